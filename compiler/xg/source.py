@@ -1,0 +1,66 @@
+"""Source text and places in it: what every message points at."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One file: the name people see and its text, with `\n` as its only line end.
+
+    Two sources are the same only if they are the same object.
+    """
+
+    name: str
+    text: str
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        """Offset of the first character of each line."""
+        starts = [0]
+        end = self.text.find("\n")
+        while end >= 0:
+            starts.append(end + 1)
+            end = self.text.find("\n", end + 1)
+        return tuple(starts)
+
+    def line(self, offset: int) -> int:
+        """Line number of an offset, counted from 1."""
+        return bisect_right(self.line_starts, offset)
+
+    def column(self, offset: int) -> int:
+        """Column of an offset in its line, in characters, counted from 1."""
+        return offset - self.line_starts[self.line(offset) - 1] + 1
+
+    def line_text(self, line: int) -> str:
+        """Text of a line (counted from 1) without its line end."""
+        starts = self.line_starts
+        end = starts[line] - 1 if line < len(starts) else len(self.text)
+        return self.text[starts[line - 1] : end]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The characters `start` to `end` (excluded) of a source."""
+
+    source: Source
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """What stands there, as written."""
+        return self.source.text[self.start : self.end]
+
+    @property
+    def line(self) -> int:
+        """Line of the first character, counted from 1."""
+        return self.source.line(self.start)
+
+    @property
+    def column(self) -> int:
+        """Column of the first character, counted from 1."""
+        return self.source.column(self.start)

@@ -1,0 +1,426 @@
+"""The tree of an `.xg` file: what is written, with its place, before any name is looked up.
+
+Trees are equal when they say the same: spans do not count, and `γ_1` and `gamma_1` are one name.
+Nothing nests without a bracket, so no tree is deeper than a small multiple of the nesting limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from xg.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """What every part of a tree has: its place (`span.text` is how it is spelled)."""
+
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Syntax):
+    """`W_Q`, `γ_1`, `•`: a name in ASCII spelling (`gamma_1`), a sign as its glyph."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text(Syntax):
+    """`"Multi-Head Attention"`: a title, a reason, a file's path, without the quotes."""
+
+    value: str
+
+
+# ---- expressions: sizes, arguments, bodies of operators, numbers of documents --------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Syntax):
+    """`64`, `0.10`, `1e-5`: an int if without point and exponent; `digits` as written."""
+
+    value: int | float
+    digits: str
+
+
+@dataclass(frozen=True, slots=True)
+class Path(Syntax):
+    """`W_Q`, `bert.E`, `layers.3.attn.W_Q`: a name, or a way through named calls.
+
+    In a plan a segment may be `*`.
+    """
+
+    segments: tuple[Name, ...]
+
+    @property
+    def name(self) -> str:
+        """The segments with dots between them, in ASCII spelling."""
+        return ".".join(segment.name for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True)
+class Wildcard(Syntax):
+    """`_`: whatever dim stands there. Only in the shapes of plans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(Syntax):
+    """`p`, `eps=1e-12`: one argument, in order when `name` is None."""
+
+    name: Name | None
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Syntax):
+    """`T(E)`, `sinusoid(S, D)`, `mean[D](x^2)`, `BC[B, S](b)`: an operator before its operands."""
+
+    operator: Name
+    axes: AxisMap | None
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array(Syntax):
+    """`[[1, 0], [0, 1]]`: numbers of a document."""
+
+    items: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Syntax):
+    """`+ b`, `/ c`: one sign and its right operand inside an `Arithmetic`."""
+
+    sign: Literal["+", "-", "*", "/"]
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic(Syntax):
+    """`a + b - c` or `a * b / c`: operands of one precedence, applied from left to right.
+
+    Flat, so that a sum of a thousand terms is not a thousand levels deep.
+    """
+
+    first: Expr
+    rest: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Negation(Syntax):
+    """`-x`."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Power(Syntax):
+    """`P^2`."""
+
+    base: Expr
+    exponent: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Syntax):
+    """`x > 0`, `x >= 0`."""
+
+    sign: Literal[">", ">="]
+    left: Expr
+    right: Expr
+
+
+Expr: TypeAlias = (
+    Number | Path | Wildcard | Call | Array | Arithmetic | Negation | Power | Comparison
+)
+
+
+# ---- shapes and axes -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rest(Syntax):
+    """`..`: any number of axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape(Syntax):
+    """`[B, S, D/N_T]`, `[.., D]`, `[]` (a scalar)."""
+
+    dims: tuple[Expr | Rest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Axis(Syntax):
+    """`b`, `g=N_H/N_KV`: an axis in brackets behind an operator, with its size where it is new."""
+
+    name: Name
+    size: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAxis(Syntax):
+    """`1`: an axis of size 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class AxisGroup(Syntax):
+    """`(h, p=P)`: axes that are one axis of the tensor."""
+
+    axes: tuple[Axis | UnitAxis | Rest, ...]
+
+
+AxisItem: TypeAlias = Axis | UnitAxis | Rest | AxisGroup
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap(Syntax):
+    """`[b, (h, d) -> b, h, d]`; a plain list such as `[B, S]` has no `target`."""
+
+    source: tuple[AxisItem, ...]
+    target: tuple[AxisItem, ...] | None
+
+
+# ---- declared names ------------------------------------------------------------------------------
+# A name without shape and value has taken shape, range and value from the next one: `W_Q, W_K [D, D]`
+# declares two names with [D, D].
+
+
+@dataclass(frozen=True, slots=True)
+class Port(Syntax):
+    """`X [B, S, D]`, `ids [B, S] in V`: a value that comes in, goes out or gets its name."""
+
+    name: Name
+    shape: Shape | None
+    range: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Own(Syntax):
+    """`γ [D]`, `eps = 1e-5`, `mask = none | causal`: what a node is made of (right of `;`).
+
+    `words` are the choices of an option (the first is the default); then `default` is None.
+    """
+
+    name: Name
+    shape: Shape | None
+    default: Expr | None
+    words: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Param(Syntax):
+    """`γ [D] = ones`: one parameter of a block; without `init` the usual random one."""
+
+    name: Name
+    shape: Shape
+    range: Expr | None
+    init: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class State(Syntax):
+    """`state K_c [B, N_KV, T, D_h]`: one tensor of a call that changes between steps."""
+
+    name: Name
+    shape: Shape
+    range: Expr | None
+    init: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Syntax):
+    """`μ = mean[D](x)`, `K_c = K`: a name and what it is."""
+
+    name: Name
+    value: Expr
+
+
+# ---- chains --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment(Syntax):
+    """`<=W_Q`, `<-BC(b)`, `<-(H -> •<=W)`: an operand that enters beside the chain."""
+
+    arrow: Literal["<-", "<="]
+    operand: Operand
+
+
+@dataclass(frozen=True, slots=True)
+class Guard(Syntax):
+    """`if norm = pre`, `if pos = learned | rope`: the node is there only for these choices."""
+
+    option: Name
+    words: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Label(Syntax):
+    """`: H [B, S, D]`, `: g [N, k], e [N, k] in N_E`, `: [B, S, D]`: the edge that leaves the node.
+
+    `shape` belongs to an edge without a name; then `ports` is empty.
+    """
+
+    ports: tuple[Port, ...]
+    shape: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse(Syntax):
+    """`N_L × Layer(causal)<-M if x = y as layers : Y`: one node of a chain and its edge's label.
+
+    The operator is a name or a glyph: `•` for `@`, `⊕` for `+`, `⊙` for `*`.
+    """
+
+    operator: Name
+    axes: AxisMap | None
+    arguments: tuple[Argument, ...]
+    attachments: tuple[Attachment, ...]
+    guard: Guard | None
+    instance: Name | None
+    repeat: Number | Path | None
+    label: Label | None
+
+
+@dataclass(frozen=True, slots=True)
+class Chain(Syntax):
+    """`Q -> •<=KT : A -> S : P`; its last edge has a name, unless it is an operand in parentheses.
+
+    `label` names what the sources give where no node follows at once: `T(E) : E_T`.
+    """
+
+    sources: tuple[Operand, ...]
+    label: Label | None
+    steps: tuple[NodeUse, ...]
+
+
+Operand: TypeAlias = Path | Call | Chain
+
+
+# ---- declarations of a file ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Use(Syntax):
+    """`use Attention, MLP from "layers.xg"`, `use GQA from llama` (the shipped library)."""
+
+    names: tuple[Name, ...]
+    origin: Text | Name
+
+
+@dataclass(frozen=True, slots=True)
+class DimDecl(Syntax):
+    """`dim B`, `D_h = D/N_H`: one symbol for a length."""
+
+    name: Name
+    size: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeshDecl(Syntax):
+    """`mesh N_T = 3`: one axis of the mesh of ranks."""
+
+    name: Name
+    size: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class OptionDecl(Syntax):
+    """`option norm = pre | post`: words to choose from; the first is the default."""
+
+    name: Name
+    words: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef(Syntax):
+    """`op LN(x [.., D]; γ [D], eps = 1e-5) = (x - μ) / sqrt(v + eps) where μ = mean[D](x), …`."""
+
+    name: Name
+    data: tuple[Port, ...]
+    own: tuple[Own, ...]
+    body: Expr
+    bindings: tuple[Binding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Syntax):
+    """`block MHA "Title" (X [B, S, D]; p = 0.1) -> Y [B, S, D] { … }`; lists in file order."""
+
+    name: Name
+    title: Text | None
+    data: tuple[Port, ...]
+    own: tuple[Own, ...]
+    outputs: tuple[Port, ...]
+    dims: tuple[DimDecl, ...]
+    params: tuple[Param, ...]
+    states: tuple[State, ...]
+    nexts: tuple[Binding, ...]
+    chains: tuple[Chain, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement(Syntax):
+    """`W_Q, W_K [D, D/N_T]`, `* [_/N_D, ..] -> [..]`: where values lie, at rest and in use."""
+
+    targets: tuple[Path, ...]
+    at_rest: Shape
+    in_use: Shape | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Syntax):
+    """`plan TP "Megatron" of MLP { … }`."""
+
+    name: Name
+    title: Text | None
+    block: Name
+    placements: tuple[Placement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanProduct(Syntax):
+    """`plan SP "Sequence parallel" = TP × Stream`."""
+
+    name: Name
+    title: Text | None
+    factors: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Expect(Syntax):
+    """`expect dW_1 = [[0.1]] ± 5e-5 "Step 8" wrong "a misprint"`: one claim of a document."""
+
+    target: Path
+    value: Expr
+    tolerance: Expr | None
+    place: Text | None
+    wrong: Text | None
+
+
+@dataclass(frozen=True, slots=True)
+class Example(Syntax):
+    """`example "The cat sleeps" of Mini { given … expect … }`."""
+
+    title: Text | None
+    block: Name
+    givens: tuple[Binding, ...]
+    expects: tuple[Expect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Syntax):
+    """A whole file; each list in the file's order."""
+
+    edition: Number | None
+    uses: tuple[Use, ...]
+    dims: tuple[DimDecl, ...]
+    meshes: tuple[MeshDecl, ...]
+    options: tuple[OptionDecl, ...]
+    ops: tuple[OpDef, ...]
+    blocks: tuple[Block, ...]
+    plans: tuple[Plan, ...]
+    products: tuple[PlanProduct, ...]
+    examples: tuple[Example, ...]
