@@ -1,0 +1,181 @@
+"""Exact sizes: a `Dim` is a Laurent polynomial in the symbols of a file, such as ``H*W/P^2 + 1``.
+
+Two dims are the same size for every choice of their symbols exactly when they are equal as
+polynomials, so equality is structural and nothing is ever evaluated to compare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+
+Monomial = tuple[tuple[str, int], ...]
+UNIT: Monomial = ()
+
+
+class DimError(ArithmeticError):
+    """A size that is not a whole number, or a division that leaves the polynomials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dim:
+    """A size. `terms` maps monomials (sorted) to coefficients, none of them zero.
+
+    >>> D, N_H = symbol("D"), symbol("N_H")
+    >>> str(D / N_H * 3), D / N_H * N_H == D
+    ('3*D/N_H', True)
+    """
+
+    terms: tuple[tuple[Monomial, Fraction], ...]
+
+    def __add__(self, other: Dim | int) -> Dim:
+        return _normal([*self.terms, *as_dim(other).terms])
+
+    def __sub__(self, other: Dim | int) -> Dim:
+        return self + as_dim(other) * -1
+
+    def __mul__(self, other: Dim | int) -> Dim:
+        return _normal((_times(a, b), x * y) for a, x in self.terms for b, y in as_dim(other).terms)
+
+    def __truediv__(self, other: Dim | int) -> Dim:
+        divisor = as_dim(other)
+        if divisor == self:
+            return ONE
+        if len(divisor.terms) != 1:
+            raise DimError(f"cannot divide by {divisor}: only products divide")
+        ((monomial, coefficient),) = divisor.terms
+        inverse = tuple((name, -power) for name, power in monomial)
+        return self * Dim(((inverse, 1 / coefficient),))
+
+    def __pow__(self, power: int) -> Dim:
+        if power < 0:
+            return ONE / self ** (-power)
+        result = ONE
+        for _ in range(power):
+            result = result * self
+        return result
+
+    @property
+    def constant(self) -> int | None:
+        """The number this dim is, or None while a symbol is left."""
+        if not self.terms:
+            return 0
+        ((monomial, coefficient), *rest) = self.terms
+        if rest or monomial or coefficient.denominator != 1:
+            return None
+        return int(coefficient)
+
+    @property
+    def name(self) -> str | None:
+        """The symbol this dim is, or None."""
+        if len(self.terms) == 1 and self.terms[0][1] == 1:
+            monomial = self.terms[0][0]
+            if len(monomial) == 1 and monomial[0][1] == 1:
+                return monomial[0][0]
+        return None
+
+    def symbols(self) -> tuple[str, ...]:
+        """Every symbol once, in alphabetical order."""
+        return tuple(sorted({name for monomial, _ in self.terms for name, _ in monomial}))
+
+    def substitute(self, values: Mapping[str, Dim]) -> Dim:
+        """This dim with symbols replaced, all at once."""
+        if not any(name in values for name in self.symbols()):
+            return self
+        total = ZERO
+        for monomial, coefficient in self.terms:
+            term = Dim(((UNIT, coefficient),))
+            for name, power in monomial:
+                factor = values.get(name) or symbol(name)
+                term = term * factor**power
+            total = total + term
+        return total
+
+    def evaluate(self, sizes: Mapping[str, int]) -> int:
+        """The whole number this dim is for `sizes`; DimError names what does not divide."""
+        total = Fraction(0)
+        for monomial, coefficient in self.terms:
+            term = coefficient
+            for name, power in monomial:
+                term *= Fraction(sizes[name]) ** power
+            total += term
+        if total.denominator != 1:
+            raise DimError(f"{self} = {total} is not a whole number")
+        return int(total)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        parts = [_term(monomial, coefficient) for monomial, coefficient in self.terms]
+        return " + ".join(parts).replace("+ -", "- ")
+
+
+def symbol(name: str) -> Dim:
+    """The dim that is one symbol."""
+    return _symbol(name)
+
+
+def number(value: int) -> Dim:
+    """The dim that is one number."""
+    return Dim(((UNIT, Fraction(value)),)) if value else ZERO
+
+
+def as_dim(value: Dim | int) -> Dim:
+    """A dim, also from a plain number."""
+    return value if isinstance(value, Dim) else number(value)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """The product, 1 for none: the number of elements of a shape."""
+    result = ONE
+    for dim in dims:
+        result = result * dim
+    return result
+
+
+@cache
+def _symbol(name: str) -> Dim:
+    return Dim(((((name, 1),), Fraction(1)),))
+
+
+def _times(a: Monomial, b: Monomial) -> Monomial:
+    powers = dict(a)
+    for name, power in b:
+        powers[name] = powers.get(name, 0) + power
+    return tuple(sorted((name, power) for name, power in powers.items() if power))
+
+
+def _normal(terms: Iterable[tuple[Monomial, Fraction]]) -> Dim:
+    sums: dict[Monomial, Fraction] = {}
+    for monomial, coefficient in terms:
+        sums[monomial] = sums.get(monomial, Fraction(0)) + coefficient
+    kept = [(monomial, value) for monomial, value in sums.items() if value]
+    return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), term[0]))))
+
+
+def _term(monomial: Monomial, coefficient: Fraction) -> str:
+    # Counts stand before sizes, as people write them: N_H*D_h, not D_h*N_H.
+    ordered = sorted(monomial, key=lambda factor: (not factor[0].startswith("N_"), factor[0]))
+    above = [_power(name, power) for name, power in ordered if power > 0]
+    below = [_power(name, -power) for name, power in ordered if power < 0]
+    if abs(coefficient.numerator) != 1 or not above:
+        above.insert(0, str(coefficient.numerator))
+    elif coefficient.numerator == -1:
+        above[0] = "-" + above[0]
+    if coefficient.denominator != 1:
+        below.insert(0, str(coefficient.denominator))
+    text = "*".join(above)
+    if not below:
+        return text
+    return f"{text}/{below[0]}" if len(below) == 1 else f"{text}/({'*'.join(below)})"
+
+
+def _power(name: str, power: int) -> str:
+    return name if power == 1 else f"{name}^{power}"
+
+
+ZERO = Dim(())
+ONE = Dim(((UNIT, Fraction(1)),))

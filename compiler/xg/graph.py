@@ -1,0 +1,160 @@
+"""The graph of a block: values on edges, operators and calls as nodes.
+
+A `Program` holds one graph per *instance* of a block (a block with its options and numbers chosen).
+Every instance is typed once, in its own symbols; calls only rename. A repeated block is one call
+with a count, so nothing grows with the number of layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from xg.dim import Dim
+from xg.op import Attrs, AxisMap, Op
+from xg.source import Span
+from xg.tensor import Shape, Sizes, TensorType
+
+Role = Literal["input", "param", "edge", "cache", "saved", "cotangent"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A tensor on an edge. Identity is equality.
+
+    `name` is the author's, in ASCII; a parameter's is its path below the block (``attn.W_Q``).
+    `declared` is the type as the file writes it, where it does. A value of role "saved" is not a
+    tensor but everything that one call keeps for its backward pass.
+    """
+
+    name: str | None
+    role: Role
+    span: Span
+    declared: TensorType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: its value, and what it starts as (None: random, by fan-in)."""
+
+    value: Value
+    type: TensorType
+    init: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What only shape inference can settle about a use: its map and the shapes around it."""
+
+    axes: AxisMap | None = None
+    target: tuple[Value, Shape] | None = None
+    peer: Value | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """One use of an operator. `outputs` are the visible ones, then the caches.
+
+    `attrs` are complete after shape inference. In a backward graph `origin` is the step that this
+    one differentiates, and `of` says which part of the operator it is.
+    """
+
+    op: Op
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    attrs: Attrs
+    span: Span
+    place: str = ""
+    pending: Pending = field(default_factory=Pending)
+    origin: Step | None = None
+    wanted: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of a block under the name `path`, or `count` calls in a row ``path.0``, ``path.1`` …
+
+    In a row, the first input goes round and becomes the output; the others stay the same.
+    `saved` stands for what the calls keep for their backward pass.
+    """
+
+    callee: str
+    path: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    saved: Value
+    span: Span
+    count: Dim | None = None
+    sizes: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallBack:
+    """The backward pass of a call: cotangents of its outputs in, of its float inputs out."""
+
+    origin: Call
+    cotangents: tuple[Value | None, ...]
+    outputs: tuple[Value | None, ...]
+
+
+Step = Apply | Call | CallBack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """The forward pass of one instance of a block."""
+
+    key: str
+    block: str
+    title: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    params: tuple[Param, ...]
+    steps: tuple[Apply | Call, ...]
+    sizes: Sizes
+    span: Span
+    foreign: tuple[Value, ...] = ()
+    types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+
+    def param_values(self) -> Iterator[Value]:
+        """Every parameter that the steps read: the block's own and those of its calls."""
+        yield from (param.value for param in self.params)
+        yield from self.foreign
+
+    def shape(self, value: Value) -> Shape:
+        """A value's shape as people should read it: as written, or with sizes named."""
+        if value.declared is not None:
+            return value.declared.shape
+        return self.sizes.fold_shape(self.types[value].shape)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backward:
+    """The backward pass of one instance.
+
+    `cotangents` come in, one per float output; `gradients` go out, for parameters and float
+    inputs; `saved` are the forward values that the steps read.
+    """
+
+    forward: Graph
+    cotangents: Mapping[Value, Value]
+    steps: tuple[Apply | CallBack, ...]
+    gradients: Mapping[Value, Value]
+    saved: tuple[Value, ...]
+    types: Mapping[Value, TensorType]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Everything that one compilation knows. Graphs stand callees first; the last is the entry."""
+
+    graphs: Mapping[str, Graph]
+    entry: str
+    backwards: Mapping[str, Backward] = field(default_factory=dict[str, Backward])
+    numbers: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def main(self) -> Graph:
+        """The graph of the block that was compiled."""
+        return self.graphs[self.entry]

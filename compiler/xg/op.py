@@ -1,0 +1,246 @@
+"""An operator: written once, in primitives; shapes, gradient, figure box and code follow from it.
+
+The record below is all there is to an operator. Its *body* gives the shape rule, the value and the
+generated code. Its gradient is one of three things, in this order of preference:
+
+`pullback`  for operators that only move or multiply: the gradient as a small term over operators
+            (``dA = dY • B⊤``), so that the backward figure shows them as the seed draws them;
+`adjoint`   a closed form over the cotangent, the operands, the output and the caches; the backward
+            figure shows one node ``dS``, and what the form mentions is what the forward pass saves;
+neither     the body is differentiated primitive by primitive into such a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from xg.derivative import pullback as derive
+from xg.dim import Dim
+from xg.prim import Body, Expr, Kind, operand, substitute
+from xg.tensor import Shape, Sizes, TensorType
+
+Family = Literal["matmul", "add", "multiply", "nonlinear", "layout", "reduce", "source", "loss"]
+Attrs = Mapping[str, Any]  # resolved attributes; each operator knows the types of its own
+
+
+# ---- what a node takes --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An operand that arrives by an arrow."""
+
+    name: str
+    kind: Kind = "float"
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A parameter of the node's own, printed in its box: γ, β, a table."""
+
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A real number; without `default` it must be given."""
+
+    name: str
+    default: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of a few words; the first is the default."""
+
+    name: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """A size, such as the S of ``sinusoid(S, D)``; without `default` it must be given."""
+
+    name: str
+    default: int | None = None
+
+
+Own = Tensor | Number | Word | Length
+
+
+# ---- axis maps ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis in brackets; `size` where the file gives it. `name` is "" for an axis of size 1."""
+
+    name: str
+    size: Dim | None = None
+
+
+REST = Axis("..")
+AxisGroup = tuple[Axis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """``[b, (h, d) -> b, h, d]``; a plain list of axes has no target."""
+
+    source: tuple[AxisGroup, ...]
+    target: tuple[AxisGroup, ...] | None
+
+
+# ---- one use ------------------------------------------------------------------------------------
+
+
+class Misuse(Exception):
+    """A use that the operator refuses, in the words of the file.
+
+    `notes` says something of single operands (counted as in the use), `help` how to mend it.
+    """
+
+    def __init__(
+        self, message: str, notes: Mapping[int, str] | None = None, help: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.notes = dict(notes or {})
+        self.help = tuple(help)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of an operator, as its `configure` sees it. Shapes are expanded (see `Sizes`).
+
+    `target` is the shape of the label that follows, `peer` that of the operand beside this one.
+    """
+
+    types: tuple[TensorType, ...]
+    own: Attrs
+    axes: AxisMap | None
+    target: Shape | None
+    peer: Shape | None
+    sizes: Sizes
+
+    def spell(self, shape: Shape) -> str:
+        """A shape as the file would write it."""
+        return "[" + ", ".join(str(self.sizes.fold(dim)) for dim in shape) + "]"
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A gradient as operators applied to ``"d"`` (the cotangent) and operands, by their names."""
+
+    op: str
+    args: tuple[str | Term, ...]
+    attrs: Attrs = field(default_factory=dict[str, Any])
+
+
+Gradient = str | Term
+Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches), or several Exprs
+
+
+# ---- the record ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operator. The texts at the end are what ``xg ops`` and the documentation print."""
+
+    glyph: str
+    name: str
+    family: Family
+    forward: Forward
+    data: tuple[Data, ...] = (Data("x"),)
+    own: tuple[Own, ...] = ()
+    outputs: tuple[str, ...] = ("y",)
+    variadic: bool = False
+    keeps_shape: bool = False
+    configure: Callable[[Use], Attrs] | None = None
+    pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
+    adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
+    meaning: str = ""
+    formula: str = ""
+    gradient: str = ""
+    source: str = ""
+
+    def operand_names(self, attrs: Attrs) -> tuple[str, ...]:
+        """The operands of a use in order: data, then own tensors; absent ones are left out."""
+        if self.variadic:
+            return tuple(f"x_{i + 1}" for i in range(attrs["count"]))
+        tensors = [own.name for own in self.own if isinstance(own, Tensor)]
+        absent = attrs.get("absent", ())
+        names = [*(data.name for data in self.data), *tensors]
+        return tuple(name for name in names if name not in absent)
+
+    def body(self, types: Sequence[TensorType], attrs: Attrs) -> Body:
+        """What a use computes, on operands of these types."""
+        operands = [
+            operand(name, type_.shape, "float" if type_.is_float else "int")
+            for name, type_ in zip(self.operand_names(attrs), types, strict=True)
+        ]
+        result = self._trace(operands, attrs)
+        if isinstance(result, Expr):
+            return Body(tuple(operands), (result,))
+        if len(result) == 2 and isinstance(result[1], dict):
+            caches = {str(name): expr.named(name) for name, expr in result[1].items()}
+            return Body(tuple(operands), (result[0], *caches.values()), tuple(caches))
+        return Body(tuple(operands), tuple(result))
+
+    def adjoint_body(self, types: Sequence[TensorType], attrs: Attrs) -> Body:
+        """The gradient of every float operand (in order) as a body.
+
+        Its operands are the cotangents ``dy`` of the outputs, then operands, outputs and caches;
+        `Body.free` says which of them are needed.
+        """
+        forward = self.body(types, attrs)
+        visible = forward.outputs[: len(forward.outputs) - len(forward.caches)]
+        names = self.output_names(len(visible))
+        cotangents = [
+            operand("d" + name, out.shape) for name, out in zip(names, visible, strict=True)
+        ]
+        results = [
+            operand(name, out.shape, out.kind)
+            for name, out in zip([*names, *forward.caches], forward.outputs, strict=True)
+        ]
+        known = [*cotangents, *forward.operands, *results]
+        floats = [expr for expr in forward.operands if expr.kind == "float"]
+        if self.adjoint:
+            gradients = self._closed(known, attrs)
+        else:
+            derived = derive(visible, cotangents, floats)
+            kept = {id(out): result for out, result in zip(forward.outputs, results, strict=True)}
+            gradients = substitute(derived, kept)
+        outputs = [
+            gradient.named("d" + str(expr.name))
+            for expr, gradient in zip(floats, gradients, strict=True)
+            if gradient is not None
+        ]
+        return Body(tuple(known), tuple(outputs))
+
+    def output_names(self, count: int) -> tuple[str, ...]:
+        """Names of the visible outputs; a variadic one numbers them."""
+        if count == len(self.outputs):
+            return self.outputs
+        return tuple(f"y_{i + 1}" for i in range(count))
+
+    def _trace(self, operands: Sequence[Expr], attrs: Attrs) -> Any:
+        if self.variadic:
+            return self.forward(*operands, **attrs)
+        given = {str(expr.name): expr for expr in operands}
+        names = [data.name for data in self.data]
+        names += [own.name for own in self.own if isinstance(own, Tensor)]
+        rest = {key: value for key, value in attrs.items() if key != "absent"}
+        return self.forward(*(given.get(name) for name in names), **rest)
+
+    def _closed(self, known: Sequence[Expr], attrs: Attrs) -> tuple[Expr | None, ...]:
+        assert self.adjoint
+        code = self.adjoint.__code__
+        wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given: dict[str, Any] = {str(expr.name): expr for expr in known}
+        return self.adjoint(**{name: given.get(name, attrs.get(name)) for name in wanted})

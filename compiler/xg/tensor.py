@@ -1,0 +1,100 @@
+"""What is known of a tensor before it has numbers: its shape, and for integers their range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xg.dim import Dim
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor of floats, or of integers 0 … range-1 when `range` is given."""
+
+    shape: Shape
+    range: Dim | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether gradients can flow here."""
+        return self.range is None
+
+    def substitute(self, values: Mapping[str, Dim]) -> TensorType:
+        """This type with symbols replaced, all at once."""
+        shape = tuple(dim.substitute(values) for dim in self.shape)
+        return TensorType(shape, self.range.substitute(values) if self.range else None)
+
+    def __str__(self) -> str:
+        return spell_shape(self.shape) + (f" in {self.range}" if self.range else "")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the program knows of its symbols: definitions (``D_h = D/N_H``) and default numbers.
+
+    Types hold *expanded* dims, in which no defined symbol occurs, so that equal sizes are equal
+    dims; `fold` gives a size its name back when people are to read it.
+    """
+
+    definitions: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    defaults: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        expanded: dict[str, Dim] = {}
+        for name, definition in self.definitions.items():
+            while any(other in self.definitions for other in definition.symbols()):
+                definition = definition.substitute(self.definitions)
+            expanded[name] = definition
+        names = {dim: name for name, dim in reversed(expanded.items())}
+        object.__setattr__(self, "_expanded", expanded)
+        object.__setattr__(self, "_names", names)
+
+    _expanded: Mapping[str, Dim] = field(init=False, repr=False, compare=False)
+    _names: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
+
+    def expand(self, dim: Dim) -> Dim:
+        """The same size without defined symbols."""
+        return dim.substitute(self._expanded)
+
+    def expand_type(self, type_: TensorType) -> TensorType:
+        """The same type without defined symbols."""
+        return type_.substitute(self._expanded)
+
+    def fold(self, dim: Dim) -> Dim:
+        """The same size under the name that the file gives it, if it gives one."""
+        from xg.dim import symbol
+
+        name = self._names.get(dim)
+        return symbol(name) if name else dim
+
+    def fold_shape(self, shape: Shape) -> Shape:
+        """`fold` on every axis."""
+        return tuple(self.fold(dim) for dim in shape)
+
+    def same(self, left: Dim, right: Dim) -> bool:
+        """Whether two dims are one size, whatever the free symbols are."""
+        return left == right or self.expand(left) == self.expand(right)
+
+    def without(self, names: frozenset[str]) -> Sizes:
+        """The same knowledge with some symbols free again."""
+        if not names:
+            return self
+        kept = {name: dim for name, dim in self.definitions.items() if name not in names}
+        numbers = {name: value for name, value in self.defaults.items() if name not in names}
+        return Sizes(kept, numbers)
+
+    def bind(self, given: Mapping[str, int]) -> dict[str, int]:
+        """A number for every symbol that has one: given, by default or by definition."""
+        numbers = {**self.defaults, **given}
+        for name, dim in self._expanded.items():
+            if name not in given and all(part in numbers for part in dim.symbols()):
+                numbers[name] = dim.evaluate(numbers)
+        return numbers
+
+
+def spell_shape(shape: Shape) -> str:
+    """``[B, S, D]``, as the figures write it."""
+    return "[" + ", ".join(str(dim) for dim in shape) + "]"
