@@ -117,15 +117,21 @@ class Misuse(Exception):
 class Use:
     """One use of an operator, as its `configure` sees it. Shapes are expanded (see `Sizes`).
 
-    `target` is the shape of the label that follows, `peer` that of the operand beside this one.
+    `targets` are the shapes of the labels that follow, one per output; `peer` is the shape of the
+    operand that this one stands beside.
     """
 
     types: tuple[TensorType, ...]
     own: Attrs
     axes: AxisMap | None
-    target: Shape | None
+    targets: tuple[Shape | None, ...]
     peer: Shape | None
     sizes: Sizes
+
+    @property
+    def target(self) -> Shape | None:
+        """The shape of the label that follows, if there is one label with a shape."""
+        return self.targets[0] if len(self.targets) == 1 else None
 
     def spell(self, shape: Shape) -> str:
         """A shape as the file would write it."""
@@ -134,7 +140,10 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A gradient as operators applied to ``"d"`` (the cotangent) and operands, by their names."""
+    """A gradient as operators applied to cotangents and operands, by their names.
+
+    ``"d"`` is the cotangent of the one output; of several, ``"d_1"``, ``"d_2"`` …
+    """
 
     op: str
     args: tuple[str | Term, ...]

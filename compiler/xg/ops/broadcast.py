@@ -1,0 +1,122 @@
+"""Broadcast along new axes (seed 001, 4.3.8: BC_{B,S}(b), the gradient sums over them)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Final
+
+from xg.dim import ONE, Dim, product, symbol
+from xg.op import Attrs, Axis, Gradient, Misuse, Op, Term, Use
+from xg.prim import Expr, broadcast, reshape
+from xg.tensor import Shape
+
+
+def configure(use: Use) -> Attrs:
+    """`atoms`: every axis before groups are merged; `new`: which of them are new; `shape`."""
+    (type_,) = use.types
+    if use.axes is None:
+        wanted = use.target or use.peer
+        if wanted is None:
+            raise Misuse(
+                f"BC does not know where to repeat {use.spell(type_.shape)} to",
+                help=("give its edge a shape, or name the new axes: BC[B, S](…)",),
+            )
+        return _attrs(type_.shape, wanted, _fit(use, type_.shape, wanted), wanted)
+    if use.axes.target is None:
+        leading = tuple(
+            use.sizes.expand(axis.size or symbol(axis.name)) for (axis,) in use.axes.source
+        )
+        atoms = (*leading, *type_.shape)
+        return _attrs(type_.shape, atoms, tuple(range(len(leading))), atoms)
+    return _mapped(use, type_.shape, use.axes.source, use.axes.target)
+
+
+def _fit(use: Use, shape: Shape, wanted: Shape) -> tuple[int, ...]:
+    """The new axes of `wanted`: those in front if `shape` is its end, else the only way."""
+    extra = len(wanted) - len(shape)
+    if extra >= 0 and wanted[extra:] == shape:
+        return tuple(range(extra))
+    ways = [
+        new
+        for new in combinations(range(len(wanted)), max(extra, 0))
+        if tuple(dim for i, dim in enumerate(wanted) if i not in new) == shape
+    ]
+    if len(ways) == 1:
+        return ways[0]
+    problem = "in more than one way" if ways else "by new axes alone"
+    raise Misuse(
+        f"BC cannot make {use.spell(wanted)} from {use.spell(shape)} {problem}",
+        help=("say which axis is which: BC[s, d -> b=B, s, d](…)",),
+    )
+
+
+def _mapped(
+    use: Use, shape: Shape, source: Sequence[Sequence[Axis]], target: Sequence[Sequence[Axis]]
+) -> Attrs:
+    if len(source) != len(shape):
+        raise Misuse(f"BC names {len(source)} axes of {use.spell(shape)}")
+    known: dict[str, Dim] = {}
+    for group, dim in zip(source, shape, strict=True):
+        if len(group) != 1:
+            raise Misuse("BC keeps the axes it repeats: groups belong behind its arrow")
+        known[group[0].name] = dim
+    flat = [axis for group in target for axis in group]
+    kept = [axis.name for axis in flat if axis.name in known]
+    if kept != [group[0].name for group in source if group[0].name]:
+        raise Misuse(
+            "BC keeps every axis once and in order", help=("use R or T to drop or reorder axes",)
+        )
+    new = tuple(i for i, axis in enumerate(flat) if axis.name not in known)
+    for i in new:
+        if flat[i].size is None and flat[i].name:
+            name = flat[i].name
+            raise Misuse(f"BC does not know the size of the new axis {name}", help=(f"{name}=…",))
+    sizes = {axis.name: use.sizes.expand(axis.size or ONE) for axis in flat} | known
+    atoms = tuple(sizes[axis.name] if axis.name else ONE for axis in flat)
+    merged = tuple(product(sizes[a.name] if a.name else ONE for a in group) for group in target)
+    return _attrs(shape, atoms, new, merged)
+
+
+def _attrs(operand: Shape, atoms: Shape, new: tuple[int, ...], shape: Shape) -> Attrs:
+    return {"operand": operand, "atoms": atoms, "new": new, "shape": shape}
+
+
+def forward(x: Expr, *, operand: Shape, atoms: Shape, new: tuple[int, ...], shape: Shape) -> Expr:
+    """`x` repeated along the new axes."""
+    ones = tuple(ONE if i in new else dim for i, dim in enumerate(atoms))
+    aligned = x if ones[-x.rank or len(ones) :] == x.shape else reshape(x, ones)
+    return reshape(broadcast(aligned, atoms), shape)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The sum over the new axes, after groups are split again."""
+    atoms, new, shape, operand = (attrs[key] for key in ("atoms", "new", "shape", "operand"))
+    split: Gradient = "d"
+    if shape != atoms:
+        split = Term("R", ("d",), _relabel(shape, atoms))
+    axes = tuple(i - len(atoms) for i in new)
+    summed: Gradient = Term("sum", (split,), {"axes": axes}) if axes else split
+    left = tuple(dim for i, dim in enumerate(atoms) if i not in new)
+    if left != operand:
+        summed = Term("R", (summed,), _relabel(left, operand))
+    return {"x": summed}
+
+
+def _relabel(operand: Shape, shape: Shape) -> Attrs:
+    """The attributes of an R that keeps the order of its elements."""
+    return {"operand": operand, "atoms": shape, "order": tuple(range(len(shape))), "shape": shape}
+
+
+OP: Final = Op(
+    glyph="BC",
+    name="broadcast",
+    family="layout",
+    forward=forward,
+    configure=configure,
+    pullback=pullback,
+    meaning="repeats its operand along new axes: those of the other operand, or those named",
+    formula="Y[b, s, :] = x",
+    gradient="dx = Σ over the new axes of dY",
+    source="seed 001, 4.3.8",
+)

@@ -1,0 +1,76 @@
+"""Matrix product of the last two axes (seed 001, 4.3.1: node •, dX = dY W⊤, dW = X⊤ dY)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from xg.op import Attrs, Data, Gradient, Misuse, Op, Term, Use
+from xg.prim import Expr, contract
+
+LETTERS: Final = "abcdefgh"
+
+
+def configure(use: Use) -> Attrs:
+    """Index letters: ``abik,kj->abij``; the second's leading axes are the first's last."""
+    first, second = (type_.shape for type_ in use.types)
+    for place, shape in enumerate((first, second)):
+        if len(shape) < 2:
+            raise Misuse(
+                "matmul needs two axes on both sides",
+                {place: f"{use.spell(shape)} has {len(shape)}"},
+            )
+    if first[-1] != second[-2]:
+        left, right = use.sizes.fold(first[-1]), use.sizes.fold(second[-2])
+        raise Misuse(
+            f"matmul contracts {left} with {right}",
+            {
+                0: f"first operand {use.spell(first)} ends in {left}",
+                1: f"second operand {use.spell(second)} has {right} where {left} is needed",
+            },
+            _transposed_help(use, first[-1] == second[-1]),
+        )
+    batch = len(second) - 2
+    if batch > len(first) - 2 or first[len(first) - 2 - batch : -2] != second[:-2]:
+        raise Misuse(
+            f"matmul cannot line up {use.spell(first)} with {use.spell(second)}",
+            {1: "its leading axes must equal the last leading axes of the first, or be absent"},
+            ("repeat the operand with BC, so that the new axis is seen in the figure",),
+        )
+    leading = LETTERS[: len(first) - 2]
+    shared = leading[len(leading) - batch :]
+    return {"spec": f"{leading}ik,{shared}kj->{leading}ij"}
+
+
+def _transposed_help(use: Use, fits_transposed: bool) -> tuple[str, ...]:
+    return ("the second operand fits transposed: <=T(…)",) if fits_transposed else ()
+
+
+def forward(a: Expr, b: Expr, *, spec: str) -> Expr:
+    """``a [.., i, k] • b [.., k, j]`` is ``[.., i, j]``."""
+    return contract(a, b, spec)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """Both gradients are products again; a shared second operand sums over the leading axes."""
+    inputs, out = str(attrs["spec"]).split("->")
+    a, b = inputs.split(",")
+    return {
+        "a": Term("•", ("d", "b"), {"spec": f"{out},{b}->{a}"}),
+        "b": Term("•", ("a", "d"), {"spec": f"{a},{out}->{b}"}),
+    }
+
+
+OP: Final = Op(
+    glyph="•",
+    name="matmul",
+    family="matmul",
+    data=(Data("a"), Data("b")),
+    forward=forward,
+    configure=configure,
+    pullback=pullback,
+    meaning="matrix product; the double arrow brings the second operand",
+    formula="Y = A B",
+    gradient="dA = dY B⊤, dB = A⊤ dY",
+    source="seed 001, 4.3.1",
+)

@@ -1,0 +1,160 @@
+"""Split, merge and reorder axes (seed 001, 4.3.7: node R, its gradient is the inverse layout)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import Final
+
+from xg.dim import ONE, Dim, DimError, product
+from xg.op import Attrs, Axis, Gradient, Misuse, Op, Term, Use
+from xg.prim import Expr, reshape, transpose
+from xg.tensor import Shape
+
+# One way to lay out: for each source axis the target axes it splits into, for each target axis the
+# source axes it is merged from; a kept axis is both.
+Pair = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def configure(use: Use) -> Attrs:
+    """`atoms`: the source with every axis split; `order` of them in the target."""
+    shape = use.types[0].shape
+    if use.axes is not None:
+        if use.axes.target is None:
+            raise Misuse("R needs both sides of its map", help=("R[b, s, (h, d) -> b, h, s, d]",))
+        return _mapped(use, shape, use.axes.source, use.axes.target)
+    if use.target is None:
+        raise Misuse(
+            f"R does not know what to make of {use.spell(shape)}",
+            help=("give its edge a shape, or write the map: R[b, s, (h, d) -> b, h, s, d]",),
+        )
+    return _inferred(use, shape, use.target)
+
+
+def _inferred(use: Use, shape: Shape, target: Shape) -> Attrs:
+    source = [dim for dim in shape if dim != ONE]
+    wanted = [dim for dim in target if dim != ONE]
+    ways = list(_ways(source, wanted, ()))
+    layouts = {_layout(source, wanted, way): way for way in ways}
+    if len(layouts) != 1:
+        how = "in more than one way" if layouts else "by splitting, merging and reordering axes"
+        raise Misuse(
+            f"R cannot make {use.spell(target)} from {use.spell(shape)} {how}",
+            help=("write the map: R[b, s, (h, d) -> b, h, s, d]",) if layouts else (),
+        )
+    ((atoms, order),) = layouts
+    return {"operand": shape, "atoms": atoms, "order": order, "shape": target}
+
+
+def _ways(
+    source: Sequence[Dim], target: Sequence[Dim], done: tuple[Pair, ...]
+) -> Iterator[tuple[Pair, ...]]:
+    """Every set of pairs that covers both sides; at most the rank limit deep."""
+    used_source = {i for pair in done for i in pair[0]}
+    used_target = {j for pair in done for j in pair[1]}
+    free_source = [i for i in range(len(source)) if i not in used_source]
+    free_target = [j for j in range(len(target)) if j not in used_target]
+    if not free_source or not free_target:
+        if not free_source and not free_target:
+            yield done
+        return
+    first = free_source[0]
+    for count in range(1, len(free_target) + 1):
+        for targets in combinations(free_target, count):
+            if product(target[j] for j in targets) == source[first]:
+                yield from _ways(source, target, (*done, ((first,), targets)))
+    for count in range(1, len(free_source)):
+        for others in combinations(free_source[1:], count):
+            merged = product(source[i] for i in (first, *others))
+            for j in free_target:
+                if target[j] == merged:
+                    yield from _ways(source, target, (*done, ((first, *others), (j,))))
+
+
+def _layout(
+    source: Sequence[Dim], target: Sequence[Dim], way: Sequence[Pair]
+) -> tuple[Shape, tuple[int, ...]]:
+    """Atoms in source order, and their order in the target."""
+    of_source: dict[int, list[tuple[int, int]]] = {}
+    of_target: dict[int, list[tuple[int, int]]] = {}
+    for sources, targets in way:
+        for i in sources:
+            for j in targets:
+                of_source.setdefault(i, []).append((i, j))
+                of_target.setdefault(j, []).append((i, j))
+    atoms = [pair for i in range(len(source)) for pair in of_source[i]]
+    splits = {pair for pairs in of_source.values() if len(pairs) > 1 for pair in pairs}
+    sizes = tuple(target[j] if (i, j) in splits else source[i] for i, j in atoms)
+    order = [atoms.index(pair) for j in range(len(target)) for pair in of_target[j]]
+    return sizes, tuple(order)
+
+
+def _mapped(
+    use: Use, shape: Shape, source: Sequence[Sequence[Axis]], target: Sequence[Sequence[Axis]]
+) -> Attrs:
+    if len(source) != len(shape):
+        raise Misuse(f"R names {len(source)} axes of {use.spell(shape)}")
+    sizes: dict[str, Dim] = {}
+    names: list[str] = []
+    for group, dim in zip(source, shape, strict=True):
+        sizes.update(_group_sizes(use, group, dim))
+        names.extend(axis.name for axis in group if axis.name)
+    wanted = [axis.name for group in target for axis in group if axis.name]
+    if sorted(names) != sorted(wanted) or len(set(names)) != len(names):
+        odd = sorted(set(names) ^ set(wanted)) or sorted({n for n in names if names.count(n) > 1})
+        raise Misuse(
+            f"R keeps every axis: {', '.join(odd)} stands on one side only or twice",
+            help=("BC makes new axes, sum and mean remove some",),
+        )
+    merged = tuple(product(sizes[axis.name] for axis in group if axis.name) for group in target)
+    order = tuple(names.index(name) for name in wanted)
+    atoms = tuple(sizes[name] for name in names)
+    return {"operand": shape, "atoms": atoms, "order": order, "shape": merged}
+
+
+def _group_sizes(use: Use, group: Sequence[Axis], dim: Dim) -> dict[str, Dim]:
+    known = {axis.name: use.sizes.expand(axis.size) for axis in group if axis.size is not None}
+    unknown = [axis.name for axis in group if axis.size is None and axis.name]
+    if len(unknown) > 1:
+        raise Misuse(
+            f"R cannot tell how {use.sizes.fold(dim)} splits into {', '.join(unknown)}",
+            help=(f"give all but one a size: {unknown[0]}=…",),
+        )
+    try:
+        rest = dim / product(known.values())
+    except DimError as problem:
+        raise Misuse(str(problem)) from None
+    if not unknown and rest != ONE:
+        raise Misuse(f"R splits {use.sizes.fold(dim)} into parts of another size")
+    return known | dict.fromkeys(unknown, rest)
+
+
+def forward(x: Expr, *, operand: Shape, atoms: Shape, order: tuple[int, ...], shape: Shape) -> Expr:
+    """The same elements under another shape."""
+    return reshape(transpose(reshape(x, atoms), order), shape)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The inverse layout: back to the atoms, back to their order, back to the operand's shape."""
+    order: tuple[int, ...] = attrs["order"]
+    back = {
+        "operand": attrs["shape"],
+        "atoms": tuple(attrs["atoms"][axis] for axis in order),
+        "order": tuple(sorted(range(len(order)), key=lambda axis: order[axis])),
+        "shape": attrs["operand"],
+    }
+    return {"x": Term("R", ("d",), back)}
+
+
+OP: Final = Op(
+    glyph="R",
+    name="reshape",
+    family="layout",
+    forward=forward,
+    configure=configure,
+    pullback=pullback,
+    meaning="splits, merges and reorders axes, to the shape of the label that follows",
+    formula="Y = X under another shape",
+    gradient="dX = dY under the shape of X",
+    source="seed 001, 4.3.7",
+)

@@ -1,0 +1,72 @@
+"""Axes in another order (seed 001, 4.3.7: node T, its gradient is the inverse order)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+from typing import Final
+
+from xg.op import Attrs, AxisMap, Gradient, Misuse, Op, Term, Use
+from xg.prim import Expr, transpose
+
+
+def configure(use: Use) -> Attrs:
+    """`order`: the last two axes exchanged, or what the map or the label that follows asks for."""
+    shape = use.types[0].shape
+    if len(shape) < 2:
+        raise Misuse(f"T needs two axes; {use.spell(shape)} has {len(shape)}")
+    if use.axes is not None:
+        return {"order": _mapped(use, use.axes)}
+    identity = tuple(range(len(shape)))
+    swapped = (*identity[:-2], identity[-1], identity[-2])
+    if use.target is None:
+        return {"order": swapped}
+    ways = [
+        order
+        for order in permutations(identity)
+        if order != identity and tuple(shape[axis] for axis in order) == use.target
+    ]
+    if len(ways) != 1:
+        how = "in more than one way" if ways else "by reordering axes"
+        raise Misuse(
+            f"T cannot make {use.spell(use.target)} from {use.spell(shape)} {how}",
+            help=("write the map: T[b, h, s, d -> b, h, d, s]",) if ways else (),
+        )
+    return {"order": ways[0]}
+
+
+def _mapped(use: Use, axes: AxisMap) -> tuple[int, ...]:
+    source = [axis.name for group in axes.source for axis in group]
+    target = [axis.name for group in axes.target or () for axis in group]
+    if sorted(source) != sorted(target) or len(source) != len(use.types[0].shape):
+        raise Misuse(
+            f"T keeps every axis of {use.spell(use.types[0].shape)}",
+            help=("T[b, s, d -> b, d, s]; R splits and merges axes",),
+        )
+    return tuple(source.index(name) for name in target)
+
+
+def forward(x: Expr, *, order: tuple[int, ...]) -> Expr:
+    """Axis i of the result is axis ``order[i]`` of `x`."""
+    return transpose(x, order)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The inverse order."""
+    order: tuple[int, ...] = attrs["order"]
+    inverse = tuple(sorted(range(len(order)), key=lambda axis: order[axis]))
+    return {"x": Term("T", ("d",), {"order": inverse})}
+
+
+OP: Final = Op(
+    glyph="T",
+    name="transpose",
+    family="layout",
+    forward=forward,
+    configure=configure,
+    pullback=pullback,
+    meaning="exchanges the last two axes, or brings axes into the order of the label that follows",
+    formula="Y = X⊤",
+    gradient="dX = dY⊤",
+    source="seed 001, 4.3.7",
+)
