@@ -17,6 +17,15 @@ class Source:
     name: str
     text: str
 
+    @classmethod
+    def from_bytes(cls, name: str, data: bytes) -> Source:
+        """Decode a file; never fails.
+
+        A byte that is not UTF-8 becomes a lone surrogate, which `parse` reports at its place, as it
+        does every other character that has no business in a program.
+        """
+        return cls(name, data.decode("utf-8", "surrogateescape").replace("\r\n", "\n"))
+
     @cached_property
     def line_starts(self) -> tuple[int, ...]:
         """Offset of the first character of each line."""

@@ -183,8 +183,8 @@ class AxisMap(Syntax):
 
 
 # ---- declared names ------------------------------------------------------------------------------
-# A name without shape and value has taken shape, range and value from the next one: `W_Q, W_K [D, D]`
-# declares two names with [D, D].
+# A name without shape and value has taken shape, range and value from the next one:
+# `W_Q, W_K [D, D]` declares two names with [D, D].
 
 
 @dataclass(frozen=True, slots=True)
