@@ -390,6 +390,14 @@ class PlanProduct(Syntax):
 
 
 @dataclass(frozen=True, slots=True)
+class Given(Syntax):
+    """`given W_2 = [[0.4], [0.3], [0.2]]`, `given layers.0.W_up = …`: a value of a document."""
+
+    target: Path
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
 class Expect(Syntax):
     """`expect dW_1 = [[0.1]] ± 5e-5 "Step 8" wrong "a misprint"`: one claim of a document."""
 
@@ -406,7 +414,7 @@ class Example(Syntax):
 
     title: Text | None
     block: Name
-    givens: tuple[Binding, ...]
+    givens: tuple[Given, ...]
     expects: tuple[Expect, ...]
 
 
