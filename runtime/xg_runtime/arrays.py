@@ -1,0 +1,100 @@
+"""Named arrays in files: `.npz`, `.npy` (one array, named as the file) and `.safetensors`.
+
+    read(path) -> Arrays         raises FileError when the file is missing, damaged or unknown
+    write(path, arrays)          atomic; the bytes depend on names and values only
+
+No pickle is ever read or written.
+"""
+
+import io
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from xg_runtime import files, tensorfile
+from xg_runtime.errors import FileError
+from xg_runtime.module import Array, Arrays
+
+ENDINGS: Final = (".npz", ".npy", ".safetensors")
+
+# What NumPy and zipfile raise on bytes that are cut, flipped, or claim more than there is.
+_DAMAGE: Final = (
+    ValueError,
+    TypeError,
+    SyntaxError,
+    KeyError,
+    EOFError,
+    OSError,
+    MemoryError,
+    OverflowError,
+    NotImplementedError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def read(path: Path) -> Arrays:
+    """Return the arrays of `path` by name."""
+    _check_ending(path)
+    data = files.read(path)
+    try:
+        if path.suffix == ".npz":
+            return _unpack_npz(data)
+        if path.suffix == ".npy":
+            return {path.stem: _unpack_npy(data)}
+        return tensorfile.unpack(data)
+    except _DAMAGE as error:
+        raise FileError(f"cannot read {path}: it is damaged or not what its name says") from error
+
+
+def write(path: Path, arrays: Arrays) -> None:
+    """Write `arrays` to `path`, in the format its ending names; `.npy` holds exactly one."""
+    files.write(path, pack(path, arrays))
+
+
+def pack(path: Path, arrays: Arrays) -> bytes:
+    """Return what `write` writes."""
+    _check_ending(path)
+    if path.suffix == ".safetensors":
+        return tensorfile.pack(arrays)
+    if path.suffix == ".npz":
+        return _pack_npz(arrays)
+    if len(arrays) != 1:
+        raise FileError(f"cannot write {path}: .npy holds one array, here are {len(arrays)}")
+    return _pack_npy(next(iter(arrays.values())))
+
+
+def _check_ending(path: Path) -> None:
+    if path.suffix not in ENDINGS:
+        raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")
+
+
+def _pack_npy(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _unpack_npy(data: bytes) -> Array:
+    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+
+
+def _pack_npz(arrays: Arrays) -> bytes:
+    """Return what np.savez would, which however cannot hold an array called `file`."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy"), _pack_npy(array))
+    return buffer.getvalue()
+
+
+def _unpack_npz(data: bytes) -> Arrays:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {
+            name.removesuffix(".npy"): _unpack_npy(archive.read(name))
+            for name in archive.namelist()
+        }

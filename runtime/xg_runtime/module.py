@@ -1,0 +1,37 @@
+"""The shape of a generated module, and the types its arrays travel in.
+
+A generated module (contract.md, "Generated modules") is an ordinary Python module with three
+functions. Dicts are keyed by the diagram's ASCII names; arrays are float32 or float64, ids integer.
+"""
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Array: TypeAlias = NDArray[Any]
+Arrays: TypeAlias = dict[str, Array]
+Saved: TypeAlias = Any  # every module has its own type for what its backward needs
+
+
+class Module(Protocol):
+    """`init`, `forward` and `backward` of one program."""
+
+    def init(self, seed: int = 0, dtype: DTypeLike = np.float32) -> Arrays:
+        """Return the parameters by their diagram names."""
+        ...
+
+    def forward(
+        self, params: Arrays, inputs: Arrays, *, seed: int | None = None
+    ) -> tuple[Arrays, Saved]:
+        """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
+        ...
+
+    def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
+        """Return the gradients of all parameters and float inputs, keyed by name."""
+        ...
+
+
+def is_float(array: Array) -> bool:
+    """Return whether `array` can carry a gradient."""
+    return bool(np.issubdtype(array.dtype, np.floating))

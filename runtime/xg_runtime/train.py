@@ -1,0 +1,182 @@
+"""Training: steps, evaluation, log and checkpoints, until done, interrupted or broken.
+
+    outcome = train(module, source, TrainConfig(steps=300), Path("runs/lm"))
+    outcome = train(module, source, TrainConfig(steps=300), Path("runs/lm"), resume="newest")
+
+A run is a folder: `log.jsonl` (`xg_runtime.log`), `checkpoints/` (`xg_runtime.checkpoint`) and
+`loss.svg` (`xg_runtime.curve`). Step n is a function of the state after step n - 1, the seed and
+n alone: a run that was killed continues to the same losses, bit for bit.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal, TextIO
+
+import numpy as np
+
+from xg_runtime import checkpoint, curve, files
+from xg_runtime.batches import Source
+from xg_runtime.checkpoint import Checkpoint, Json
+from xg_runtime.config import TrainConfig, differences, facts_of, optimizer_of, schedule_of
+from xg_runtime.errors import CheckpointError, FileError
+from xg_runtime.interrupt import Interrupt
+from xg_runtime.log import Log, Record
+from xg_runtime.module import Arrays, Module
+from xg_runtime.progress import Progress
+from xg_runtime.step import Stepper
+
+LOG: Final = "log.jsonl"
+CURVE: Final = "loss.svg"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: what was done, in its records, and what it was interrupted by, if it was."""
+
+    folder: Path
+    steps: int
+    interrupted: str | None
+    records: list[Record] = field(repr=False)
+    params: Arrays = field(repr=False)
+    speed: float  # items per second
+    unit: str
+
+    @property
+    def losses(self) -> list[float]:
+        """The training loss of every step."""
+        return [record["loss"] for record in self.records if "loss" in record]
+
+    @property
+    def validation(self) -> list[float]:
+        """The validation losses in order."""
+        return [record["validation"] for record in self.records if "validation" in record]
+
+
+def train(
+    module: Module,
+    source: Source,
+    config: TrainConfig,
+    folder: Path,
+    *,
+    facts: Mapping[str, object] | None = None,
+    references: Mapping[str, float] | None = None,
+    resume: Literal["newest", "previous"] | None = None,
+    overwrite: bool = False,
+    stream: TextIO | None = None,
+) -> Outcome:
+    """Train, from the start or from a checkpoint of `folder`, and return how it ended.
+
+    `facts` says what is trained (program, sizes, vocabulary; JSON): a resumed run must find it
+    unchanged. `references` are lines drawn across the curve, such as the unigram entropy. A folder
+    that holds a run is refused unless it is resumed or to be overwritten. Progress goes to
+    `stream`, by default standard error. SIGINT and SIGTERM end the run after the step, with a
+    checkpoint.
+    Raises NonFiniteError, CheckpointError, InputError, FileError.
+    """
+    known = facts_of(config, source, facts or {})
+    fresh = _fresh(module, config, known)
+    if resume is not None:
+        state = _resumed(folder, known, fresh, previous=resume == "previous")
+    elif checkpoint.exists(folder) and not overwrite:
+        raise FileError(f"{folder} holds a run: resume it, or name another folder")
+    else:
+        state = fresh
+    with Interrupt() as stop, Log(folder / LOG, keep_until=state.step if resume else -1) as log:
+        progress = Progress(
+            stream or sys.stderr, state.step, config.steps, source.items, source.unit
+        )
+        run = _Run(_stepper(module, source, config), config, folder, log, progress)
+        try:
+            state = run.go(state, stop)
+        finally:
+            progress.close()
+            files.write(folder / CURVE, curve.draw(log.records, references or {}).encode())
+        speed = progress.speed(state.step)
+    return Outcome(
+        folder, state.step, stop.requested, log.records, state.params, speed, source.unit
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The loop and what it writes to."""
+
+    stepper: Stepper
+    config: TrainConfig
+    folder: Path
+    log: Log
+    progress: Progress
+
+    def go(self, state: Checkpoint, stop: Interrupt) -> Checkpoint:
+        """Step until the end or a request to stop; return the last state, which is saved."""
+        if state.step == 0 and not self.log.records:
+            self._evaluate(state)
+            self._save(state)
+        saved = state.step
+        while state.step < self.config.steps and stop.requested is None:
+            record = self.stepper.step(state.params, state.slots, state.step)
+            state = replace(state, step=state.step + 1)
+            self.log.add(record)
+            if self._due(state.step, self.config.evaluate_every):
+                self._evaluate(state)
+            if self._due(state.step, self.config.checkpoint_every):
+                saved = self._save(state)
+            self.progress.show(state.step, record["loss"])
+        if saved != state.step:
+            self._save(state)
+        return state
+
+    def _due(self, step: int, every: int) -> bool:
+        return every > 0 and (step % every == 0 or step == self.config.steps)
+
+    def _evaluate(self, state: Checkpoint) -> None:
+        if self.config.evaluate_every == 0:
+            return
+        record = self.stepper.evaluate(state.params, state.step)
+        if record is not None:
+            self.log.add(record)
+            self.progress.validation = record["validation"]
+
+    def _save(self, state: Checkpoint) -> int:
+        """Write a checkpoint, never one newer than the log on disk; return its step."""
+        self.log.sync()
+        checkpoint.save(self.folder, state)
+        return state.step
+
+
+def _stepper(module: Module, source: Source, config: TrainConfig) -> Stepper:
+    return Stepper(
+        module=module,
+        source=source,
+        optimizer=optimizer_of(config),
+        schedule=schedule_of(config),
+        loss=config.loss,
+        limit=config.clip,
+        seed=config.seed,
+    )
+
+
+def _fresh(module: Module, config: TrainConfig, facts: Json) -> Checkpoint:
+    """Return the state before the first step; its arrays are its own, to be changed in place."""
+    made = module.init(config.seed, np.dtype(config.dtype))
+    params = {name: np.array(array, order="C") for name, array in made.items()}
+    return Checkpoint(0, params, optimizer_of(config).slots(params), facts)
+
+
+def _resumed(folder: Path, facts: Json, fresh: Checkpoint, *, previous: bool) -> Checkpoint:
+    """Return the state in `folder`, if it is of this run; raises CheckpointError."""
+    held = checkpoint.load(folder, previous=previous)
+    found = differences(held.facts, facts)
+    if found:
+        raise CheckpointError(f"cannot resume {folder}: {'; '.join(found)}")
+    if _layout(held) != _layout(fresh):
+        raise CheckpointError(f"cannot resume {folder}: the program's parameters have changed")
+    return held
+
+
+def _layout(state: Checkpoint) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Return shape and type of every array."""
+    arrays = state.params | state.slots
+    return {name: (array.shape, array.dtype.str) for name, array in arrays.items()}
