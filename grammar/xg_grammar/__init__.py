@@ -27,8 +27,8 @@ class Rule(TypedDict):
 class Tables(TypedDict):
     """What a lexer and an LALR(1) parser need.
 
-    `states[state][symbol]` is the next state, or `-1 - i` to reduce by rule i. The start state is 0;
-    the text is accepted when state `accept` is reached with `$END` next.
+    `states[state][symbol]` is the next state, or `-1 - i` to reduce by rule i. The start is state
+    0; the text is accepted when state `accept` is reached with `$END` next.
     """
 
     patterns: dict[str, str]

@@ -75,7 +75,7 @@ def _rule(rule: LarkRule) -> Rule:
 
 def _picks(rule: LarkRule) -> Iterator[int | list[int] | None]:
     """The children of a rule as Lark picks them: no punctuation, lists spliced, gaps filled."""
-    absent = [ones.count("1") for ones in _gaps(rule)]
+    absent = _absent(rule)
     for position, symbol in enumerate(rule.expansion):
         yield from [None] * absent[position]
         if symbol.is_term and getattr(symbol, "filter_out", False):
@@ -85,17 +85,20 @@ def _picks(rule: LarkRule) -> Iterator[int | list[int] | None]:
     yield from [None] * absent[-1]
 
 
-def _gaps(rule: LarkRule) -> list[str]:
-    """For each place between the symbols of a rule a 1 per optional part that is absent there."""
-    if not rule.options.empty_indices:
-        return [""] * (len(rule.expansion) + 1)
-    marks: str = "".join("1" if empty else "0" for empty in rule.options.empty_indices)
-    return marks.split("0")
+def _absent(rule: LarkRule) -> list[int]:
+    """How many optional parts are absent before each symbol of a rule, and behind the last."""
+    counts = [0]
+    for empty in rule.options.empty_indices or [False] * len(rule.expansion):
+        if empty:
+            counts[-1] += 1
+        else:
+            counts.append(0)
+    return counts
 
 
 def _number_states(table: IntParseTable, rules: list[LarkRule]) -> tuple[list[Row], int]:
     """The rows, with states numbered as a walk from the start in the symbols' order meets them."""
-    states = cast("dict[int, dict[str, tuple[Any, Any]]]", table.states)
+    states: dict[int, dict[str, tuple[Any, Any]]] = cast("Any", table).states
     number = {table.start_states["start"]: 0}
     order = [table.start_states["start"]]
     for state in order:  # grows while it is walked
