@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from xg.dim import Dim
 from xg.op import Attrs, AxisMap, Op
@@ -40,7 +40,7 @@ class Param:
 
     value: Value
     type: TensorType
-    init: Any = None
+    init: object = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Pending:
     """What only shape inference can settle about a use: its map and the shapes around it."""
 
     axes: AxisMap | None = None
-    target: tuple[Value, Shape] | None = None
+    targets: tuple[Shape | None, ...] = (None,)
     peer: Value | None = None
 
 
@@ -56,8 +56,9 @@ class Pending:
 class Apply:
     """One use of an operator. `outputs` are the visible ones, then the caches.
 
-    `attrs` are complete after shape inference. In a backward graph `origin` is the step that this
-    one differentiates, and `of` says which part of the operator it is.
+    `place` is its name in the block, from which random numbers are drawn. `attrs` are complete after
+    shape inference. In a backward graph `origin` is the step that this
+    one differentiates; the sum of a fan-out has none.
     """
 
     op: Op
@@ -67,8 +68,7 @@ class Apply:
     span: Span
     place: str = ""
     pending: Pending = field(default_factory=Pending)
-    origin: Step | None = None
-    wanted: tuple[int, ...] = ()
+    origin: Apply | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,18 +103,25 @@ Step = Apply | Call | CallBack
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """The forward pass of one instance of a block."""
+    """The forward pass of one instance of a block.
+
+    `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
+    the types that its labels promise.
+    """
 
     key: str
     block: str
     title: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    output_names: tuple[str, ...]
+    output_types: tuple[TensorType, ...]
     params: tuple[Param, ...]
     steps: tuple[Apply | Call, ...]
     sizes: Sizes
     span: Span
     foreign: tuple[Value, ...] = ()
+    claims: tuple[tuple[Value, TensorType, Span], ...] = ()
     types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
 
     def param_values(self) -> Iterator[Value]:

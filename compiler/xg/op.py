@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from xg.derivative import pullback as derive
 from xg.dim import Dim
-from xg.prim import Body, Expr, Kind, operand, substitute
+from xg.prim import Body, Expr, operand, substitute
 from xg.tensor import Shape, Sizes, TensorType
 
 Family = Literal["matmul", "add", "multiply", "nonlinear", "layout", "reduce", "source", "loss"]
@@ -30,10 +30,10 @@ Attrs = Mapping[str, Any]  # resolved attributes; each operator knows the types 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """An operand that arrives by an arrow."""
+    """An operand that arrives by an arrow: floats, integers, or any of them."""
 
     name: str
-    kind: Kind = "float"
+    kind: Literal["float", "int", "any"] = "float"
     optional: bool = False
 
 
@@ -231,6 +231,31 @@ class Op:
             if gradient is not None
         ]
         return Body(tuple(known), tuple(outputs))
+
+    def adjoint_op(self, types: Sequence[TensorType], attrs: Attrs, wanted: Sequence[str]) -> Op:
+        """The operator ``dS`` of the backward figure: the gradients of the wanted operands.
+
+        Its operands are just those that the gradients mention; its outputs are named ``dx``.
+        """
+        whole = self.adjoint_body(types, attrs)
+        outputs = tuple(out for out in whole.outputs if str(out.name)[1:] in wanted)
+        free = Body(whole.operands, outputs).free()
+
+        def forward(*operands: Expr, **_: object) -> list[Expr]:
+            given = {id(old): new for old, new in zip(free, operands, strict=True)}
+            return [out for out in substitute(outputs, given) if out is not None]
+
+        return Op(
+            glyph="d" + self.glyph,
+            name=f"gradient of {self.name}",
+            family=self.family,
+            forward=forward,
+            data=tuple(Data(str(expr.name), "any") for expr in free),
+            outputs=tuple(str(out.name) for out in outputs),
+            meaning=f"gradient of: {self.meaning}",
+            formula=self.gradient,
+            source=self.source,
+        )
 
     def output_names(self, count: int) -> tuple[str, ...]:
         """Names of the visible outputs; a variadic one numbers them."""

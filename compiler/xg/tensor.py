@@ -78,6 +78,14 @@ class Sizes:
         """Whether two dims are one size, whatever the free symbols are."""
         return left == right or self.expand(left) == self.expand(right)
 
+    def with_local(self, local: Mapping[str, Dim]) -> Sizes:
+        """The same knowledge with some symbols defined anew."""
+        numbers = {name: dim.constant for name, dim in local.items()}
+        definitions = {name: dim for name, dim in local.items() if numbers[name] is None}
+        fresh = {name: value for name, value in numbers.items() if value is not None}
+        base = self.without(frozenset(local))
+        return Sizes({**base.definitions, **definitions}, {**base.defaults, **fresh})
+
     def without(self, names: frozenset[str]) -> Sizes:
         """The same knowledge with some symbols free again."""
         if not names:

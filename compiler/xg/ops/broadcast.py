@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from xg.dim import ONE, Dim, product, symbol
-from xg.op import Attrs, Axis, Gradient, Misuse, Op, Term, Use
+from xg.op import Attrs, Axis, Data, Gradient, Misuse, Op, Term, Use
 from xg.prim import Expr, broadcast, reshape
 from xg.tensor import Shape
 
@@ -112,6 +112,7 @@ OP: Final = Op(
     glyph="BC",
     name="broadcast",
     family="layout",
+    data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
     pullback=pullback,

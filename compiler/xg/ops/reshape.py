@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from xg.dim import ONE, Dim, DimError, product
-from xg.op import Attrs, Axis, Gradient, Misuse, Op, Term, Use
+from xg.op import Attrs, Axis, Data, Gradient, Misuse, Op, Term, Use
 from xg.prim import Expr, reshape, transpose
 from xg.tensor import Shape
 
@@ -150,6 +150,7 @@ OP: Final = Op(
     glyph="R",
     name="reshape",
     family="layout",
+    data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
     pullback=pullback,

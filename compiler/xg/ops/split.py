@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from xg.dim import ZERO, Dim
-from xg.op import Attrs, Gradient, Misuse, Op, Term, Use
+from xg.op import Attrs, Data, Gradient, Misuse, Op, Term, Use
 from xg.prim import Expr, cut
 from xg.tensor import Shape
 
@@ -61,6 +61,7 @@ OP: Final = Op(
     name="split",
     family="layout",
     outputs=(),
+    data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
     pullback=pullback,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import Final
 
-from xg.op import Attrs, AxisMap, Gradient, Misuse, Op, Term, Use
+from xg.op import Attrs, AxisMap, Data, Gradient, Misuse, Op, Term, Use
 from xg.prim import Expr, transpose
 
 
@@ -62,6 +62,7 @@ OP: Final = Op(
     glyph="T",
     name="transpose",
     family="layout",
+    data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
     pullback=pullback,

@@ -1,0 +1,286 @@
+"""A direct interpreter of graphs, the reference for every backend: one primitive after the other.
+
+It runs the forward graph and the backward graph on arrays, loops and calls included. Nothing is
+compiled and nothing is clever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.dim import Dim
+from xg.evaluate import Context, evaluate
+from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
+from xg.random import key, normal
+from xg.tensor import TensorType
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+
+
+class BadInput(ValueError):
+    """Arrays that do not fit the program, in the file's symbols."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What one run of a graph leaves behind: every value, and the records of its calls."""
+
+    graph: Graph
+    path: str
+    sizes: Mapping[str, int]
+    values: dict[Value, Array] = field(default_factory=dict[Value, Array])
+    calls: dict[Value, list[Record]] = field(default_factory=dict["Value", "list[Record]"])
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """Runs one program on given parameters (by path). `seed` draws dropout; None turns it off."""
+
+    program: Program
+    params: Arrays
+    seed: int | None = None
+
+    def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
+        """Outputs by name, and the record that `backward` needs."""
+        graph = self.program.main
+        sizes = bind_sizes(self.program, {**self.params, **inputs})
+        record = self._run(graph, "", sizes, [inputs[str(v.name)] for v in graph.inputs])
+        outputs = [record.values[value] for value in graph.outputs]
+        return dict(zip(graph.output_names, outputs, strict=True)), record
+
+    def backward(self, record: Record, d_outputs: Arrays) -> dict[str, Array]:
+        """Gradients of all parameters (by path) and float inputs; a missing cotangent is zero."""
+        graph = self.program.main
+        cotangents = {
+            value: d_outputs[name]
+            for name, value in zip(graph.output_names, graph.outputs, strict=True)
+            if name in d_outputs
+        }
+        gradients: dict[str, Array] = {}
+        inputs = self._reverse(record, cotangents, gradients)
+        for value in graph.inputs:
+            if graph.types[value].is_float:
+                zero = np.zeros_like(record.values[value])
+                gradients[str(value.name)] = inputs.get(value, zero)
+        for path, array in self.params.items():
+            gradients.setdefault(path, np.zeros_like(array))
+        return gradients
+
+    # ---- forward --------------------------------------------------------------------------------
+
+    def _run(
+        self, graph: Graph, path: str, sizes: Mapping[str, int], inputs: list[Array]
+    ) -> Record:
+        record = Record(graph, path, sizes, dict(zip(graph.inputs, inputs, strict=True)))
+        for value in graph.param_values():
+            record.values[value] = self.params[join(path, str(value.name))]
+        for step in graph.steps:
+            if isinstance(step, Apply):
+                self._apply(step, record, graph.types)
+            else:
+                self._call(step, record)
+        return record
+
+    def _context(self, record: Record, place: str) -> Context:
+        dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
+        drawn = None if self.seed is None else key(self.seed, join(record.path, place))
+        return Context(record.sizes, dtype, drawn)
+
+    def _apply(
+        self,
+        node: Apply,
+        record: Record,
+        types: Mapping[Value, TensorType],
+        values: dict[Value, Array] | None = None,
+    ) -> None:
+        known = record.values if values is None else values
+        body = node.op.body([types[value] for value in node.inputs], node.attrs)
+        operands = {
+            str(expr.name): known[value]
+            for expr, value in zip(body.operands, node.inputs, strict=True)
+        }
+        context = self._context(record, node.place)
+        for value, array in zip(
+            node.outputs, evaluate(body.outputs, operands, context), strict=True
+        ):
+            known[value] = array
+
+    def _call(self, call: Call, record: Record) -> None:
+        callee = self.program.graphs[call.callee]
+        sizes = {**record.sizes, **_evaluated(call.sizes, record.sizes)}
+        inputs = [record.values[value] for value in call.inputs]
+        made: list[Record] = []
+        for path in _paths(call, record):
+            made.append(self._run(callee, path, rebind(callee, sizes), inputs))
+            outputs = [made[-1].values[value] for value in callee.outputs]
+            inputs = [outputs[0], *inputs[1:]] if call.count is not None else inputs
+        if made:
+            outputs = [made[-1].values[value] for value in callee.outputs]
+        else:
+            outputs = inputs[:1]
+        record.calls[call.saved] = made
+        record.values.update(zip(call.outputs, outputs, strict=True))
+
+    # ---- backward -------------------------------------------------------------------------------
+
+    def _reverse(
+        self, record: Record, cotangents: Mapping[Value, Array], gradients: dict[str, Array]
+    ) -> dict[Value, Array]:
+        """Cotangents of the inputs; parameter gradients are added to `gradients` by path."""
+        backward = self.program.backwards[record.graph.key]
+        types = {**record.graph.types, **backward.types}
+        values = dict(record.values)
+        for value, seed in backward.cotangents.items():
+            values[seed] = cotangents.get(value, np.zeros_like(record.values[value]))
+        for step in backward.steps:
+            if isinstance(step, Apply):
+                self._apply(step, record, types, values)
+            else:
+                self._call_back(step, record, values, gradients)
+        for value in record.graph.param_values():
+            if value in backward.gradients:
+                path = join(record.path, str(value.name))
+                part = values[backward.gradients[value]]
+                gradients[path] = gradients[path] + part if path in gradients else part
+        return self._input_gradients(record.graph, backward, values)
+
+    def _input_gradients(
+        self, graph: Graph, backward: Backward, values: Mapping[Value, Array]
+    ) -> dict[Value, Array]:
+        return {
+            value: values[backward.gradients[value]]
+            for value in graph.inputs
+            if value in backward.gradients
+        }
+
+    def _call_back(
+        self,
+        step: CallBack,
+        record: Record,
+        values: dict[Value, Array],
+        gradients: dict[str, Array],
+    ) -> None:
+        callee = self.program.graphs[step.origin.callee]
+        floats = [v for v in callee.outputs if callee.types[v].is_float]
+        arriving = {v: values[c] for v, c in zip(floats, step.cotangents, strict=True) if c}
+        totals: dict[Value, Array] = {}
+        for inner in reversed(record.calls[step.origin.saved]):
+            parts = self._reverse(inner, arriving, gradients)
+            carry = callee.inputs[0]
+            for value, part in parts.items():
+                known = totals.get(value) if value is not carry else None
+                totals[value] = part if known is None else known + part
+            if step.origin.count is not None:
+                arriving = {callee.outputs[0]: parts[carry]}
+        if not record.calls[step.origin.saved]:
+            totals[callee.inputs[0]] = next(iter(arriving.values()))
+        for port, source, result in zip(
+            callee.inputs, step.origin.inputs, step.outputs, strict=True
+        ):
+            if result is not None:
+                values[result] = totals.get(port, np.zeros_like(record.values[source]))
+
+
+# ---- parameters and sizes -----------------------------------------------------------------------
+
+
+def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
+    """Every parameter with its path, in file order; rows of calls are counted by the numbers."""
+    numbers = program.main.sizes.bind(program.numbers)
+    yield from _specs(program, program.main, "", numbers, {})
+
+
+def _specs(
+    program: Program,
+    graph: Graph,
+    path: str,
+    numbers: Mapping[str, int],
+    symbols: Mapping[str, Dim],
+) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
+    for param in graph.params:
+        yield join(path, str(param.value.name)), param, graph, symbols
+    seen: set[str] = set()
+    for step in graph.steps:
+        if isinstance(step, Call) and step.path not in seen:
+            seen.add(step.path)
+            callee = program.graphs[step.callee]
+            inner = {name: dim.substitute(symbols) for name, dim in step.sizes.items()}
+            count = 1 if step.count is None else step.count.substitute(symbols).evaluate(numbers)
+            for index in range(count):
+                name = step.path if step.count is None else f"{step.path}.{index}"
+                yield from _specs(program, callee, join(path, name), numbers, inner)
+
+
+def join(path: str, name: str) -> str:
+    """A path below another; the top has the empty path."""
+    return f"{path}.{name}" if path else name
+
+
+def _paths(call: Call, record: Record) -> list[str]:
+    if call.count is None:
+        return [join(record.path, call.path)]
+    count = call.count.evaluate(record.sizes)
+    return [join(record.path, f"{call.path}.{index}") for index in range(count)]
+
+
+def _evaluated(dims: Mapping[str, Dim], numbers: Mapping[str, int]) -> dict[str, int]:
+    return {name: dim.evaluate(numbers) for name, dim in dims.items()}
+
+
+def rebind(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
+    """Numbers for a callee's symbols: its own definitions win over the caller's."""
+    own = {name: value for name, value in graph.sizes.defaults.items() if name not in numbers}
+    free = {
+        name: value
+        for name, value in {**own, **numbers}.items()
+        if name not in graph.sizes.definitions
+    }
+    return graph.sizes.bind({**numbers, **free})
+
+
+def bind_sizes(program: Program, arrays: Arrays) -> dict[str, int]:
+    """A number for every symbol: from the arrays' shapes, else by default. Checks that all agree."""
+    graph = program.main
+    numbers = dict(graph.sizes.bind(program.numbers))
+    typed = [(v, graph.types[v]) for v in (*graph.inputs, *(p.value for p in graph.params))]
+    for value, type_ in typed:
+        array = arrays.get(str(value.name))
+        if array is None:
+            raise BadInput(f"{value.name} {type_} is missing")
+        if array.ndim != len(type_.shape):
+            raise BadInput(f"{value.name} {type_} cannot have shape {list(array.shape)}")
+        for dim, length in zip(type_.shape, array.shape, strict=True):
+            if dim.name is not None:
+                numbers[dim.name] = length
+    numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}
+    for value, type_ in typed:
+        wanted = tuple(dim.evaluate(numbers) for dim in type_.shape)
+        if wanted != arrays[str(value.name)].shape:
+            found = list(arrays[str(value.name)].shape)
+            raise BadInput(f"{value.name} {type_} should be {list(wanted)}, but is {found}")
+    return numbers
+
+
+def _free(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
+    return {name: n for name, n in numbers.items() if name not in graph.sizes.definitions}
+
+
+def initial(program: Program, seed: int = 0) -> dict[str, Array]:
+    """Random parameters for tests: nothing zero, nothing one, whatever the file starts them as."""
+    arrays: dict[str, Array] = {}
+    numbers = program.main.sizes.bind(program.numbers)
+    for path, param, graph, symbols in param_specs(program):
+        shape = tuple(
+            graph.sizes.expand(dim).substitute(symbols).evaluate(numbers)
+            for dim in param.type.shape
+        )
+        fan = shape[-2] if len(shape) > 1 else 4
+        offset = 1.0 if str(param.init).endswith("ones") else 0.0
+        arrays[path] = normal(key(seed, path), shape, fan**-0.5) + offset
+    return arrays

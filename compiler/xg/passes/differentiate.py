@@ -1,0 +1,253 @@
+"""The backward graph of every graph (seed 001, section 3): reverse order, one rule per operator.
+
+The result is an ordinary graph over cotangents and saved forward values. A value that is used
+several times gets the ⊕ of its cotangents; calls are answered by the backward pass of their callee;
+only what some gradient mentions is saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xg import ops
+from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.op import Attrs, Gradient, Op, Term
+from xg.prim import Expr, broadcast, const
+from xg.source import Span
+from xg.tensor import Shape, TensorType
+
+
+def differentiate(program: Program) -> Program:
+    """The program with a backward graph for each of its graphs."""
+    backwards: dict[str, Backward] = {}
+    for key, graph in program.graphs.items():
+        backwards[key] = _Reverse(graph, program.graphs, backwards).backward()
+    return replace(program, backwards=backwards)
+
+
+def _zeros(*, shape: Shape) -> Expr:
+    return broadcast(const(0.0), shape)
+
+
+ZEROS = Op("0", "zeros", "source", _zeros, data=(), meaning="the gradient of an unused output")
+
+
+@dataclass(slots=True)
+class _Reverse:
+    """The backward graph of one graph, while it is made."""
+
+    graph: Graph
+    graphs: Mapping[str, Graph]
+    backwards: Mapping[str, Backward]
+    types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    steps: list[Apply | CallBack] = field(default_factory=list[Apply | CallBack])
+    parts: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
+    names: dict[Value, Value] = field(default_factory=dict[Value, Value])
+
+    def backward(self) -> Backward:
+        """Seeds, steps in reverse, gradients of all that can have one."""
+        active = self._active()
+        seeds = self._seeds()
+        for step in reversed(self.graph.steps):
+            if any(value in self.parts for value in step.outputs):
+                if isinstance(step, Apply):
+                    self._apply(step, active)
+                else:
+                    self._call(step)
+        gradients = self._gradients()
+        steps = tuple(self._renamed(step) for step in self.steps)
+        return Backward(
+            forward=self.graph,
+            cotangents=seeds,
+            steps=steps,
+            gradients={value: self.names.get(total, total) for value, total in gradients.items()},
+            saved=self._saved(steps),
+            types={self.names.get(value, value): type_ for value, type_ in self.types.items()},
+        )
+
+    def _active(self) -> set[Value]:
+        """Values that depend on a parameter or on a float input."""
+        types = self.graph.types
+        leaves = (*self.graph.inputs, *self.graph.param_values())
+        active = {value for value in leaves if types[value].is_float}
+        for step in self.graph.steps:
+            if isinstance(step, Call) or any(value in active for value in step.inputs):
+                active.update(value for value in step.outputs if types[value].is_float)
+        return active
+
+    def _seeds(self) -> dict[Value, Value]:
+        """A cotangent for each float output; an output may be given twice under two names."""
+        seeds: dict[Value, Value] = {}
+        for value in self.graph.outputs:
+            if self.graph.types[value].is_float and value not in seeds:
+                seed = Value(f"d{value.name}" if value.name else None, "cotangent", value.span)
+                self.types[seed] = self.graph.types[value]
+                seeds[value] = seed
+                self.parts[value] = [seed]
+        return seeds
+
+    def _gradients(self) -> dict[Value, Value]:
+        leaves = (*self.graph.inputs, *self.graph.param_values())
+        return {value: self._total(value) for value in leaves if value in self.parts}
+
+    def _saved(self, steps: Sequence[Apply | CallBack]) -> tuple[Value, ...]:
+        """Forward values that the steps read, in forward order; parameters are at hand anyway."""
+        used: set[Value] = set()
+        for step in steps:
+            used.update([step.origin.saved] if isinstance(step, CallBack) else step.inputs)
+        order = list(self.graph.inputs)
+        for step in self.graph.steps:
+            order.extend(step.outputs)
+            if isinstance(step, Call):
+                order.append(step.saved)
+        return tuple(value for value in dict.fromkeys(order) if value in used)
+
+    # ---- cotangents -----------------------------------------------------------------------------
+
+    def _total(self, value: Value) -> Value:
+        """The cotangent of a forward value: the ⊕ of its parts, under the seed's name."""
+        total, *others = self.parts[value]
+        for part in others:
+            total = self._emit(_add(), (total, part), {}, value.span)[0]
+        self.parts[value] = [total]
+        if total.name is None and value.name is not None:
+            named = Value("d" + value.name, "cotangent", value.span, value.declared)
+            self.names.setdefault(total, named)
+        return total
+
+    def _contribute(self, value: Value, part: Value) -> None:
+        self.parts.setdefault(value, []).append(part)
+
+    def _emit(
+        self,
+        op: Op,
+        inputs: Sequence[Value],
+        attrs: Attrs,
+        span: Span,
+        origin: Apply | None = None,
+    ) -> tuple[Value, ...]:
+        types = tuple(self._type(value) for value in inputs)
+        body = op.body(types, attrs)
+        outputs = tuple(Value(None, "cotangent", span) for _ in body.outputs)
+        self.types.update(
+            (value, TensorType(out.shape)) for value, out in zip(outputs, body.outputs, strict=True)
+        )
+        self.steps.append(Apply(op, tuple(inputs), outputs, attrs, span, origin=origin))
+        return outputs
+
+    def _type(self, value: Value) -> TensorType:
+        return self.types[value] if value in self.types else self.graph.types[value]
+
+    def _cotangents(self, values: Sequence[Value], span: Span) -> list[Value]:
+        """The cotangents of several outputs; zeros for those that nothing uses."""
+        totals: list[Value] = []
+        for value in values:
+            if value in self.parts:
+                totals.append(self._total(value))
+            else:
+                shape = self.graph.types[value].shape
+                totals.append(self._emit(ZEROS, (), {"shape": shape}, span)[0])
+        return totals
+
+    # ---- operators ------------------------------------------------------------------------------
+
+    def _apply(self, node: Apply, active: set[Value]) -> None:
+        visible = [v for v in node.outputs if v.role != "cache" and self.graph.types[v].is_float]
+        operands = dict(zip(node.op.operand_names(node.attrs), node.inputs, strict=True))
+        wanted = [name for name, value in operands.items() if value in active]
+        if not wanted:
+            return
+        cotangents = self._cotangents(visible, node.span)
+        if node.op.pullback:
+            self._pull(node, operands, wanted, cotangents)
+        else:
+            self._adjoint(node, operands, wanted, cotangents)
+
+    def _pull(
+        self,
+        node: Apply,
+        operands: Mapping[str, Value],
+        wanted: Sequence[str],
+        cotangents: Sequence[Value],
+    ) -> None:
+        assert node.op.pullback
+        numbered = {f"d_{i + 1}": value for i, value in enumerate(cotangents)}
+        known = {**operands, **numbered, "d": cotangents[0]}
+        gradients = node.op.pullback(node.attrs)
+        for name in wanted:
+            if name in gradients:
+                self._contribute(operands[name], self._term(gradients[name], known, node))
+
+    def _term(self, gradient: Gradient, known: Mapping[str, Value], node: Apply) -> Value:
+        """The value of a gradient term; as deep as the operator's author nested it."""
+        if isinstance(gradient, str):
+            return known[gradient]
+        args = [self._term(arg, known, node) for arg in gradient.args]
+        return self._emit(_operator(gradient), args, gradient.attrs, node.span, node)[0]
+
+    def _adjoint(
+        self,
+        node: Apply,
+        operands: Mapping[str, Value],
+        wanted: Sequence[str],
+        cotangents: Sequence[Value],
+    ) -> None:
+        types = [self.graph.types[value] for value in node.inputs]
+        op = node.op.adjoint_op(types, node.attrs, wanted)
+        if not op.outputs:
+            return
+        names = node.op.output_names(len(cotangents))
+        caches = [value for value in node.outputs if value.role == "cache"]
+        known = {
+            **operands,
+            **dict(zip(names, node.outputs, strict=False)),
+            **{str(value.name): value for value in caches},
+            **{"d" + name: value for name, value in zip(names, cotangents, strict=True)},
+        }
+        inputs = [known[data.name] for data in op.data]
+        for name, part in zip(op.outputs, self._emit(op, inputs, {}, node.span, node), strict=True):
+            self._contribute(operands[name[1:]], part)
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def _call(self, call: Call) -> None:
+        callee, backward = self.graphs[call.callee], self.backwards[call.callee]
+        floats = [v for v in call.outputs if self.graph.types[v].is_float]
+        cotangents = self._cotangents(floats, call.span)
+        outputs: list[Value | None] = []
+        for port, value in zip(callee.inputs, call.inputs, strict=True):
+            gradient = None
+            if port in backward.gradients:
+                gradient = Value(None, "cotangent", call.span)
+                self.types[gradient] = self.graph.types[value]
+            outputs.append(gradient)
+        self.steps.append(CallBack(call, tuple(cotangents), tuple(outputs)))
+        for value, gradient in zip(call.inputs, outputs, strict=True):
+            if gradient is not None:
+                self._contribute(value, gradient)
+
+    # ---- names ----------------------------------------------------------------------------------
+
+    def _renamed(self, step: Apply | CallBack) -> Apply | CallBack:
+        names = self.names
+        if isinstance(step, Apply):
+            inputs = tuple(names.get(value, value) for value in step.inputs)
+            outputs = tuple(names.get(value, value) for value in step.outputs)
+            return replace(step, inputs=inputs, outputs=outputs)
+        cotangents = tuple(v and names.get(v, v) for v in step.cotangents)
+        results = tuple(v and names.get(v, v) for v in step.outputs)
+        return CallBack(step.origin, cotangents, results)
+
+
+def _add() -> Op:
+    add = ops.find("⊕")
+    assert add
+    return add
+
+
+def _operator(term: Term) -> Op:
+    op = ops.find(term.op)
+    if op is None:
+        raise LookupError(f"a gradient mentions the operator {term.op}, which does not exist")
+    return op

@@ -1,0 +1,210 @@
+"""A shape on every value: operators are configured, calls are bound, labels are held to their word.
+
+Every instance is typed once, in its own symbols. A call only needs the ports of its callee, so
+graphs are typed callers first and nothing is ever typed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from xg.diagnostic import DiagnosticError, Problem
+from xg.graph import Apply, Call, Graph, Program, Value
+from xg.limits import Rank
+from xg.op import Attrs, Data, Misuse, Op, Tensor, Use
+from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
+from xg.passes.infer.errors import LabelMismatch, Mistyped, OperatorMisuse, WrongKind
+from xg.tensor import Sizes, TensorType
+
+Types = dict[Value, TensorType]
+
+
+def infer(program: Program) -> Program:
+    """The typed program; raises DiagnosticError with all that is wrong."""
+    typed: dict[str, Graph] = {}
+    bases: dict[str, str] = {}
+    problems: dict[Problem, None] = {}
+    waiting: list[tuple[str, frozenset[str]]] = [(program.entry, frozenset())]
+    while waiting:
+        key, freed = waiting.pop(0)
+        name = instance_key(key, freed)
+        if name in typed:
+            continue
+        typist = _Typist(program, program.graphs[key], freed, problems)
+        typed[name], bases[name] = replace(typist.graph(), key=name), key
+        waiting.extend(typist.callees)
+    if problems:
+        raise DiagnosticError.of(*problems)
+    return replace(program, graphs=_callees_first(typed, bases, list(program.graphs)))
+
+
+def instance_key(key: str, freed: frozenset[str]) -> str:
+    """The key of an instance that is typed without some definitions of the file."""
+    return key + (f" with {', '.join(sorted(freed))} free" if freed else "")
+
+
+def apply_types(op: Op, types: tuple[TensorType, ...], attrs: Attrs) -> tuple[TensorType, ...]:
+    """Types of every output of an operator (caches too) whose attributes are complete."""
+    body = op.body(types, attrs)
+    given = attrs.get("range")
+    ranges = [given] if given is not None else [t.range for t in types if t.range is not None]
+    return tuple(
+        TensorType(out.shape, ranges[0] if out.kind == "int" else None) for out in body.outputs
+    )
+
+
+class _Typist:
+    """Types one graph."""
+
+    def __init__(
+        self,
+        program: Program,
+        graph: Graph,
+        freed: frozenset[str],
+        problems: dict[Problem, None],
+    ) -> None:
+        self.program = program
+        self.source = replace(graph, sizes=graph.sizes.without(freed))
+        self.problems = problems
+        self.types: Types = {}
+        self.bindings: dict[str, tuple[Call, Binding]] = {}
+        self.callees: list[tuple[str, frozenset[str]]] = []
+
+    @property
+    def sizes(self) -> Sizes:
+        """What is known of the graph's symbols."""
+        return self.source.sizes
+
+    def graph(self) -> Graph:
+        """The graph with complete attributes and types; problems are added to the list."""
+        for value in (*self.source.inputs, *(param.value for param in self.source.params)):
+            assert value.declared is not None
+            self.types[value] = self.sizes.expand_type(value.declared)
+        steps: list[Apply | Call] = []
+        for step in self.source.steps:
+            try:
+                steps.append(self._apply(step) if isinstance(step, Apply) else self._call(step))
+            except Mistyped as mistyped:
+                self.problems[mistyped.problem] = None
+            except _Unknown:
+                continue
+        self._check_claims()
+        return replace(self.source, steps=tuple(steps), types=self.types)
+
+    def _type(self, value: Value) -> TensorType:
+        if value not in self.types:
+            if value in self.source.foreign:
+                self.types[value] = self._foreign(value)
+            else:
+                raise _Unknown
+        return self.types[value]
+
+    def _foreign(self, value: Value) -> TensorType:
+        """The type of a parameter that belongs to a call: `bert.E`."""
+        assert value.name is not None
+        path, *rest = value.name.split(".")
+        if path not in self.bindings:
+            raise _Unknown
+        call, binding = self.bindings[path]
+        callee = self.program.graphs[call.callee]
+        for param in callee.params:
+            if param.value.name == rest[0] and len(rest) == 1:
+                return binding.translate(param.type)
+        known = ", ".join(f"{path}.{param.value.name}" for param in callee.params)
+        message = f"{callee.block} has no parameter {'.'.join(rest)}"
+        raise Mistyped(OperatorMisuse(value.span, message, "", (), (f"it has {known}",)))
+
+    # ---- operators ------------------------------------------------------------------------------
+
+    def _apply(self, node: Apply) -> Apply:
+        types = tuple(self._type(value) for value in node.inputs)
+        self._check_kinds(node, types)
+        attrs = self._configured(node, types)
+        outputs = apply_types(node.op, types, attrs)
+        for value, type_ in zip(node.outputs, outputs, strict=False):
+            Rank.check(len(type_.shape), node.span)
+            self.types[value] = type_
+        caches = tuple(
+            Value(name, "cache", node.span) for name in node.op.body(types, attrs).caches
+        )
+        self.types.update(zip(caches, outputs[len(node.outputs) :], strict=True))
+        return replace(node, attrs=attrs, outputs=(*node.outputs, *caches))
+
+    def _check_kinds(self, node: Apply, types: tuple[TensorType, ...]) -> None:
+        absent = node.attrs.get("absent", ())
+        slots: list[Data | Tensor] = [d for d in node.op.data if d.name not in absent]
+        for slot, type_ in zip(slots, types, strict=False):
+            wanted = slot.kind if isinstance(slot, Data) else "float"
+            if wanted != "any" and (wanted == "float") != type_.is_float:
+                names = {"float": "floats", "int": "integers"}
+                found = "floats" if type_.is_float else "integers"
+                glyph = node.op.glyph
+                raise Mistyped(WrongKind(node.span, glyph, slot.name, names[wanted], found))
+
+    def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
+        if node.op.configure is None:
+            return node.attrs
+        peer = node.pending.peer
+        use = Use(
+            types=types,
+            own=node.attrs,
+            axes=node.pending.axes,
+            targets=node.pending.targets,
+            peer=self._type(peer).shape if peer is not None else None,
+            sizes=self.sizes,
+        )
+        try:
+            configured = dict(node.op.configure(use))
+        except Misuse as misuse:
+            raise Mistyped(_told(node, misuse)) from None
+        if "absent" in node.attrs:
+            configured["absent"] = node.attrs["absent"]
+        return configured
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def _call(self, call: Call) -> Call:
+        callee = self.program.graphs[call.callee]
+        types = [self._type(value) for value in call.inputs]
+        binding = bind(call, callee, types, self.source)
+        outputs = output_types(call, callee, binding)
+        check_repeat(call, callee, types[0], outputs[0], self.sizes)
+        self.types.update(zip(call.outputs, outputs, strict=True))
+        self.bindings[call.path] = (call, binding)
+        self.callees.append((call.callee, binding.freed))
+        return replace(call, callee=instance_key(call.callee, binding.freed), sizes=binding.symbols)
+
+    # ---- labels ---------------------------------------------------------------------------------
+
+    def _check_claims(self) -> None:
+        for value, declared, span in self.source.claims:
+            found = self.types.get(value)
+            if found is None:
+                continue
+            wanted = self.sizes.expand_type(declared)
+            if wanted.shape != found.shape or (wanted.range and wanted.range != found.range):
+                written, actual = str(declared), _spell(found, self.sizes)
+                self.problems[LabelMismatch(span, written, actual)] = None
+
+
+class _Unknown(Exception):
+    """An operand whose type failed already: its users are not reported again."""
+
+
+def _told(node: Apply, misuse: Misuse) -> OperatorMisuse:
+    places = tuple((node.inputs[index].span, text) for index, text in misuse.notes.items() if index)
+    return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, misuse.help)
+
+
+def _spell(type_: TensorType, sizes: Sizes) -> str:
+    range_ = sizes.fold(type_.range) if type_.range is not None else None
+    return str(TensorType(sizes.fold_shape(type_.shape), range_))
+
+
+def _callees_first(
+    typed: Mapping[str, Graph], bases: Mapping[str, str], order: Sequence[str]
+) -> dict[str, Graph]:
+    """The typed graphs in the order of the graphs they were made from."""
+    place = {key: i for i, key in enumerate(order)}
+    return {key: typed[key] for key in sorted(typed, key=lambda key: place[bases[key]])}

@@ -1,0 +1,127 @@
+"""What can be wrong with shapes (XG03xx)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xg.diagnostic import Diagnostic, Label, Problem
+from xg.source import Span
+
+
+class Mistyped(Exception):
+    """Carries a problem out of the node that has it, so that the next one is still checked."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMisuse(Problem):
+    """Operands that an operator cannot take."""
+
+    code: ClassVar[str] = "XG0301"
+    span: Span
+    message: str
+    remark: str
+    places: tuple[tuple[Span, str], ...]
+    help: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        others = (Label(span, text, primary=False) for span, text in self.places)
+        return self.report(self.message, Label(self.span, self.remark), *others, help=self.help)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelMismatch(Problem):
+    """A label that promises another shape than the edge has."""
+
+    code: ClassVar[str] = "XG0302"
+    span: Span
+    written: str
+    found: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"the label says {self.written}, the edge has {self.found}",
+            Label(self.span, f"expected {self.written}, found {self.found}"),
+            help=("R, T or BC changes a shape; a label only names it",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PortMismatch(Problem):
+    """An operand that does not fit the port of a block."""
+
+    code: ClassVar[str] = "XG0303"
+    span: Span
+    block: str
+    port: str
+    wanted: str
+    found: str
+    declared: Span
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.block} wants {self.port} {self.wanted}, but {self.found} arrives",
+            Label(self.span, f"here {self.found}"),
+            Label(self.declared, f"declared {self.wanted}", primary=False),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SizeClash(Problem):
+    """One symbol of a called block that would be two sizes."""
+
+    code: ClassVar[str] = "XG0304"
+    span: Span
+    block: str
+    symbol: str
+    first: str
+    second: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.symbol} of {self.block} would be {self.first} and {self.second} at once",
+            Label(self.span),
+            help=(f"give the ports of {self.block} different symbols if they may differ",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatChanges(Problem):
+    """A repeated block whose output cannot be its next input."""
+
+    code: ClassVar[str] = "XG0305"
+    span: Span
+    block: str
+    before: str
+    after: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.block} cannot be repeated: it makes {self.after} of {self.before}",
+            Label(self.span),
+            help=("what goes round must keep its shape",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WrongKind(Problem):
+    """Integers where floats are needed, or the other way round."""
+
+    code: ClassVar[str] = "XG0306"
+    span: Span
+    node: str
+    operand: str
+    wanted: str
+    found: str
+
+    def diagnostic(self) -> Diagnostic:
+        help = ("declare it as an index: NAME [B, S] in V",) if self.wanted == "integers" else ()
+        return self.report(
+            f"{self.node} wants {self.wanted} for {self.operand}, but {self.found} arrive",
+            Label(self.span),
+            help=help,
+        )

@@ -1,0 +1,144 @@
+"""What stands in parentheses: an operator's signature or a block's says what each argument is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xg.dim import number
+from xg.graph import Value
+from xg.op import Length, Number, Op, Own, Tensor, Word
+from xg.passes.resolve.errors import BadArgument, Refused, UnknownWord
+from xg.scalar import Scalar, as_scalar
+from xg.syntax import ast
+
+if TYPE_CHECKING:
+    from xg.dim import Dim
+    from xg.passes.resolve.block import BlockResolver, Instance
+    from xg.passes.resolve.units import Located
+
+
+def op_arguments(
+    scope: BlockResolver, use: ast.NodeUse, op: Op
+) -> tuple[tuple[Value, ...], dict[str, Any], tuple[str, ...]]:
+    """Own tensors as values, other own arguments by name, and the names of absent tensors."""
+    given = _matched(use, [own.name for own in op.own], use.operator.name)
+    tensors: list[Value] = []
+    absent: list[str] = []
+    others: dict[str, Any] = {}
+    for own in op.own:
+        argument = given.get(own.name)
+        if isinstance(own, Tensor):
+            if argument is not None:
+                tensors.append(_tensor(scope, use, own, argument))
+            elif own.optional:
+                absent.append(own.name)
+            else:
+                raise Refused(
+                    BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses")
+                )
+        else:
+            others[own.name] = _own(scope, use, own, argument)
+    return tuple(tensors), others, tuple(absent)
+
+
+def _matched(use: ast.NodeUse, names: Sequence[str], node: str) -> dict[str, ast.Expr]:
+    """Arguments by the name of what they are for: in order, then by name."""
+    matched: dict[str, ast.Expr] = {}
+    position = 0
+    for argument in use.arguments:
+        if argument.name is None:
+            if position >= len(names):
+                takes = ", ".join(names) or "nothing"
+                raise Refused(
+                    BadArgument(
+                        argument.span,
+                        f"{node} takes {takes} in parentheses",
+                        (f"a value made by another node arrives by an arrow: {node}<-…",),
+                    )
+                )
+            name = names[position]
+            position += 1
+        else:
+            name = argument.name.name
+        if name not in names or name in matched:
+            wrong = "twice" if name in matched else f"none of {', '.join(names) or 'none'}"
+            raise Refused(BadArgument(argument.span, f"{node} has {name} {wrong}"))
+        matched[name] = argument.value
+    return matched
+
+
+def _tensor(scope: BlockResolver, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Value:
+    if not isinstance(expr, ast.Path):
+        raise Refused(BadArgument(expr.span, f"{own.name} of {use.operator.name} is a parameter"))
+    value = scope.path(expr)
+    if value.role != "param":
+        raise Refused(
+            BadArgument(
+                expr.span,
+                f"{expr.span.text} is made by another node: it cannot stand in parentheses",
+                (f"let it arrive by an arrow: {use.operator.name}<-{expr.span.text}",),
+            )
+        )
+    return value
+
+
+def _own(scope: BlockResolver, use: ast.NodeUse, own: Own, expr: ast.Expr | None) -> Any:
+    match own:
+        case Number():
+            if expr is not None:
+                return scope.reader.scalar(expr)
+            if own.default is not None:
+                return as_scalar(own.default)
+        case Word():
+            return _word(scope, own, expr) if expr is not None else own.choices[0]
+        case Length():
+            if expr is not None:
+                return scope.sizes.expand(scope.reader.dim(expr))
+            if own.default is not None:
+                return number(own.default)
+        case Tensor():
+            pass
+    raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))
+
+
+def _word(scope: BlockResolver, own: Word, expr: ast.Expr) -> str:
+    word = expr.name if isinstance(expr, ast.Path) else expr.span.text
+    option = scope.option(word)
+    if option is not None and word not in own.choices:
+        word = option[1]
+    if word not in own.choices:
+        raise Refused(UnknownWord(expr.span, own.name, word, own.choices))
+    return word
+
+
+def block_arguments(scope: BlockResolver, use: ast.NodeUse, located: Located) -> Instance:
+    """The instance that a call with these arguments asks for."""
+    from xg.passes.resolve.block import Instance
+
+    block = located.block
+    formals = {own.name.name: own for own in block.own}
+    sizes: dict[str, Dim] = {}
+    rest: list[ast.Argument] = []
+    for argument in use.arguments:
+        name = argument.name.name if argument.name else None
+        if name and name not in formals and name in scope.linked.dims:
+            sizes[name] = scope.sizes.expand(scope.reader.dim(argument.value))
+        else:
+            rest.append(argument)
+    trimmed = ast.NodeUse(use.span, use.operator, None, tuple(rest), (), None, None, None, None)
+    given = _matched(trimmed, tuple(formals), block.name.name)
+    words: dict[str, str] = {}
+    numbers: dict[str, Scalar] = {}
+    for name, own in formals.items():
+        if own.words:
+            choices = tuple(word.name for word in own.words)
+            expr = given.get(name)
+            words[name] = _word(scope, Word(name, choices), expr) if expr else choices[0]
+        elif name in given:
+            numbers[name] = scope.reader.scalar(given[name])
+        elif own.default is not None:
+            numbers[name] = scope.linked.reader().scalar(own.default)
+        else:
+            raise Refused(BadArgument(use.span, f"{block.name.name} needs {name} in parentheses"))
+    return Instance(located, tuple(words.items()), tuple(numbers.items()), tuple(sizes.items()))

@@ -1,0 +1,353 @@
+"""What can be wrong with names and places, before any shape is known (XG02xx)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xg.diagnostic import Diagnostic, Label, Problem
+from xg.source import Span
+
+
+class Refused(Exception):
+    """Carries a problem out of the statement that has it, so that the next one is still read."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+
+def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """A help line with the most similar known name, or none."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    return (f"did you mean {found[0]}?",) if found else ()
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownValue(Problem):
+    """A value that nothing above makes."""
+
+    code: ClassVar[str] = "XG0201"
+    span: Span
+    name: str
+    known: tuple[str, ...]
+    operator: bool = False
+
+    def diagnostic(self) -> Diagnostic:
+        help = nearest(self.name, self.known)
+        if self.operator:
+            help = (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
+        return self.report(
+            f"no value is called {self.name}", Label(self.span, "not made above"), help=help
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOperator(Problem):
+    """A node that is neither operator nor block nor option."""
+
+    code: ClassVar[str] = "XG0202"
+    span: Span
+    name: str
+    known: tuple[str, ...]
+    value: bool = False
+
+    def diagnostic(self) -> Diagnostic:
+        help = nearest(self.name, self.known)
+        if self.value:
+            help = (
+                f"{self.name} is a value: `: {self.name}` names an edge, `<-{self.name}` uses it",
+            )
+        return self.report(
+            f"no operator, block or option is called {self.name}", Label(self.span), help=help
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownSize(Problem):
+    """A symbol that no `dim` declares."""
+
+    code: ClassVar[str] = "XG0203"
+    span: Span
+    name: str
+    known: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        help = nearest(self.name, self.known) or (f"declare it: dim {self.name}",)
+        return self.report(f"no dim is called {self.name}", Label(self.span), help=help)
+
+
+@dataclass(frozen=True, slots=True)
+class NameTwice(Problem):
+    """A name made a second time."""
+
+    code: ClassVar[str] = "XG0204"
+    span: Span
+    name: str
+    first: Span
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.name} is made twice",
+            Label(self.span, "again here"),
+            Label(self.first, "first here", primary=False),
+            help=("every name is made once; choose another",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoLabel(Problem):
+    """A chain whose result nobody can use."""
+
+    code: ClassVar[str] = "XG0205"
+    span: Span
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            "the result of this chain has no name",
+            Label(self.span, "leaves here"),
+            help=("name the edge: `: NAME`",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OutputMissing(Problem):
+    """An output that no chain makes."""
+
+    code: ClassVar[str] = "XG0206"
+    span: Span
+    name: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"nothing makes the output {self.name}",
+            Label(self.span, "promised here"),
+            help=(f"end a chain with `: {self.name}`",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WrongOperands(Problem):
+    """Too many or too few operands."""
+
+    code: ClassVar[str] = "XG0207"
+    span: Span
+    node: str
+    takes: str
+    found: int
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.node} takes {self.takes}, but {self.found} arrive", Label(self.span)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DoubleArrow(Problem):
+    """A double arrow into something else than •, or a • without one."""
+
+    code: ClassVar[str] = "XG0208"
+    span: Span
+    node: str
+
+    def diagnostic(self) -> Diagnostic:
+        if self.node == "•":
+            return self.report(
+                "• needs exactly one operand by a single arrow and one by a double arrow",
+                Label(self.span),
+                help=("H -> •<=W multiplies H by W",),
+            )
+        return self.report(
+            f"the double arrow brings the second operand of •, not one of {self.node}",
+            Label(self.span),
+            help=(f"write {self.node}<-…",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BadArgument(Problem):
+    """Something in parentheses that the node does not take."""
+
+    code: ClassVar[str] = "XG0209"
+    span: Span
+    message: str
+    help: tuple[str, ...] = ()
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(self.message, Label(self.span), help=self.help)
+
+
+@dataclass(frozen=True, slots=True)
+class UnnamedTwice(Problem):
+    """Two calls of one block that nobody can tell apart."""
+
+    code: ClassVar[str] = "XG0210"
+    span: Span
+    name: str
+    first: Span
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"two calls are named {self.name}",
+            Label(self.span, "second call"),
+            Label(self.first, "first call", primary=False),
+            help=(
+                f"give each its own name: {self.name} as first_{self.name.lower()}",
+                "to share the parameters, name the first call and call that name again",
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CallsItself(Problem):
+    """A block that contains itself."""
+
+    code: ClassVar[str] = "XG0211"
+    span: Span
+    name: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(f"{self.name} calls itself", Label(self.span, "on the way from here"))
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedParam(Problem):
+    """A parameter that no choice of options uses."""
+
+    code: ClassVar[str] = "XG0212"
+    span: Span
+    name: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"the parameter {self.name} is used by no chain", Label(self.span, "declared here")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownWord(Problem):
+    """A word that an option does not have."""
+
+    code: ClassVar[str] = "XG0213"
+    span: Span | None
+    option: str
+    word: str
+    words: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        labels = (Label(self.span),) if self.span else ()
+        return self.report(
+            f"{self.option} cannot be {self.word}",
+            *labels,
+            help=(f"{self.option} may be {' or '.join(self.words)}",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOption(Problem):
+    """A guard on, or a setting of, an option that does not exist."""
+
+    code: ClassVar[str] = "XG0214"
+    span: Span | None
+    name: str
+    known: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        labels = (Label(self.span),) if self.span else ()
+        help = nearest(self.name, self.known)
+        return self.report(f"no option or dim is called {self.name}", *labels, help=help)
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet(Problem):
+    """A construct of the language that this edition reads but does not compile."""
+
+    code: ClassVar[str] = "XG0215"
+    span: Span | None
+    what: str
+    help: tuple[str, ...] = ()
+
+    def diagnostic(self) -> Diagnostic:
+        labels = (Label(self.span),) if self.span else ()
+        return self.report(
+            f"{self.what} cannot be compiled by this edition", *labels, help=self.help
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotInFile(Problem):
+    """A `use` of something that the file does not have."""
+
+    code: ClassVar[str] = "XG0216"
+    span: Span
+    name: str
+    origin: str
+    known: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        help = nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
+        return self.report(
+            f"{self.origin} has no block or op {self.name}", Label(self.span), help=help
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralOutputs(Problem):
+    """A node with several results in the middle of a chain."""
+
+    code: ClassVar[str] = "XG0217"
+    span: Span
+    node: str
+    count: int
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.node} gives {self.count} values: they must be named where they leave",
+            Label(self.span),
+            help=("end the chain with `: A, B` and go on with `A, B -> …`",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CircularSizes(Problem):
+    """Dims that are defined by each other."""
+
+    code: ClassVar[str] = "XG0218"
+    span: Span
+    name: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(f"the size of {self.name} depends on itself", Label(self.span))
+
+
+@dataclass(frozen=True, slots=True)
+class BadSize(Problem):
+    """A size that is no exact expression of dims."""
+
+    code: ClassVar[str] = "XG0219"
+    span: Span
+    message: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            self.message, Label(self.span), help=("sizes are made of dims, numbers and + - * / ^",)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoBlock(Problem):
+    """A file without the block that was asked for."""
+
+    code: ClassVar[str] = "XG0220"
+    file: str
+    name: str | None
+    known: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        if self.name is None:
+            return self.report(f"{self.file} has no block to compile")
+        help = nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
+        return self.report(f"{self.file} has no block {self.name}", help=help)

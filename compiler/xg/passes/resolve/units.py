@@ -1,0 +1,180 @@
+"""Files and what they see of each other: the blocks, operators, dims and options of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from xg import ops
+from xg.define import define
+from xg.dim import Dim
+from xg.op import Op
+from xg.passes.resolve.errors import (
+    CircularSizes,
+    NotInFile,
+    Refused,
+    UnknownOption,
+    UnknownWord,
+)
+from xg.passes.resolve.expressions import Reader
+from xg.syntax import ast
+from xg.tensor import Sizes
+
+Load = Callable[[ast.Use], ast.Module]  # the file that a `use` names, parsed; each file once
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unit:
+    """One file: its blocks, operators and options by name, with what it takes from other files."""
+
+    module: ast.Module
+    blocks: Mapping[str, Located]
+    ops: Mapping[str, Op]
+
+    def operator(self, name: str) -> Op | None:
+        """An operator of the file, or of the language."""
+        return self.ops.get(name) or ops.find(name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Located:
+    """A block and the file whose names it sees."""
+
+    block: ast.Block
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """An option of the program: its words, the chosen one, and the file whose names they are."""
+
+    words: tuple[str, ...]
+    chosen: str
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linked:
+    """The whole program before any block is looked into."""
+
+    unit: Unit
+    sizes: Sizes
+    dims: frozenset[str]
+    meshes: frozenset[str]
+    options: Mapping[str, Choice]
+
+    def reader(self) -> Reader:
+        """Reads expressions over the program's dims."""
+        return Reader(self.dims, self.meshes, {})
+
+
+def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> Linked:
+    """The program that starts at `module`, with options and dims set from outside."""
+    units = _units(module, load)
+    sizes: dict[str, ast.DimDecl] = {}
+    options: dict[str, Choice] = {}
+    meshes: set[str] = set()
+    for unit in units:  # importers stand behind what they import, and win
+        sizes.update({decl.name.name: decl for decl in unit.module.dims})
+        meshes.update(decl.name.name for decl in unit.module.meshes)
+        for option in unit.module.options:
+            words = tuple(word.name for word in option.words)
+            options[option.name.name] = Choice(words, words[0], unit)
+    numbers, chosen = _settings(settings, frozenset(sizes), options)
+    dims = frozenset(sizes)
+    reader = Reader(dims, frozenset(meshes), {})
+    return Linked(units[-1], _sizes(sizes, reader, numbers), dims, frozenset(meshes), chosen)
+
+
+def _units(module: ast.Module, load: Load) -> list[Unit]:
+    """Every file once, imported ones first; a cycle is refused by `load`."""
+    done: dict[int, Unit] = {}
+    order: list[Unit] = []
+    stack: list[tuple[ast.Module, bool]] = [(module, False)]
+    while stack:
+        current, ready = stack.pop()
+        if id(current) in done:
+            continue
+        imported = [(use, load(use)) for use in current.uses]
+        if not ready:
+            stack.append((current, True))
+            stack.extend((other, False) for _, other in imported)
+            continue
+        unit = _unit(current, [(use, done[id(other)]) for use, other in imported])
+        done[id(current)] = unit
+        order.append(unit)
+    return order
+
+
+def _unit(module: ast.Module, imported: list[tuple[ast.Use, Unit]]) -> Unit:
+    blocks: dict[str, Located] = {}
+    operators: dict[str, Op] = {}
+    for use, other in imported:
+        for name in use.names:
+            if name.name in other.blocks:
+                blocks[name.name] = other.blocks[name.name]
+            elif name.name in other.ops:
+                operators[name.name] = other.ops[name.name]
+            else:
+                known = (*other.blocks, *other.ops)
+                raise Refused(NotInFile(name.span, name.name, use.origin.span.text, known))
+    for definition in module.ops:
+        operators[definition.name.name] = define(definition)
+    unit = Unit(module, blocks, operators)
+    blocks.update({block.name.name: Located(block, unit) for block in module.blocks})
+    return unit
+
+
+def _settings(
+    settings: Mapping[str, str | int], dims: frozenset[str], options: Mapping[str, Choice]
+) -> tuple[dict[str, int], dict[str, Choice]]:
+    numbers: dict[str, int] = {}
+    chosen = dict(options)
+    for name, value in settings.items():
+        choice = options.get(name)
+        if choice is not None:
+            if str(value) not in choice.words:
+                raise Refused(UnknownWord(None, name, str(value), choice.words))
+            chosen[name] = replace(choice, chosen=str(value))
+        elif name in dims and isinstance(value, int):
+            numbers[name] = value
+        elif name in dims:
+            raise Refused(UnknownWord(None, name, str(value), ("a whole number",)))
+        else:
+            raise Refused(UnknownOption(None, name, (*options, *sorted(dims))))
+    return numbers, chosen
+
+
+def _sizes(decls: Mapping[str, ast.DimDecl], reader: Reader, numbers: Mapping[str, int]) -> Sizes:
+    definitions: dict[str, Dim] = {}
+    defaults: dict[str, int] = {}
+    for name, decl in decls.items():
+        if name in numbers:
+            defaults[name] = numbers[name]
+        elif decl.size is not None:
+            dim = reader.dim(decl.size)
+            constant = dim.constant
+            if constant is None:
+                definitions[name] = dim
+            else:
+                defaults[name] = constant
+    refuse_cycles(definitions, decls)
+    return Sizes(definitions, defaults)
+
+
+def refuse_cycles(definitions: Mapping[str, Dim], decls: Mapping[str, ast.DimDecl]) -> None:
+    """Raise if a size depends on itself."""
+    settled: set[str] = set()
+    for name in definitions:
+        trail = [name]
+        pending: list[Iterator[str]] = [iter(definitions[name].symbols())]
+        while pending:
+            other = next(pending[-1], None)
+            if other is None:
+                pending.pop()
+                settled.add(trail.pop())
+            elif other in trail:
+                raise Refused(CircularSizes(decls[other].span, other))
+            elif other in definitions and other not in settled:
+                trail.append(other)
+                pending.append(iter(definitions[other].symbols()))
