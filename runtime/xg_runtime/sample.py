@@ -70,7 +70,7 @@ def _last_logits(
     if model.targets is not None:
         inputs[model.targets] = np.zeros_like(window[None])
     outputs, _ = module.forward(params, inputs)
-    logits = outputs[model.logits][0, -1].astype(np.float64)
+    logits: Array = outputs[model.logits][0, -1].astype(np.float64)
     if np.isnan(logits).any() or np.isposinf(logits).any():
         raise NonFiniteError(f"{model.logits} is not finite", model.logits, place)
     return logits
@@ -82,5 +82,5 @@ def _draw(logits: Array, sampling: Sampling, chance: float) -> int:
     if sampling.temperature == 0:
         return int(order[0])
     weights = np.exp((logits[order] - logits[order[0]]) / sampling.temperature)
-    place = np.searchsorted(np.cumsum(weights), chance * weights.sum(), side="right")
-    return int(order[min(int(place), len(order) - 1)])
+    passed = int((np.cumsum(weights) <= chance * weights.sum()).sum())
+    return int(order[min(passed, len(order) - 1)])

@@ -1,0 +1,28 @@
+"""When two gradients agree (contract.md, "Numbers to hold").
+
+a and b agree when ‖a - b‖ ≤ tol · (max(‖a‖, ‖b‖) + ‖all gradients‖ / 100), so that a part in
+tol is seen in every gradient that is not tiny beside the others.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from xg_runtime.module import Array
+
+FLOOR: Final = 1e-2  # the part of ‖all gradients‖ that counts for each
+
+
+def scale(a: Array, b: Array, total: float) -> float:
+    """Return what ‖a - b‖ is measured by; `total` is the norm over all gradients."""
+    return max(_norm(a), _norm(b)) + FLOOR * total
+
+
+def error(a: Array, b: Array, total: float) -> float:
+    """Return what has to be at most tol: NaN, which is at most nothing, where a or b has one."""
+    distance = _norm(a - b)
+    return distance / scale(a, b, total) if distance else 0.0
+
+
+def _norm(array: Array) -> float:
+    return float(np.linalg.norm(np.ravel(array)))

@@ -1,0 +1,38 @@
+"""A gradient report as a text table.
+
+gradient  shape     compared          error    tolerance  verdict
+dW_Q      [64, 64]  64 + 8 directions 2.1e-10  1e-06      ok
+"""
+
+from xg_runtime.gradcheck import Report, Row
+
+_HEAD = ("gradient of", "shape", "compared", "error", "tolerance", "verdict")
+
+
+def table(report: Report) -> str:
+    """Return the rows under a head, and a line that counts them; ends in a newline."""
+    lines = [_HEAD, *map(_cells, report.rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    text = [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    ]
+    return "\n".join([*text, _summary(report)]) + "\n"
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    reason = f": {row.reason}" if row.reason else ""
+    return (
+        row.name,
+        f"[{', '.join(map(str, row.shape))}]",
+        f"{row.coordinates}" + (f" + {row.directions} directions" if row.directions else ""),
+        f"{row.error:.1e}",
+        f"{row.tolerance:.0e}",
+        f"{row.verdict}{reason}",
+    )
+
+
+def _summary(report: Report) -> str:
+    failed = sum(row.verdict == "failed" for row in report.rows)
+    proven = f"{len(report.rows) - failed} of {len(report.rows)} gradients agree"
+    return f"{proven}, seed {report.seed}"

@@ -1,0 +1,70 @@
+"""Inputs for a program that was given none, to verify it or to try it.
+
+invent({"X": Expected(("B", "S", 64)), "ids": Expected(("B", "S"), below=256)}, sizes, seed)
+spread(params, seed)           parameters moved off the ones and zeros they begin with
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from xg_runtime.errors import InputError
+from xg_runtime.expect import Expected
+from xg_runtime.module import Array, Arrays, is_float
+from xg_runtime.random import fold
+
+
+def invent(
+    expected: Mapping[str, Expected],
+    sizes: Mapping[str, int],
+    seed: int,
+    dtype: DTypeLike = np.float64,
+) -> Arrays:
+    """Return normal floats and uniform ids for every name; `sizes` gives each symbol's number.
+
+    Raises InputError for a symbol without a size.
+    """
+    return {
+        name: _invent_one(want, _shape(name, want, sizes), fold(seed, "input", name), dtype)
+        for name, want in expected.items()
+    }
+
+
+def spread(params: Arrays, seed: int) -> Arrays:
+    """Return `params`, each float moved by a normal number, a quarter of the tensor's size.
+
+    At γ = 1 and β = 0 a backward that confuses γ with γ², or forgets β, looks right.
+    """
+    return {
+        name: _moved(param, fold(seed, "spread", name)) if is_float(param) else param
+        for name, param in params.items()
+    }
+
+
+def _moved(param: Array, key: int) -> Array:
+    return (param + 0.25 * _size(param) * _normal(key, param.shape)).astype(param.dtype)
+
+
+def _invent_one(want: Expected, shape: tuple[int, ...], key: int, dtype: DTypeLike) -> Array:
+    if want.below is None:
+        return np.asarray(_normal(key, shape), dtype=dtype)
+    return np.random.default_rng(key).integers(0, want.below, shape, dtype=np.int64)
+
+
+def _shape(name: str, want: Expected, sizes: Mapping[str, int]) -> tuple[int, ...]:
+    missing = [axis for axis in want.axes if isinstance(axis, str) and axis not in sizes]
+    if missing:
+        raise InputError(f"{name} {want}: {missing[0]} has no size")
+    return tuple(sizes[axis] if isinstance(axis, str) else axis for axis in want.axes)
+
+
+def _size(array: Array) -> float:
+    """Return the root mean square of `array`, or 1 where all of it is 0."""
+    flat = array.ravel()
+    return math.sqrt(float(np.dot(flat, flat)) / max(flat.size, 1)) or 1.0
+
+
+def _normal(key: int, shape: tuple[int, ...]) -> Array:
+    return np.asarray(np.random.default_rng(key).standard_normal(shape))
