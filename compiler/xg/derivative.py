@@ -214,6 +214,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "ge": lambda y, d: (None, None),
     "eq": lambda y, d: (None, None),
     "where": _where,
+    "as_float": lambda y, d: (None,),
     "stop_gradient": lambda y, d: (None,),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,

@@ -65,11 +65,12 @@ def evaluate(
     return [values[id(output)] for output in outputs]
 
 
-Meaning = Callable[..., Array]
+Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
 
 
 def _const(expr: Expr, context: Context) -> Array:
-    return np.asarray(context.number(expr.attr("value")), dtype=context.dtype)
+    number = context.number(expr.attr("value"))
+    return np.asarray(number, dtype=np.int64 if expr.kind == "int" else context.dtype)
 
 
 def _iota(expr: Expr, context: Context) -> Array:
@@ -79,6 +80,18 @@ def _iota(expr: Expr, context: Context) -> Array:
 
 def _erf(x: Array) -> Array:
     return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+
+
+def _pow(expr: Expr, context: Context, x: Array) -> Array:
+    return np.asarray(np.power(x, context.number(expr.attr("exponent"))))
+
+
+def _as_float(expr: Expr, context: Context, x: Array) -> Array:
+    return x.astype(context.dtype)
+
+
+def _same(x: Array) -> Array:
+    return x
 
 
 def _reduce(function: Callable[..., Array]) -> Meaning:
@@ -92,32 +105,65 @@ def _contract(expr: Expr, context: Context, a: Array, b: Array) -> Array:
     return np.asarray(np.einsum(str(expr.attr("spec")), a, b, optimize=True))
 
 
-def _window(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
-    axis, start = expr.attr("axis"), context.size(expr.attr("start"))
+def _reshape(expr: Expr, context: Context, x: Array) -> Array:
+    return x.reshape(context.shape(expr.shape))
+
+
+def _transpose(expr: Expr, context: Context, x: Array) -> Array:
+    order: Any = expr.attr("order")
+    return np.transpose(x, order)
+
+
+def _broadcast(expr: Expr, context: Context, x: Array) -> Array:
+    return np.broadcast_to(x, context.shape(expr.shape))
+
+
+def _axis(expr: Expr) -> int:
+    axis = expr.attr("axis")
     assert isinstance(axis, int)
+    return axis
+
+
+def _concat(expr: Expr, context: Context, *parts: Array) -> Array:
+    return np.concatenate(parts, axis=_axis(expr))
+
+
+def _window(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
+    start = context.size(expr.attr("start"))
     index: list[Any] = [slice(None)] * expr.rank
-    index[axis] = slice(start, start + length)
+    index[_axis(expr)] = slice(start, start + length)
     return tuple(index)
 
 
 def _cut(expr: Expr, context: Context, x: Array) -> Array:
-    axis = expr.attr("axis")
-    assert isinstance(axis, int)
-    return x[_window(expr, context, context.size(expr.shape[axis]))]
+    return x[_window(expr, context, context.size(expr.shape[_axis(expr)]))]
 
 
 def _pad(expr: Expr, context: Context, x: Array) -> Array:
-    axis = expr.attr("axis")
-    assert isinstance(axis, int)
     result = np.zeros(context.shape(expr.shape), dtype=x.dtype)
-    result[_window(expr, context, x.shape[axis])] = x
+    result[_window(expr, context, x.shape[_axis(expr)])] = x
     return result
+
+
+def _inside(ids: Array, length: int) -> Array:
+    """The ids, refused if one lies outside: NumPy would count a negative one from the end."""
+    if ids.size and not 0 <= ids.min() <= ids.max() < length:
+        raise IndexError(f"ids from {ids.min()} to {ids.max()} do not index {length} rows")
+    return ids
+
+
+def _gather(table: Array, ids: Array) -> Array:
+    return table[_inside(ids, len(table))]
 
 
 def _scatter_add(expr: Expr, context: Context, updates: Array, ids: Array) -> Array:
     result = np.zeros(context.shape(expr.shape), dtype=updates.dtype)
     np.add.at(result, ids, updates)
     return result
+
+
+def _pick(x: Array, ids: Array) -> Array:
+    return np.take_along_axis(x, _inside(ids, x.shape[-1])[..., None], axis=-1)[..., 0]
 
 
 def _place(expr: Expr, context: Context, values: Array, ids: Array) -> Array:
@@ -139,46 +185,52 @@ def _dropout_apply(expr: Expr, context: Context, x: Array, keep: Array) -> Array
     return np.where(keep, x * scale, np.zeros((), x.dtype))
 
 
-def _elementwise(function: Callable[..., Array]) -> Meaning:
-    return lambda expr, context, *args: function(*args)
+def _plain(function: Callable[..., Array]) -> Meaning:
+    """The meaning of a primitive that asks for nothing but its arguments."""
+
+    def meaning(expr: Expr, context: Context, *args: Array) -> Array:
+        return function(*args)
+
+    return meaning
 
 
 MEANING: Final[Mapping[str, Meaning]] = {
     "const": _const,
     "iota": _iota,
-    "neg": _elementwise(np.negative),
-    "exp": _elementwise(np.exp),
-    "log": _elementwise(np.log),
-    "sqrt": _elementwise(np.sqrt),
-    "tanh": _elementwise(np.tanh),
-    "erf": _elementwise(_erf),
-    "sin": _elementwise(np.sin),
-    "cos": _elementwise(np.cos),
-    "add": _elementwise(np.add),
-    "sub": _elementwise(np.subtract),
-    "mul": _elementwise(np.multiply),
-    "div": _elementwise(np.divide),
-    "pow": lambda expr, context, x: np.power(x, context.number(expr.attr("exponent"))),
-    "maximum": _elementwise(np.maximum),
-    "minimum": _elementwise(np.minimum),
-    "gt": _elementwise(np.greater),
-    "ge": _elementwise(np.greater_equal),
-    "eq": _elementwise(np.equal),
-    "where": _elementwise(np.where),
-    "stop_gradient": _elementwise(lambda x: x),
+    "neg": _plain(np.negative),
+    "exp": _plain(np.exp),
+    "log": _plain(np.log),
+    "sqrt": _plain(np.sqrt),
+    "tanh": _plain(np.tanh),
+    "erf": _plain(_erf),
+    "sin": _plain(np.sin),
+    "cos": _plain(np.cos),
+    "add": _plain(np.add),
+    "sub": _plain(np.subtract),
+    "mul": _plain(np.multiply),
+    "div": _plain(np.divide),
+    "pow": _pow,
+    "maximum": _plain(np.maximum),
+    "minimum": _plain(np.minimum),
+    "gt": _plain(np.greater),
+    "ge": _plain(np.greater_equal),
+    "eq": _plain(np.equal),
+    "where": _plain(np.where),
+    "as_float": _as_float,
+    "stop_gradient": _plain(_same),
     "sum": _reduce(np.sum),
     "mean": _reduce(np.mean),
     "max": _reduce(np.max),
     "contract": _contract,
-    "reshape": lambda expr, context, x: x.reshape(context.shape(expr.shape)),
-    "transpose": lambda expr, context, x: np.transpose(x, expr.attr("order")),
-    "broadcast": lambda expr, context, x: np.broadcast_to(x, context.shape(expr.shape)),
-    "concat": lambda expr, context, *xs: np.concatenate(xs, axis=expr.attr("axis")),
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "broadcast": _broadcast,
+    "concat": _concat,
     "cut": _cut,
     "pad": _pad,
-    "gather": _elementwise(lambda table, ids: table[ids]),
+    "gather": _plain(_gather),
     "scatter_add": _scatter_add,
-    "pick": _elementwise(lambda x, ids: np.take_along_axis(x, ids[..., None], axis=-1)[..., 0]),
+    "pick": _plain(_pick),
     "place": _place,
     "dropout_keep": _dropout_keep,
     "dropout_apply": _dropout_apply,

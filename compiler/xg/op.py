@@ -47,10 +47,11 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A real number; without `default` it must be given."""
+    """A real number; without `default` it must be given, unless it is `optional`."""
 
     name: str
     default: float | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,10 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A size, such as the S of ``sinusoid(S, D)``; without `default` it must be given."""
+    """A size, such as the S of ``sinusoid(S, D)``; it must be given, unless it is `optional`."""
 
     name: str
-    default: int | None = None
+    optional: bool = False
 
 
 Own = Tensor | Number | Word | Length
@@ -150,6 +151,15 @@ class Term:
     attrs: Attrs = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """A condition of a use that only numbers can settle: ``S <= S_max``, and why it must hold."""
+
+    smaller: Dim
+    larger: Dim
+    why: str
+
+
 Gradient = str | Term
 Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches), or several Exprs
 
@@ -173,6 +183,7 @@ class Op:
     configure: Callable[[Use], Attrs] | None = None
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
+    facts: Callable[[Sequence[TensorType], Attrs], tuple[AtMost, ...]] | None = None
     meaning: str = ""
     formula: str = ""
     gradient: str = ""
@@ -220,7 +231,7 @@ class Op:
         known = [*cotangents, *forward.operands, *results]
         floats = [expr for expr in forward.operands if expr.kind == "float"]
         if self.adjoint:
-            gradients = self._closed(known, attrs)
+            gradients = self._closed(known, floats, attrs)
         else:
             derived = derive(visible, cotangents, floats)
             kept = {id(out): result for out, result in zip(forward.outputs, results, strict=True)}
@@ -263,7 +274,7 @@ class Op:
             return self.outputs
         return tuple(f"y_{i + 1}" for i in range(count))
 
-    def _trace(self, operands: Sequence[Expr], attrs: Attrs) -> Any:
+    def _trace(self, operands: Sequence[Expr], attrs: Attrs) -> Any:  # noqa: ANN401 - see Forward
         if self.variadic:
             return self.forward(*operands, **attrs)
         given = {str(expr.name): expr for expr in operands}
@@ -272,9 +283,16 @@ class Op:
         rest = {key: value for key, value in attrs.items() if key != "absent"}
         return self.forward(*(given.get(name) for name in names), **rest)
 
-    def _closed(self, known: Sequence[Expr], attrs: Attrs) -> tuple[Expr | None, ...]:
+    def _closed(
+        self, known: Sequence[Expr], floats: Sequence[Expr], attrs: Attrs
+    ) -> tuple[Expr | None, ...]:
+        """What `adjoint` gives: one gradient per declared float, of which absent ones are left."""
         assert self.adjoint
         code = self.adjoint.__code__
         wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         given: dict[str, Any] = {str(expr.name): expr for expr in known}
-        return self.adjoint(**{name: given.get(name, attrs.get(name)) for name in wanted})
+        gradients = self.adjoint(**{name: given.get(name, attrs.get(name)) for name in wanted})
+        declared = [data.name for data in self.data if data.kind != "int"]
+        declared += [own.name for own in self.own if isinstance(own, Tensor)]
+        by_name = dict(zip(declared, gradients, strict=True))
+        return tuple(by_name[str(expr.name)] for expr in floats)

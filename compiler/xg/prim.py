@@ -43,7 +43,7 @@ class Expr:
 
     def named(self, name: str) -> Expr:
         """The same expression under the name that generated code shall give it."""
-        return replace(self, name=name)
+        return self if self.name == name else replace(self, name=name)
 
     def attr(self, key: str) -> Attr:
         """One attribute by its name."""
@@ -109,6 +109,11 @@ def const(value: Operand) -> Expr:
         return value
     scalar = size(value) if isinstance(value, Dim) else as_scalar(value)
     return Expr("const", (), (), "float", (("value", scalar),))
+
+
+def integer(value: int) -> Expr:
+    """A whole number that stays one, as an index does."""
+    return Expr("const", (), (), "int", (("value", as_scalar(value)),))
 
 
 def iota(length: Dim, start: Dim = ZERO) -> Expr:
@@ -187,6 +192,11 @@ def where(condition: Expr, a: Operand, b: Operand) -> Expr:
     shape = broadcast_shapes(condition.shape, broadcast_shapes(yes.shape, no.shape))
     kind: Kind = "int" if yes.kind == no.kind == "int" else "float"
     return Expr("where", (condition, yes, no), shape, kind)
+
+
+def as_float(x: Expr) -> Expr:
+    """Integers as floats of the program's precision; arithmetic on integers begins with this."""
+    return x if x.kind == "float" else Expr("as_float", (x,), x.shape)
 
 
 def stop_gradient(x: Expr) -> Expr:

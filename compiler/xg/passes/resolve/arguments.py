@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from xg.dim import number
 from xg.graph import Value
 from xg.op import Length, Number, Op, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownWord
@@ -88,15 +87,15 @@ def _own(scope: BlockResolver, use: ast.NodeUse, own: Own, expr: ast.Expr | None
         case Number():
             if expr is not None:
                 return scope.reader.scalar(expr)
-            if own.default is not None:
-                return as_scalar(own.default)
+            if own.default is not None or own.optional:
+                return None if own.default is None else as_scalar(own.default)
         case Word():
             return _word(scope, own, expr) if expr is not None else own.choices[0]
         case Length():
             if expr is not None:
                 return scope.sizes.expand(scope.reader.dim(expr))
-            if own.default is not None:
-                return number(own.default)
+            if own.optional:
+                return None
         case Tensor():
             pass
     raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))

@@ -1,0 +1,44 @@
+"""Dropout (seed 001, 4.3.3: DO(X; m), backward dDO with the same mask)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.op import Attrs, Misuse, Number, Op, Use, Word
+from xg.prim import Expr, dropout_apply, dropout_keep
+from xg.scalar import Scalar
+
+
+def configure(use: Use) -> Attrs:
+    """Refuse what is no probability, and 1, which would keep nothing."""
+    p = use.own["p"].constant
+    if p is not None and not 0 <= p < 1:
+        raise Misuse(f"DO drops with probability {use.own['p']}", help=("0 <= p < 1",))
+    return use.own
+
+
+def forward(x: Expr, *, p: Scalar, scaling: str) -> tuple[Expr, dict[str, Expr]]:
+    """`x` times a random mask; `x` itself when the program runs without a seed."""
+    keep = dropout_keep(x, p).named("keep")
+    return dropout_apply(x, keep, p, scaled=scaling == "scaled"), {"keep": keep}
+
+
+def adjoint(dy: Expr, keep: Expr, *, p: Scalar, scaling: str) -> tuple[Expr]:
+    """The cached mask again."""
+    return (dropout_apply(dy, keep, p, scaled=scaling == "scaled"),)
+
+
+OP: Final = Op(
+    glyph="DO",
+    name="dropout",
+    family="nonlinear",
+    own=(Number("p"), Word("scaling", ("scaled", "unscaled"))),
+    forward=forward,
+    keeps_shape=True,
+    configure=configure,
+    adjoint=adjoint,
+    meaning="drops numbers with probability p; `scaled` keeps the mean, `unscaled` is the seed's",
+    formula="Y = m ⊙ X / (1 - p), m = 0 or 1",
+    gradient="dX = m ⊙ dY / (1 - p)",
+    source="seed 001, 4.3.3; Srivastava et al. 2014",
+)

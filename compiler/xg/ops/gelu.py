@@ -1,0 +1,47 @@
+"""Gaussian error linear unit (seed 001, 4.3.3: backward dGELU; Hendrycks, Gimpel 2016)."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from xg.op import Op, Word
+from xg.prim import Expr, erf, exp, tanh
+
+SQRT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
+CUBIC: Final = 0.044715
+
+
+def forward(x: Expr, *, form: str) -> Expr:
+    """``x`` times the normal distribution function of x, exact or by GPT-2's tanh."""
+    return 0.5 * x * (1.0 + (_tanh(x) if form == "tanh" else erf(x / math.sqrt(2))))
+
+
+def _tanh(x: Expr) -> Expr:
+    return tanh(SQRT_2_OVER_PI * (x + CUBIC * x**3)).named("t")
+
+
+def adjoint(dy: Expr, x: Expr, *, form: str) -> tuple[Expr]:
+    """The product rule."""
+    if form == "exact":
+        distribution = 0.5 * (1.0 + erf(x / math.sqrt(2)))
+        density = exp(-0.5 * x**2) / math.sqrt(2 * math.pi)
+        return (dy * (distribution + x * density),)
+    t = _tanh(x)
+    inner = SQRT_2_OVER_PI * (1.0 + 3 * CUBIC * x**2)
+    return (dy * 0.5 * (1.0 + t + x * (1.0 - t**2) * inner),)
+
+
+OP: Final = Op(
+    glyph="GELU",
+    name="gelu",
+    family="nonlinear",
+    own=(Word("form", ("tanh", "exact")),),
+    forward=forward,
+    keeps_shape=True,
+    adjoint=adjoint,
+    meaning="x times the probability that a normal number is below x; `tanh` approximates it",
+    formula="Y = X ⊙ (1 + tanh(sqrt(2/π) (X + 0.044715 X³))) / 2; exact: (1 + erf(X/sqrt(2))) / 2",
+    gradient="dX = dY ⊙ g'(X)",
+    source="seed 001, 4.3.3; Hendrycks, Gimpel 2016",
+)

@@ -1,0 +1,32 @@
+"""Rectified linear unit (seed 001, 4.3.3: backward dReLU)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.op import Op
+from xg.prim import Expr, maximum, where
+
+
+def forward(x: Expr) -> Expr:
+    """``max(x, 0)``."""
+    return maximum(x, 0.0)
+
+
+def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
+    """The gradient where x is positive; at the kink, 0."""
+    return (where(x > 0.0, dy, 0.0),)
+
+
+OP: Final = Op(
+    glyph="ReLU",
+    name="relu",
+    family="nonlinear",
+    forward=forward,
+    keeps_shape=True,
+    adjoint=adjoint,
+    meaning="zero for negative numbers",
+    formula="Y = max(X, 0)",
+    gradient="dX = dY where X > 0, else 0",
+    source="seed 001, 4.3.3",
+)

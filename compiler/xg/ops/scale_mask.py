@@ -1,0 +1,69 @@
+"""Scale and mask attention scores (seed 001, 4.3.4: node SM, backward dSM; seed 000, 4.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.dim import ONE, number
+from xg.op import Attrs, Data, Misuse, Number, Op, Use, Word
+from xg.prim import Expr, Operand, iota, reshape, where
+from xg.scalar import Scalar, as_scalar
+
+
+def configure(use: Use) -> Attrs:
+    """Refuse a mask of another shape, and a causal mask without queries and keys."""
+    scores, *masks = use.types
+    for mask in masks:
+        if mask.shape != scores.shape:
+            raise Misuse(
+                f"SM masks {use.spell(scores.shape)} with {use.spell(mask.shape)}",
+                {1: "the mask must have the shape of the scores"},
+                ("repeat it with BC, so that the new axis is seen in the figure",),
+            )
+        if mask.range != number(2):
+            raise Misuse("SM takes a mask of 0 and 1", {1: "this is not `in 2`"})
+    if use.own["mask"] == "causal" and len(scores.shape) < 2:
+        raise Misuse(
+            "a causal mask needs an axis of queries and one of keys",
+            {0: f"{use.spell(scores.shape)} has {len(scores.shape)}"},
+        )
+    return use.own
+
+
+def forward(a: Expr, m: Expr | None, *, scale: Scalar, mask: str) -> Expr:
+    """``scale a``, and -inf where `m` is 0 or where a key comes later than its query."""
+    return _masked(a if scale == as_scalar(1.0) else a * scale, m, mask, float("-inf"))
+
+
+def adjoint(dz: Expr, m: Expr | None, *, scale: Scalar, mask: str) -> tuple[Expr]:
+    """``scale dZ``, and 0 where masked."""
+    return (_masked(dz if scale == as_scalar(1.0) else dz * scale, m, mask, 0.0),)
+
+
+def _masked(x: Expr, m: Expr | None, mask: str, hidden: Operand) -> Expr:
+    shown = x if m is None else where(m > 0.0, x, hidden)
+    if mask == "none":
+        return shown
+    # The last query sees every key: query i of S has key j of S_k for j <= i + (S_k - S), which
+    # is the triangle for S = S_k and all cached keys for a single new query.
+    queries, keys = x.shape[-2:]
+    last = reshape(iota(queries, keys - queries), (queries, ONE))
+    return where((last >= iota(keys)).named("visible"), shown, hidden)
+
+
+OP: Final = Op(
+    glyph="SM",
+    name="scale_mask",
+    family="nonlinear",
+    data=(Data("a"), Data("m", "int", optional=True)),
+    own=(Number("scale", 1.0), Word("mask", ("none", "causal"))),
+    outputs=("z",),
+    forward=forward,
+    keeps_shape=True,
+    configure=configure,
+    adjoint=adjoint,
+    meaning="scales scores; -inf where the mask is 0, and (causal) where key j > query i + S_k - S",
+    formula="Z = α A + M, M = 0 or -inf",
+    gradient="dA = α dZ, 0 where masked",
+    source="seed 001, 4.3.4; seed 000, 4.2",
+)
