@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from xg.derivative import pullback as derive
-from xg.dim import Dim
+from xg.dim import ONE, Dim, symbol
 from xg.prim import Body, Expr, operand, substitute
 from xg.tensor import Shape, Sizes, TensorType
 
@@ -137,6 +137,33 @@ class Use:
     def spell(self, shape: Shape) -> str:
         """A shape as the file would write it."""
         return "[" + ", ".join(str(self.sizes.fold(dim)) for dim in shape) + "]"
+
+    def refuse_unequal(self, message: str) -> None:
+        """Refuse two operands of different shapes; `message` has a place for each shape."""
+        first, second = (self.spell(type_.shape) for type_ in self.types[:2])
+        if self.types[0].shape != self.types[1].shape:
+            notes = {0: f"this is {first}", 1: f"this is {second}"}
+            raise Misuse(message.format(first, second), notes)
+
+    def named_axes(self) -> tuple[int, ...]:
+        """The axes of the first operand that the brackets list, counted from the end."""
+        shape = self.types[0].shape
+        if self.axes is None:
+            return ()
+        if self.axes.target is not None:
+            raise Misuse("an arrow in brackets makes new axes: this operator only names some")
+        found = [self._axis(shape, axis.name) for group in self.axes.source for axis in group]
+        if len(set(found)) < len(found):
+            raise Misuse("the brackets name an axis twice")
+        return tuple(found)
+
+    def _axis(self, shape: Shape, name: str) -> int:
+        wanted = self.sizes.expand(symbol(name)) if name else ONE
+        places = [place for place, dim in enumerate(shape, -len(shape)) if dim == wanted]
+        if len(places) != 1:
+            what = "more than one axis" if places else "no axis"
+            raise Misuse(f"{self.spell(shape)} has {what} {name or 1}")
+        return places[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,42 @@
+"""Gated linear unit (seed 001, 4.3.3: backward dGL; Dauphin et al. 2016)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.op import Attrs, Data, Op, Use
+from xg.prim import Expr
+from xg.special import sigmoid
+
+
+def configure(use: Use) -> Attrs:
+    """Refuse a gate of another shape."""
+    use.refuse_unequal("GLU gates {1} by {0}")
+    return use.own
+
+
+def forward(g: Expr, u: Expr) -> Expr:
+    """``sigmoid(g) u``."""
+    return sigmoid(g) * u
+
+
+def adjoint(dy: Expr, g: Expr, u: Expr) -> tuple[Expr, Expr]:
+    """The product rule."""
+    s = sigmoid(g).named("s")
+    return dy * u * s * (1.0 - s), dy * s
+
+
+OP: Final = Op(
+    glyph="GLU",
+    name="gated_linear_unit",
+    family="nonlinear",
+    data=(Data("g"), Data("u")),
+    forward=forward,
+    keeps_shape=True,
+    configure=configure,
+    adjoint=adjoint,
+    meaning="lets u through as far as the gate g opens: GLU<-u",
+    formula="Y = σ(G) ⊙ U, σ the sigmoid",
+    gradient="dG = dY ⊙ U ⊙ σ(G) ⊙ (1 - σ(G)), dU = dY ⊙ σ(G)",
+    source="seed 001, 4.3.3; Dauphin et al. 2016",
+)

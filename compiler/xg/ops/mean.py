@@ -1,0 +1,49 @@
+"""Mean over named axes: the pooled sentence of a classifier, the load of an expert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from xg.dim import product
+from xg.op import Attrs, Gradient, Misuse, Op, Term, Use
+from xg.prim import Expr, reduce_mean
+from xg.scalar import size
+from xg.tensor import Shape
+
+
+def configure(use: Use) -> Attrs:
+    """`axes` counted from the end, and the shape of the `operand`."""
+    if use.axes is None:
+        raise Misuse("mean does not know over which axes", help=("name them: mean[S]",))
+    return {"axes": use.named_axes(), "operand": use.types[0].shape}
+
+
+def forward(x: Expr, *, axes: tuple[int, ...], operand: Shape) -> Expr:
+    """The axes are gone from the result; `operand` serves the gradient only."""
+    return reduce_mean(x, axes, keep=False)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The gradient, divided among the positions it is repeated to."""
+    shape: Shape = attrs["operand"]
+    axes: tuple[int, ...] = attrs["axes"]
+    gone = tuple(sorted(axis % len(shape) for axis in axes))
+    kept = tuple(dim for i, dim in enumerate(shape) if i not in gone)
+    share = Term("scale", ("d",), {"c": 1 / size(product(shape[i] for i in gone))})
+    spread = {"operand": kept, "atoms": shape, "new": gone, "shape": shape}
+    return {"x": Term("BC", (share,), spread)}
+
+
+OP: Final = Op(
+    glyph="mean",
+    name="mean",
+    family="reduce",
+    forward=forward,
+    configure=configure,
+    pullback=pullback,
+    meaning="averages over the axes in brackets, which are gone from the result",
+    formula="Y = Σ X / n over the axes named, n positions",
+    gradient="dX = dY / n repeated along them",
+    source="seed 003: the mean word of a sentence",
+)

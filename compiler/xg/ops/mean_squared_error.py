@@ -1,0 +1,47 @@
+"""Mean squared error (seed 001, 3.1: a loss of predictions and targets)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.dim import product
+from xg.op import Attrs, Data, Op, Use, Word
+from xg.prim import Expr, all_axes, reduce_mean, reduce_sum
+from xg.scalar import size
+
+
+def configure(use: Use) -> Attrs:
+    """Refuse targets of another shape."""
+    use.refuse_unequal("MSE compares {} with targets {}")
+    return use.own
+
+
+def forward(y: Expr, t: Expr, *, reduction: str) -> Expr:
+    """``(y - t)²``, averaged or summed over all elements."""
+    squares = (y - t) ** 2
+    reduce = reduce_mean if reduction == "mean" else reduce_sum
+    return reduce(squares, all_axes(squares), keep=False)
+
+
+def adjoint(dloss: Expr, y: Expr, t: Expr, *, reduction: str) -> tuple[Expr, Expr]:
+    """Twice the difference, for each element's share."""
+    share = dloss / size(product(y.shape)) if reduction == "mean" else dloss
+    dy = (2.0 * (y - t) * share).named("dy")
+    return dy, -dy
+
+
+OP: Final = Op(
+    glyph="MSE",
+    name="mean_squared_error",
+    family="loss",
+    data=(Data("y"), Data("t")),
+    own=(Word("reduction", ("mean", "sum")),),
+    outputs=("loss",),
+    forward=forward,
+    configure=configure,
+    adjoint=adjoint,
+    meaning="mean of squared differences",
+    formula="loss = mean((Y - t)²)",
+    gradient="dY = 2 (Y - t) / n · dloss, dt = -dY",
+    source="seed 001, 3.1",
+)

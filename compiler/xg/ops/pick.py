@@ -1,0 +1,56 @@
+"""One position of an axis, which is gone then: the class token of ViT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from xg.dim import Dim
+from xg.op import AtMost, Attrs, Data, Length, Misuse, Op, Use
+from xg.prim import Expr, cut, reshape
+from xg.tensor import TensorType
+
+
+def configure(use: Use) -> Attrs:
+    """`axis` counted from the end, and `index`."""
+    axes = use.named_axes()
+    if len(axes) != 1:
+        raise Misuse("pick takes one position of one axis", help=("name it: pick[S](0)",))
+    length, index = use.types[0].shape[axes[0]], use.own["index"]
+    left = (length - index).constant
+    if left is not None and left < 1:
+        raise Misuse(
+            f"pick takes position {use.sizes.fold(index)} of {use.sizes.fold(length)}",
+            help=("positions count from 0",),
+        )
+    return {"axis": axes[0], "index": index}
+
+
+def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
+    """The position must be there."""
+    axis: int = attrs["axis"]
+    length = types[0].shape[axis]
+    return (AtMost(attrs["index"] + 1, length, "pick takes a position of its axis"),)
+
+
+def forward(x: Expr, *, axis: int, index: Dim) -> Expr:
+    """``Y = X[.., index, ..]``."""
+    one = cut(x, axis, index, index + 1)
+    gone = axis % x.rank
+    return reshape(one, (*x.shape[:gone], *x.shape[gone + 1 :]))
+
+
+OP: Final = Op(
+    glyph="pick",
+    name="pick",
+    family="layout",
+    data=(Data("x", "any"),),
+    own=(Length("index"),),
+    forward=forward,
+    configure=configure,
+    facts=facts,
+    meaning="takes one position of the axis in brackets, which is gone from the result",
+    formula="Y = X[.., i, ..]",
+    gradient="dX = dY at position i, 0 elsewhere",
+    source="Dosovitskiy et al. 2020: the class token",
+)

@@ -1,0 +1,35 @@
+"""Integers in order: positions as indices like any other."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.dim import ZERO, Dim
+from xg.op import Attrs, Length, Op, Use
+from xg.prim import Expr, iota
+
+
+def configure(use: Use) -> Attrs:
+    """`start`, and `range`, which bounds the integers: one length alone is the bound."""
+    first, second = use.own["start"], use.own["stop"]
+    return {"start": ZERO, "range": first} if second is None else {"start": first, "range": second}
+
+
+def forward(*, start: Dim, range: Dim) -> Expr:
+    """``[range - start]``: the integers from `start` on that are below `range`."""
+    return iota(range - start, start)
+
+
+OP: Final = Op(
+    glyph="range",
+    name="range",
+    family="source",
+    data=(),
+    own=(Length("start"), Length("stop", optional=True)),
+    forward=forward,
+    configure=configure,
+    meaning="the integers 0 … n-1 of range(n), or a … b-1 of range(a, b)",
+    formula="Y[i] = start + i",
+    gradient="none: integers have no gradient",
+    source="learned positions, seed 001, 5.2",
+)

@@ -1,0 +1,87 @@
+"""Rotary position embedding of ``[.., S, D_h]`` (seed 000, 5; Su et al. 2021)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.dim import ONE, ZERO, number
+from xg.op import Attrs, Data, Misuse, Number, Op, Use, Word
+from xg.prim import Expr, as_float, concat, cos, cut, exp, iota, reshape, sin
+from xg.scalar import Scalar, as_scalar, function, size
+
+
+def configure(use: Use) -> Attrs:
+    """Refuse what has no positions or no pairs."""
+    x, *positions = use.types
+    if len(x.shape) < 2:
+        raise Misuse(
+            "RoPE turns [.., S, D_h]", {0: f"{use.spell(x.shape)} has no axis of positions"}
+        )
+    if (x.shape[-1].constant or 0) % 2:
+        raise Misuse(f"RoPE turns pairs: {x.shape[-1]} is odd")
+    for type_ in positions:
+        if type_.shape != x.shape[-2:-1]:
+            length = use.sizes.fold(x.shape[-2])
+            raise Misuse(
+                f"RoPE needs {length} positions", {1: f"these are {use.spell(type_.shape)}"}
+            )
+    return use.own
+
+
+def forward(x: Expr, positions: Expr | None, *, base: Scalar, layout: str) -> Expr:
+    """Pair i at position s turned by the angle ``s / base^(2i/D_h)``."""
+    return _turn(x, _angle(x, positions, base), layout)
+
+
+def adjoint(dy: Expr, x: Expr, positions: Expr | None, *, base: Scalar, layout: str) -> tuple[Expr]:
+    """The same turn back."""
+    return (_turn(dy, -_angle(x, positions, base), layout),)
+
+
+def _angle(x: Expr, positions: Expr | None, base: Scalar) -> Expr:
+    """``[S, D_h/2]``."""
+    length, width = x.shape[-2:]
+    place = reshape(as_float(iota(length) if positions is None else positions), (length, ONE))
+    slower = as_scalar(-2.0) * function("log", base) / size(width)
+    return (place * exp(as_float(iota(width / 2)) * slower)).named("angle")
+
+
+def _turn(x: Expr, angle: Expr, layout: str) -> Expr:
+    a, b = _halves(x) if layout == "half" else _neighbours(x)
+    c, s = cos(angle).named("c"), sin(angle).named("s")
+    turned = a * c - b * s, b * c + a * s
+    if layout == "half":
+        return concat(turned, -1)
+    column = (*a.shape, ONE)
+    return reshape(concat([reshape(part, column) for part in turned], -1), x.shape)
+
+
+def _halves(x: Expr) -> tuple[Expr, Expr]:
+    """Pair i is columns i and i + D_h/2."""
+    width = x.shape[-1]
+    return cut(x, -1, ZERO, width / 2), cut(x, -1, width / 2, width)
+
+
+def _neighbours(x: Expr) -> tuple[Expr, Expr]:
+    """Pair i is columns 2i and 2i + 1."""
+    shape = (*x.shape[:-1], x.shape[-1] / 2)
+    pairs = reshape(x, (*shape, number(2)))
+    first, second = cut(pairs, -1, ZERO, ONE), cut(pairs, -1, ONE, number(2))
+    return reshape(first, shape), reshape(second, shape)
+
+
+OP: Final = Op(
+    glyph="RoPE",
+    name="rope",
+    family="nonlinear",
+    data=(Data("x"), Data("positions", "int", optional=True)),
+    own=(Number("base", 10000.0), Word("layout", ("half", "interleaved"))),
+    forward=forward,
+    keeps_shape=True,
+    configure=configure,
+    adjoint=adjoint,
+    meaning="turns pairs of columns by their position; RoPE<-range(a, b) gives other positions",
+    formula="(y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h)",
+    gradient="dX = dY turned back by φ",
+    source="seed 000, 5; Su et al. 2021",
+)

@@ -1,0 +1,34 @@
+"""Sigmoid linear unit, also called swish (Elfwing, Uchibe, Doya 2017)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.op import Op
+from xg.prim import Expr
+from xg.special import sigmoid
+
+
+def forward(x: Expr) -> Expr:
+    """``x sigmoid(x)``."""
+    return x * sigmoid(x)
+
+
+def adjoint(dy: Expr, x: Expr) -> tuple[Expr]:
+    """The product rule."""
+    s = sigmoid(x).named("s")
+    return (dy * s * (1.0 + x * (1.0 - s)),)
+
+
+OP: Final = Op(
+    glyph="SiLU",
+    name="silu",
+    family="nonlinear",
+    forward=forward,
+    keeps_shape=True,
+    adjoint=adjoint,
+    meaning="x times its sigmoid",
+    formula="Y = X ⊙ σ(X), σ the sigmoid",
+    gradient="dX = dY ⊙ σ(X) ⊙ (1 + X ⊙ (1 - σ(X)))",
+    source="Elfwing, Uchibe, Doya 2017",
+)

@@ -1,0 +1,45 @@
+"""Sum over named axes, drawn Σ in backward figures (seed 001, 4.3.8: db = Σ_{B,S} dY)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from xg.op import Attrs, Gradient, Misuse, Op, Term, Use
+from xg.prim import Expr, reduce_sum
+from xg.tensor import Shape
+
+
+def configure(use: Use) -> Attrs:
+    """`axes` counted from the end, and the shape of the `operand`."""
+    if use.axes is None:
+        raise Misuse("sum does not know over which axes", help=("name them: sum[S]",))
+    return {"axes": use.named_axes(), "operand": use.types[0].shape}
+
+
+def forward(x: Expr, *, axes: tuple[int, ...], operand: Shape = ()) -> Expr:
+    """The axes are gone from the result; `operand` serves the gradient only."""
+    return reduce_sum(x, axes, keep=False)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The gradient repeated along the axes that were summed."""
+    shape: Shape = attrs["operand"]
+    gone = tuple(sorted(axis % len(shape) for axis in attrs["axes"]))
+    kept = tuple(dim for i, dim in enumerate(shape) if i not in gone)
+    spread = {"operand": kept, "atoms": shape, "new": gone, "shape": shape}
+    return {"x": Term("BC", ("d",), spread)}
+
+
+OP: Final = Op(
+    glyph="sum",
+    name="sum",
+    family="reduce",
+    forward=forward,
+    configure=configure,
+    pullback=pullback,
+    meaning="sums over the axes in brackets, which are gone from the result",
+    formula="Y = Σ X over the axes named",
+    gradient="dX = dY repeated along them",
+    source="seed 001, 4.3.8",
+)

@@ -1,0 +1,42 @@
+"""Gated unit with a SiLU gate (seed 000, 5: the MLP's alternative to GELU; Shazeer 2020)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.op import Attrs, Data, Op, Use
+from xg.prim import Expr
+from xg.special import sigmoid
+
+
+def configure(use: Use) -> Attrs:
+    """Refuse a gate of another shape."""
+    use.refuse_unequal("SwiGLU gates {1} by {0}")
+    return use.own
+
+
+def forward(g: Expr, u: Expr) -> Expr:
+    """``g sigmoid(g) u``."""
+    return g * sigmoid(g) * u
+
+
+def adjoint(dy: Expr, g: Expr, u: Expr) -> tuple[Expr, Expr]:
+    """The product rule."""
+    s = sigmoid(g).named("s")
+    return dy * u * s * (1.0 + g * (1.0 - s)), dy * g * s
+
+
+OP: Final = Op(
+    glyph="SwiGLU",
+    name="swiglu",
+    family="nonlinear",
+    data=(Data("g"), Data("u")),
+    forward=forward,
+    keeps_shape=True,
+    configure=configure,
+    adjoint=adjoint,
+    meaning="u times the SiLU of the gate g: SwiGLU<-u",
+    formula="Y = G ⊙ σ(G) ⊙ U, σ the sigmoid",
+    gradient="dG = dY ⊙ U ⊙ σ(G) ⊙ (1 + G ⊙ (1 - σ(G))), dU = dY ⊙ G ⊙ σ(G)",
+    source="seed 000, 5; Shazeer 2020",
+)

@@ -1,0 +1,33 @@
+"""Hyperbolic tangent (seed 001, 4.3.3: a nonlinearity g with dX = dY ⊙ g'(X))."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg import prim
+from xg.op import Op
+from xg.prim import Expr
+
+
+def forward(x: Expr) -> Expr:
+    """``tanh(x)``."""
+    return prim.tanh(x)
+
+
+def adjoint(dy: Expr, y: Expr) -> tuple[Expr]:
+    """From the output alone."""
+    return (dy * (1.0 - y**2),)
+
+
+OP: Final = Op(
+    glyph="tanh",
+    name="tanh",
+    family="nonlinear",
+    forward=forward,
+    keeps_shape=True,
+    adjoint=adjoint,
+    meaning="a number between -1 and 1",
+    formula="Y = tanh(X)",
+    gradient="dX = dY ⊙ (1 - Y²)",
+    source="seed 001, 4.3.3",
+)
