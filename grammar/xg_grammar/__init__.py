@@ -7,6 +7,7 @@ xg_grammar.build` writes them anew; a test proves that they are what the grammar
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TypedDict
 
 
@@ -44,6 +45,7 @@ def text() -> str:
     return _read("xg.lark")
 
 
+@cache
 def tables() -> Tables:
     """The parse tables, as `xg_grammar.build` wrote them."""
     return json.loads(_read("tables.json"))

@@ -6,27 +6,63 @@ Nothing nests without a bracket, so no tree is deeper than a small multiple of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import FrozenInstanceError, dataclass
+from typing import Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
 from xg.source import Span
 
+Class = TypeVar("Class")
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass_transform(frozen_default=True, field_specifiers=())
+def _syntax(kind: type[Class]) -> type[Class]:
+    """A dataclass with slots; frozen, equality and text come from `Syntax`.
+
+    Only the constructor is generated: `dataclass(frozen=True)` generates six methods for each of
+    the classes below, which takes longer than to parse ten files.
+    """
+    made = dataclass(init=False, eq=False, repr=False, slots=True)(kind)
+    names = cast("tuple[str, ...]", made.__dict__["__match_args__"])
+    lines = [f"    set_{name}(self, {name})" for name in names]
+    setters = {f"set_{name}": getattr(made, name).__set__ for name in names}
+    exec(f"def __init__(self, {', '.join(names)}):\n" + "\n".join(lines), setters)
+    made.__init__ = setters["__init__"]
+    return made
+
+
+@_syntax
 class Syntax:
     """What every part of a tree has: its place (`span.text` is how it is spelled)."""
 
-    span: Span = field(compare=False, repr=False)
+    span: Span
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Syntax) and type(self) is type(other):
+            return self._said() == other._said()
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), *self._said()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._said()))})"
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot change {name}: trees are frozen")
+
+    def _said(self) -> tuple[object, ...]:
+        """All fields but the place."""
+        return tuple(getattr(self, name) for name in self.__match_args__[1:])
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Name(Syntax):
     """`W_Q`, `γ_1`, `•`: a name in ASCII spelling (`gamma_1`), a sign as its glyph."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Text(Syntax):
     """`"Multi-Head Attention"`: a title, a reason, a file's path, without the quotes."""
 
@@ -36,7 +72,7 @@ class Text(Syntax):
 # ---- expressions: sizes, arguments, bodies of operators, numbers of documents --------------------
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Number(Syntax):
     """`64`, `0.10`, `1e-5`: an int if without point and exponent; `digits` as written."""
 
@@ -44,7 +80,7 @@ class Number(Syntax):
     digits: str
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Path(Syntax):
     """`W_Q`, `bert.E`, `layers.3.attn.W_Q`: a name, or a way through named calls.
 
@@ -59,12 +95,12 @@ class Path(Syntax):
         return ".".join(segment.name for segment in self.segments)
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Wildcard(Syntax):
     """`_`: whatever dim stands there. Only in the shapes of plans."""
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Argument(Syntax):
     """`p`, `eps=1e-12`: one argument, in order when `name` is None."""
 
@@ -72,7 +108,7 @@ class Argument(Syntax):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Call(Syntax):
     """`T(E)`, `sinusoid(S, D)`, `mean[D](x^2)`, `BC[B, S](b)`: an operator before its operands."""
 
@@ -81,14 +117,14 @@ class Call(Syntax):
     arguments: tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Array(Syntax):
     """`[[1, 0], [0, 1]]`: numbers of a document."""
 
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Operation(Syntax):
     """`+ b`, `/ c`: one sign and its right operand inside an `Arithmetic`."""
 
@@ -96,7 +132,7 @@ class Operation(Syntax):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Arithmetic(Syntax):
     """`a + b - c` or `a * b / c`: operands of one precedence, applied from left to right.
 
@@ -107,14 +143,14 @@ class Arithmetic(Syntax):
     rest: tuple[Operation, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Negation(Syntax):
     """`-x`."""
 
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Power(Syntax):
     """`P^2`."""
 
@@ -122,7 +158,7 @@ class Power(Syntax):
     exponent: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Comparison(Syntax):
     """`x > 0`, `x >= 0`."""
 
@@ -139,19 +175,19 @@ Expr: TypeAlias = (
 # ---- shapes and axes -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Rest(Syntax):
     """`..`: any number of axes."""
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Shape(Syntax):
     """`[B, S, D/N_T]`, `[.., D]`, `[]` (a scalar)."""
 
     dims: tuple[Expr | Rest, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Axis(Syntax):
     """`b`, `g=N_H/N_KV`: an axis in brackets behind an operator, with its size where it is new."""
 
@@ -159,12 +195,12 @@ class Axis(Syntax):
     size: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class UnitAxis(Syntax):
     """`1`: an axis of size 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class AxisGroup(Syntax):
     """`(h, p=P)`: axes that are one axis of the tensor."""
 
@@ -174,7 +210,7 @@ class AxisGroup(Syntax):
 AxisItem: TypeAlias = Axis | UnitAxis | Rest | AxisGroup
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class AxisMap(Syntax):
     """`[b, (h, d) -> b, h, d]`; a plain list such as `[B, S]` has no `target`."""
 
@@ -187,7 +223,7 @@ class AxisMap(Syntax):
 # `W_Q, W_K [D, D]` declares two names with [D, D].
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Port(Syntax):
     """`X [B, S, D]`, `ids [B, S] in V`: a value that comes in, goes out or gets its name."""
 
@@ -196,7 +232,7 @@ class Port(Syntax):
     range: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Own(Syntax):
     """`γ [D]`, `eps = 1e-5`, `mask = none | causal`: what a node is made of (right of `;`).
 
@@ -209,7 +245,7 @@ class Own(Syntax):
     words: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Param(Syntax):
     """`γ [D] = ones`: one parameter of a block; without `init` the usual random one."""
 
@@ -219,7 +255,7 @@ class Param(Syntax):
     init: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class State(Syntax):
     """`state K_c [B, N_KV, T, D_h]`: one tensor of a call that changes between steps."""
 
@@ -229,7 +265,7 @@ class State(Syntax):
     init: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Binding(Syntax):
     """`μ = mean[D](x)`, `K_c = K`: a name and what it is."""
 
@@ -240,7 +276,7 @@ class Binding(Syntax):
 # ---- chains --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Attachment(Syntax):
     """`<=W_Q`, `<-BC(b)`, `<-(H -> •<=W)`: an operand that enters beside the chain."""
 
@@ -248,7 +284,7 @@ class Attachment(Syntax):
     operand: Operand
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Guard(Syntax):
     """`if norm = pre`, `if pos = learned | rope`: the node is there only for these choices."""
 
@@ -256,7 +292,7 @@ class Guard(Syntax):
     words: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Label(Syntax):
     """`: H [B, S, D]`, `: g [N, k], e [N, k] in N_E`, `: [B, S, D]`: the edge that leaves the node.
 
@@ -267,7 +303,7 @@ class Label(Syntax):
     shape: Shape | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class NodeUse(Syntax):
     """`N_L × Layer(causal)<-M if x = y as layers : Y`: one node of a chain and its edge's label.
 
@@ -284,7 +320,7 @@ class NodeUse(Syntax):
     label: Label | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Chain(Syntax):
     """`Q -> •<=KT : A -> S : P`; its last edge has a name, unless it is an operand in parentheses.
 
@@ -302,7 +338,7 @@ Operand: TypeAlias = Path | Call | Chain
 # ---- declarations of a file ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Use(Syntax):
     """`use Attention, MLP from "layers.xg"`, `use GQA from llama` (the shipped library)."""
 
@@ -310,7 +346,7 @@ class Use(Syntax):
     origin: Text | Name
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class DimDecl(Syntax):
     """`dim B`, `D_h = D/N_H`: one symbol for a length."""
 
@@ -318,7 +354,7 @@ class DimDecl(Syntax):
     size: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class MeshDecl(Syntax):
     """`mesh N_T = 3`: one axis of the mesh of ranks."""
 
@@ -326,7 +362,7 @@ class MeshDecl(Syntax):
     size: Expr | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class OptionDecl(Syntax):
     """`option norm = pre | post`: words to choose from; the first is the default."""
 
@@ -334,7 +370,7 @@ class OptionDecl(Syntax):
     words: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class OpDef(Syntax):
     """`op LN(x [.., D]; γ [D], eps = 1e-5) = (x - μ) / sqrt(v + eps) where μ = mean[D](x), …`."""
 
@@ -345,7 +381,7 @@ class OpDef(Syntax):
     bindings: tuple[Binding, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Block(Syntax):
     """`block MHA "Title" (X [B, S, D]; p = 0.1) -> Y [B, S, D] { … }`; lists in file order."""
 
@@ -361,7 +397,7 @@ class Block(Syntax):
     chains: tuple[Chain, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Placement(Syntax):
     """`W_Q, W_K [D, D/N_T]`, `* [_/N_D, ..] -> [..]`: where values lie, at rest and in use."""
 
@@ -370,7 +406,7 @@ class Placement(Syntax):
     in_use: Shape | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Plan(Syntax):
     """`plan TP "Megatron" of MLP { … }`."""
 
@@ -380,7 +416,7 @@ class Plan(Syntax):
     placements: tuple[Placement, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class PlanProduct(Syntax):
     """`plan SP "Sequence parallel" = TP × Stream`."""
 
@@ -389,7 +425,7 @@ class PlanProduct(Syntax):
     factors: tuple[Name, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Given(Syntax):
     """`given W_2 = [[0.4], [0.3], [0.2]]`, `given layers.0.W_up = …`: a value of a document."""
 
@@ -397,7 +433,7 @@ class Given(Syntax):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Expect(Syntax):
     """`expect dW_1 = [[0.1]] ± 5e-5 "Step 8" wrong "a misprint"`: one claim of a document."""
 
@@ -408,7 +444,7 @@ class Expect(Syntax):
     wrong: Text | None
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Example(Syntax):
     """`example "The cat sleeps" of Mini { given … expect … }`."""
 
@@ -418,7 +454,7 @@ class Example(Syntax):
     expects: tuple[Expect, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@_syntax
 class Module(Syntax):
     """A whole file; each list in the file's order."""
 

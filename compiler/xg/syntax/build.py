@@ -1,0 +1,387 @@
+"""From rules to trees: chains, blocks and the declarations of a file.
+
+A mistake that the grammar cannot see is collected here. Where the parser has given something up
+after a mistake, its child is None.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias, TypeVar
+
+from xg.source import Span
+from xg.syntax import ast
+from xg.syntax.build_terms import TermBuilder
+from xg.syntax.tokens import Token
+
+EDITION = 1
+
+Kind = TypeVar("Kind", bound=ast.Syntax)
+Items: TypeAlias = "ast.Syntax | tuple[ast.Syntax, ...] | None"
+
+
+class _Tensor(NamedTuple):
+    """`W_Q [D, D] = ones` in a list of parameters or states."""
+
+    span: Span
+    name: ast.Name
+    shape: ast.Shape | None
+    range: ast.Expr | None
+    init: ast.Expr | None
+
+
+class _Node(NamedTuple):
+    """A node of a chain before its label is read."""
+
+    span: Span
+    operator: ast.Name
+    axes: ast.AxisMap | None
+    arguments: tuple[ast.Argument, ...]
+    attachments: tuple[ast.Attachment, ...]
+    guard: ast.Guard | None
+    instance: ast.Name | None
+    repeat: ast.Number | ast.Path | None
+
+
+class ModuleBuilder(TermBuilder):
+    """Makes the tree of one source; see `TermBuilder` for how its methods are called."""
+
+    # ---- chains ----------------------------------------------------------------------------------
+
+    def attach(self, span: Span, arrow: Token, operand: ast.Operand) -> ast.Attachment:
+        """`<=W_Q`."""
+        return ast.Attachment(span, "<=" if arrow.kind == "DOUBLE" else "<-", operand)
+
+    def attached(self, _: Span, *attachments: ast.Attachment) -> tuple[ast.Attachment, ...]:
+        """`<-t<-w`."""
+        return attachments
+
+    def guard(self, span: Span, option: Token, words: tuple[ast.Name, ...]) -> ast.Guard:
+        """`if norm = pre`."""
+        return ast.Guard(span, self._name(option), words)
+
+    def node(
+        self,
+        span: Span,
+        repeat: ast.Number | ast.Path | None,
+        operator: Token,
+        axes: ast.AxisMap | None,
+        args: tuple[ast.Argument, ...] | None,
+        attached: tuple[ast.Attachment, ...],
+        guard: ast.Guard | None,
+        instance: Token | None,
+    ) -> _Node:
+        """`N × Decoder(p)<-M as decoder`."""
+        name = self._name(instance) if instance else None
+        operation = self._name(operator)
+        return _Node(span, operation, axes, args or (), attached, guard, name, repeat)
+
+    def label(self, span: Span, ports: tuple[ast.Port, ...]) -> ast.Label:
+        """`: Q [B, S, D]`."""
+        return ast.Label(span, ports, None)
+
+    def unnamed(self, span: Span, shape: ast.Shape) -> ast.Label:
+        """`: [B, S, D]`."""
+        return ast.Label(span, (), shape)
+
+    def step(self, _: Span, node: _Node, label: ast.Label | None) -> ast.NodeUse:
+        """`-> LN(γ, β) : H`."""
+        return ast.NodeUse(*node, label)
+
+    def sources(self, _: Span, *operands: ast.Operand) -> tuple[ast.Operand, ...]:
+        """`O_1, O_2`."""
+        return operands
+
+    def branch(
+        self,
+        span: Span,
+        sources: tuple[ast.Operand, ...],
+        label: ast.Label | None,
+        *steps: ast.NodeUse,
+    ) -> ast.Chain:
+        """`H -> •<=W_up` in parentheses: its result needs no name."""
+        for inner in (label, *(step.label for step in steps[:-1])):
+            if inner is not None and len(inner.ports) > 1:
+                from xg.syntax.errors import NamesInTheMiddle
+
+                self.problems.append(NamesInTheMiddle(inner.span))
+        return ast.Chain(span, sources, label, steps)
+
+    def chain(
+        self,
+        span: Span,
+        sources: tuple[ast.Operand, ...],
+        label: ast.Label | None,
+        *steps: ast.NodeUse,
+    ) -> ast.Chain:
+        """`X -> LN(γ, β) : H`."""
+        last = steps[-1].label if steps else label
+        if last is None:
+            end = steps[-1].span if steps else sources[-1].span
+            from xg.syntax.errors import NamelessResult
+
+            self.problems.append(NamelessResult(end))
+        elif not last.ports:
+            from xg.syntax.errors import NamelessResult
+
+            self.problems.append(NamelessResult(last.span))
+        if steps:
+            return self.branch(span, sources, label, *steps)
+        return ast.Chain(span, sources, label, ())
+
+    # ---- statements of a block -------------------------------------------------------------------
+
+    def tensor(
+        self,
+        span: Span,
+        name: Token,
+        shape: ast.Shape | None,
+        range: ast.Expr | None,
+        init: ast.Expr | None,
+    ) -> _Tensor:
+        """`γ [D] = ones`."""
+        return _Tensor(span, self._name(name), shape, range, init)
+
+    def params(self, _: Span, *tensors: _Tensor) -> tuple[ast.Param, ...]:
+        """`param W_Q, W_K [D, D]`."""
+        return tuple(
+            ast.Param(t.span, t.name, self._required("parameter", t.name, t.shape), t.range, t.init)
+            for t in _shared(tensors)
+        )
+
+    def states(self, _: Span, *tensors: _Tensor) -> tuple[ast.State, ...]:
+        """`state K_c, V_c [B, N_KV, T, D_h]`."""
+        return tuple(
+            ast.State(t.span, t.name, self._required("state", t.name, t.shape), t.range, t.init)
+            for t in _shared(tensors)
+        )
+
+    def next(self, _: Span, bindings: tuple[ast.Binding, ...]) -> tuple[ast.Binding, ...]:
+        """`next K_c = K`."""
+        return bindings
+
+    def binding(self, span: Span, name: Token, value: ast.Expr) -> ast.Binding:
+        """`μ = mean[D](x)`."""
+        return ast.Binding(span, self._name(name), value)
+
+    def bindings(self, _: Span, *bindings: ast.Binding) -> tuple[ast.Binding, ...]:
+        """`K_c = K, V_c = V`."""
+        return bindings
+
+    def body(self, _: Span, *statements: Items) -> tuple[ast.Syntax, ...]:
+        """The statements of a block."""
+        return _flat(statements)
+
+    # ---- declarations ----------------------------------------------------------------------------
+
+    def edition(self, _: Span, number: Token) -> ast.Number:
+        """`edition 1`."""
+        edition = self.number(_, number)
+        if edition.value != EDITION:
+            message = f"this compiler knows edition {EDITION} of the language"
+            from xg.syntax.errors import WrongEdition
+
+            self.problems.append(WrongEdition(edition.span, message))
+        return edition
+
+    def names(self, _: Span, *names: Token) -> tuple[ast.Name, ...]:
+        """`Attention, MLP`."""
+        return tuple(map(self._name, names))
+
+    def use(self, span: Span, names: tuple[ast.Name, ...], origin: Token) -> ast.Use:
+        """`use GQA from llama`."""
+        path = self._text(origin) if origin.kind == "STRING" else None
+        return ast.Use(span, names, path or self._name(origin))
+
+    def size(self, span: Span, name: Token, value: ast.Expr | None) -> ast.DimDecl:
+        """`D = 64` behind `dim` or `mesh`."""
+        return ast.DimDecl(span, self._name(name), value)
+
+    def dims(self, _: Span, *sizes: ast.DimDecl) -> tuple[ast.DimDecl, ...]:
+        """`dim B, D = 64`."""
+        return sizes
+
+    def mesh(self, _: Span, *sizes: ast.DimDecl) -> tuple[ast.MeshDecl, ...]:
+        """`mesh N_T = 3`."""
+        return tuple(ast.MeshDecl(size.span, size.name, size.size) for size in sizes)
+
+    def option(self, span: Span, name: Token, words: tuple[ast.Name, ...]) -> ast.OptionDecl:
+        """`norm = pre | post`."""
+        return ast.OptionDecl(span, self._name(name), words)
+
+    def options(self, _: Span, *options: ast.OptionDecl) -> tuple[ast.OptionDecl, ...]:
+        """`option norm = pre | post, ffn = MLP | GatedMLP`."""
+        return options
+
+    def op(
+        self,
+        span: Span,
+        name: Token,
+        data: tuple[ast.Port, ...] | None,
+        own: tuple[ast.Own, ...] | None,
+        body: ast.Expr,
+        bindings: tuple[ast.Binding, ...] | None,
+    ) -> ast.OpDef:
+        """`op ReLU(x) = max(x, 0)`."""
+        return ast.OpDef(span, self._name(name), data or (), own or (), body, bindings or ())
+
+    def block(
+        self,
+        span: Span,
+        name: Token,
+        title: Token | None,
+        data: tuple[ast.Port, ...] | None,
+        own: tuple[ast.Own, ...] | None,
+        outputs: tuple[ast.Port, ...],
+        body: tuple[ast.Syntax, ...] | None,
+    ) -> ast.Block:
+        """`block MLP(X [B, S, D]) -> Y [B, S, D] { … }`."""
+        for what, ports in (("input", data or ()), ("output", outputs)):
+            for port in ports:
+                self._required(what, port.name, port.shape)
+        statements = body or ()
+        return ast.Block(
+            span,
+            self._name(name),
+            self._text(title),
+            data or (),
+            own or (),
+            outputs,
+            dims=_only(ast.DimDecl, statements),
+            params=_only(ast.Param, statements),
+            states=_only(ast.State, statements),
+            nexts=_only(ast.Binding, statements),
+            chains=_only(ast.Chain, statements),
+        )
+
+    def targets(self, _: Span, *targets: Token | ast.Path) -> tuple[ast.Path, ...]:
+        """`W_Q, layers.*.W_K`."""
+        return tuple(t if isinstance(t, ast.Path) else self.path(_, t) for t in targets)
+
+    def placement(
+        self,
+        span: Span,
+        targets: tuple[ast.Path, ...],
+        at_rest: ast.Shape,
+        in_use: ast.Shape | None,
+    ) -> ast.Placement:
+        """`W_Q, W_K [D, D/N_T]`."""
+        while self._wildcards and self._wildcards[-1].start >= span.start:
+            self._wildcards.pop()
+        return ast.Placement(span, targets, at_rest, in_use)
+
+    def placements(self, _: Span, *placements: ast.Placement | None) -> tuple[ast.Syntax, ...]:
+        """The lines of a plan."""
+        return _flat(placements)
+
+    def plan(
+        self,
+        span: Span,
+        name: Token,
+        title: Token | None,
+        block: Token,
+        placements: tuple[ast.Syntax, ...] | None,
+    ) -> ast.Plan:
+        """`plan TP of MLP { … }`."""
+        lines = _only(ast.Placement, placements or ())
+        return ast.Plan(span, self._name(name), self._text(title), self._name(block), lines)
+
+    def plan_product(
+        self, span: Span, name: Token, title: Token | None, *factors: Token
+    ) -> ast.PlanProduct:
+        """`plan SP = TP × Stream`."""
+        names = tuple(map(self._name, factors))
+        return ast.PlanProduct(span, self._name(name), self._text(title), names)
+
+    def given(self, span: Span, target: ast.Path, value: ast.Expr) -> ast.Given:
+        """`t = [[1], [0]]`."""
+        return ast.Given(span, target, value)
+
+    def givens(self, _: Span, *givens: ast.Given) -> tuple[ast.Given, ...]:
+        """`given X = 1, t = 0`."""
+        return givens
+
+    def expect(
+        self,
+        span: Span,
+        target: ast.Path,
+        value: ast.Expr,
+        tolerance: ast.Expr | None,
+        place: Token | None,
+        wrong: Token | None,
+    ) -> ast.Expect:
+        """`expect loss = 0.7153 ± 5e-5 "Step 7" wrong "a misprint"`."""
+        return ast.Expect(span, target, value, tolerance, self._text(place), self._text(wrong))
+
+    def claims(self, _: Span, *claims: Items) -> tuple[ast.Syntax, ...]:
+        """The lines of an example."""
+        return _flat(claims)
+
+    def example(
+        self, span: Span, title: Token | None, block: Token, claims: tuple[ast.Syntax, ...] | None
+    ) -> ast.Example:
+        """`example "The cat sleeps" of Mini { … }`."""
+        lines = claims or ()
+        givens, expects = _only(ast.Given, lines), _only(ast.Expect, lines)
+        return ast.Example(span, self._text(title), self._name(block), givens, expects)
+
+    def start(self, span: Span, *items: Items) -> ast.Module:
+        """The whole file."""
+        declared = _flat(items)
+        editions = _only(ast.Number, declared)
+        for edition in editions:
+            if edition is not declared[0]:
+                message = "the edition stands once, before everything else"
+                from xg.syntax.errors import WrongEdition
+
+                self.problems.append(WrongEdition(edition.span, message))
+        if self._wildcards:
+            from xg.syntax.errors import WildcardOutsidePlan
+
+            self.problems += map(WildcardOutsidePlan, self._wildcards)
+        return ast.Module(
+            span,
+            edition=editions[0] if editions else None,
+            uses=_only(ast.Use, declared),
+            dims=_only(ast.DimDecl, declared),
+            meshes=_only(ast.MeshDecl, declared),
+            options=_only(ast.OptionDecl, declared),
+            ops=_only(ast.OpDef, declared),
+            blocks=_only(ast.Block, declared),
+            plans=_only(ast.Plan, declared),
+            products=_only(ast.PlanProduct, declared),
+            examples=_only(ast.Example, declared),
+        )
+
+    def _required(self, what: str, name: ast.Name, shape: ast.Shape | None) -> ast.Shape:
+        """The shape; its absence is a problem, and then it is a scalar's."""
+        if shape is None:
+            from xg.syntax.errors import MissingShape
+
+            self.problems.append(MissingShape(name.span, what))
+            return ast.Shape(name.span, ())
+        return shape
+
+
+def _shared(tensors: tuple[_Tensor, ...]) -> list[_Tensor]:
+    """The list with shape, range and value of the next one where a name has neither."""
+    shared: list[_Tensor] = []
+    for tensor in reversed(tensors):
+        if shared and tensor[2:] == (None, None, None):
+            tensor = _Tensor(tensor.span, tensor.name, *shared[-1][2:])
+        shared.append(tensor)
+    return shared[::-1]
+
+
+def _flat(items: tuple[Items, ...]) -> tuple[ast.Syntax, ...]:
+    """One statement may declare several things, or have been given up."""
+    flat: list[ast.Syntax] = []
+    for item in items:
+        if isinstance(item, tuple):
+            flat += item
+        elif item is not None:
+            flat.append(item)
+    return tuple(flat)
+
+
+def _only(kind: type[Kind], items: tuple[ast.Syntax, ...]) -> tuple[Kind, ...]:
+    return tuple(item for item in items if isinstance(item, kind))

@@ -1,0 +1,76 @@
+"""Signs known from other languages and from good typography, and what they are here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Meant(NamedTuple):
+    """The kind of token to go on with, and what the author is told."""
+
+    kind: str
+    said: str
+
+
+_ARROW = Meant("ARROW", "dataflow is written `->`")
+_ATTACH = Meant("SINGLE", "an operand beside the chain is attached with `<-`")
+_MATMUL = Meant("MATMUL", "matmul is written `•`, or `@` from the keyboard")
+_MINUS = Meant("MINUS", "minus is written `-`")
+_REST = Meant("DOTS", "any number of axes is written `..`")
+_COMPARISON = "`<` begins an arrow here; turn the comparison round: `b > a`"
+
+COMMENT = Meant("COMMENT", "a comment begins with `#`")
+QUOTED = Meant("STRING", 'a text stands in double quotes: `"…"`')
+
+FOREIGN = {
+    "==>": _ARROW,  # Mermaid
+    "-->": _ARROW,
+    "-.->": _ARROW,
+    "---": _ARROW,
+    "=>": _ARROW,
+    "|>": _ARROW,
+    "→": _ARROW,
+    "⟶": _ARROW,
+    "⇒": _ARROW,
+    "←": _ATTACH,
+    "<--": _ATTACH,
+    "⇐": Meant("DOUBLE", "the second operand of a matmul is attached with `<=`"),
+    "&": Meant("COMMA", "operands in front of a chain are separated by commas"),
+    "==": Meant("EQUAL", "one `=` is enough"),
+    ":=": Meant("EQUAL", "a value is given with `=`"),
+    "!=": Meant("EQUAL", "there is no `!=`: list the other words, `if norm = pre | post`"),
+    "<": Meant("GREATER", _COMPARISON),
+    "≤": Meant("AT_LEAST", "turn the comparison round: `b >= a`"),
+    "≥": Meant("AT_LEAST", "a comparison is written `>` or `>=`"),
+    "**": Meant("CARET", "a power is written `^`"),
+    "...": _REST,
+    "…": _REST,
+    "·": _MATMUL,
+    "⋅": _MATMUL,
+    "∙": _MATMUL,
+    "●": _MATMUL,
+    "⊗": Meant("MUL", "the elementwise product is written `⊙`, or `*` from the keyboard"),
+    "✕": Meant("CROSS", "repetition is written `×`, or `*` from the keyboard"),
+    "−": _MINUS,
+    "–": _MINUS,
+    "—": _MINUS,
+    "÷": Meant("SLASH", "division is written `/`"),
+}
+
+# Letters that look Latin: the name to write instead.
+SPELLED_OUT = {
+    "α": "alpha",
+    "ι": "iota",
+    "κ": "kappa",
+    "ν": "nu",
+    "ο": "omicron",
+    "ρ": "rho",
+    "ς": "sigma",
+    "τ": "tau",
+    "υ": "upsilon",
+    "χ": "chi",
+    "µ": "mu",  # the micro sign
+    "ϵ": "epsilon",
+    "ϑ": "theta",
+    "ϕ": "phi",
+}
