@@ -1,0 +1,64 @@
+"""Reading a layout engine's answer, Graphviz's json0, into places on a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from xg.backends.graphviz.figure import Figure
+from xg.backends.graphviz.geometry import Box, Path, Point, bezier
+from xg.backends.graphviz.measure import node_size
+from xg.backends.graphviz.placed import PlacedFigure
+from xg.backends.graphviz.structure import Structure
+
+
+def read_answer(
+    answer: str, figure: Figure, facts: Structure, engine: str, warning: str
+) -> PlacedFigure:
+    """Turn the engine's boxes and curves around, so that y grows downwards, and name them."""
+    data: dict[str, Any] = json.loads(answer)
+    height = float(data["bb"].split(",")[3])
+    boxes = {item["name"]: _box(item, height) for item in data.get("objects", ()) if "pos" in item}
+    nodes = {
+        node.id: _sized(boxes[f"n{number}"], node_size(node).width)
+        for number, node in enumerate(figure.nodes)
+    }
+    labels = {int(name[1:]): box for name, box in boxes.items() if name.startswith("l")}
+    return PlacedFigure(figure, facts, nodes, labels, _curves(data, height), engine, warning)
+
+
+def _box(item: Mapping[str, Any], height: float) -> Box:
+    x, y = map(float, item["pos"].split(","))
+    return Box.around((x, height - y), 72 * float(item["width"]), 72 * float(item["height"]))
+
+
+def _sized(box: Box, width: float) -> Box:
+    """Give a box its exact width again: the problem rounds sizes up to whole points."""
+    return Box.around(box.center, width, box.height)
+
+
+def _curves(data: Mapping[str, Any], height: float) -> dict[int, Path]:
+    """Join the curves into and out of an edge's label to one."""
+    parts: dict[str, list[Point]] = {}
+    for item in data.get("edges", ()):
+        if "id" in item and "pos" in item:
+            parts[item["id"]] = [_point(point, height) for point in item["pos"].split()]
+    curves: dict[int, Path] = {}
+    for name, points in parts.items():
+        if name.startswith("a"):
+            number = int(name[1:])
+            curves[number] = _joined(points, parts.get(f"b{number}"))
+    return curves
+
+
+def _point(text: str, height: float) -> Point:
+    x, y = map(float, text.split(","))
+    return x, height - y
+
+
+def _joined(above: list[Point], below: list[Point] | None) -> Path:
+    if below is None:
+        return bezier(above)
+    # Beside the label the line runs straight from where it arrives to where it leaves.
+    return bezier([*above, above[-1], below[0], *below])

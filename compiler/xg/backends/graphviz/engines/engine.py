@@ -1,0 +1,19 @@
+"""What every layout engine is: a name, what it found on this machine, and a way to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+class EngineError(Exception):
+    """An engine is not there, or it failed on this problem; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A layout engine. `find` and `run` raise EngineError."""
+
+    name: str
+    find: Callable[[], str]  # its version, in words
+    run: Callable[[str], str]  # DOT text -> Graphviz's json0

@@ -1,0 +1,41 @@
+"""Running a layout engine as a child process that may take only so much time and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from xg.backends.graphviz.engines.engine import EngineError
+from xg.limits import LayoutMebibytes, LayoutSeconds
+
+
+def run_limited(command: Sequence[str], text: str) -> str:
+    """Give `text` to a command and return what it prints. Raises EngineError where it fails."""
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode("utf-8"),
+            capture_output=True,
+            timeout=LayoutSeconds.maximum,
+            check=False,
+            preexec_fn=None if sys.platform == "win32" else _limit_memory,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"no layout within {LayoutSeconds.maximum} seconds") from error
+    except OSError as error:
+        raise EngineError(f"it does not start: {error.strerror}") from error
+    if done.returncode != 0:
+        message = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise EngineError(message[-1] if message else f"it ended with code {done.returncode}")
+    return done.stdout.decode("utf-8")
+
+
+def _limit_memory() -> None:
+    """Runs in the child. macOS refuses the limit; the time limit holds there all the same."""
+    import contextlib
+    import resource
+
+    size = LayoutMebibytes.maximum * 2**20
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))

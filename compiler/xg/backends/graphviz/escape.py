@@ -1,0 +1,49 @@
+"""Escaping for the languages figures are written in: one function for each kind of place.
+
+Characters that XML does not allow, and those that would turn a line of text around, become U+FFFD.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_FORBIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069"
+    "\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+_XML: Final = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"}
+    | {"\t": " ", "\n": " ", "\r": " "}
+)
+# Graphviz 2.43 loses a bare `]` behind a tag.
+_HTML: Final = _XML | {ord("["): "&#91;", ord("]"): "&#93;"}
+
+
+def clean(text: str) -> str:
+    """Return text whose every character may stand in a picture; line ends become spaces."""
+    return _FORBIDDEN.sub("\ufffd", text).replace("\r", " ").replace("\n", " ").replace("\t", " ")
+
+
+def xml(text: str) -> str:
+    """Return text for the inside of an XML element or of a quoted attribute."""
+    return clean(text).translate(_XML)
+
+
+def dot_html(text: str) -> str:
+    """Return text for the inside of one of Graphviz's HTML labels."""
+    return clean(text).translate(_HTML)
+
+
+def dot_string(text: str) -> str:
+    r"""Return a quoted DOT string. No escape of Graphviz's (`\N`, `\G`, `\l`) survives in it.
+
+    >>> print(dot_string('a"b\\N'))
+    "a\"b\\N"
+    """
+    return '"' + clean(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def pdf_text(text: str) -> str:
+    """Return a PDF text string as UTF-16 in hexadecimal, in which nothing needs escaping."""
+    return "<FEFF" + clean(text).encode("utf-16-be").hex().upper() + ">"

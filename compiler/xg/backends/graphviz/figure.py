@@ -1,0 +1,91 @@
+"""A figure as data: what is drawn and how it hangs together, not where or in which colours.
+
+A figure is a graph in the notation of seed 001, section 4. A node's kind decides its shape, an
+edge's style says what it means (single, double, dashed), and its role where it runs: down a column,
+from one column to the next, into a node from beside, or around in a lane.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from xg.backends.graphviz.richtext import RichText
+
+
+class NodeKind(Enum):
+    """What a node stands for; its shape and colour follow."""
+
+    MATMUL = auto()  # a filled dot
+    ADD = auto()  # ⊕
+    MUL = auto()  # ⊙
+    NONLINEAR = auto()  # a yellow rectangle: LN, S, SM, DO, GELU, CE, Emb
+    LAYOUT = auto()  # a rounded grey box: R, T, C, BC, a slice
+    REDUCE = auto()  # a circle with Σ
+    COMMUNICATION = auto()  # a bold blue box: AR, AG
+    BLOCK = auto()  # a called block, a repeated block
+    TENSOR = auto()  # an input, an output, a parameter: text without a frame
+    SAVED = auto()  # a forward value kept for the backward: quiet text without a frame
+
+
+class EdgeStyle(Enum):
+    """What an arrow means (seed 001, section 4.4)."""
+
+    SINGLE = auto()
+    DOUBLE = auto()  # the second operand of a matmul
+    DASHED = auto()  # gradients in an overview; drawn from tail to head like any other
+
+
+class EdgeRole(Enum):
+    """Where an arrow runs."""
+
+    MAIN = auto()  # straight down its column
+    BRANCH = auto()  # from a node to the top of another column
+    SIDE = auto()  # into a node from beside
+    RESIDUAL = auto()  # past many nodes, in a lane at the left
+
+
+@dataclass(frozen=True, slots=True)
+class FigureNode:
+    """One glyph. `id` is unique and stable: it becomes the `data-op` of what is drawn."""
+
+    id: str
+    kind: NodeKind
+    label: RichText = ()
+    detail: RichText = ()  # a quiet second line: a block's × N_L, a collective's cost
+    title: str = ""  # what a viewer shows on hovering, and what a screen reader reads
+
+
+@dataclass(frozen=True, slots=True)
+class FigureEdge:
+    """One arrow, with the tensor that it carries as its label."""
+
+    tail: str
+    head: str
+    style: EdgeStyle = EdgeStyle.SINGLE
+    role: EdgeRole = EdgeRole.MAIN
+    label: RichText = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FigureGroup:
+    """A rounded lane behind some nodes: × N_H, GPU 0."""
+
+    id: str
+    label: RichText
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A whole figure. Nodes and edges stand in the order of the program they show."""
+
+    title: str
+    subtitle: str
+    description: str  # one or two sentences for those who cannot see it
+    nodes: tuple[FigureNode, ...]
+    edges: tuple[FigureEdge, ...]
+    groups: tuple[FigureGroup, ...] = ()
+    legend: bool = False
+
+    def node(self, node_id: str) -> FigureNode:
+        """Return the node of that id."""
+        return next(node for node in self.nodes if node.id == node_id)

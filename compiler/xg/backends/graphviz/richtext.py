@@ -1,0 +1,108 @@
+"""Rich text: short labels as runs of styled characters with subscripts and superscripts.
+
+A label such as **W**_up⊤ [*D*, *D*_ff] is a tuple of runs. Nothing here knows how a run is drawn:
+sizes, colours and fonts are chosen where text is typeset.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Characters of one style, and what stands below and above their right end."""
+
+    text: str
+    bold: bool = False
+    italic: bool = False
+    muted: bool = False
+    sub: str = ""
+    sup: str = ""
+
+
+RichText = tuple[Run, ...]
+
+_GREEK: Final = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η",
+    "theta": "θ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
+    "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω",
+}  # fmt: skip
+_TOKEN: Final = re.compile(r"[^\W\d]\w*|\s*\*\s*|.", re.DOTALL)
+
+
+def plain(text: str) -> RichText:
+    """Return upright text, as an operator's glyph is set."""
+    return (Run(text),) if text else ()
+
+
+def bold(text: str) -> RichText:
+    """Return bold text, as a title is set."""
+    return (Run(text, bold=True),) if text else ()
+
+
+def muted(text: RichText) -> RichText:
+    """Return the same text in the quiet colour of shapes."""
+    return tuple(replace(run, muted=True) for run in text)
+
+
+def symbol(name: str, *, gradient: bool = False, sup: str = "") -> RichText:
+    """Return a tensor's symbol: bold, its first underscore begins the subscript.
+
+    >>> symbol("W_up")
+    (Run(text='W', bold=True, italic=False, muted=False, sub='up', sup=''),)
+    >>> [run.text for run in symbol("gamma_1", gradient=True)]
+    ['d', 'γ']
+    """
+    base, sub = _split(name)
+    letter = Run(base, bold=True, sub=sub, sup=sup)
+    return (Run("d", italic=True), letter) if gradient else (letter,)
+
+
+def dimension(expression: str) -> RichText:
+    """Return a dim or an expression of dims: symbols in italics, a product as a centred dot."""
+    return tuple(_dimension_run(token) for token in _TOKEN.findall(expression))
+
+
+def shape(dims: Iterable[str]) -> RichText:
+    """Return a bracketed shape, muted: [*B*, *S*, *D*_ff/*N*_T]."""
+    inside: list[Run] = []
+    for position, dim in enumerate(dims):
+        inside += plain(", ") if position else ()
+        inside += dimension(dim)
+    return muted((Run("["), *inside, Run("]")))
+
+
+def tensor(name: RichText, dims: Iterable[str] | None) -> RichText:
+    """Return a symbol followed by its shape; either may be missing (`()` or `None`)."""
+    if dims is None:
+        return name
+    return (*name, *(plain(" ") if name else ()), *shape(dims))
+
+
+def characters(text: RichText) -> str:
+    """Return the label as one plain string, W_up [D, D_ff], for titles and descriptions."""
+    return "".join(
+        run.text + (f"_{run.sub}" if run.sub else "") + (f"^{run.sup}" if run.sup else "")
+        for run in text
+    )
+
+
+def title_text(title: str, subtitle: str) -> RichText:
+    """Return a figure's heading: bold title, dash, subtitle."""
+    return (*bold(title), *plain(f" — {subtitle}" if subtitle else ""))
+
+
+def _split(name: str) -> tuple[str, str]:
+    base, _, sub = name.partition("_")
+    return _GREEK.get(base, base), ",".join(_GREEK.get(part, part) for part in sub.split("_"))
+
+
+def _dimension_run(token: str) -> Run:
+    if token.strip() == "*":
+        return Run("·")
+    if token[0].isalpha():
+        base, sub = _split(token)
+        return Run(base, italic=True, sub=sub)
+    return Run(token)
