@@ -55,8 +55,12 @@ def save(run: Path, checkpoint: Checkpoint) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         files.remove_leftovers(target.parent)
         new = files.beside(target, "new")
-        _fill(new, checkpoint)
-        _swap(new, target)
+        try:
+            _fill(new, checkpoint)
+            _swap(new, target)
+        finally:
+            if new.exists():
+                files.remove_folder(new)
         files.sync_folder(target.parent)
         _drop_others(run, target)
     return target
@@ -84,6 +88,11 @@ def exists(run: Path) -> bool:
     return bool(_existing(run))
 
 
+def seal(manifest: Mapping[str, Any]) -> str:
+    """Return the hash that a manifest carries of itself, under `manifest`."""
+    return _sha256(json.dumps(manifest, sort_keys=True).encode())
+
+
 def _fill(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the files, then the manifest that makes them a checkpoint."""
     contents = {
@@ -96,12 +105,10 @@ def _fill(folder: Path, checkpoint: Checkpoint) -> None:
         "facts": checkpoint.facts,
         "files": {name: _sha256(data) for name, data in contents.items()},
     }
-    if folder.exists():
-        files.remove_folder(folder)
     folder.mkdir()
     for name, data in contents.items():
         files.write_synced(folder / name, data)
-    sealed = manifest | {"manifest": _sha256(_canonical(manifest))}
+    sealed = manifest | {"manifest": seal(manifest)}
     files.write_synced(folder / _MANIFEST, json.dumps(sealed, indent=1).encode())
     files.sync_folder(folder)
 
@@ -128,11 +135,11 @@ def _drop_others(run: Path, newest: Path) -> None:
 def _read(folder: Path) -> Checkpoint:
     """Return the checkpoint in `folder`; raises ValueError if anything has changed."""
     manifest = _read_manifest(folder / _MANIFEST)
-    contents = {name: _read_hashed(folder / name, want) for name, want in manifest["files"].items()}
+    hashes = manifest["files"]
     return Checkpoint(
         step=manifest["step"],
-        params=tensorfile.unpack(contents[_PARAMS]),
-        slots=tensorfile.unpack(contents[_SLOTS]),
+        params=tensorfile.unpack(_read_hashed(folder / _PARAMS, hashes[_PARAMS])),
+        slots=tensorfile.unpack(_read_hashed(folder / _SLOTS, hashes[_SLOTS])),
         facts=manifest["facts"],
     )
 
@@ -142,10 +149,10 @@ def _read_manifest(path: Path) -> Json:
         raise ValueError(f"{path.name} is missing")
     try:
         manifest: Json = json.loads(files.read(path))
-        seal: str = manifest.pop("manifest")
+        held = manifest.pop("manifest")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"{path.name} cannot be read") from error
-    if seal != _sha256(_canonical(manifest)):
+    if held != seal(manifest):
         raise ValueError(f"{path.name} has changed since it was written")
     if manifest["format"] != _FORMAT:
         raise ValueError(f"{path.name} has format {manifest['format']}, this xg reads {_FORMAT}")
@@ -173,10 +180,6 @@ def _step_of(folder: Path) -> int:
 
 def _folder(run: Path, step: int) -> Path:
     return run / "checkpoints" / f"step-{step:08d}"
-
-
-def _canonical(manifest: Mapping[str, Any]) -> bytes:
-    return json.dumps(manifest, sort_keys=True).encode()
 
 
 def _sha256(data: bytes) -> str:

@@ -1,14 +1,14 @@
 """Comparison of derived with measured slopes along a group of lines.
 
 Quick differences that agree settle a group. Otherwise its worst lines are measured again with
-care, one after the other, until the group agrees or a difference is proven. A line on a kink (ReLU,
-max) or lost in rounding is measured again at points nearby; it is never passed over.
+care, one after the other, until the group agrees or a difference is proven; and so is each line
+that seems to lie on a kink (ReLU, max), agree or not. Where a kink or rounding hides the slope it
+is measured at points nearby; no line is passed over.
 """
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from xg_runtime.probe import Gradient, Objective, Point, Probe
 from xg_runtime.random import fold
 
 _MOVES: Final = 4
+_KINK: Final = 1e-2  # a larger jump between the slopes on both sides is one
 
 
 @dataclass
@@ -31,11 +32,6 @@ class Points:
     first: Point
     seed: int
     _nearby: list[Point] = field(default_factory=list[Point])
-
-    @cached_property
-    def size(self) -> float:
-        """How large the terms of f are at the first point."""
-        return float(np.linalg.norm(self.objective.terms(self.first.values)))
 
     def all(self) -> Iterator[Point]:
         """Return the first point, then those nearby."""
@@ -60,54 +56,97 @@ class Comparison:
 
 def compare(points: Points, probes: Sequence[Probe], total: float, tolerance: float) -> Comparison:
     """Compare along `probes`, at least one; `total` is the norm over all gradients."""
-    derived, measured = _quick_slopes(points, probes)
-    careful_ones: list[int] = []
-    settled = True
-    for place in _worst_first(derived, measured):
-        if agreement.error(derived, measured, total) <= tolerance:
-            break
-        allowed = tolerance * agreement.scale(derived, measured, total)
-        share = allowed / math.sqrt(len(probes))
-        derived[place], measured[place], settled = _settle(points, probes[place], share)
-        careful_ones.append(place)
-        proven = np.linalg.norm((derived - measured)[careful_ones]) > allowed
-        if proven or not settled:
-            break
-    worst = careful_ones[-1] if not settled else _worst_first(derived, measured)[0]
-    return Comparison(
-        error=agreement.error(derived, measured, total),
-        worst=probes[worst],
-        derived=float(derived[worst]),
-        measured=float(measured[worst]),
-        settled=settled,
-    )
-
-
-def _quick_slopes(points: Points, probes: Sequence[Probe]) -> tuple[Array, Array]:
     point = points.first
-    derived = [point.derived(probe) for probe in probes]
-    measured = [
-        quick(point.line(probe, points.objective), point.scale(probe.name)) for probe in probes
+    slopes = [
+        quick(point.line(probe, points.objective), point.terms, point.scale(probe.name))
+        for probe in probes
     ]
-    return np.array(derived), np.array(measured)
+    derived = np.array([point.derived(probe) for probe in probes])
+    group = _Group(points, probes, total, tolerance, derived, np.array([s.value for s in slopes]))
+    kinks = [place for place, slope in enumerate(slopes) if not slope.error <= _KINK * group.share]
+    for place in kinks:
+        if not group.is_decided:
+            group.measure_again(place)
+    for place in group.worst_first():
+        if group.is_decided or group.error <= tolerance:
+            break
+        if place not in kinks:
+            group.measure_again(place)
+    return group.comparison()
 
 
-def _worst_first(derived: Array, measured: Array) -> list[int]:
-    distance = np.nan_to_num(np.abs(derived - measured), nan=np.inf)
-    return [int(place) for place in np.argsort(-distance, kind="stable")]
+@dataclass
+class _Group:
+    """Slopes along the lines of a group, derived and measured [N], as they get better."""
+
+    points: Points
+    probes: Sequence[Probe]
+    total: float
+    tolerance: float
+    derived: Array
+    measured: Array
+    settled: bool = True
+    again: list[int] = field(default_factory=list[int])
+
+    @property
+    def error(self) -> float:
+        """How far the two are apart, as the contract measures it."""
+        return agreement.error(self.derived, self.measured, self.total)
+
+    @property
+    def scale(self) -> float:
+        """What differences are measured by."""
+        return agreement.scale(self.derived, self.measured, self.total)
+
+    @property
+    def share(self) -> float:
+        """The part of `scale` that falls on one line, were it spread evenly."""
+        return self.scale / math.sqrt(len(self.probes))
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether the lines measured again rule out that the group agrees."""
+        apart = np.linalg.norm((self.derived - self.measured)[self.again])
+        return not self.settled or bool(apart > self.tolerance * self.scale)
+
+    def measure_again(self, place: int) -> None:
+        """Measure one line with care, at points nearby if need be."""
+        found = _settle(self.points, self.probes[place], self.share, self.tolerance)
+        self.derived[place], self.measured[place], self.settled = found
+        self.again.append(place)
+
+    def worst_first(self) -> list[int]:
+        """Return the lines by how far they are apart, those that are not numbers in front."""
+        apart = np.nan_to_num(np.abs(self.derived - self.measured), nan=np.inf)
+        return [int(place) for place in np.argsort(-apart, kind="stable")]
+
+    def comparison(self) -> Comparison:
+        """Return what was found."""
+        worst = self.worst_first()[0] if self.settled else self.again[-1]
+        return Comparison(
+            error=self.error,
+            worst=self.probes[worst],
+            derived=float(self.derived[worst]),
+            measured=float(self.measured[worst]),
+            settled=self.settled,
+        )
 
 
-def _settle(points: Points, probe: Probe, share: float) -> tuple[float, float, bool]:
+def _settle(
+    points: Points, probe: Probe, share: float, tolerance: float
+) -> tuple[float, float, bool]:
     """Return both slopes where they first agree or surely do not, and whether that was anywhere.
 
-    `share` is how far they may be apart. Agreement needs no error bound: it is not met by chance.
+    Agreement is not met by chance, so it is believed of a slope that rounding has made uncertain,
+    but not on a kink.
     """
     derived = measured = math.nan
     for point in points.all():
         derived = point.derived(probe)
-        slope = careful(point.line(probe, points.objective), point.scale(probe.name))
-        measured = slope.value
-        distance = abs(derived - measured)
-        if distance <= share or distance > share + slope.error:
+        line = point.line(probe, points.objective)
+        slope = careful(line, point.terms, point.scale(probe.name))
+        measured, apart = slope.value, abs(derived - slope.value)
+        agree = apart <= tolerance * share and slope.error <= _KINK * share
+        if agree or apart > tolerance * share + slope.error:
             return derived, measured, True
     return derived, measured, False

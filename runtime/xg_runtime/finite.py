@@ -1,11 +1,14 @@
 """Finite differences of one number along a line, with an estimate of their own error.
 
-    quick(line, scale) -> float       two evaluations, good to about 9 digits where f is smooth
-    careful(line, scale) -> Slope     a ladder of steps, Richardson extrapolation, kinks noticed
+    quick(line, here, scale)      two evaluations, good to about 9 digits where f is smooth
+    careful(line, here, scale)    a ladder of steps, Richardson extrapolation
 
 A `line` maps an offset t to the terms of f(x + t·v): a vector whose sum is the number. Differences
 are taken term by term before summing, so that terms the offset does not reach cancel exactly.
-`scale` is the length over which x is known to vary, a power of two: steps are then exact.
+`here` is line(0); `scale` is about how large x is, a power of two: steps are then exact.
+
+On a kink central differences agree, at every step, on a number that means nothing. There the jump
+between the slopes on both sides does not shrink with the step, and the error is that jump.
 """
 
 import math
@@ -29,7 +32,7 @@ _STEPS: Final = tuple(2.0**-power for power in range(5, 23, 2))
 
 @dataclass(frozen=True)
 class Slope:
-    """A derivative and a bound it is believed to hold to; a kink or noise makes `error` large."""
+    """A derivative, and how far off it may be; a kink or noise makes that large."""
 
     value: float
     error: float
@@ -43,21 +46,18 @@ class _Difference:
     jump: float
 
 
-def quick(line: Line, scale: float) -> float:
-    """Return the central difference at one step."""
-    step = scale * _QUICK_STEP
-    ahead = line(step)
-    return float((ahead - line(-step)).sum()) / (2 * step)
+def quick(line: Line, here: Array, scale: float) -> Slope:
+    """Return the central difference at one step; its error is the jump at that step, h · f″."""
+    difference = _difference(line, here, scale * _QUICK_STEP)
+    return Slope(difference.centre, abs(difference.jump))
 
 
-def careful(line: Line, scale: float) -> Slope:
+def careful(line: Line, here: Array, scale: float) -> Slope:
     """Return the derivative at the step where its estimates agree best.
 
     Two steps h and h/4 give one estimate without the h² term; two neighbouring estimates give the
-    error. The jump between one-sided slopes, extrapolated to h = 0, is zero where f is smooth: on
-    a kink, where central differences agree on a number that means nothing, it is the error.
+    error, unless the jump, extrapolated to h = 0, is larger.
     """
-    here = line(0.0)
     noise = 8 * _EPSILON * float(np.linalg.norm(here))
     steps = [scale * step for step in _STEPS]
     differences = [_difference(line, here, step) for step in steps]

@@ -190,7 +190,11 @@ class _Checker:
         something of them in every difference.
         """
         total = self.points.first.norm
-        return max(total, self.points.size) if name in self.zeros else total
+        return (
+            max(total, float(np.linalg.norm(self.points.first.terms)))
+            if name in self.zeros
+            else total
+        )
 
     def _judge(self, name: str, found: Sequence[Comparison]) -> tuple[Verdict, str]:
         for one in found:

@@ -25,7 +25,8 @@ def clip(gradients: Arrays, norm: float, limit: float) -> Arrays:
 
 def _squares(array: Array) -> float:
     flat = array.ravel()
-    total = float(np.dot(flat, flat))
+    with np.errstate(over="ignore"):
+        total = float(np.dot(flat, flat))
     if math.isfinite(total):
         return total
     wide = flat.astype(np.float64)  # float32 overflows from 2e19 on, long before its values do

@@ -88,10 +88,11 @@ Probe: TypeAlias = Coordinate | Direction
 
 @dataclass(frozen=True)
 class Point:
-    """Float64 values and the gradients derived there; the values are its own."""
+    """Float64 values, the gradients derived there and the terms of f; the values are its own."""
 
     values: Arrays
     gradients: Arrays
+    terms: Array
 
     @staticmethod
     def at(values: Arrays, objective: Objective, gradient: Gradient) -> "Point":
@@ -99,7 +100,8 @@ class Point:
         own = {name: np.array(value, order="C") for name, value in values.items()}
         with np.errstate(all="ignore"):
             gradients = gradient(own, objective.cotangents)
-        return Point(own, {name: np.array(found) for name, found in gradients.items()})
+        found = {name: np.array(gradient) for name, gradient in gradients.items()}
+        return Point(own, found, objective.terms(own))
 
     def moved(self, objective: Objective, gradient: Gradient, seed: int) -> "Point":
         """Return a point nearby, in a direction that depends on `seed`."""

@@ -1,0 +1,86 @@
+import io
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xg_runtime import arrays, tensorfile
+from xg_runtime.errors import FileError
+from xg_runtime.module import Arrays
+
+HELD: Arrays = {
+    "X": np.arange(6.0).reshape(2, 3).T,  # not laid out in order
+    "file": np.array([1.5], np.float32),  # a name that np.savez cannot take
+    "d/layers.3.W_Q": np.array(2.0),
+    "ids": np.array([[1, 2]], np.int32),
+}
+
+
+@pytest.mark.parametrize("ending", [".npz", ".safetensors"])
+def test_arrays_come_back_as_they_were(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    arrays.write(path, HELD)
+    found = arrays.read(path)
+    assert found.keys() == HELD.keys()
+    for name, array in HELD.items():
+        assert found[name].dtype == array.dtype
+        assert np.array_equal(found[name], array)
+        found[name] += 1  # what was read can be worked on
+
+
+def test_bytes_depend_on_the_arrays_only(tmp_path: Path) -> None:
+    for path in (tmp_path / "a.npz", tmp_path / "a.safetensors"):
+        assert arrays.pack(path, HELD) == arrays.pack(path, HELD)
+
+
+def test_numpy_reads_what_was_written(tmp_path: Path) -> None:
+    arrays.write(tmp_path / "a.npz", {"X": HELD["X"]})
+    with np.load(tmp_path / "a.npz") as archive:
+        assert np.array_equal(archive["X"], HELD["X"])
+
+
+def test_a_npy_file_names_its_array(tmp_path: Path) -> None:
+    arrays.write(tmp_path / "X.npy", {"anything": HELD["X"]})
+    assert np.array_equal(arrays.read(tmp_path / "X.npy")["X"], HELD["X"])
+    with pytest.raises(FileError, match="holds one array, here are 4"):
+        arrays.write(tmp_path / "X.npy", HELD)
+
+
+def test_an_unknown_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=r"files that end in \.npz"):
+        arrays.read(tmp_path / "a.pkl")
+
+
+def test_pickle_is_never_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    np.save(path, np.array([print], dtype=object), allow_pickle=True)
+    with pytest.raises(FileError, match="damaged or not what its name says"):
+        arrays.read(path)
+
+
+@pytest.mark.parametrize("ending", [".npz", ".npy", ".safetensors"])
+def test_cut_files_are_refused(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"a{ending}"
+    whole = arrays.pack(path, {"X": np.arange(100.0)})
+    for length in range(0, len(whole) - 1, 7):
+        path.write_bytes(whole[:length])
+        with pytest.raises(FileError, match="damaged"):
+            arrays.read(path)
+
+
+def test_a_claim_to_be_huge_is_refused(tmp_path: Path) -> None:
+    header = io.BytesIO()
+    claim = {"descr": "<f8", "fortran_order": False, "shape": (2**50, 2**20)}
+    np.lib.format.write_array_header_1_0(header, claim)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("X.npy", header.getvalue())
+    with pytest.raises(FileError, match="damaged"):
+        arrays.read(tmp_path / "a.npz")
+
+
+def test_an_element_type_numpy_lacks_is_refused(tmp_path: Path) -> None:
+    header = b'{"X":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
+    with pytest.raises(ValueError, match="BF16"):
+        tensorfile.unpack(struct.pack("<Q", len(header)) + header + bytes(4))
