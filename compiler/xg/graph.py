@@ -13,6 +13,7 @@ from typing import Literal
 
 from xg.dim import Dim
 from xg.op import Attrs, AxisMap, Op
+from xg.scalar import Scalar
 from xg.source import Span
 from xg.tensor import Shape, Sizes, TensorType
 
@@ -36,11 +37,11 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter: its value, and what it starts as (None: random, by fan-in)."""
+    """A parameter and what it starts as: ``ones``, ``zeros`` or normal with a deviation."""
 
     value: Value
     type: TensorType
-    init: object = None
+    start: str | Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,8 @@ class Backward:
     """The backward pass of one instance.
 
     `cotangents` come in, one per float output; `gradients` go out, for parameters and float
-    inputs; `saved` are the forward values that the steps read.
+    inputs; `saved` are the forward values that the steps read; `of` tells for every cotangent,
+    whole or part of a sum, which forward value it belongs to.
     """
 
     forward: Graph
@@ -150,6 +152,7 @@ class Backward:
     gradients: Mapping[Value, Value]
     saved: tuple[Value, ...]
     types: Mapping[Value, TensorType]
+    of: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -281,6 +281,6 @@ def initial(program: Program, seed: int = 0) -> dict[str, Array]:
             for dim in param.type.shape
         )
         fan = shape[-2] if len(shape) > 1 else 4
-        offset = 1.0 if str(param.init).endswith("ones") else 0.0
+        offset = 1.0 if param.start == "ones" else 0.0
         arrays[path] = normal(key(seed, path), shape, fan**-0.5) + offset
     return arrays

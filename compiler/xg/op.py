@@ -263,12 +263,12 @@ class Op:
             derived = derive(visible, cotangents, floats)
             kept = {id(out): result for out, result in zip(forward.outputs, results, strict=True)}
             gradients = substitute(derived, kept)
-        outputs = [
-            gradient.named("d" + str(expr.name))
+        outputs = {
+            str(expr.name): gradient.named(f"d{expr.name}")
             for expr, gradient in zip(floats, gradients, strict=True)
             if gradient is not None
-        ]
-        return Body(tuple(known), tuple(outputs))
+        }
+        return Body(tuple(known), tuple(outputs.values()), of=tuple(outputs))
 
     def adjoint_op(self, types: Sequence[TensorType], attrs: Attrs, wanted: Sequence[str]) -> Op:
         """The operator ``dS`` of the backward figure: the gradients of the wanted operands.
@@ -276,7 +276,10 @@ class Op:
         Its operands are just those that the gradients mention; its outputs are named ``dx``.
         """
         whole = self.adjoint_body(types, attrs)
-        outputs = tuple(out for out in whole.outputs if str(out.name)[1:] in wanted)
+        chosen = {
+            name: out for name, out in zip(whole.of, whole.outputs, strict=True) if name in wanted
+        }
+        outputs = tuple(chosen.values())
         free = Body(whole.operands, outputs).free()
 
         def forward(*operands: Expr, **_: object) -> list[Expr]:
@@ -289,8 +292,8 @@ class Op:
             family=self.family,
             forward=forward,
             data=tuple(Data(str(expr.name), "any") for expr in free),
-            outputs=tuple(str(out.name) for out in outputs),
-            meaning=f"gradient of: {self.meaning}",
+            outputs=tuple(f"d{name}" for name in chosen),
+            meaning=f"gradient of {self.name}",
             formula=self.gradient,
             source=self.source,
         )

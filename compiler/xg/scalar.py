@@ -13,11 +13,7 @@ from typing import Final
 
 from xg.dim import Dim
 
-FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "log": math.log,
-}
+FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {"sqrt": math.sqrt}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +124,7 @@ def size(dim: Dim) -> Scalar:
 
 
 def function(name: str, argument: Scalar) -> Scalar:
-    """`sqrt`, `exp` or `log` of a number."""
+    """`sqrt` of a number."""
     return Scalar(name, (argument,))
 
 

@@ -14,6 +14,7 @@ from xg import ops
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
 from xg.op import Attrs, Gradient, Op, Term
 from xg.prim import Expr, broadcast, const
+from xg.scalar import Scalar
 from xg.source import Span
 from xg.tensor import Shape, TensorType
 
@@ -44,6 +45,7 @@ class _Reverse:
     steps: list[Apply | CallBack] = field(default_factory=list[Apply | CallBack])
     parts: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
     names: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    of: dict[Value, Value] = field(default_factory=dict[Value, Value])
 
     def backward(self) -> Backward:
         """Seeds, steps in reverse, gradients of all that can have one."""
@@ -64,6 +66,7 @@ class _Reverse:
             gradients={value: self.names.get(total, total) for value, total in gradients.items()},
             saved=self._saved(steps),
             types={self.names.get(value, value): type_ for value, type_ in self.types.items()},
+            of={self.names.get(part, part): value for part, value in self.of.items()},
         )
 
     def _active(self) -> set[Value]:
@@ -85,6 +88,7 @@ class _Reverse:
                 self.types[seed] = self.graph.types[value]
                 seeds[value] = seed
                 self.parts[value] = [seed]
+                self.of[seed] = value
         return seeds
 
     def _gradients(self) -> dict[Value, Value]:
@@ -111,6 +115,7 @@ class _Reverse:
         for part in others:
             total = self._emit(_add(), (total, part), {}, value.span)[0]
         self.parts[value] = [total]
+        self.of.setdefault(total, value)
         if total.name is None and value.name is not None:
             named = Value("d" + value.name, "cotangent", value.span, value.declared)
             self.names.setdefault(total, named)
@@ -118,6 +123,7 @@ class _Reverse:
 
     def _contribute(self, value: Value, part: Value) -> None:
         self.parts.setdefault(value, []).append(part)
+        self.of.setdefault(part, value)
 
     def _emit(
         self,
@@ -206,7 +212,9 @@ class _Reverse:
             **{"d" + name: value for name, value in zip(names, cotangents, strict=True)},
         }
         inputs = [known[data.name] for data in op.data]
-        for name, part in zip(op.outputs, self._emit(op, inputs, {}, node.span, node), strict=True):
+        numbers = {key: n for key, n in node.attrs.items() if isinstance(n, Scalar)}
+        parts = self._emit(op, inputs, numbers, node.span, node)
+        for name, part in zip(op.outputs, parts, strict=True):
             self._contribute(operands[name[1:]], part)
 
     # ---- calls ----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from xg.syntax import ast
 if TYPE_CHECKING:
     from xg.dim import Dim
     from xg.passes.resolve.block import BlockResolver, Instance
+    from xg.passes.resolve.expressions import Reader
     from xg.passes.resolve.units import Located
 
 
@@ -141,3 +142,20 @@ def block_arguments(scope: BlockResolver, use: ast.NodeUse, located: Located) ->
         else:
             raise Refused(BadArgument(use.span, f"{block.name.name} needs {name} in parentheses"))
     return Instance(located, tuple(words.items()), tuple(numbers.items()), tuple(sizes.items()))
+
+
+def start(reader: Reader, expr: ast.Expr) -> str | Scalar:
+    """What a parameter starts as: ``ones``, ``zeros`` or the deviation of ``normal(0.02)``."""
+    match expr:
+        case ast.Path(name="ones" | "zeros" as word):
+            return word
+        case ast.Call(operator=ast.Name(name="normal"), arguments=(argument,)):
+            return reader.scalar(argument.value)
+        case _:
+            raise Refused(
+                BadArgument(
+                    expr.span,
+                    f"a parameter cannot start as {expr.span.text}",
+                    ("it may start as ones, zeros or normal(0.02)",),
+                )
+            )

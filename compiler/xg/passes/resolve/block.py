@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xg.dim import Dim
 from xg.graph import Apply, Call, Graph, Param, Pending, Value
 from xg.op import Op
-from xg.passes.resolve.arguments import block_arguments, op_arguments
+from xg.passes.resolve.arguments import block_arguments, op_arguments, start
 from xg.passes.resolve.errors import (
     DoubleArrow,
     NameTwice,
@@ -27,7 +27,7 @@ from xg.passes.resolve.errors import (
 )
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.units import Linked, Located, Unit
-from xg.scalar import Scalar
+from xg.scalar import Scalar, as_scalar, size
 from xg.source import Span
 from xg.syntax import ast
 from xg.tensor import Shape, Sizes, TensorType
@@ -112,7 +112,11 @@ class BlockResolver:
             outputs=outputs,
             output_names=tuple(port.name.name for port in self.block.outputs),
             output_types=self._output_types(),
-            params=tuple(param for param in self.params.values() if param.value in self.read),
+            params=tuple(
+                self._started(param, decl)
+                for param, decl in zip(self.params.values(), self.block.params, strict=True)
+                if param.value in self.read
+            ),
             steps=tuple(self.steps),
             sizes=self.sizes,
             span=self.block.span,
@@ -151,7 +155,20 @@ class BlockResolver:
             type_ = self._attempt(lambda decl=decl: self.reader.type(decl.shape, decl.range))
             value = Value(decl.name.name, "param", decl.span, type_)
             self._bind(decl.name, value)
-            self.params[decl.name.name] = Param(value, type_ or TensorType(()), decl.init)
+            self.params[decl.name.name] = Param(value, type_ or TensorType(()), "zeros")
+
+    def _started(self, param: Param, decl: ast.Param) -> Param:
+        """What a parameter starts as: as the file says, else normal by the fan-in of its use."""
+        if decl.init is not None:
+            return replace(param, start=start(self.reader, decl.init))
+        shape = param.type.shape
+        if len(shape) < 2:
+            return replace(param, start=as_scalar(0.02))
+        table = any(
+            isinstance(step, Apply) and step.op.glyph == "Emb" and step.inputs[-1] is param.value
+            for step in self.steps
+        )
+        return replace(param, start=size(shape[-1] if table else shape[-2]) ** -0.5)
 
     def _attempt(self, read: Callable[[], TensorType]) -> TensorType | None:
         try:

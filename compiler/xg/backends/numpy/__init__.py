@@ -1,0 +1,1 @@
+"""Readable NumPy: the words for every primitive, and the module around them."""

@@ -1,0 +1,195 @@
+"""Functions that a generated module brings along when it needs them: each stands alone in NumPy.
+
+They are ordinary, tested code; `source` hands out their text. Names are those of generated code.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def erf(x: Array) -> Array:
+    """Gauss error function to double precision (W. J. Cody, 1969, rational approximations)."""
+    y = np.abs(x)
+    small, middle = _erf_small(np.minimum(y, 0.5)), _erfc_middle(np.clip(y, 0.5, 4.0))
+    large = _erfc_large(np.maximum(y, 4.0))
+    positive = np.where(y <= 0.5, y * small, 1.0 - np.where(y <= 4.0, middle, large))
+    return np.copysign(positive, x).astype(x.dtype)
+
+
+def _erf_small(y: Array) -> Array:
+    z = y * y
+    above = 1.85777706184603153e-1
+    for c in (3.16112374387056560, 1.13864154151050156e2, 3.77485237685302021e2):
+        above = above * z + c
+    above = above * z + 3.20937758913846947e3
+    below = z + 2.36012909523441209e1
+    for c in (2.44024637934444173e2, 1.28261652607737228e3, 2.84423683343917062e3):
+        below = below * z + c
+    return above / below
+
+
+def _erfc_middle(y: Array) -> Array:
+    above = 2.15311535474403846e-8 * y + 5.64188496988670089e-1
+    for c in (
+        8.88314979438837594,
+        6.61191906371416295e1,
+        2.98635138197400131e2,
+        8.81952221241769090e2,
+        1.71204761263407058e3,
+        2.05107837782607147e3,
+        1.23033935479799725e3,
+    ):
+        above = above * y + c
+    below = y + 1.57449261107098347e1
+    for c in (
+        1.17693950891312499e2,
+        5.37181101862009858e2,
+        1.62138957456669019e3,
+        3.29079923573345963e3,
+        4.36261909014324716e3,
+        3.43936767414372164e3,
+        1.23033935480374942e3,
+    ):
+        below = below * y + c
+    return np.exp(-y * y) * above / below
+
+
+def _erfc_large(y: Array) -> Array:
+    z = 1.0 / (y * y)
+    above = 1.63153871373020978e-2 * z + 3.05326634961232344e-1
+    for c in (3.60344899949804439e-1, 1.25781726111229246e-1, 1.60837851487422766e-2):
+        above = above * z + c
+    above = above * z + 6.58749161529837803e-4
+    below = z + 2.56852019228982242
+    for c in (1.87295284992346725, 5.27905102951428412e-1, 6.05183413124413191e-2):
+        below = below * z + c
+    below = below * z + 2.33520497626869185e-3
+    return np.exp(-y * y) / y * (0.56418958354775628695 - z * above / below)
+
+
+def pad(x: Array, axis: int, start: int, length: int) -> Array:
+    """Zeros of the given length along an axis, with `x` from `start` on."""
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (start, length - start - x.shape[axis])
+    return np.pad(x, widths)
+
+
+def pick(x: Array, ids: Array) -> Array:
+    """One element per row of the last axis."""
+    return np.take_along_axis(x, ids[..., None], axis=-1)[..., 0]
+
+
+def place(values: Array, ids: Array, length: int) -> Array:
+    """Zeros with one value per row of a new last axis, at its id."""
+    rows = np.zeros((*ids.shape, length), values.dtype)
+    np.put_along_axis(rows, ids[..., None], values[..., None], axis=-1)
+    return rows
+
+
+def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
+    """Rows summed by their ids: the gradient of a table that was read by them."""
+    flat = ids.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    present, starts = np.unique(flat[order], return_index=True)
+    table = np.zeros((rows, *updates.shape[ids.ndim :]), updates.dtype)
+    if flat.size:
+        values = updates.reshape(flat.size, *updates.shape[ids.ndim :])
+        table[present] = np.add.reduceat(values[order], starts, axis=0)
+    return table
+
+
+def drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` where it stays, scaled by 1/kept, else 0; `x` itself when nothing is dropped."""
+    return x if keep is None else x * keep * (1 / kept)
+
+
+def keep_mask(
+    shape: tuple[int, ...],
+    p: float,
+    seed: int | None,
+    place: str,
+) -> Array | None:
+    """Which elements dropout keeps; None (all of them) without a seed."""
+    if seed is None:
+        return None
+    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+    return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(shape)
+
+
+def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
+    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
+    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+    centred = np.full(drawn.shape, -2 * 65535, np.int64)
+    for lane in range(4):
+        centred += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
+    return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
+
+
+def random_key(seed: int, place: str) -> int:
+    """A key for the random numbers of one place: FNV-1a of its name, mixed with the seed."""
+    digest = 0xCBF29CE484222325
+    for byte in place.encode():
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return _mix(_mix(seed % 2**64) ^ digest)
+
+
+def _mix(z: int) -> int:
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def random_words(key: int, count: int) -> NDArray[np.uint64]:
+    """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
+    z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z += np.uint64(key)
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
+
+
+# ---- handing them out -------------------------------------------------------------------------
+
+
+@cache
+def _functions() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """For every function above: its text and the other functions that it calls."""
+    text = Path(__file__).read_text(encoding="utf-8")
+    nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    names = {node.name for node in nodes}
+    found: dict[str, tuple[str, tuple[str, ...]]] = {}
+    for node in nodes:
+        called = {
+            inner.id
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.Name) and inner.id in names and inner.id != node.name
+        }
+        found[node.name] = (ast.get_source_segment(text, node) or "", tuple(sorted(called)))
+    return found
+
+
+def source(function: str) -> str:
+    """The text of a function."""
+    return _functions()[function][0]
+
+
+def closure(functions: Iterable[str]) -> list[str]:
+    """The functions and all that they call, in the order of this file."""
+    wanted: set[str] = set()
+    pending = list(functions)
+    while pending:
+        name = pending.pop()
+        if name not in wanted:
+            wanted.add(name)
+            pending.extend(_functions()[name][1])
+    return [name for name in _functions() if name in wanted]

@@ -1,0 +1,154 @@
+"""The body of one operator as text: one expression, or the lines of a small function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.emit.names import Names
+from xg.emit.spelling import Scope, Spelling
+from xg.emit.text import WIDTH, Binding, Text
+from xg.prim import ARITHMETIC, Body, Expr, topological
+
+VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
+LEAVES = frozenset({"operand", "const"})
+BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # primitives that mix element types
+
+LOCAL_NAMES: Mapping[str, str] = {
+    "sum": "total",
+    "mean": "average",
+    "max": "peak",
+    "exp": "e",
+    "gt": "positive",
+    "maximum": "top",
+    "contract": "product",
+    "gather": "rows",
+    "where": "kept",
+    "tanh": "t",
+    "sqrt": "root",
+}
+
+
+def is_inline(body: Body) -> bool:
+    """Whether a use of the operator reads best in place: a view or one or two primitives."""
+    if len(body.outputs) != 1:
+        return False
+    order = list(topological(body.outputs))
+    if any(expr.prim in ("dropout_keep", "dropout_apply", "iota") for expr in order):
+        return False
+    uses = Counter(id(arg) for expr in order for arg in expr.args)
+    if any(uses[id(operand)] > 1 for operand in body.operands):
+        return False
+    inner = [expr for expr in order if expr.prim not in LEAVES]
+    return len([expr for expr in inner if expr.prim not in VIEWS]) <= 2 and not any(
+        uses[id(expr)] > 1 for expr in inner
+    )
+
+
+def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
+    """For each expression: whether its elements are not yet of the model's float type.
+
+    True for integers and for what is computed from them alone, None for plain numbers, which
+    adapt to whatever they meet.
+    """
+    raw: dict[int, bool | None] = {}
+    for expr in topological(outputs):
+        if expr.kind == "int":
+            raw[id(expr)] = True
+        elif expr.prim == "operand" or expr.kind == "bool":
+            raw[id(expr)] = False
+        else:
+            parts = [raw[id(arg)] for arg in _float_arguments(expr)]
+            known = [part for part in parts if part is not None]
+            raw[id(expr)] = all(known) if known else None
+    return raw
+
+
+def _float_arguments(expr: Expr) -> Sequence[Expr]:
+    if expr.prim in ("gather", "scatter_add", "pick", "place", "dropout_apply"):
+        return expr.args[:1]
+    return expr.args[1:] if expr.prim == "where" else expr.args
+
+
+@dataclass(slots=True)
+class BodyWriter:
+    """Writes expressions, giving names to what is used twice, named by its author, or long."""
+
+    spelling: Spelling
+    scope: Scope
+    names: Names
+    texts: dict[int, Text] = field(default_factory=dict[int, Text])
+    lines: list[str] = field(default_factory=list[str])
+    indent: int = 4
+
+    def inline(self, body: Body, operands: Sequence[Text]) -> Text:
+        """The one output of an inline body as a single expression."""
+        for expr, text in zip(body.operands, operands, strict=True):
+            self.texts[id(expr)] = text
+        raw = element_types(body.outputs)
+        for expr in topological(body.outputs):
+            if id(expr) not in self.texts:
+                self.texts[id(expr)] = self._text(expr, raw)
+        return self.texts[id(body.outputs[0])]
+
+    def write(self, outputs: Sequence[Expr]) -> list[Text]:
+        """Lines that compute the outputs, and the texts of the outputs."""
+        raw = element_types(outputs)
+        order = list(topological(outputs))
+        uses = Counter(id(arg) for expr in order for arg in expr.args)
+        uses.update(id(expr) for expr in outputs)
+        for expr in order:
+            if id(expr) in self.texts:
+                continue
+            text = self._fitted(expr, raw)
+            last = len(outputs) == 1 and expr is outputs[0]
+            wanted = expr.name or LOCAL_NAMES.get(expr.prim, "part")
+            if not last and (uses[id(expr)] > 1 or expr.name) and expr.prim not in LEAVES:
+                text = self.assign(wanted, text)
+            self.texts[id(expr)] = text
+        return [self._finished(expr, raw) for expr in outputs]
+
+    def _finished(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+        text = self.texts[id(expr)]
+        if expr.kind == "float" and raw[id(expr)] is not False:
+            return self.spelling.cast(text, self.scope)
+        return text
+
+    def assign(self, wanted: str, text: Text) -> Text:
+        """A line that gives a text a name; the name as text."""
+        name = self.names.fresh(wanted)
+        self.lines.append(f"{name} = {text.text}")
+        return Text(name)
+
+    def _fitted(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+        """The text of an expression, its longest argument taken out until it fits a line."""
+        text = self._text(expr, raw)
+        while len(text.text) > WIDTH - self.indent - 16:
+            compound = [arg for arg in expr.args if self.texts[id(arg)].binding != Binding.ATOM]
+            compound = compound or [a for a in expr.args if len(self.texts[id(a)].text) > 24]
+            if not compound:
+                break
+            longest = max(compound, key=lambda arg: len(self.texts[id(arg)].text))
+            wanted = longest.name or LOCAL_NAMES.get(longest.prim, "part")
+            self.texts[id(longest)] = self.assign(wanted, self.texts[id(longest)])
+            text = self._text(expr, raw)
+        return text
+
+    def _text(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+        args: list[Text] = []
+        for arg in expr.args:
+            source = _unrepeated(arg, expr)
+            text = self.texts[id(source)]
+            if expr.prim in BLENDING and raw[id(arg)] and not raw[id(expr)]:
+                text = self.spelling.cast(text, self.scope)
+            args.append(text)
+        return self.spelling.primitive(expr, args, self.scope)
+
+
+def _unrepeated(arg: Expr, user: Expr) -> Expr:
+    """Elementwise users repeat by themselves: the broadcast of an argument need not be made."""
+    if arg.prim != "broadcast" or user.prim not in ARITHMETIC:
+        return arg
+    others = [other for other in user.args if other is not arg]
+    return arg.args[0] if any(other.shape == user.shape for other in others) else arg

@@ -1,0 +1,115 @@
+"""Where a function finds the sizes it mentions: in shapes, by definition, or as a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.emit.sizes import spell_dim
+from xg.source import Span
+from xg.tensor import Shape, Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class UnboundSize(Problem):
+    """A symbol that code needs as a number and nothing provides."""
+
+    code: ClassVar[str] = "XG0501"
+    span: Span
+    name: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say how to give it a number."""
+        return self.report(
+            f"nothing says how large {self.name} is",
+            Label(self.span, "in this block"),
+            help=(f"give it a default, dim {self.name} = …, or --set {self.name}=…",),
+        )
+
+
+Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
+
+
+@dataclass(slots=True)
+class Located:
+    """Lines that make sizes known, and the module constants that they rely on."""
+
+    lines: list[str]
+    constants: dict[str, int]
+
+
+def locate(
+    needed: Iterable[str],
+    sources: Sequence[Source],
+    sizes: Sizes,
+    program_defaults: Mapping[str, int],
+    span: Span,
+) -> Located:
+    """Lines for the needed symbols, in an order in which each can be computed."""
+    places = _places(sources)
+    wanted, defined = _closure(needed, places, sizes)
+    found = Located(_reads([name for name in wanted if name in places], sources, places), {})
+    for name in wanted:
+        if name in places or name in sizes.definitions:
+            continue
+        if name not in sizes.defaults:
+            raise DiagnosticError.of(UnboundSize(span, name))
+        if sizes.defaults[name] == program_defaults.get(name):
+            found.constants[name] = sizes.defaults[name]
+        else:
+            found.lines.append(f"{name} = {sizes.defaults[name]}")
+    for name in defined:
+        found.lines.append(f"{name} = {spell_dim(sizes.definitions[name]).text}")
+    return found
+
+
+def _places(sources: Sequence[Source]) -> dict[str, tuple[int, int]]:
+    """For each symbol the first tensor and axis that carry it."""
+    places: dict[str, tuple[int, int]] = {}
+    for index, (_, shape) in enumerate(sources):
+        for axis, dim in enumerate(shape):
+            if dim.name is not None:
+                places.setdefault(dim.name, (index, axis))
+    return places
+
+
+def _closure(
+    needed: Iterable[str], places: Mapping[str, tuple[int, int]], sizes: Sizes
+) -> tuple[list[str], list[str]]:
+    """All symbols needed, those of definitions included; and the defined ones in order."""
+    wanted: dict[str, None] = {}
+    defined: dict[str, None] = {}
+    stack = [(name, False) for name in reversed(list(needed))]
+    while stack:
+        name, ready = stack.pop()
+        if ready:
+            defined[name] = None
+        elif name not in wanted:
+            wanted[name] = None
+            if name not in places and name in sizes.definitions:
+                stack.append((name, True))
+                parts = sizes.definitions[name].symbols()
+                stack.extend((part, False) for part in reversed(parts))
+    return list(wanted), list(defined)
+
+
+def _reads(
+    names: Sequence[str], sources: Sequence[Source], places: Mapping[str, tuple[int, int]]
+) -> list[str]:
+    """One line per tensor that carries needed sizes."""
+    by_source: dict[int, dict[int, str]] = {}
+    for name in names:
+        index, axis = places[name]
+        by_source.setdefault(index, {})[axis] = name
+    lines: list[str] = []
+    for index in sorted(by_source):
+        text, shape = sources[index]
+        axes = by_source[index]
+        if sorted(axes) == list(range(len(axes))) and len(axes) > 1:
+            part = "" if len(axes) == len(shape) else f"[:{len(axes)}]"
+            lines.append(f"{', '.join(axes[i] for i in sorted(axes))} = {text}.shape{part}")
+        else:
+            lines += [f"{axes[axis]} = {text}.shape[{axis}]" for axis in sorted(axes)]
+    return lines

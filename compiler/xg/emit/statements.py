@@ -1,0 +1,202 @@
+"""The steps of a graph as statements: what is written in place, what gets a line and a name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.emit.body import BodyWriter, is_inline
+from xg.emit.function import OperatorFunction, operator_function
+from xg.emit.names import Names, snake
+from xg.emit.spelling import Scope, Spelling
+from xg.emit.text import WIDTH, Text
+from xg.graph import Apply, Value
+from xg.op import Op
+from xg.prim import Body
+from xg.tensor import TensorType
+
+PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
+
+
+@dataclass(slots=True)
+class Functions:
+    """The operator functions of a module: equal ones are one, different ones differ in name."""
+
+    spelling: Spelling
+    names: Names
+    sources: dict[tuple[str, tuple[str, ...]], str] = field(
+        default_factory=dict[tuple[str, tuple[str, ...]], str]
+    )
+    written: dict[str, OperatorFunction] = field(default_factory=dict[str, OperatorFunction])
+    support: dict[str, None] = field(default_factory=dict[str, None])
+
+    def name(self, op: Op, function: OperatorFunction) -> str:
+        """The name under which a function is called."""
+        key = (function.head, function.lines)
+        if key not in self.sources:
+            wanted = snake(op.name.replace("gradient of ", "d_"))
+            self.sources[key] = self.names.fresh(wanted)
+            self.written[self.sources[key]] = function
+            self.support.update(dict.fromkeys(function.support))
+        return self.sources[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A value that is written where it is used, and the steps that went into it."""
+
+    text: Text
+    steps: tuple[Apply, ...]
+
+
+@dataclass(slots=True)
+class Statements:
+    """Writes the operator steps of one function.
+
+    `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
+    `texts` say how a value is mentioned; `wanted` what it should be called.
+    """
+
+    spelling: Spelling
+    functions: Functions
+    scope: Scope
+    names: Names
+    types: Mapping[Value, TensorType]
+    wanted: Mapping[Value, str]
+    fixed: frozenset[Value]
+    uses: Counter[Value]
+    backward: bool
+    place: str = '"{}"'
+    texts: dict[Value, Text] = field(default_factory=dict[Value, Text])
+    waiting: dict[Value, Waiting] = field(default_factory=dict[Value, Waiting])
+    producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
+    lines: list[str] = field(default_factory=list[str])
+    random: bool = False
+    dtype: bool = False
+
+    def name(self, value: Value) -> str:
+        """A fresh name for a value, and from now on its text."""
+        name = self.names.fresh(self.wanted.get(value) or "part")
+        self.texts[value] = Text(name)
+        return name
+
+    def mention(self, value: Value) -> Text:
+        """A value as an operand."""
+        return self.waiting[value].text if value in self.waiting else self.texts[value]
+
+    def settle(self, value: Value) -> Text:
+        """A value under a name, on a line of its own if it was waiting."""
+        if value in self.waiting:
+            waited = self.waiting.pop(value)
+            self._assign([value], waited.text, waited.steps)
+        return self.texts[value]
+
+    def apply(self, step: Apply, needed: Sequence[Value]) -> None:
+        """One operator; `needed` are its outputs that anything reads."""
+        if not needed:
+            return
+        for value in step.outputs:
+            self.producers[value] = step
+        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        kept = [out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed]
+        body = Body(body.operands, tuple(kept))
+        steps = self._gathered(step)
+        text = self._text(step, body)
+        while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):
+            longest = max(
+                (v for v in step.inputs if v in self.waiting),
+                key=lambda v: len(self.waiting[v].text.text),
+            )
+            self.settle(longest)
+            text = self._text(step, body)
+        alone = len(needed) == 1 and self.uses[needed[0]] == 1 and needed[0] not in self.fixed
+        if alone and len(text.text) <= PENDING_WIDTH and (is_inline(body) or not self.backward):
+            self.waiting[needed[0]] = Waiting(text, steps)
+        else:
+            self._assign(needed, text, steps)
+
+    def _gathered(self, step: Apply) -> tuple[Apply, ...]:
+        inner = [s for v in step.inputs if v in self.waiting for s in self.waiting[v].steps]
+        return (*inner, step)
+
+    # ---- texts ----------------------------------------------------------------------------------
+
+    def _text(self, step: Apply, body: Body) -> Text:
+        if is_inline(body):
+            elementwise = step.op.family in ("add", "multiply")
+            operands = [self._operand(value, step, elementwise) for value in step.inputs]
+            writer = BodyWriter(self.spelling, self.scope, self.names)
+            text = writer.inline(body, operands)
+            self.functions.support.update(self.scope.support)
+            return text
+        return self._call(step, body)
+
+    def _operand(self, value: Value, step: Apply, elementwise: bool) -> Text:
+        """An operand's text; the repetition by BC is left to the elementwise operator."""
+        producer = self.producers.get(value)
+        if not (elementwise and value in self.waiting and producer and producer.op.glyph == "BC"):
+            return self.mention(value)
+        others = [other for other in step.inputs if other is not value]
+        if not others or producer.attrs["shape"] != producer.attrs["atoms"]:
+            return self.mention(value)
+        body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
+        aligned = body.outputs[0].args[0]
+        writer = BodyWriter(self.spelling, self.scope, self.names)
+        return writer.inline(
+            Body(body.operands, (aligned,)), [self.mention(v) for v in producer.inputs]
+        )
+
+    def _call(self, step: Apply, body: Body) -> Text:
+        function = operator_function(step.op, body, step.attrs, self.scope.sizes, self.spelling)
+        args = [self.mention(value).text for value in step.inputs]
+        args += [self.scope.number(scalar).text for scalar in function.own]
+        args += list(function.sizes)
+        self.scope.needed.update(dict.fromkeys(function.sizes))
+        if function.random:
+            self.random = True
+            args += ["seed", self.place.format(step.place)]
+        if function.dtype:
+            self.dtype = True
+            args.append("dtype")
+        return Text(f"{self.functions.name(step.op, function)}({', '.join(args)})")
+
+    # ---- lines ----------------------------------------------------------------------------------
+
+    def _assign(self, values: Sequence[Value], text: Text, steps: Sequence[Apply]) -> None:
+        for value in {v: None for step in steps for v in step.inputs}:
+            self.waiting.pop(value, None)
+        targets = ", ".join(self.name(value) for value in values)
+        comment = self._comment(values, steps)
+        self.line(f"{targets} = {text.text}", comment)
+
+    def line(self, code: str, comment: str = "") -> None:
+        """One line, its comment beside it or, when there is no room, above."""
+        if not comment:
+            self.lines.append(code)
+        elif len(code) + len(comment) + 8 <= WIDTH:
+            self.lines.append(f"{code}  # {comment}")
+        else:
+            self.lines += [f"# {comment}", code]
+
+    def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
+        shapes = ", ".join(self._shape(value) for value in values[:1])
+        origins = [step.origin or step for step in steps] if self.backward else list(steps)
+        lines = sorted({step.span.line for step in origins})
+        place = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
+        if not self.backward:
+            return f"{shapes}, {place}"
+        named = dict.fromkeys(
+            "sum of a fan-out" if step.origin is None else f"d{step.origin.op.glyph}"
+            for step in steps
+        )
+        return f"{shapes}, {', '.join(named)} of {place}"
+
+    def _shape(self, value: Value) -> str:
+        shape = self.scope.sizes.fold_shape(self.types[value].shape)
+        return "[" + ", ".join(str(dim) for dim in shape) + "]"
+
+
+def count_uses(steps: Iterable[Sequence[Value]]) -> Counter[Value]:
+    """How often each value is read."""
+    return Counter(value for inputs in steps for value in inputs)
