@@ -150,6 +150,13 @@ def _mean(y: Expr, d: Expr) -> Cotangents:
     return (_spread(y, d) / count,)
 
 
+def _max(y: Expr, d: Expr) -> Cotangents:
+    # Equal maxima share the gradient, so that their order does not matter.
+    x = y.args[0]
+    hits = where(x >= _spread(y, y), 1.0, 0.0)
+    return (_spread(y, d) * hits / reduce_sum(hits, _tuple(y, "axes")),)
+
+
 def _contract(y: Expr, d: Expr) -> Cotangents:
     spec = y.attr("spec")
     assert isinstance(spec, str)
@@ -218,7 +225,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "stop_gradient": lambda y, d: (None,),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,
-    "max": lambda y, d: (None,),
+    "max": _max,
     "contract": _contract,
     "reshape": lambda y, d: (reshape(d, y.args[0].shape),),
     "transpose": _transpose,

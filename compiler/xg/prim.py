@@ -11,7 +11,7 @@ repeated. Axes are counted from the end (-1 is the last), so one body serves eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from xg.dim import ONE, ZERO, Dim
@@ -42,8 +42,11 @@ class Expr:
     name: str | None = None
 
     def named(self, name: str) -> Expr:
-        """The same expression under the name that generated code shall give it."""
-        return self if self.name == name else replace(self, name=name)
+        """The same expression under the name that generated code shall give it.
+
+        An operand keeps its name: it is made elsewhere.
+        """
+        return self if self.prim == "operand" or self.name == name else replace(self, name=name)
 
     def attr(self, key: str) -> Attr:
         """One attribute by its name."""
@@ -227,7 +230,7 @@ def reduce_mean(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -
 
 
 def reduce_max(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
-    """Maximum over axes, through which no gradient flows: bodies only shift by it."""
+    """Maximum over axes."""
     return reduce("max", x, axes, keep=keep)
 
 
@@ -391,13 +394,15 @@ def substitute(
 class Body:
     """What an operator computes: named operands in, expressions out.
 
-    `operands` are all that the outputs can mention; `caches` are the outputs, after the first
-    ones, that exist only for the backward pass.
+    `operands` are all that the outputs can mention; `caches` names the outputs, after the first
+    ones, that exist only for the backward pass; `of` names the operands whose gradients the
+    outputs of an adjoint are.
     """
 
     operands: tuple[Expr, ...]
     outputs: tuple[Expr, ...]
-    caches: tuple[str, ...] = field(default=())
+    caches: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()
 
     def free(self) -> tuple[Expr, ...]:
         """The operands that the outputs really mention, in order."""
