@@ -1,11 +1,18 @@
 import pytest
 
+import xg.random
 from xg_runtime.random import fold, uniform
 
 
 def test_keys_are_the_same_everywhere() -> None:
     assert fold(0, "batch", 1) == 0xF51FF1242F91EDF1
     assert fold(-1, "γ") == fold(2**64 - 1, "γ") == 0x9989D9324FA83D7F
+
+
+@pytest.mark.parametrize("seed", [0, 7, -1, 2**70])
+def test_keys_are_those_of_the_compiler(seed: int) -> None:
+    for place in ("", "W_Q", "layers.3.attn.W_Q", "γ"):
+        assert fold(seed, place) == xg.random.key(seed, place)
 
 
 def test_folding_in_parts_is_folding_at_once() -> None:
