@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from xg.diagnostic import DiagnosticError, Problem
 from xg.limits import SourceBytes
@@ -25,19 +26,17 @@ def check_characters(source: Source) -> None:
     """Raise DiagnosticError for a file that is too long, not UTF-8, or has invisible characters."""
     size = len(source.text.encode("utf-8", "surrogateescape"))
     SourceBytes.check(size, Span(source, 0, 0))
-    problems: list[Problem] = []
-    for problem in _problems(source):
-        problems.append(problem)
-        if isinstance(problem, NotText) or len(problems) == _REPORTED_AT_MOST:
-            break
+    problems = list(islice(_problems(source), _REPORTED_AT_MOST))
     if problems:
         raise DiagnosticError.of(*problems)
 
 
 def _problems(source: Source) -> Iterator[Problem]:
     for match in _INVISIBLE_RUN.finditer(source.text):
+        from xg.syntax.errors import ForbiddenCharacter, NotText
+
         span = Span(source, *match.span())
         if "\ud800" <= span.text[0] <= "\udfff":
             yield NotText(span)
-        else:
-            yield ForbiddenCharacter(span)
+            return  # of another encoding every character is wrong
+        yield ForbiddenCharacter(span)

@@ -71,7 +71,7 @@ class ForeignSpelling(Problem):
 
     def diagnostic(self) -> Diagnostic:
         """Say how it is written here."""
-        found = self.span.text if len(self.span.text) <= 4 else self.span.text[:2]
+        found = self.span.text if len(self.span.text) <= 4 else self.span.text[0]
         message = f"`{found}` is not a sign of this language"
         return self.report(message, Label(self.span), help=(self.said,))
 
@@ -131,13 +131,14 @@ class UnclosedBracket(Problem):
     code = "XG0111"
     opening: Span
     end: Span
+    closing: str
 
     def diagnostic(self) -> Diagnostic:
         """Point at the bracket and at the place where it is missed."""
         return self.report(
             f"this `{self.opening.text}` is not closed",
             Label(self.opening),
-            Label(self.end, "the statement cannot go on with this", primary=False),
+            Label(self.end, f"a `{self.closing}` is missing before this", primary=False),
         )
 
 
@@ -178,32 +179,33 @@ class UnclosedBlock(Problem):
     code = "XG0114"
     opening: Span
     end: Span
-    found: str
 
     def diagnostic(self) -> Diagnostic:
         """Point at the brace and at the place where the other is missed."""
         return self.report(
             "this `{` is not closed",
             Label(self.opening),
-            Label(self.end, f"a `}}` is missing before {self.found}", primary=False),
+            Label(self.end, "a `}` is missing before this", primary=False),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class MissingComma(Problem):
-    """Things of a list with a space between them, as einops writes axes."""
+    """Things of a list with only a space between them, as einops writes axes."""
 
     code = "XG0115"
     previous: Span
     next: Span
+    list: Span
 
     def diagnostic(self) -> Diagnostic:
-        """Show where the comma goes."""
-        return self.report(
-            f"a comma is missing between `{self.previous.text}` and `{self.next.text}`",
-            Label(Span(self.next.source, self.previous.start, self.next.end)),
-            help=(f"write `{self.previous.text}, {self.next.text}`",),
-        )
+        """Show the list with its commas."""
+        import re
+
+        message = f"a comma is missing between `{self.previous.text}` and `{self.next.text}`"
+        place = Span(self.next.source, self.previous.start, self.next.end)
+        mended = re.sub(r"(?<=[\w.)\]])\s+(?=[\w(\[])", ", ", self.list.text)
+        return self.report(message, Label(place), help=(f"write `{mended}`",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _prepare(rule: Rule, actions: Mapping[str, Action]) -> _Reduction:
         rule["origin"],
         size,
         None if picks == list(range(size)) else picks,
-        None if name is None else actions[name],
+        None if name is None else actions.get(name) if rule["inlines"] else actions[name],
         rule["inlines"] and picks == [0] and size == 1,
         rule["inlines"],
     )

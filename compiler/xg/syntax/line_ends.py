@@ -18,45 +18,56 @@ GOES_ON_BEFORE = {
 
 
 class StatementTokens(Iterator[Token]):
-    """The tokens from `index` on, without comments and without line ends that end no statement.
+    """The tokens from an index on, without the line ends that end no statement.
 
-    `open` holds the brackets open where the iteration stands. Raises DiagnosticError when too many
-    are: nothing nests without a bracket, so this bounds every tree.
+    `position` is the index of the last token given out, `open` holds the brackets open in front of
+    it. Raises DiagnosticError when too many are: nothing nests without a bracket, so this bounds
+    the depth of every tree.
     """
 
-    def __init__(self, source: Source, tokens: list[Token], index: int = 0) -> None:
-        self.open: list[Token] = []
+    def __init__(
+        self,
+        source: Source,
+        tokens: list[Token],
+        index: int = 0,
+        open: list[Token] | None = None,
+        last: str = "",
+    ) -> None:
+        self.position = index
+        self.open = open or []
         self._source = source
         self._tokens = tokens
-        self._next = self._significant(index)
+        self._last = last
+        self._given_out = self._significant(index)
 
     def __iter__(self) -> Iterator[Token]:
-        return self._next
+        return self._given_out
 
     def __next__(self) -> Token:
-        return next(self._next)
+        return next(self._given_out)
 
     def _significant(self, index: int) -> Iterator[Token]:
-        tokens, open = self._tokens, self.open
-        last = "LBRACE" if index == 0 else ""  # a file begins as the inside of a block does
-        held: Token | None = None
+        tokens, open, last = self._tokens, self.open, self._last
+        if index == 0:
+            last = "LBRACE"  # a file begins as the inside of a block does
+        line_end: int | None = None
         for position in range(index, len(tokens)):
             token = tokens[position]
             kind = token.kind
             if kind == "_NL":
-                if not open and last not in GOES_ON_AFTER:
-                    held = held or token
+                if line_end is None and not open and last not in GOES_ON_AFTER:
+                    line_end = position
                 continue
-            if kind == "COMMENT":
-                continue
-            if held is not None:
+            if line_end is not None:
                 if kind not in GOES_ON_BEFORE and kind != "$END":
-                    yield held
-                held = None
+                    self.position = line_end
+                    yield tokens[line_end]
+                line_end = None
+            self.position = position
+            yield token
+            last = kind
             if kind in OPENS:
                 open.append(token)
                 Nesting.check(len(open), Span(self._source, token.start, token.end))
             elif kind in CLOSES and open:
                 open.pop()
-            last = kind
-            yield token

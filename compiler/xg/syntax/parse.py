@@ -1,13 +1,12 @@
-"""Text to tree, or to every mistake found in it."""
+"""Text to tree, or to the mistakes that were found in it."""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import cast
 
-from xg.diagnostic import DiagnosticError, Problem
+from xg.diagnostic import Diagnostic, DiagnosticError, Problem
 from xg.source import Source
 from xg.syntax import ast
 from xg.syntax.build import ModuleBuilder
@@ -17,19 +16,55 @@ from xg.syntax.line_ends import StatementTokens
 from xg.syntax.tokens import tokenize
 from xg_grammar import tables
 
-
-class _Actions(Mapping[str, Action]): ...
+UNEXPECTED = "XG0110"
+MISTAKES_AT_MOST = 100  # a file with more is not worth the time
 
 
 def parse(source: Source) -> ast.Module:
+    """The tree of a file; DiagnosticError with its mistakes, in the order of the file."""
     check_characters(source)
+    collects = gc.isenabled()
+    gc.disable()  # a growing tree has no garbage, and searching it takes as long as building it
+    try:
+        module, problems = _read(source)
+    finally:
+        if collects:
+            gc.enable()
+    if problems:
+        raise DiagnosticError(_told(problems))
+    return module
+
+
+def _read(source: Source) -> tuple[ast.Module, list[Problem]]:
+    """Run the parser over the tokens, and on after each mistake."""
+    tokens, _, problems = tokenize(source)
     builder = ModuleBuilder(source)
-    tokens, problems = tokenize(source)
-    t = tables()
-    parser = Parser(t, source, {r["name"]: getattr(builder, r["name"], None) for r in t["rules"] if r["name"]})
+    parser = Parser(tables(), source, _actions(builder))
     stream = StatementTokens(source, tokens)
-    misfit = parser.feed(stream)
-    if misfit: raise Exception(misfit, source.text[misfit.start-20:misfit.end+10], parser.expected())
-    problems += builder.problems
-    if problems: raise DiagnosticError.of(*problems)
-    return cast("ast.Module", parser.value)
+    while len(problems) < MISTAKES_AT_MOST and parser.feed(stream) is not None:
+        from xg.syntax.recover import recover  # only a file with mistakes pays for it
+
+        problem, stream = recover(source, parser, tokens, stream)
+        problems += [problem] if problem else []
+    return cast("ast.Module", parser.value), problems + builder.problems
+
+
+def _told(problems: list[Problem]) -> Iterator[Diagnostic]:
+    """In the file's order, without what is only unexpected because of a mistake before it."""
+    mistakes = sorted((problem.diagnostic() for problem in problems), key=_offset)
+    previous: Diagnostic | None = None
+    for mistake in mistakes:
+        follows = previous is not None and previous.line == mistake.line
+        if not (follows and mistake.code == UNEXPECTED):
+            yield mistake
+            previous = mistake
+
+
+def _offset(mistake: Diagnostic) -> int:
+    return mistake.span.start if mistake.span else 0
+
+
+def _actions(builder: ModuleBuilder) -> dict[str, Action]:
+    """What the builder makes of each rule, by the rule's name."""
+    names = {rule["name"] or "" for rule in tables()["rules"]}
+    return {name: getattr(builder, name) for name in names if hasattr(builder, name)}

@@ -1,4 +1,4 @@
-"""Text to tokens, as Lark's basic lexer makes them, but with comments kept for the formatter."""
+"""Text to tokens, as Lark's basic lexer makes them; comments are kept for the formatter."""
 
 from __future__ import annotations
 
@@ -20,13 +20,22 @@ class Token(NamedTuple):
     end: int
 
 
-def tokenize(source: Source) -> tuple[list[Token], list[Problem]]:
-    """All tokens but blanks, closed by `$END`, and what is wrong with them.
+class Tokens(NamedTuple):
+    """What a text consists of, but for its blanks; the tokens are closed by `$END`."""
 
-    A spelling known from elsewhere becomes the token that was meant; what means nothing is left out.
+    tokens: list[Token]
+    comments: list[Token]
+    problems: list[Problem]
+
+
+def tokenize(source: Source) -> Tokens:
+    """The tokens of a text.
+
+    A spelling known from elsewhere becomes the token that was meant, what has no meaning is left
+    out; both are problems.
     """
-    tokens: list[Token] = []
-    problems: list[Problem] = []
+    found = Tokens([], [], [])
+    tokens = found.tokens
     patterns, literals = tables()["patterns"], tables()["literals"]
     for match in _scanner().finditer(source.text):
         kind = match.lastgroup or ""
@@ -39,15 +48,16 @@ def tokenize(source: Source) -> tuple[list[Token], list[Problem]]:
         elif kind == "sign" and match[0] in literals:
             kind = literals[match[0]]
         else:
-            found = Span(source, start, end)
-            problem, kind = _mistaken(found, kind)
-            problems.append(problem)
+            problem, kind = _mistaken(Span(source, start, end), kind)
+            found.problems.append(problem)
             if kind == "NAME" and tokens and tokens[-1].kind == "NAME" and tokens[-1].end == start:
                 start = tokens.pop().start
-        if kind:
+        if kind == "COMMENT":
+            found.comments.append(Token(kind, start, end))
+        elif kind:
             tokens.append(Token(kind, start, end))
     tokens.append(Token("$END", len(source.text), len(source.text)))
-    return tokens, problems
+    return found
 
 
 @cache

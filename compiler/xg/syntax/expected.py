@@ -1,0 +1,93 @@
+"""What could have come and what came instead, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from xg.source import Span
+from xg.syntax.lalr import Parser
+from xg.syntax.tokens import Token
+from xg_grammar import tables
+
+# If the grammar's rule could begin here, the words say so, in place of the tokens that begin it.
+_RULES = (
+    ("item", "a declaration such as `dim`, `op` or `block`", ()),
+    ("statement", "a chain or `param`", ("NAME", "LPAR", "DIM", "PARAM", "STATE", "NEXT")),
+    ("placement", "a line such as `W_Q [D, D/N_T]`", ("NAME", "NUMBER", "STAR")),
+    ("claim", "`given` or `expect`", ("GIVEN", "EXPECT")),
+    ("node", "an operator", ("NAME", "NUMBER", "MATMUL", "AT", "ADD", "PLUS", "MUL", "STAR")),
+    ("operand", "a value", ("NAME", "LPAR")),
+    ("expr", "an expression", ("NAME", "NUMBER", "MINUS", "LPAR", "LSQB", "UNDERSCORE")),
+    ("sum", "a size", ("NAME", "NUMBER", "MINUS", "LPAR", "LSQB", "UNDERSCORE", "DOTS")),
+    ("atom", "a number or a name", ("NAME", "NUMBER", "LPAR", "LSQB", "UNDERSCORE")),
+    ("axis", "an axis", ("NAME", "NUMBER", "DOTS", "LPAR")),
+    ("shape", "a shape `[…]`", ("LSQB",)),
+    ("ports", "a name with its shape", ("NAME",)),
+)
+_WORDS = {
+    "NAME": "a name",
+    "NUMBER": "a number",
+    "STRING": 'a text `"…"`',
+    "_NL": "the end of the line",
+    "$END": "the end of the file",
+    "COLON": "a label `: NAME`",
+}
+# Told only where nothing of more use could be.
+_LESS_USEFUL = (
+    {"PLUS", "MINUS", "STAR", "SLASH", "CARET", "GREATER", "AT_LEAST", "DOT", "CROSS"},
+    {"IF", "AS", "SINGLE", "DOUBLE", "IN", "VBAR", "PLUS_MINUS", "PLUS_SLASH_MINUS", "WRONG"},
+)
+_FOLLOWS_A_NODE = {"ARROW", "COLON", "COMMA", "_NL"}  # then `[` and `(` are less useful too
+_FIRST = (
+    "LPAR",
+    "COMMA",
+    "RPAR",
+    "RSQB",
+    "ARROW",
+    "COLON",
+    "EQUAL",
+    "LBRACE",
+    "RBRACE",
+    "_NL",
+    "$END",
+)
+_TOLD_AT_MOST = 4
+
+
+def describe_expected(parser: Parser, kinds: Collection[str]) -> str:
+    """The tokens that could come next, as `a name, `,` or `)``."""
+    left = set(kinds)
+    told: list[str] = []
+    for rule, words, beginnings in _RULES:
+        if rule in parser.state and (not beginnings or left & set(beginnings)):
+            told.append(words)
+            left -= set(beginnings)
+            if rule == "item":
+                left.clear()
+    for group in _LESS_USEFUL:
+        if told or left - group:
+            left -= group
+    if left & _FOLLOWS_A_NODE:
+        left -= {"LSQB", "LPAR"}
+    if "_NL" in left:
+        left -= {"$END", "RBRACE"}
+    ordered = [kind for kind in _FIRST if kind in left] + sorted(left - set(_FIRST))
+    told += map(_word, ordered)
+    *most, last = told[:_TOLD_AT_MOST]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def describe_found(token: Token, span: Span) -> str:
+    """The token that came."""
+    if token.kind in ("_NL", "$END"):
+        return _WORDS[token.kind]
+    if token.kind == "STRING":
+        return "a text"
+    text = span.text
+    return f"`{text}`" if len(text) <= 40 else f"`{text[:40]}…`"
+
+
+def _word(kind: str) -> str:
+    if kind in _WORDS:
+        return _WORDS[kind]
+    return next(f"`{text}`" for text, name in tables()["literals"].items() if name == kind)

@@ -1,0 +1,234 @@
+"""What the author meant where the parser stopped: the mistakes that are known, else what was due.
+
+Imported only when a file has a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xg.diagnostic import Problem
+from xg.source import Source, Span
+from xg.syntax import errors
+from xg.syntax.expected import describe_expected, describe_found
+from xg.syntax.lalr import Parser
+from xg.syntax.line_ends import CLOSES, OPENS
+from xg.syntax.tokens import Token
+from xg_grammar import tables
+
+ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
+STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT"}
+_ENDS = {"$END", "LBRACE", "RBRACE", "COLON", "ARROW", "IF", "AS"} | ITEM_WORDS | STATEMENT_WORDS
+_ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
+_BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where the parser stopped: the token that does not fit, and what stands around it.
+
+    `opening` is the innermost bracket that is open, `brace` the last brace that was opened;
+    `repaired` says that a comma has been put in before on this line.
+    """
+
+    source: Source
+    parser: Parser
+    token: Token
+    previous: Token | None
+    following: Token | None
+    opening: Token | None
+    brace: Token | None
+    begins_line: bool
+    repaired: bool
+    expected: frozenset[str]
+
+    @property
+    def here(self) -> Span:
+        """The place of the token."""
+        return self.span(self.token)
+
+    def span(self, token: Token) -> Span:
+        """The place of a token nearby."""
+        return Span(self.source, token.start, token.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A mistake, and the repair to go on with: tokens put in before this one or in its place.
+
+    The problem is None where it has been told already.
+    """
+
+    problem: Problem | None
+    insert: tuple[str, ...] = ()
+    drop: bool = False
+
+
+def find(stop: Stop) -> Finding:
+    """The mistake at a stop."""
+    for known in _KNOWN:
+        finding = known(stop)
+        if finding is not None:
+            return finding
+    expected = describe_expected(stop.parser, stop.expected)
+    return Finding(errors.Unexpected(stop.here, expected, describe_found(stop.token, stop.here)))
+
+
+def in_body(parser: Parser) -> bool:
+    """Whether a block, a plan or an example is open."""
+    return parser.awaits("statement") or parser.awaits("placement") or parser.awaits("claim")
+
+
+# ---- brackets ------------------------------------------------------------------------------------
+
+
+def _unclosed_block(stop: Stop) -> Finding | None:
+    begins_item = stop.token.kind in ITEM_WORDS and stop.begins_line
+    if stop.brace and (stop.token.kind == "$END" or begins_item) and in_body(stop.parser):
+        opening = stop.span(stop.brace)
+        return Finding(errors.UnclosedBlock(opening, stop.here) if opening.text else None)
+    return None
+
+
+def _unclosed_bracket(stop: Stop) -> Finding | None:
+    if stop.opening is None or OPENS[stop.opening.kind] not in stop.expected:
+        return None
+    if stop.begins_line or stop.token.kind in _ENDS:
+        closing = _BRACKETS[OPENS[stop.opening.kind]]
+        return Finding(errors.UnclosedBracket(stop.span(stop.opening), stop.here, closing))
+    return None
+
+
+def _wrong_bracket(stop: Stop) -> Finding | None:
+    if stop.token.kind not in CLOSES or stop.opening is None:
+        return None
+    right = OPENS[stop.opening.kind]
+    if right == stop.token.kind:
+        return None
+    opening = stop.span(stop.opening)
+    return Finding(errors.WrongBracket(stop.here, opening, _BRACKETS[right]), (right,), drop=True)
+
+
+def _stray_bracket(stop: Stop) -> Finding | None:
+    closes_nothing = stop.token.kind in CLOSES and stop.opening is None
+    if closes_nothing or (stop.token.kind == "RBRACE" and not in_body(stop.parser)):
+        return Finding(errors.StrayBracket(stop.here), drop=True)
+    return None
+
+
+# ---- lists and products --------------------------------------------------------------------------
+
+
+def _missing_times(stop: Stop) -> Finding | None:
+    before, token = stop.previous, stop.token
+    if before and before.kind == "NUMBER" and token.kind == "NAME" and before.end == token.start:
+        problem = errors.MissingTimes(stop.span(before), stop.here)
+        return Finding(problem, ("STAR",))
+    return None
+
+
+def _missing_comma(stop: Stop) -> Finding | None:
+    before, kind = stop.previous, stop.token.kind
+    if before is None or "COMMA" not in stop.expected or (stop.begins_line and not stop.opening):
+        return None
+    atoms = before.kind in _ATOMS and (kind in _ATOMS or kind == "LPAR")
+    rows = before.kind == "RSQB" and kind == "LSQB"
+    if not (atoms or rows) or not stop.parser.fits(["COMMA", kind]):
+        return None
+    if stop.repaired:
+        return Finding(None, ("COMMA",))
+    return Finding(errors.MissingComma(stop.span(before), stop.here, _list(stop)), ("COMMA",))
+
+
+def _list(stop: Stop) -> Span:
+    """The list around a stop: to the bracket that closes it, or to the end of the line."""
+    text, start = stop.source.text, (stop.opening or stop.previous or stop.token).start
+    depth = 0
+    for end in range(start, len(text)):
+        depth += (text[end] in "([") - (text[end] in ")]")
+        if text[end] == "\n" or (stop.opening and depth == 0):
+            return Span(stop.source, start, end + (text[end] != "\n"))
+    return Span(stop.source, start, len(text))
+
+
+# ---- words and signs in the wrong place ----------------------------------------------------------
+
+
+def _reserved_name(stop: Stop) -> Finding | None:
+    is_word = (
+        tables()["literals"].get(stop.here.text) == stop.token.kind and stop.here.text.isalpha()
+    )
+    if is_word and "NAME" in stop.expected and not stop.begins_line:
+        return Finding(errors.ReservedName(stop.here), ("NAME",), drop=True)
+    return None
+
+
+def _default_among_data(stop: Stop) -> Finding | None:
+    if stop.token.kind == "EQUAL" and stop.opening and "SEMICOLON" in stop.expected:
+        return Finding(errors.DefaultAmongData(stop.here))
+    return None
+
+
+def _assigned_chain(stop: Stop) -> Finding | None:
+    name = stop.previous
+    if stop.token.kind == "EQUAL" and name and name.kind == "NAME" and "ARROW" in stop.expected:
+        return Finding(errors.AssignedChain(stop.here, stop.span(name).text))
+    return None
+
+
+def _colon_for_brace(stop: Stop) -> Finding | None:
+    if stop.token.kind == "COLON" and "LBRACE" in stop.expected:
+        return Finding(errors.ColonForBrace(stop.here), ("LBRACE",), drop=True)
+    return None
+
+
+def _colon_before_shape(stop: Stop) -> Finding | None:
+    shape_follows = stop.following is not None and stop.following.kind == "LSQB"
+    if stop.token.kind == "COLON" and shape_follows and "LSQB" in stop.expected:
+        return Finding(errors.ColonBeforeShape(stop.here), drop=True)
+    return None
+
+
+def _stacked_power(stop: Stop) -> Finding | None:
+    if stop.token.kind == "CARET" and "STAR" in stop.expected:
+        return Finding(errors.StackedPower(stop.here))
+    return None
+
+
+def _stacked_sign(stop: Stop) -> Finding | None:
+    if stop.token.kind == "MINUS" and stop.previous and stop.previous.kind == "MINUS":
+        return Finding(errors.StackedSign(stop.here), drop=True)
+    return None
+
+
+def _arrow_as_comparison(stop: Stop) -> Finding | None:
+    if stop.token.kind in ("SINGLE", "DOUBLE") and "GREATER" in stop.expected:
+        return Finding(errors.ArrowAsComparison(stop.here), ("GREATER",), drop=True)
+    return None
+
+
+def _semicolon(stop: Stop) -> Finding | None:
+    if stop.token.kind != "SEMICOLON" or not {"_NL", "$END", "RBRACE"} & stop.expected:
+        return None
+    ends = stop.following is None or stop.following.kind in ("_NL", "$END", "RBRACE")
+    return Finding(errors.Semicolon(stop.here), () if ends else ("_NL",), drop=True)
+
+
+_KNOWN: tuple[Callable[[Stop], Finding | None], ...] = (
+    _unclosed_block,
+    _unclosed_bracket,
+    _wrong_bracket,
+    _stray_bracket,
+    _missing_times,
+    _missing_comma,
+    _reserved_name,
+    _default_among_data,
+    _assigned_chain,
+    _colon_for_brace,
+    _colon_before_shape,
+    _stacked_power,
+    _stacked_sign,
+    _arrow_as_comparison,
+    _semicolon,
+)

@@ -1,0 +1,134 @@
+"""How reading goes on after a mistake, so that the mistakes behind it are found too.
+
+The list of tokens is repaired where the author's meaning is clear. Else the statement is given up
+and reading goes on behind it; when the head of a block is given up, its body is still read.
+
+Imported only when a file has a mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import takewhile
+
+from xg.diagnostic import Problem
+from xg.source import Source
+from xg.syntax.lalr import Parser
+from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, StatementTokens
+from xg.syntax.mistakes import ITEM_WORDS, STATEMENT_WORDS, Finding, Stop, find
+from xg.syntax.tokens import Token
+
+_STATEMENTS = ("statement", "placement", "claim", "item")
+_HEADS = {  # the shortest head of each declaration that has a body
+    "BLOCK": "BLOCK NAME LPAR RPAR ARROW NAME LSQB RSQB",
+    "PLAN": "PLAN NAME OF NAME",
+    "EXAMPLE": "EXAMPLE OF NAME",
+}
+
+
+def recover(
+    source: Source, parser: Parser, tokens: list[Token], stream: StatementTokens
+) -> tuple[Problem | None, StatementTokens]:
+    """The mistake at the last token of `stream`, which did not fit, and the tokens to go on with.
+
+    The mistake is None where it was told before. Changes the parser's stack and, from there on, the
+    list of tokens.
+    """
+    index = stream.position
+    stop = _stop(source, parser, tokens, index, stream.open)
+    finding = find(stop)
+    if _can_repair(parser, stop, finding):
+        repair = [Token(kind, stop.token.start, stop.token.start) for kind in finding.insert]
+        tokens[index : index + finding.drop] = repair
+        last = stop.previous.kind if stop.previous else ""
+        return finding.problem, StatementTokens(source, tokens, index, stream.open, last)
+    index = _give_up(parser, tokens, stop, index, len(stream.open))
+    return finding.problem, StatementTokens(source, tokens, index)
+
+
+def _stop(
+    source: Source, parser: Parser, tokens: list[Token], index: int, open: list[Token]
+) -> Stop:
+    before = range(index - 1, -1, -1)
+    return Stop(
+        source,
+        parser,
+        tokens[index],
+        previous=next((tokens[i] for i in before if tokens[i].kind != "_NL"), None),
+        following=tokens[index + 1] if index + 1 < len(tokens) else None,
+        opening=open[-1] if open else None,
+        brace=next((tokens[i] for i in before if tokens[i].kind == "LBRACE"), None),
+        begins_line=index == 0 or tokens[index - 1].kind == "_NL",
+        repaired=any(t.start == t.end and t.kind == "COMMA" for t in _line_before(tokens, index)),
+        expected=frozenset(parser.expected()),
+    )
+
+
+def _line_before(tokens: list[Token], index: int) -> Iterator[Token]:
+    return takewhile(
+        lambda token: token.kind != "_NL", (tokens[i] for i in range(index - 1, -1, -1))
+    )
+
+
+def _can_repair(parser: Parser, stop: Stop, finding: Finding) -> bool:
+    if not finding.drop:
+        return bool(finding.insert) and parser.fits([*finding.insert, stop.token.kind])
+    return parser.fits(finding.insert) and stop.token.kind != "$END"
+
+
+def _give_up(parser: Parser, tokens: list[Token], stop: Stop, index: int, depth: int) -> int:
+    """Give up the statement around `index`; returns where to go on."""
+    if stop.token.kind == "$END" or (stop.token.kind in ITEM_WORDS and stop.begins_line):
+        parser.unwind(["item"])
+        parser.assume("item")
+        return index - (stop.token.kind != "$END")
+    begun = parser.unwind(_STATEMENTS)
+    brace = _end_of_head(tokens, index)
+    head = _head(tokens, index, begun)
+    if "item" in parser.state and head and brace:
+        at = tokens[brace].start
+        tokens[index:brace] = [Token(kind, at, at) for kind in _HEADS[head].split()]
+        return index
+    parser.assume(next(symbol for symbol in _STATEMENTS if symbol in parser.state))
+    if stop.begins_line and depth and stop.token.kind not in GOES_ON_BEFORE:
+        return index - 1
+    while not _goes_on_at(parser, tokens, index, depth):
+        depth += (tokens[index].kind in OPENS) - (tokens[index].kind in CLOSES)
+        index += 1
+    return index
+
+
+def _head(tokens: list[Token], index: int, begun: int | None) -> str | None:
+    """The kind of the declaration with a body that began at the offset `begun`."""
+    if begun is None:
+        return None
+    kinds = (token.kind for token in tokens[index::-1] if token.start == begun)
+    return next((kind for kind in kinds if kind in _HEADS), None)
+
+
+def _end_of_head(tokens: list[Token], index: int) -> int | None:
+    """Where the brace is that ends a head, if it comes before the next declaration or statement."""
+    for position in range(index, len(tokens)):
+        kind = tokens[position].kind
+        if kind == "LBRACE":
+            return position
+        if kind in ITEM_WORDS | STATEMENT_WORDS | {"RBRACE", "$END"}:
+            return None
+    return None
+
+
+def _goes_on_at(parser: Parser, tokens: list[Token], index: int, depth: int) -> bool:
+    """Whether a new statement can be expected behind this token, or an end at it."""
+    kind = tokens[index].kind
+    if kind == "$END":
+        return True
+    if kind == "RBRACE":
+        return parser.fits([kind])
+    if kind != "_NL" or not parser.fits([kind]):
+        return False
+    behind = [token.kind for token in tokens[index + 1 : index + 3]]
+    if behind[0] in ITEM_WORDS | STATEMENT_WORDS:
+        return True
+    is_chain = behind == ["NAME", "ARROW"]
+    in_list = depth > 0 or (index > 0 and tokens[index - 1].kind in GOES_ON_AFTER)
+    return is_chain or not (in_list or behind[0] in GOES_ON_BEFORE or behind[0] == "_NL")
