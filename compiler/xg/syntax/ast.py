@@ -6,6 +6,7 @@ Nothing nests without a bracket, so no tree is deeper than a small multiple of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
@@ -67,6 +68,27 @@ class Text(Syntax):
     """`"Multi-Head Attention"`: a title, a reason, a file's path, without the quotes."""
 
     value: str
+
+
+def parts(tree: Syntax) -> Iterator[Syntax]:
+    """The trees that a tree is directly made of, in the order of its fields."""
+    for name in tree.__match_args__[1:]:
+        value: object = getattr(tree, name)
+        if isinstance(value, Syntax):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (
+                item for item in cast("tuple[object, ...]", value) if isinstance(item, Syntax)
+            )
+
+
+def walk(tree: Syntax) -> Iterator[Syntax]:
+    """A tree and all trees inside it, each before its parts."""
+    waiting = [tree]
+    while waiting:
+        tree = waiting.pop()
+        yield tree
+        waiting += parts(tree)
 
 
 # ---- expressions: sizes, arguments, bodies of operators, numbers of documents --------------------

@@ -89,7 +89,8 @@ class ForeignLetters(Problem):
         message = f"`{found}` cannot stand in a name"
         help = "names have the letters A to Z, a to z, digits, `_` and Greek letters such as γ"
         if found[0] in SPELLED_OUT:
-            help = f"write `{SPELLED_OUT[found[0]]}`: this letter is easily taken for another"
+            spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in found)
+            help = f"write `{spelled}`: this letter is easily taken for another"
         return self.report(message, Label(self.span), help=(help,))
 
 
@@ -358,6 +359,32 @@ class Semicolon(Problem):
         """Say that it is left out."""
         help = ("leave it out; two statements stand in two lines",)
         return self.report("a line is a statement", Label(self.span), help=help)
+
+
+@dataclass(frozen=True, slots=True)
+class StatementOutside(Problem):
+    """A line of a block, an example or a plan outside of one."""
+
+    code = "XG0126"
+    span: Span
+    owner: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say where it belongs."""
+        return self.report(f"this line belongs inside {self.owner}", Label(self.span))
+
+
+@dataclass(frozen=True, slots=True)
+class UnquotedFile(Problem):
+    """A file's path without quotes."""
+
+    code = "XG0127"
+    span: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Ask for the quotes."""
+        help = ('write `from "layers.xg"`; a bare name is a file of the shipped library',)
+        return self.report("the path of a file stands in quotes", Label(self.span), help=help)
 
 
 # ---- what is read and then refused ---------------------------------------------------------------

@@ -28,8 +28,8 @@ _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", 
 class Stop:
     """Where the parser stopped: the token that does not fit, and what stands around it.
 
-    `opening` is the innermost bracket that is open, `brace` the last brace that was opened;
-    `repaired` says that a comma has been put in before on this line.
+    `opening` is the innermost bracket that is open, `brace` the last brace that was opened,
+    `statement` the first token of the line; `repaired` says that a comma was put in before on it.
     """
 
     source: Source
@@ -39,6 +39,7 @@ class Stop:
     following: Token | None
     opening: Token | None
     brace: Token | None
+    statement: Token | None
     begins_line: bool
     repaired: bool
     expected: frozenset[str]
@@ -208,6 +209,23 @@ def _arrow_as_comparison(stop: Stop) -> Finding | None:
     return None
 
 
+def _statement_outside(stop: Stop) -> Finding | None:
+    if "item" not in stop.parser.state:
+        return None
+    if stop.token.kind in ("GIVEN", "EXPECT"):
+        return Finding(errors.StatementOutside(stop.here, "an example"))
+    if stop.token.kind in ("NAME", "LPAR", "PARAM", "STATE", "NEXT"):
+        return Finding(errors.StatementOutside(stop.here, "a block"))
+    return None
+
+
+def _unquoted_file(stop: Stop) -> Finding | None:
+    in_use = stop.statement and stop.statement.kind == "USE"
+    if in_use and stop.token.kind in ("DOT", "DOTS", "SLASH", "MINUS"):
+        return Finding(errors.UnquotedFile(stop.here))
+    return None
+
+
 def _semicolon(stop: Stop) -> Finding | None:
     if stop.token.kind != "SEMICOLON" or not {"_NL", "$END", "RBRACE"} & stop.expected:
         return None
@@ -230,5 +248,7 @@ _KNOWN: tuple[Callable[[Stop], Finding | None], ...] = (
     _stacked_power,
     _stacked_sign,
     _arrow_as_comparison,
+    _statement_outside,
+    _unquoted_file,
     _semicolon,
 )

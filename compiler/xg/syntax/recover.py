@@ -50,6 +50,7 @@ def _stop(
     source: Source, parser: Parser, tokens: list[Token], index: int, open: list[Token]
 ) -> Stop:
     before = range(index - 1, -1, -1)
+    line = list(_line_before(tokens, index))
     return Stop(
         source,
         parser,
@@ -58,13 +59,15 @@ def _stop(
         following=tokens[index + 1] if index + 1 < len(tokens) else None,
         opening=open[-1] if open else None,
         brace=next((tokens[i] for i in before if tokens[i].kind == "LBRACE"), None),
-        begins_line=index == 0 or tokens[index - 1].kind == "_NL",
-        repaired=any(t.start == t.end and t.kind == "COMMA" for t in _line_before(tokens, index)),
+        statement=line[-1] if line else None,
+        begins_line=not line,
+        repaired=any(token.start == token.end and token.kind == "COMMA" for token in line),
         expected=frozenset(parser.expected()),
     )
 
 
 def _line_before(tokens: list[Token], index: int) -> Iterator[Token]:
+    """The tokens before an index on its line, the last one first."""
     return takewhile(
         lambda token: token.kind != "_NL", (tokens[i] for i in range(index - 1, -1, -1))
     )

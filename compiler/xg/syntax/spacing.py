@@ -1,0 +1,122 @@
+"""How `xg fmt` spells and spaces the tokens of a program; the tree says what each sign is."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from xg.source import Source
+from xg.syntax import ast
+from xg.syntax.spelling import GLYPHS, greek_name
+from xg.syntax.tokens import Token
+
+# Which signs have space around them: none; `+` and `-`; or, in a formula, long products as well.
+Style: TypeAlias = Literal["tight", "size", "formula"]
+_Styled: TypeAlias = tuple[ast.Syntax, ast.Syntax, Style]
+
+_STYLES: dict[type[ast.Syntax], Style] = {
+    ast.Chain: "tight",
+    ast.Shape: "tight",
+    ast.AxisMap: "tight",
+    ast.Port: "tight",
+    ast.DimDecl: "size",
+    ast.MeshDecl: "size",
+    ast.Param: "size",
+    ast.State: "size",
+    ast.Own: "size",
+}
+_TIGHT_BEFORE = {"COMMA", "SEMICOLON", "RPAR", "RSQB", "DOT", "SINGLE", "DOUBLE", "CARET"}
+_TIGHT_AFTER = {"LPAR", "LSQB", "DOT", "SINGLE", "DOUBLE", "CARET"}
+_CALLED = {"NAME", "RSQB", *GLYPHS}  # a parenthesis directly behind holds arguments
+
+
+class Spacing:
+    """The spelling of each token of one program, and the gap between two neighbours."""
+
+    def __init__(self, source: Source, module: ast.Module) -> None:
+        self._source = source
+        # All by offset: the gap around a sign; what has none behind it, or before it;
+        # the names whose `=` has none around it, by where they end.
+        self._signs: dict[int, str] = {}
+        self._unary: set[int] = set()
+        self._axes: set[int] = set()
+        self._given_names: set[int] = set()
+        self._glyphs: dict[int, str] = {}
+        self._any_segments: set[int] = set()
+        for tree, parent, style in _styled(module):
+            self._learn(tree, parent, style)
+
+    def text(self, token: Token) -> str:
+        """The token with glyphs for keyboard spellings, and γ for gamma."""
+        text = self._source.text[token.start : token.end]
+        if token.kind == "NAME":
+            return greek_name(text)
+        if token.kind == "STAR" and not {token.start} & (self._signs.keys() | self._any_segments):
+            return self._glyphs.get(token.start, "×")
+        if token.kind == "PLUS_SLASH_MINUS":
+            return "±"
+        return self._glyphs.get(token.start, text)
+
+    def gap(self, before: Token, token: Token) -> str:
+        """What stands between two tokens of a line."""
+        if token.kind in _TIGHT_BEFORE or before.kind in _TIGHT_AFTER:
+            return ""
+        for sign in (token, before):
+            if sign.start in self._signs:
+                return self._signs[sign.start]
+        if token.start in self._axes or before.start in self._unary:
+            return ""
+        if token.kind == "LPAR" and before.kind in _CALLED:
+            return ""
+        if token.kind == "EQUAL" and before.end in self._given_names:
+            self._unary.add(token.start)  # none behind it either
+            return ""
+        return " "
+
+    def _learn(self, tree: ast.Syntax, parent: ast.Syntax, style: Style) -> None:
+        match tree:
+            case ast.Arithmetic():
+                for operation in tree.rest:
+                    self._signs[operation.span.start] = _around_signs(tree, parent, style)
+            case ast.Negation():
+                self._unary.add(tree.span.start)
+            case ast.AxisMap():
+                self._axes.add(tree.span.start)
+            case ast.Argument(name=ast.Name()) | ast.Axis():
+                if tree.name:
+                    self._given_names.add(tree.name.span.end)
+            case ast.NodeUse():
+                self._glyphs[tree.operator.span.start] = greek_name(tree.operator.name)
+            case ast.Path():
+                stars = (part.span.start for part in tree.segments if part.name == "*")
+                self._any_segments.update(stars)
+            case _:
+                pass
+
+
+def _styled(module: ast.Module) -> list[_Styled]:
+    """Every tree with the one it is part of and the style of its signs."""
+    found: list[_Styled] = [(module, module, "formula")]
+    for tree, _, style in found:  # grows while it is walked
+        inner: Style = _STYLES.get(type(tree), style)
+        found.extend((part, tree, inner) for part in ast.parts(tree))
+    return found
+
+
+def _around_signs(tree: ast.Arithmetic, parent: ast.Syntax, style: Style) -> str:
+    """In a formula, `g * sigmoid(g)` stands alone, but `scale*a + m` and `max(x, a*x)`."""
+    if style == "tight":
+        return ""
+    if tree.rest[0].sign in "+-":
+        return " "
+    operands = (tree.first, *(operation.operand for operation in tree.rest))
+    is_whole = isinstance(parent, ast.OpDef | ast.Binding | ast.Given | ast.Expect)
+    return " " if style == "formula" and (is_whole or not all(map(_is_short, operands))) else ""
+
+
+def _is_short(tree: ast.Syntax) -> bool:
+    """Whether it has no sign in it but powers; no deeper than the nesting limit."""
+    match tree:
+        case ast.Arithmetic() | ast.Negation() | ast.Comparison() | ast.Array():
+            return False
+        case _:
+            return all(map(_is_short, ast.parts(tree)))
