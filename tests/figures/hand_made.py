@@ -164,6 +164,135 @@ def mlp_backward() -> Figure:
     )
 
 
+def projection_backward(
+    letter: str, source: str, saved: str
+) -> tuple[list[FigureNode], list[FigureEdge]]:
+    """Return the backward of one projection: what reaches its input, its weight, its bias."""
+    w, b = f"W_{letter}", f"b_{letter}"
+    nodes = [
+        FigureNode(f"{w}.T", TENSOR, value(w, ["D", "D"], sup="⊤")),
+        op(f"dx_{letter}", MATMUL),
+        FigureNode(f"{saved}.T_{letter}", SAVED, value(saved, BSD, sup="⊤")),
+        op(f"dw_{letter}", MATMUL),
+        FigureNode(f"d{w}", TENSOR, value(w, ["D", "D"], gradient=True)),
+        op(f"sum_{letter}", REDUCE),
+        FigureNode(f"d{b}", TENSOR, value(b, ["D"], gradient=True)),
+    ]
+    edges = [
+        weight(f"{w}.T", f"dx_{letter}"),
+        operand(f"{saved}.T_{letter}", f"dw_{letter}"),
+        FigureEdge(source, f"dw_{letter}", DOUBLE, BRANCH),
+        *chain(f"dw_{letter}", f"d{w}"),
+        FigureEdge(source, f"sum_{letter}", role=BRANCH),
+        *chain(f"sum_{letter}", f"d{b}"),
+    ]
+    return nodes, edges
+
+
+def mha_backward() -> Figure:
+    """Seed 001, section 5.3.2: four projections, the scores, the residual."""
+    nodes = [
+        FigureNode("dY", TENSOR, value("Y", BSD, gradient=True)),
+        op("dDO", NONLINEAR, "dDO"),
+        *(op(f"R_{name}", LAYOUT, "R") for name in "OQKV"),
+        FigureNode("V.T", SAVED, value("V", ["B", "N_H", "D_h", "S"], sup="⊤")),
+        op("mix", MATMUL),
+        FigureNode("AS.T", SAVED, value("AS", SCORES, sup="⊤")),
+        op("dv", MATMUL),
+        op("dDO_P", NONLINEAR, "dDO"),
+        FigureNode("P", SAVED, value("P", SCORES)),
+        op("dS", NONLINEAR, "dS"),
+        op("dSM", NONLINEAR, "dSM"),
+        FigureNode("K", SAVED, value("K", HEADS)),
+        op("dq", MATMUL),
+        FigureNode("Q.T", SAVED, value("Q", ["B", "N_H", "D_h", "S"], sup="⊤")),
+        op("dk", MATMUL),
+        op("T", LAYOUT, "T"),
+        op("add_K", ADD),
+        op("add_V", ADD),
+        FigureNode("X", SAVED, value("X", BSD)),
+        op("dLN", NONLINEAR, "dLN"),
+        FigureNode("dgamma", TENSOR, value("gamma", ["D"], gradient=True)),
+        FigureNode("dbeta", TENSOR, value("beta", ["D"], gradient=True)),
+        op("add", ADD),
+        FigureNode("dX", TENSOR, value("X", BSD, gradient=True)),
+    ]
+
+    def d(name: str, dims: list[str], sup: str = "") -> RichText:
+        return value(name, dims, gradient=True, sup=sup)
+
+    edges = [
+        *chain("dY", "dDO", ("dx_O", d("A_out", BSD)), ("R_O", value("", BSD))),
+        *chain("R_O", ("mix", d("O", HEADS)), ("dDO_P", d("AS", SCORES)), ("dS", d("P", SCORES))),
+        *chain("dS", ("dSM", d("Z", SCORES)), ("dq", d("A", SCORES)), ("R_Q", d("Q", HEADS))),
+        *chain("R_Q", ("dx_Q", value("", BSD)), ("add_K", value("", BSD))),
+        *chain("add_K", ("add_V", value("", BSD)), ("dLN", d("H", BSD)), ("add", value("", BSD))),
+        *chain("add", "dX"),
+        *(FigureEdge(tail, head, DOUBLE, BRANCH) for tail, head in (("R_O", "dv"), ("dSM", "dk"))),
+        *chain("dv", ("R_V", d("V", HEADS)), ("dx_V", value("", BSD))),
+        *chain("dk", ("T", d("K", ["B", "N_H", "D_h", "S"], sup="⊤")), ("R_K", d("K", HEADS))),
+        *chain("R_K", ("dx_K", value("", BSD))),
+        FigureEdge("dx_K", "add_K", role=SIDE, label=value("", BSD)),
+        FigureEdge("dx_V", "add_V", role=SIDE, label=value("", BSD)),
+        FigureEdge("dY", "add", role=RESIDUAL, label=value("", BSD)),
+        weight("V.T", "mix"),
+        operand("AS.T", "dv"),
+        operand("P", "dS"),
+        weight("K", "dq"),
+        operand("Q.T", "dk"),
+        operand("X", "dLN"),
+        FigureEdge("dLN", "dgamma", role=BRANCH),
+        FigureEdge("dLN", "dbeta", role=BRANCH),
+    ]
+    for letter, source, saved in (
+        ("O", "dDO", "C"),
+        ("Q", "R_Q", "H"),
+        ("K", "R_K", "H"),
+        ("V", "R_V", "H"),
+    ):
+        more_nodes, more_edges = projection_backward(letter, source, saved)
+        nodes += more_nodes
+        edges += more_edges
+    return Figure(
+        "Multi-Head Attention",
+        "backward pass",
+        "The gradient goes back through the four projections and the attention scores.",
+        tuple(nodes),
+        tuple(edges),
+        legend=True,
+    )
+
+
+def gated_mlp() -> Figure:
+    """Llama's feed-forward block: two columns that join, biases beside their sums."""
+    nodes = (
+        FigureNode("X", TENSOR, value("X", BSD)),
+        op("RMS", NONLINEAR, "RMS"),
+        parameter("W_gate", ["D", "D_ff"]),
+        op("gate", MATMUL),
+        parameter("W_up", ["D", "D_ff"]),
+        op("up", MATMUL),
+        op("SwiGLU", NONLINEAR, "SwiGLU"),
+        parameter("W_down", ["D_ff", "D"]),
+        op("down", MATMUL),
+        FigureNode("b_down", TENSOR, (*plain("BC"), *value("b_down", ["D"]))),
+        op("bias", ADD),
+        op("add", ADD),
+        FigureNode("Y", TENSOR, value("Y", BSD)),
+    )
+    edges = (
+        *chain("X", "RMS", ("gate", value("H", BSD)), ("SwiGLU", value("", HIDDEN))),
+        *chain("SwiGLU", ("down", value("U", HIDDEN)), ("bias", value("", BSD))),
+        *chain("bias", ("add", value("Z", BSD)), "Y"),
+        FigureEdge("RMS", "up", role=BRANCH),
+        FigureEdge("up", "SwiGLU", role=SIDE, label=value("", HIDDEN)),
+        *(weight(f"W_{name}", name) for name in ("gate", "up", "down")),
+        operand("b_down", "bias"),
+        FigureEdge("X", "add", role=RESIDUAL, label=value("", BSD)),
+    )
+    return Figure("Gated MLP", "forward pass", "A gate multiplies what goes up.", nodes, edges)
+
+
 def overview() -> Figure:
     """Seed 001, section 5.1: the overall flow, backward arrows dashed."""
     block = NodeKind.BLOCK

@@ -85,7 +85,3 @@ class Figure:
     edges: tuple[FigureEdge, ...]
     groups: tuple[FigureGroup, ...] = ()
     legend: bool = False
-
-    def node(self, node_id: str) -> FigureNode:
-        """Return the node of that id."""
-        return next(node for node in self.nodes if node.id == node_id)

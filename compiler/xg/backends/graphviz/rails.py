@@ -18,6 +18,7 @@ from xg.backends.graphviz.figure import EdgeStyle, FigureEdge, NodeKind
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.structure import Place
 
+ALIGNED: Final = 1.5  # a smaller shift between two ends is rounding, not a bend
 _LEAST_GAP: Final = 4.0
 
 
@@ -54,7 +55,8 @@ def rails(placed: PlacedFigure) -> Mapping[int, Rail]:
         if place in (Place.BRANCH, Place.SIDE):
             node = edge.tail if place is Place.BRANCH else edge.head
             distance = _run(placed, number, edge, place)
-            if abs(distance) > placed.nodes[node].width / 2 + style.CORNER:
+            reach = placed.nodes[node].width / 2 + style.CORNER
+            if abs(distance) > reach and _is_vertical(placed, number, edge, place):
                 flank = Flank.RIGHT if distance > 0 else Flank.LEFT
                 shared = place is Place.BRANCH and _shares(placed, edge)
                 stop = _Stop(number, place is Place.BRANCH, abs(distance), shared)
@@ -81,8 +83,14 @@ def _run(placed: PlacedFigure, number: int, edge: FigureEdge, place: Place) -> f
     return vertical(placed, number) - placed.nodes[near].center[0]
 
 
+def _is_vertical(placed: PlacedFigure, number: int, edge: FigureEdge, place: Place) -> bool:
+    """Tell whether the edge's label stands straight above or below the edge's far end."""
+    far = edge.head if place is Place.BRANCH else edge.tail
+    return abs(vertical(placed, number) - placed.nodes[far].center[0]) < ALIGNED
+
+
 def _shares(placed: PlacedFigure, edge: FigureEdge) -> bool:
-    ends_in_tensor = placed.figure.node(edge.head).kind is NodeKind.TENSOR
+    ends_in_tensor = placed.facts.kinds[edge.head] is NodeKind.TENSOR
     return edge.style is EdgeStyle.SINGLE and not edge.label and not ends_in_tensor
 
 

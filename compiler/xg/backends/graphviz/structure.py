@@ -43,6 +43,7 @@ class Structure:
     rows: Mapping[str, int]
     forks: tuple[Fork, ...]
     passed: Mapping[int, tuple[str, str]]  # lane -> the first and the last node beside it
+    kinds: Mapping[str, NodeKind]
     left: Mapping[str, str]  # node -> the tensor at its left
     right: Mapping[str, str]
 
@@ -63,7 +64,8 @@ def structure(figure: Figure) -> Structure:
     places = _with_results(figure, places)
     rows = _rows(figure, places)
     forks = tuple(_forks(figure, places, rows))
-    return Structure(places, rows, forks, _passed(figure, places), left, right)
+    kinds = {node.id: node.kind for node in figure.nodes}
+    return Structure(places, rows, forks, _passed(figure, places), kinds, left, right)
 
 
 def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:

@@ -10,6 +10,10 @@ class EngineError(Exception):
     """An engine is not there, or it failed on this problem; the message says which and why."""
 
 
+class OutOfBudgetError(EngineError):
+    """The time or memory for one figure is used up: another engine would fare no better."""
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """A layout engine. `find` and `run` raise EngineError."""

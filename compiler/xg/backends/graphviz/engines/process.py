@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from xg.backends.graphviz.engines.engine import EngineError
+from xg.backends.graphviz.engines.engine import EngineError, OutOfBudgetError
 from xg.limits import LayoutMebibytes, LayoutSeconds
 
 
@@ -22,7 +22,7 @@ def run_limited(command: Sequence[str], text: str) -> str:
             preexec_fn=None if sys.platform == "win32" else _limit_memory,
         )
     except subprocess.TimeoutExpired as error:
-        raise EngineError(f"no layout within {LayoutSeconds.maximum} seconds") from error
+        raise OutOfBudgetError(f"no layout within {LayoutSeconds.maximum} seconds") from error
     except OSError as error:
         raise EngineError(f"it does not start: {error.strerror}") from error
     if done.returncode != 0:

@@ -7,20 +7,24 @@ machine alike. It sees no files and no clock that matter, and no text of the fig
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from threading import stack_size
 from typing import TYPE_CHECKING, Final, cast
 
-from xg.backends.graphviz.engines.engine import Engine, EngineError
+from xg.backends.graphviz.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.limits import LayoutMebibytes, LayoutSeconds
 
 if TYPE_CHECKING:
     from wasmtime import Engine as Runtime
     from wasmtime import Func, Memory, Module, Store
 
-_FUEL_PER_SECOND: Final = 1_000_000_000  # instructions; about what one core runs
+_FUEL_PER_SECOND: Final = 500_000_000  # instructions; what a slow core runs
+_STACK: Final = 2 * 2**20  # bytes; the most that wasmtime allows
+_THREAD_STACK: Final = 4 * _STACK
 
 
 def _find() -> str:
@@ -45,11 +49,22 @@ def _module() -> tuple[Runtime, Module]:
     config = Config()
     config.consume_fuel = True
     config.cranelift_opt_level = "none"  # compiling takes longer than any figure
+    config.max_wasm_stack = _STACK  # Graphviz recurses along edges
     runtime = Runtime(config)
     return runtime, Module(runtime, _module_path().read_bytes())
 
 
 def _run(text: str) -> str:
+    """Run in a thread of its own, for the stack of the calling one may be small."""
+    before = stack_size(_THREAD_STACK)
+    try:
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(_render, text).result()
+    finally:
+        stack_size(before)
+
+
+def _render(text: str) -> str:
     try:
         runtime, module = _module()
     except (ImportError, OSError) as error:
@@ -59,8 +74,9 @@ def _run(text: str) -> str:
     try:
         return _Instance(runtime, module).render(text)
     except (Trap, WasmtimeError) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise EngineError(f"the module stopped: {reason}") from error
+        reason = str(error).strip().splitlines()[-1].strip()
+        kind = OutOfBudgetError if "fuel" in reason else EngineError
+        raise kind(reason) from error
 
 
 class _Instance:
