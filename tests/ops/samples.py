@@ -1,0 +1,159 @@
+"""Sample uses of every operator; an operator without one fails the tests.
+
+A new operator adds its line here. Its samples should cover every word of its own arguments and
+every optional operand, present and absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ops.sample import N_H, B, D, D_h, S, S_k, S_max, Sample, T, V, axes, floats, ints
+
+from xg.dim import ONE, number
+
+ELEMENTWISE = Sample({"x": floats(S, D)}, leading=("x",))
+GATED = Sample({"g": floats(S, D), "u": floats(S, D)}, leading=("g", "u"))
+BITS = number(2)
+
+SAMPLES: Mapping[str, tuple[Sample, ...]] = {
+    "•": (
+        Sample({"a": floats(B, S, D), "b": floats(D, V)}, leading=("a",)),
+        Sample({"a": floats(B, N_H, S, D_h), "b": floats(B, N_H, D_h, S_k)}),
+        Sample({"a": floats(B, N_H, S, D), "b": floats(N_H, D, D_h)}),
+    ),
+    "⊕": (Sample({"a": floats(S, D), "b": floats(S, D)}, leading=("a", "b")),),
+    "⊙": (Sample({"a": floats(S, D), "b": floats(S, D)}, leading=("a", "b")),),
+    "BC": (
+        Sample({"x": floats(D)}, axes=axes("B, S")),
+        Sample({"x": floats(S, D)}, peer=(B, S, D)),
+        Sample({"x": floats(D)}, targets=((B, S, D),)),
+        Sample({"x": floats()}, targets=((B, S),)),
+        Sample({"x": floats(B, S)}, axes=axes("b, s -> b, h=N_H, q=S, s")),
+        Sample({"x": floats(B, D)}, axes=axes("b, d -> (b, n=N_H), 1, d")),
+        Sample({"x": ints(S, below=V)}, axes=axes("B")),
+    ),
+    "R": (
+        Sample({"x": floats(B, S, N_H * D_h)}, targets=((B, N_H, S, D_h),)),
+        Sample({"x": floats(B, N_H, S, D_h)}, targets=((B, S, N_H * D_h),)),
+        Sample({"x": floats(S, N_H * D)}, axes=axes("s, (n=N_H, d) -> n, (d, s)")),
+        Sample({"x": floats(B, S, D)}, targets=((B, S, ONE, D),)),
+        Sample({"x": ints(B, S, below=V)}, targets=((B * S,),)),
+    ),
+    "T": (
+        Sample({"x": floats(S, D)}, leading=("x",)),
+        Sample({"x": floats(B, S, D)}, targets=((D, B, S),), fixed=("B", "S", "D")),
+        Sample({"x": floats(B, S, D)}, axes=axes("b, s, d -> s, d, b")),
+    ),
+    "C": (
+        Sample({"x_1": floats(B, ONE, D), "x_2": floats(B, S, D)}, fixed=("S",)),
+        Sample(
+            {"x_1": floats(B, D), "x_2": floats(B, D), "x_3": floats(B, D)},
+            targets=((B, D * 3),),
+            fixed=("B",),
+        ),
+    ),
+    "split": (
+        Sample({"x": floats(B, S + S_k, D)}, targets=((B, S, D), (B, S_k, D)), leading=("x",)),
+    ),
+    "slice": (
+        Sample(
+            {"x": floats(B, S_max, D)}, {"start": ONE, "stop": S}, axes("S_max"), fixed=("S_max",),
+        ),
+        Sample(
+            {"x": ints(B, S_max, below=V)}, {"start": S, "stop": S_max}, axes("S_max"),
+            fixed=("S_max",),
+        ),
+    ),
+    "pick": (
+        Sample({"x": floats(B, S, D)}, {"index": number(0)}, axes("S")),
+        Sample({"x": floats(B, S, D)}, {"index": D - 1}, axes("D")),
+        Sample({"x": ints(B, S, below=V)}, {"index": S - 1}, axes("S")),
+    ),
+    "sum": (
+        Sample({"x": floats(B, S, D)}, axes=axes("B, S")),
+        Sample({"x": floats(B, S, D)}, axes=axes("S"), leading=("x",)),
+        Sample({"x": floats(S, D)}, axes=axes("S, D")),
+    ),
+    "mean": (
+        Sample({"x": floats(B, S, D)}, axes=axes("D, B")),
+        Sample({"x": floats(S, D)}, axes=axes("S"), leading=("x",)),
+        Sample({"x": floats(S)}, axes=axes("S")),
+    ),
+    "S": (Sample({"z": floats(S, S_k)}, leading=("z",), fixed=("S_k",)), Sample({"z": floats(D)})),
+    "SM": (
+        Sample({"a": floats(S, S_k)}, leading=("a",)),
+        Sample({"a": floats(S, S_k)}, {"scale": 0.3, "mask": "causal"}, leading=("a",)),
+        Sample({"a": floats(S, S)}, {"mask": "causal"}),
+        Sample({"a": floats(S_k, S)}, {"mask": "causal"}),
+        Sample({"a": floats(S, D), "m": ints(S, D, below=BITS)}, leading=("a", "m")),
+        Sample({"a": floats(S, D), "m": ints(S, D, below=BITS)}, {"scale": -2.0}),
+        Sample({"a": floats(S, S_k), "m": ints(S, S_k, below=BITS)}, {"mask": "causal"}),
+    ),
+    "LN": (
+        Sample(
+            {"x": floats(S, D), "gamma": floats(D), "beta": floats(D)},
+            leading=("x",), fixed=("D",),
+        ),
+        Sample({"x": floats(D), "gamma": floats(D)}, fixed=("D",)),
+        Sample({"x": floats(B, S, D)}, {"eps": 1e-12}, fixed=("D",)),
+    ),
+    "DO": (
+        Sample({"x": floats(S, D)}, {"p": 0.4}, leading=("x",)),
+        Sample({"x": floats(B, S, D)}, {"p": 0.4, "scaling": "unscaled"}),
+        Sample({"x": floats(D)}, {"p": 0.0}),
+    ),
+    "ReLU": (ELEMENTWISE,),
+    "GELU": (ELEMENTWISE, Sample({"x": floats(B, S, D)}, {"form": "exact"})),
+    "SiLU": (ELEMENTWISE,),
+    "sigmoid": (ELEMENTWISE,),
+    "tanh": (ELEMENTWISE,),
+    "scale": (Sample({"x": floats(S, D)}, {"c": -1.7}, leading=("x",)),),
+    "GLU": (GATED,),
+    "SwiGLU": (GATED,),
+    "Emb": (
+        Sample({"ids": ints(B, S, below=V), "E": floats(V, D)}, leading=("ids",)),
+        Sample({"ids": ints(S, below=S), "E": floats(S_max, D)}, fixed=("S_max",)),
+        Sample({"ids": ints(B, below=V), "E": floats(V, D)}),
+    ),
+    "sinusoid": (Sample(own={"S": S, "D": D_h}),),
+    "range": (Sample(own={"start": S}), Sample(own={"start": T, "stop": T + 1})),
+    "RoPE": (
+        Sample({"x": floats(S, D_h)}, leading=("x",), fixed=("D_h",)),
+        Sample({"x": floats(B, S, D_h)}, {"layout": "interleaved"}, fixed=("D_h",)),
+        Sample(
+            {"x": floats(B, S, D_h), "positions": ints(S, below=T)}, {"base": 100.0},
+            fixed=("D_h",),
+        ),
+    ),
+    "CE": (
+        Sample({"z": floats(S, V), "t": ints(S, below=V)}, leading=("z", "t"), fixed=("V",)),
+        Sample({"z": floats(S, V), "t": ints(S, below=V)}, {"reduction": "sum"}, fixed=("V",)),
+        Sample(
+            {"z": floats(B, S, V), "t": ints(B, S, below=V), "w": ints(B, S, below=BITS)},
+            fixed=("B", "S", "V"),
+        ),
+        Sample(
+            {"z": floats(B, S, V), "t": ints(B, S, below=V)},
+            {"reduction": "sum", "ignore": 3},
+            fixed=("B", "S", "V"),
+        ),
+        Sample(
+            {"z": floats(B, S, V), "t": ints(B, S, below=V), "w": ints(B, S, below=BITS)},
+            {"ignore": 3},
+            fixed=("B", "S", "V"),
+        ),
+    ),
+    "BCE": (
+        Sample({"y": floats(S, ONE), "t": floats(S, ONE)}, leading=("y", "t"), unit=("y", "t")),
+        Sample({"y": floats(S), "t": floats(S)}, {"reduction": "sum"}, unit=("y", "t")),
+        Sample({"y": floats(S, D), "t": floats(S, D)}, {"form": "logits"}, unit=("t",)),
+        Sample(
+            {"y": floats(S), "t": floats(S)}, {"form": "logits", "reduction": "sum"}, unit=("t",)
+        ),
+    ),
+    "MSE": (
+        Sample({"y": floats(S, D), "t": floats(S, D)}, leading=("y", "t")),
+        Sample({"y": floats(S), "t": floats(S)}, {"reduction": "sum"}),
+    ),
+}  # fmt: skip

@@ -1,0 +1,150 @@
+"""What holds for every operator there is; a new one is covered by its samples."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from ops.sample import SIZES, Sample
+from ops.samples import SAMPLES
+from ops.trial import Array, Trial
+
+from xg import ops
+from xg.op import Data, Length, Number, Op, Tensor, Word
+
+PAIRS = [
+    (ops.table()[glyph], sample, f"{glyph}-{place}")
+    for glyph, samples in SAMPLES.items()
+    for place, sample in enumerate(samples)
+    if glyph in ops.table()
+]
+USES = [pytest.param(op, sample, id=name) for op, sample, name in PAIRS]
+DIFFERENTIABLE = [
+    pytest.param(op, sample, id=name)
+    for op, sample, name in PAIRS
+    if any(type_.is_float for type_ in sample.types)
+]
+DEEPER = [pytest.param(op, sample, id=name) for op, sample, name in PAIRS if sample.leading]
+SCALES = (1e-3, 1.0, 1e3)
+EDGES = (0.0, -0.0, 1e-8, -1e-8, 20.0, -20.0, 1e4, -1e4)
+FINITE_DIFFERENCES = 1e-6
+CLOSED_FORM = 1e-11
+
+
+def test_every_operator_has_samples() -> None:
+    assert set(SAMPLES) == set(ops.table())
+
+
+@pytest.mark.parametrize("op", ops.table().values(), ids=list(ops.table()))
+def test_samples_cover_every_word_and_every_optional_operand(op: Op) -> None:
+    samples = SAMPLES[op.glyph]
+    for own in op.own:
+        if isinstance(own, Word):
+            assert {sample.own.get(own.name, own.choices[0]) for sample in samples} == set(
+                own.choices
+            )
+        if isinstance(own, Number | Length) and own.optional:
+            assert {own.name in sample.own for sample in samples} == {True, False}
+    for operand in (*op.data, *op.own):
+        if isinstance(operand, Data | Tensor) and operand.optional:
+            assert {operand.name in sample.operands for sample in samples} == {True, False}
+
+
+@pytest.mark.parametrize("op", ops.table().values(), ids=list(ops.table()))
+def test_the_table_of_operators_says_everything(op: Op) -> None:
+    assert all((op.name, op.meaning, op.formula, op.gradient, op.source))
+    assert not op.meaning.endswith(".")
+
+
+@pytest.mark.parametrize(("op", "sample"), USES)
+def test_values_have_the_shapes_of_the_body(op: Op, sample: Sample) -> None:
+    for sizes in _with_ones(sample):
+        trial = Trial.make(op, sample, sizes=sizes)
+        body = op.body(sample.types, trial.attrs)
+        for expr, value in zip(body.outputs, trial.outputs().values(), strict=True):
+            assert value.shape == trial.context.shape(expr.shape)
+            assert value.dtype.kind == {"float": "f", "int": "i", "bool": "b"}[expr.kind]
+
+
+@pytest.mark.parametrize(("op", "sample"), USES)
+def test_the_precision_of_the_operands_is_kept(op: Op, sample: Sample) -> None:
+    trial = Trial.make(op, sample, dtype=np.float32)
+    made = [*trial.outputs().values(), *trial.gradients().values()]
+    assert {value.dtype for value in made if value.dtype.kind == "f"} <= {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize(("op", "sample"), DIFFERENTIABLE)
+@pytest.mark.parametrize(("seed", "scale"), list(enumerate(SCALES)))
+def test_gradients_agree_with_differences(op: Op, sample: Sample, seed: int, scale: float) -> None:
+    trial = Trial.make(op, sample, seed, scale)
+    found = trial.distance(_all(trial), trial.differences(_step(scale)))
+    assert found <= FINITE_DIFFERENCES, f"seed {seed}: {found}"
+
+
+@pytest.mark.parametrize(("op", "sample"), DIFFERENTIABLE)
+def test_gradients_hold_along_axes_of_size_1(op: Op, sample: Sample) -> None:
+    for sizes in _with_ones(sample):
+        trial = Trial.make(op, sample, sizes=sizes)
+        assert trial.distance(_all(trial), trial.differences(_step(1.0))) <= FINITE_DIFFERENCES
+
+
+@pytest.mark.parametrize(("op", "sample"), DEEPER)
+def test_gradients_hold_for_every_rank(op: Op, sample: Sample) -> None:
+    rank = max(len(sample.operands[name].shape) for name in sample.leading)
+    for more in range(1, 6 - rank):
+        trial = Trial.make(op, sample.deeper(more))
+        assert trial.distance(_all(trial), trial.differences(_step(1.0))) <= FINITE_DIFFERENCES
+
+
+@pytest.mark.parametrize(("op", "sample"), DIFFERENTIABLE)
+def test_the_closed_form_is_the_derived_one(op: Op, sample: Sample) -> None:
+    for seed, scale in enumerate(SCALES):
+        for sizes in _with_ones(sample):
+            trial = Trial.make(op, sample, seed, scale, sizes)
+            derived = _all(trial.without_closed_form())
+            assert trial.distance(_all(trial), derived) <= CLOSED_FORM, f"seed {seed}"
+
+
+@pytest.mark.parametrize(("op", "sample"), DIFFERENTIABLE)
+def test_edge_values_give_finite_numbers(op: Op, sample: Sample) -> None:
+    for edge in EDGES:
+        trial = Trial.make(op, sample)
+        arrays = {
+            name: np.full_like(array, np.clip(edge, 0, 1) if name in sample.unit else edge)
+            for name, array in trial.arrays.items()
+            if sample.operands[name].is_float
+        }
+        trial = replace(trial, arrays={**trial.arrays, **arrays})
+        for value in trial.outputs().values():
+            assert np.all(np.isfinite(value) | (op.glyph == "SM") & np.isneginf(value)), edge
+        assert trial.distance(_all(trial), _all(trial.without_closed_form())) <= CLOSED_FORM, edge
+
+
+@pytest.mark.parametrize(("op", "sample"), DIFFERENTIABLE)
+def test_no_gradient_is_zero(op: Op, sample: Sample) -> None:
+    gradients = _all(Trial.make(op, sample))
+    assert all(np.any(array) for name, array in gradients.items() if name not in sample.flat)
+
+
+@pytest.mark.parametrize(("op", "sample"), DIFFERENTIABLE)
+def test_a_gradient_wrong_by_a_hundred_thousandth_is_found(op: Op, sample: Sample) -> None:
+    trial = Trial.make(op, sample)
+    for name in (gradients := _all(trial)):
+        sabotaged = {**gradients, name: gradients[name] * (1 + 1e-4)}
+        assert trial.distance(sabotaged, trial.differences(_step(1.0))) > FINITE_DIFFERENCES
+
+
+def _all(trial: Trial) -> dict[str, Array]:
+    """A gradient for every float operand; one that the operator leaves out is zero."""
+    given = trial.gradients()
+    floats = [name for name, type_ in trial.sample.operands.items() if type_.is_float]
+    assert set(given) <= set(floats)
+    return {name: given.get(name, np.zeros_like(trial.arrays[name])) for name in floats}
+
+
+def _with_ones(sample: Sample) -> list[dict[str, int]]:
+    """The usual sizes, and those with each symbol 1 in turn."""
+    return [dict(SIZES), *({**SIZES, name: 1} for name in sample.symbols())]
+
+
+def _step(scale: float) -> float:
+    return 1e-3 * min(scale, 1.0)

@@ -1,0 +1,174 @@
+"""Runs an operator on random operands: its value, its gradient, and what differences say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from ops.sample import SIZES, Sample, settle
+
+from xg import ops
+from xg.evaluate import Context, evaluate
+from xg.op import Attrs, Gradient, Op, Term
+from xg.tensor import TensorType
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One use of an operator on arrays; dropout is drawn from a fixed key."""
+
+    op: Op
+    sample: Sample
+    attrs: Attrs
+    arrays: Arrays
+    context: Context
+
+    @classmethod
+    def make(
+        cls,
+        op: Op,
+        sample: Sample,
+        seed: int = 0,
+        scale: float = 1.0,
+        sizes: Mapping[str, int] = SIZES,
+        dtype: type[np.floating[Any]] = np.float64,
+    ) -> Trial:
+        random = np.random.default_rng(seed)
+        context = Context(sizes, dtype, key=seed)
+        arrays = {
+            name: _draw(random, context, type_, scale, name in sample.unit)
+            for name, type_ in sample.operands.items()
+        }
+        return cls(op, sample, settle(op, sample), arrays, context)
+
+    def without_closed_form(self) -> Trial:
+        """The same trial with the gradient derived from the body."""
+        return replace(self, op=replace(self.op, adjoint=None, pullback=None))
+
+    def outputs(self, arrays: Mapping[str, Array] | None = None) -> Arrays:
+        """Every output by its name, caches too."""
+        body = self.op.body(self.sample.types, self.attrs)
+        visible = len(body.outputs) - len(body.caches)
+        names = (*self.op.output_names(visible), *body.caches)
+        values = evaluate(body.outputs, arrays or self.arrays, self.context)
+        return dict(zip(names, values, strict=True))
+
+    def cotangents(self) -> Arrays:
+        """A random cotangent for each visible float output."""
+        body = self.op.body(self.sample.types, self.attrs)
+        random = np.random.default_rng(1)
+        visible = len(body.outputs) - len(body.caches)
+        dtype = self.context.dtype
+        return {
+            "d" + name: np.asarray(random.normal(size=self.context.shape(out.shape)), dtype)
+            for name, out in zip(self.op.output_names(visible), body.outputs, strict=False)
+            if out.kind == "float"
+        }
+
+    def gradients(self) -> Arrays:
+        """By operand, as the operator gives them; none of integers."""
+        if not any(type_.is_float for type_ in self.sample.types):
+            return {}
+        if self.op.pullback:
+            return self._pulled(self.op.pullback(self.attrs))
+        body = self.op.adjoint_body(self.sample.types, self.attrs)
+        known = {**self.arrays, **self.outputs(), **self.cotangents()}
+        return dict(zip(body.of, evaluate(body.outputs, known, self.context), strict=True))
+
+    def _pulled(self, gradients: Mapping[str, Gradient]) -> Arrays:
+        body = self.op.body(self.sample.types, self.attrs)
+        cotangents = list(self.cotangents().values())
+        known = {name: (self.arrays[name], type_) for name, type_ in self.sample.operands.items()}
+        for place, (array, out) in enumerate(zip(cotangents, body.outputs, strict=True)):
+            known["d" if len(cotangents) == 1 else f"d_{place + 1}"] = array, TensorType(out.shape)
+        floats = [name for name, type_ in self.sample.operands.items() if type_.is_float]
+        return {name: self._term(gradients[name], known)[0] for name in floats}
+
+    def _term(
+        self, term: Gradient, known: Mapping[str, tuple[Array, TensorType]]
+    ) -> tuple[Array, TensorType]:
+        if not isinstance(term, Term):
+            return known[term]
+        op = ops.find(term.op)
+        assert op, term.op
+        args = [self._term(arg, known) for arg in term.args]
+        body = op.body([type_ for _, type_ in args], term.attrs)
+        operands = {
+            str(expr.name): array for expr, (array, _) in zip(body.operands, args, strict=True)
+        }
+        (value,) = evaluate(body.outputs, operands, self.context)
+        return value, TensorType(body.outputs[0].shape)
+
+    def distance(self, a: Mapping[str, Array], b: Mapping[str, Array]) -> float:
+        """The disagreement of two gradients of this trial."""
+        size = sum(float(np.sum(np.square(array))) for array in self.cotangents().values())
+        return disagreement(a, b, 1e-4 * size**0.5)
+
+    def differences(self, step: float) -> Arrays:
+        """The gradient of <cotangents, outputs> by central differences of fourth order."""
+        return {
+            name: self._difference(name, step)
+            for name, type_ in self.sample.operands.items()
+            if type_.is_float
+        }
+
+    def _difference(self, name: str, step: float) -> Array:
+        moved = {key: array.copy() for key, array in self.arrays.items()}
+        found = np.zeros_like(moved[name])
+        for index in np.ndindex(found.shape):
+            at = moved[name][index]
+            total = 0.0
+            for shift, weight in ((-2, 1), (-1, -8), (1, 8), (2, -1)):
+                moved[name][index] = at + shift * step
+                total += weight * self._projected(moved)
+            moved[name][index] = at
+            found[index] = total / (12 * step)
+        return found
+
+    def _projected(self, arrays: Mapping[str, Array]) -> float:
+        values = self.outputs(arrays)
+        # A masked score is -inf whatever its operand is: it adds nothing to a difference.
+        return sum(
+            float(np.sum(array * np.where(np.isfinite(values[name[1:]]), values[name[1:]], 0.0)))
+            for name, array in self.cotangents().items()
+        )
+
+
+def _draw(
+    random: np.random.Generator, context: Context, type_: TensorType, scale: float, unit: bool
+) -> Array:
+    shape = context.shape(type_.shape)
+    if type_.range is not None:
+        return random.integers(0, context.size(type_.range), size=shape)
+    if unit:
+        return np.asarray(random.uniform(0.1, 0.9, size=shape), context.dtype)
+    drawn = random.normal(size=shape)
+    away = drawn + np.copysign(0.05, drawn)  # from the kinks at 0
+    return np.asarray(scale * away, context.dtype)
+
+
+def disagreement(a: Mapping[str, Array], b: Mapping[str, Array], floor: float) -> float:
+    """The largest relative distance of two gradients of one operand; infinite if one is missing.
+
+    Below `floor` a gradient counts as zero: where a sigmoid is saturated, only rounding is left.
+    """
+    if set(a) != set(b):
+        return float("inf")
+    whole = _norm([*a.values(), *b.values()])
+    return max([_distance(a[name], b[name], 1e-2 * whole + floor) for name in a], default=0.0)
+
+
+def _distance(a: Array, b: Array, floor: float) -> float:
+    if a.shape != b.shape or not np.all(np.isfinite(a)):
+        return float("inf")
+    return _norm([a - b]) / (max(_norm([a]), _norm([b])) + floor)
+
+
+def _norm(arrays: Sequence[Array]) -> float:
+    return float(np.sqrt(sum(float(np.sum(np.square(array))) for array in arrays)))
