@@ -1,0 +1,96 @@
+"""Uses that operators refuse, in the words of the file."""
+
+import pytest
+from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, axes, floats, ints, settle
+
+from xg import ops
+from xg.dim import number
+from xg.op import Misuse
+
+BITS = number(2)
+BSD = floats(B, S, D)
+CASES = [
+    ("⊕", Sample({"a": BSD, "b": floats(D)}), "⊕ adds [B, S, D] and [D]"),
+    ("⊙", Sample({"a": BSD, "b": floats(D)}), "⊙ multiplies [B, S, D] and [D]"),
+    ("•", Sample({"a": BSD, "b": floats(V, D)}), "matmul contracts D with V"),
+    ("•", Sample({"a": BSD, "b": floats(D)}), "matmul needs two axes on both sides"),
+    ("•", Sample({"a": BSD, "b": floats(S, D, D)}), "matmul cannot line up"),
+    ("BC", Sample({"x": floats(D)}), "BC does not know where to repeat [D] to"),
+    ("BC", Sample({"x": floats(B)}, targets=((B, S, B, D),)), "in more than one way"),
+    ("R", Sample({"x": BSD}), "R does not know what to make of [B, S, D]"),
+    ("R", Sample({"x": BSD}, targets=((B, D_h),)), "R cannot make [B, D_h] from [B, S, D]"),
+    ("T", Sample({"x": floats(D)}), "T needs two axes"),
+    ("C", Sample({"x_1": BSD, "x_2": BSD}), "along more than one axis"),
+    ("split", Sample({"x": BSD}, targets=(None, None)), "split needs a shape for each part"),
+    ("SM", Sample({"a": BSD, "m": ints(S, D, below=BITS)}), "SM masks [B, S, D] with [S, D]"),
+    ("SM", Sample({"a": BSD, "m": ints(B, S, D, below=V)}), "SM takes a mask of 0 and 1"),
+    ("SM", Sample({"a": floats(S)}, {"mask": "causal"}), "a causal mask needs an axis of queries"),
+    ("LN", Sample({"x": floats()}), "LN needs an axis to normalize"),
+    ("LN", Sample({"x": BSD, "gamma": floats(V)}), "LN normalizes D numbers"),
+    ("DO", Sample({"x": BSD}, {"p": 1.0}), "DO drops with probability 1"),
+    ("DO", Sample({"x": BSD}, {"p": -0.1}), "DO drops with probability -0.1"),
+    ("GLU", Sample({"g": BSD, "u": floats(D)}), "GLU gates [D] by [B, S, D]"),
+    ("SwiGLU", Sample({"g": BSD, "u": floats(D)}), "SwiGLU gates [D] by [B, S, D]"),
+    ("Emb", Sample({"ids": ints(B, S, below=V), "E": BSD}), "Emb takes rows of a table"),
+    (
+        "Emb",
+        Sample({"ids": ints(B, S, below=V), "E": floats(D, D)}),
+        "Emb looks up ids in V in a table of D rows",
+    ),
+    ("Emb", Sample({"ids": ints(S, below=V), "E": floats(D, D)}), "Emb looks up ids in V"),
+    ("sinusoid", Sample(own={"S": S, "D": number(5)}), "D = 5 is odd"),
+    ("RoPE", Sample({"x": floats(D)}), "RoPE turns [.., S, D_h]"),
+    ("RoPE", Sample({"x": floats(S, number(7))}), "RoPE turns pairs: 7 is odd"),
+    (
+        "RoPE",
+        Sample({"x": floats(S, D_h), "positions": ints(S_k, below=V)}),
+        "RoPE needs S positions",
+    ),
+    ("sum", Sample({"x": BSD}), "sum does not know over which axes"),
+    ("sum", Sample({"x": BSD}, axes=axes("V")), "[B, S, D] has no axis V"),
+    ("sum", Sample({"x": floats(S, S)}, axes=axes("S")), "[S, S] has more than one axis S"),
+    ("sum", Sample({"x": BSD}, axes=axes("b -> b")), "an arrow in brackets makes new axes"),
+    ("mean", Sample({"x": BSD}), "mean does not know over which axes"),
+    ("mean", Sample({"x": BSD}, axes=axes("S, S")), "the brackets name an axis twice"),
+    ("pick", Sample({"x": BSD}, {"index": number(0)}), "pick takes one position of one axis"),
+    ("pick", Sample({"x": BSD}, {"index": S}, axes("S")), "pick takes position S of S"),
+    ("slice", Sample({"x": BSD}, {"start": S, "stop": S}), "slice takes a stretch of one axis"),
+    (
+        "slice",
+        Sample({"x": BSD}, {"start": number(0), "stop": S + 1}, axes("S")),
+        "slice takes positions 0 to S + 1 of S",
+    ),
+    (
+        "CE",
+        Sample({"z": floats(B, S, V), "t": ints(B, below=V)}),
+        "CE compares [B, S, V] with targets [B]",
+    ),
+    ("CE", Sample({"z": floats(B, V), "t": ints(B, below=D)}), "CE chooses among V"),
+    (
+        "CE",
+        Sample({"z": floats(B, V), "t": ints(B, below=V), "w": ints(B, below=N_H)}),
+        "CE weighs every target with 0 or 1",
+    ),
+    ("BCE", Sample({"y": BSD, "t": floats(D)}), "BCE compares [B, S, D] with targets [D]"),
+    ("MSE", Sample({"y": BSD, "t": floats(D)}), "MSE compares [B, S, D] with targets [D]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("glyph", "sample", "message"), CASES, ids=[f"{case[0]}: {case[2]}" for case in CASES]
+)
+def test_a_misuse_is_told_in_the_words_of_the_file(
+    glyph: str, sample: Sample, message: str
+) -> None:
+    op = ops.find(glyph)
+    assert op
+    with pytest.raises(Misuse) as caught:
+        settle(op, sample)
+    assert message in caught.value.message
+    assert all(0 <= place < len(sample.operands) for place in caught.value.notes)
+
+
+def test_every_operator_that_can_refuse_does() -> None:
+    refusing = {op.glyph for op in ops.table().values() if op.configure}
+    silent = {"range"}  # its arguments cannot be wrong alone
+    assert refusing - silent == {glyph for glyph, _, _ in CASES}
