@@ -106,7 +106,10 @@ def test_a_sabotaged_pullback_is_found(glyph: str) -> None:
     honest = Trial.make(ops.table()[glyph], SAMPLES[glyph][0])
     pullback = honest.op.pullback
     assert pullback
-    terms = pullback(honest.attrs)
-    off = {name: Term("scale", (term,), {"c": as_scalar(1.00001)}) for name, term in terms.items()}
-    wrong = replace(honest, op=replace(honest.op, pullback=lambda _: off))
+
+    def off(attrs: Attrs) -> dict[str, Gradient]:
+        factor = {"c": as_scalar(1.00001)}
+        return {name: Term("scale", (term,), factor) for name, term in pullback(attrs).items()}
+
+    wrong = replace(honest, op=replace(honest.op, pullback=off))
     assert honest.distance(wrong.gradients(), honest.differences(1e-3)) > 1e-6
