@@ -13,7 +13,11 @@ from typing import Final
 
 from xg.dim import Dim
 
-FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {"sqrt": math.sqrt}
+FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,9 @@ def size(dim: Dim) -> Scalar:
 
 
 def function(name: str, argument: Scalar) -> Scalar:
-    """`sqrt` of a number."""
+    """`sqrt`, `exp` or `log` of a number."""
+    if argument.op == "number":
+        return as_scalar(FUNCTIONS[name](argument.evaluate({})))
     return Scalar(name, (argument,))
 
 

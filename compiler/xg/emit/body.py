@@ -13,7 +13,7 @@ from xg.prim import ARITHMETIC, Body, Expr, topological
 
 VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES = frozenset({"operand", "const"})
-BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # primitives that mix element types
+BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # they mix element types
 
 LOCAL_NAMES: Mapping[str, str] = {
     "sum": "total",
@@ -54,7 +54,7 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
     """
     raw: dict[int, bool | None] = {}
     for expr in topological(outputs):
-        if expr.kind == "int":
+        if expr.kind == "int" or expr.prim == "as_float":
             raw[id(expr)] = True
         elif expr.prim == "operand" or expr.kind == "bool":
             raw[id(expr)] = False

@@ -83,6 +83,8 @@ def spell_scalar(scalar: Scalar, sizes: Sizes) -> Text:
             return spell_dim(sizes.fold(sizes.expand(scalar.value)))
         case "sqrt":
             return power(spell_scalar(scalar.args[0], sizes), Text("0.5"))
+        case "exp" | "log":
+            return Text(f"math.{scalar.op}({spell_scalar(scalar.args[0], sizes).text})")
         case "^":
             return power(spell_scalar(scalar.args[0], sizes), spell_scalar(scalar.args[1], sizes))
         case _:

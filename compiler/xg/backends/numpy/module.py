@@ -31,7 +31,7 @@ Compiled by xg from {file}, block {block}. Change the diagram, not this file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+{math}from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,12 +52,11 @@ ADD = '''def add(grads: Params, name: str, part: Array) -> None:
     grads[name] = grads[name] + part if name in grads else part
 '''
 
-INIT = '''def init(
-    seed: int = 0, dtype: DType = np.float32{arguments}
-) -> Params:
+INIT = '''
     """Parameters by their names in the diagram, drawn from the seed."""
     params: Params = {{}}
-    for name, (shape, start) in table({given}).items():
+    {starts}
+    for name, (shape, start) in starts.items():
         if start == "ones":
             params[name] = np.ones(shape, dtype)
         elif start == "zeros":
@@ -119,13 +118,15 @@ class _Module:
         constants = "\n".join(
             f"{name} = {value}" for name, value in sorted(self.plan.constants.items())
         )
-        head = self._header() + ("\n" + constants + "\n" if constants else "")
-        return head + "\n\n" + "\n\n\n".join([*parts, *helpers, *operators, *support]) + "\n"
+        code = "\n\n\n".join([*parts, *helpers, *operators, *support]) + "\n"
+        head = self._header(math="math." in code) + ("\n" + constants + "\n" if constants else "")
+        return f"{head}\n\n{code}"
 
-    def _header(self) -> str:
+    def _header(self, *, math: bool) -> str:
         graph = self.program.main
         file = graph.span.source.name.rsplit("/", 1)[-1]
         return HEADER.format(
+            math="import math\n" if math else "",
             title=_text(graph.title),
             file=_text(file),
             block=graph.block,
@@ -190,7 +191,7 @@ class _Module:
     def _init(self) -> list[str]:
         sizes = self.program.main.sizes
         numbers = sizes.bind({})
-        given = ", ".join(f"{name}={name}" for name in self.table_sizes)
+        given = [f"{name}={name}" for name in self.table_sizes]
         arguments: list[str] = []
         for name in self.table_sizes:
             if name in numbers:
@@ -207,8 +208,8 @@ class _Module:
             ],
             ") -> Params:",
         )
-        lines = INIT.format(arguments="", given=given).splitlines()[3:]
-        return [*head, *lines]
+        starts = "\n".join(indented(bracketed("starts = table(", given, ")", 4))).strip()
+        return [*head, *INIT.format(starts=starts).strip("\n").splitlines()]
 
     def _forward(self) -> list[list[str]]:
         graph = self.program.main
@@ -223,7 +224,7 @@ class _Module:
         sources += [(f'params["{p.value.name}"]', graph.types[p.value].shape) for p in graph.params]
         found = locate(needed, sources, graph.sizes, graph.sizes.defaults, graph.span)
         self.plan.constants.update(found.constants)
-        given = ", ".join(f"{name}={name}" for name in self.table_sizes)
+        given = [f"{name}={name}" for name in self.table_sizes]
         random = graph.key in self.plan.random
         arguments = ["params", *(f'inputs["{value.name}"]' for value in graph.inputs)]
         arguments += ["seed=seed"] if random else []
@@ -240,7 +241,8 @@ class _Module:
         body = [
             '"""Outputs by name, and what `backward` needs; without a seed dropout is off."""',
             *found.lines,
-            f"shapes = {{name: shape for name, (shape, _) in table({given}).items()}}",
+            *bracketed("starts = table(", given, ")", 4),
+            "shapes = {name: shape for name, (shape, _) in starts.items()}",
             *(f"shapes[{key}] = {shape}" for key, shape in shapes),
             "check({**inputs, **params}, shapes)",
             *call,

@@ -268,6 +268,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "ge": _infix(">=", Binding.COMPARE),
     "eq": _infix("==", Binding.COMPARE),
     "where": _function("np.where"),
+    "as_float": _bare,  # the writer casts where the type matters
     "stop_gradient": _bare,
     "sum": _reduce("sum"),
     "mean": _reduce("mean"),
