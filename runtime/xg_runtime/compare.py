@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from xg_runtime import agreement
-from xg_runtime.finite import careful, quick
+from xg_runtime.finite import FINE, QUICK, Slope, careful, quick
 from xg_runtime.module import Array
 from xg_runtime.probe import Gradient, Objective, Point, Probe
 from xg_runtime.random import fold
@@ -58,7 +58,7 @@ def compare(points: Points, probes: Sequence[Probe], total: float, tolerance: fl
     """Compare along `probes`, at least one; `total` is the norm over all gradients."""
     point = points.first
     slopes = [
-        quick(point.line(probe, points.objective), point.terms, point.scale(probe.name))
+        quick(point.line(probe, points.objective), point.terms, point.scale(probe.name), QUICK)
         for probe in probes
     ]
     derived = np.array([point.derived(probe) for probe in probes])
@@ -143,10 +143,17 @@ def _settle(
     derived = measured = math.nan
     for point in points.all():
         derived = point.derived(probe)
-        line = point.line(probe, points.objective)
-        slope = careful(line, point.terms, point.scale(probe.name))
-        measured, apart = slope.value, abs(derived - slope.value)
-        agree = apart <= tolerance * share and slope.error <= _KINK * share
-        if agree or apart > tolerance * share + slope.error:
+        line, scale = point.line(probe, points.objective), point.scale(probe.name)
+        fine = quick(line, point.terms, scale, FINE)
+        if _agree(derived, fine, share, tolerance):
+            return derived, fine.value, True
+        slope = careful(line, point.terms, scale)
+        measured = slope.value
+        surely_not = abs(derived - measured) > tolerance * share + slope.error
+        if surely_not or _agree(derived, slope, share, tolerance):
             return derived, measured, True
     return derived, measured, False
+
+
+def _agree(derived: float, slope: Slope, share: float, tolerance: float) -> bool:
+    return abs(derived - slope.value) <= tolerance * share and slope.error <= _KINK * share

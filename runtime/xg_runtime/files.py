@@ -53,9 +53,8 @@ def write_all(files: Mapping[Path, bytes], ours: Callable[[Path], bool] | None =
 
 
 def write_synced(path: Path, data: bytes) -> None:
-    """Write a new file and flush it to disk, not atomically; raises OSError."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
+    """Write a file that must not be there yet and flush it to disk; raises OSError."""
+    with path.open("xb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
@@ -150,7 +149,9 @@ def beside(path: Path, kind: str) -> Path:
 
 
 def _alive(pid: int) -> bool:
-    """Return whether a process of that number may still be running."""
+    """Return whether another process of that number may still be running."""
+    if pid == os.getpid():
+        return False  # an earlier one: in a container numbers repeat
     if os.name != "posix":
         return True  # no harmless way to ask
     try:

@@ -1,8 +1,11 @@
-"""A gradient report as a text table.
+"""A gradient report as a text table, and as JSON.
 
 gradient  shape     compared          error    tolerance  verdict
 dW_Q      [64, 64]  64 + 8 directions 2.1e-10  1e-06      ok
 """
+
+import math
+from dataclasses import asdict
 
 from xg_runtime.gradcheck import Report, Row
 
@@ -18,6 +21,14 @@ def table(report: Report) -> str:
         for line in lines
     ]
     return "\n".join([*text, _summary(report)]) + "\n"
+
+
+def as_json(report: Report) -> dict[str, object]:
+    """Return the report as JSON has it; an error that is not a number is null."""
+    rows = [asdict(row) for row in report.rows]
+    for row in rows:
+        row["error"] = row["error"] if math.isfinite(row["error"]) else None
+    return {"passed": report.passed, "seed": report.seed, "gradients": rows}
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
 
     >>> ticks(0, 300)
     [0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0]
-    >>> ticks(1.93, 5.61)
-    [2.0, 3.0, 4.0, 5.0]
+    >>> ticks(1.93, 4.61)
+    [2.0, 2.5, 3.0, 3.5, 4.0, 4.5]
     """
     step = _round_step((high - low) / about)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)

@@ -125,6 +125,16 @@ def test_a_kill_leaves_the_old_file_and_the_next_write_tidies_up(
     assert names(tmp_path) == ["a", "b"]
 
 
+def test_what_an_earlier_process_of_this_number_left_is_removed(tmp_path: Path) -> None:
+    (tmp_path / f".a.{os.getpid()}.xg-new").write_bytes(b"torn")
+    folder = tmp_path / f".b.{os.getpid()}.xg-old"
+    folder.mkdir()
+    (folder / "file").write_bytes(b"")
+    files.write(tmp_path / "a", b"new")
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a").read_bytes() == b"new"
+
+
 def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
     busy = tmp_path / f".a.{os.getppid()}.xg-new"
     busy.write_bytes(b"")

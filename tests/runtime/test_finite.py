@@ -32,7 +32,7 @@ def test_smooth_slopes_are_found(
 ) -> None:
     scale = max(abs(slope), 1.0)
     along = line(function, at)
-    assert abs(finite.quick(along, along(0.0), 1.0).value - slope) < 1e-6 * scale
+    assert abs(finite.quick(along, along(0.0), 1.0, finite.QUICK).value - slope) < 1e-6 * scale
     found = careful(along, 1.0)
     assert abs(found.value - slope) < 2e-9 * scale
     assert abs(found.value - slope) <= found.error < 1e-7 * scale

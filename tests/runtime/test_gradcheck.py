@@ -1,5 +1,6 @@
 """The proof of gradients, and what it must refuse."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -305,6 +306,14 @@ def test_agreement_is_as_the_contract_says() -> None:
     assert agreement.error(a, b, 100.0) == pytest.approx(0.5 / (np.hypot(3, 4.5) + 1))
     assert agreement.error(a, a, 0.0) == 0
     assert not agreement.error(a, np.array([np.nan, 0]), 1.0) <= 1
+
+
+def test_a_report_is_json() -> None:
+    rows = (Row("W", (2,), 2, 0, float("inf"), 1e-6, "failed", "not finite"),)
+    found = json.loads(json.dumps(gradtable.as_json(Report(rows, 7)), allow_nan=False))
+    assert found["passed"] is False
+    assert found["gradients"][0]["error"] is None
+    assert found["gradients"][0]["shape"] == [2]
 
 
 def test_the_table_says_everything() -> None:
