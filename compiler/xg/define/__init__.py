@@ -6,6 +6,9 @@ gradient, figure box and code follow.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import count
+
 from xg.define.body import Trace, finish, trace
 from xg.define.errors import BadSignature, MisplacedComparison, NotUsed, Wrong
 from xg.define.signature import Signature, read
@@ -53,6 +56,7 @@ def _operator(
         family="nonlinear",
         data=tuple(Data(slot.name) for slot in signature.data),
         own=own,
+        outputs=(_output_name([slot.name for slot in signature.slots]),),
         forward=forward,
         configure=configure,
         keeps_shape=bool(signature.data)
@@ -62,6 +66,12 @@ def _operator(
         gradient="derived from the expression",
         source=definition.span.source.name,
     )
+
+
+def _output_name(taken: Sequence[str]) -> str:
+    """``y``, unless that or its cotangent would be taken for an operand."""
+    names = (f"y_{number}" if number else "y" for number in count())
+    return next(name for name in names if name not in taken and "d" + name not in taken)
 
 
 def _own(own: ast.Own, signature: Signature) -> Own:

@@ -42,26 +42,35 @@ class Trace:
 
     def part(self, expr: ast.Expr) -> Part:
         """The value of an expression, a number if nothing in it is a tensor; raises Wrong."""
+        try:
+            part = self._part(expr)
+            constant = part.value.constant if isinstance(part.value, Scalar) else None
+        except (ArithmeticError, ValueError):
+            raise Wrong(BadNumber(expr.span)) from None
+        if constant is not None and abs(constant) == float("inf"):
+            raise Wrong(BadNumber(expr.span))
+        return part
+
+    def _part(self, expr: ast.Expr) -> Part:
         match expr:
             case ast.Number(value=value):
-                part = Part(as_scalar(value))
+                return Part(as_scalar(value))
             case ast.Path():
-                part = self._named(expr)
+                return self._named(expr)
             case ast.Call():
-                part = self._call(expr)
+                return self._call(expr)
             case ast.Arithmetic():
-                part = self._arithmetic(expr)
+                return self._arithmetic(expr)
             case ast.Negation():
                 operand = self.number(expr.operand)
-                part = replace(operand, value=-operand.value)
+                return replace(operand, value=-operand.value)
             case ast.Power():
-                part = power(self.number(expr.base), self.number(expr.exponent), expr)
+                return power(self.number(expr.base), self.number(expr.exponent), expr)
             case ast.Comparison():
                 left, right = self.number(expr.left), self.number(expr.right)
-                part = _elementwise(COMPARISONS[expr.sign], left, right)
+                return _elementwise(COMPARISONS[expr.sign], left, right)
             case _:
                 raise Wrong(UnknownPart(expr.span, self.signature.operator, (), below=False))
-        return _finite(part, expr)
 
     def number(self, expr: ast.Expr) -> Part:
         """A value that is not a comparison."""
@@ -97,7 +106,7 @@ class Trace:
     def _arithmetic(self, expr: ast.Arithmetic) -> Part:
         total = self.number(expr.first)
         for operation in expr.rest:
-            total = _combine(operation.sign, total, self.number(operation.operand), expr)
+            total = _combine(operation.sign, total, self.number(operation.operand))
         return total
 
 
@@ -162,30 +171,15 @@ def _elementwise(prim: str, left: Part, right: Part) -> Part:
     return Part(binary(prim, left.value, right.value), left.axes | right.axes)
 
 
-def _combine(sign: str, left: Part, right: Part, expr: ast.Expr) -> Part:
+def _combine(sign: str, left: Part, right: Part) -> Part:
     if isinstance(left.value, Expr) or isinstance(right.value, Expr):
         return _elementwise(SIGNS[sign], left, right)
-    try:
-        match sign:
-            case "+":
-                return Part(left.value + right.value)
-            case "-":
-                return Part(left.value - right.value)
-            case "*":
-                return Part(left.value * right.value)
-            case _:
-                return Part(left.value / right.value)
-    except ArithmeticError:
-        raise Wrong(BadNumber(expr.span)) from None
-
-
-def _finite(part: Part, expr: ast.Expr) -> Part:
-    """The part itself, unless it is a number that does not exist."""
-    if isinstance(part.value, Scalar):
-        try:
-            constant = part.value.constant
-        except (ArithmeticError, ValueError):
-            raise Wrong(BadNumber(expr.span)) from None
-        if constant is not None and abs(constant) == float("inf"):
-            raise Wrong(BadNumber(expr.span))
-    return part
+    match sign:
+        case "+":
+            return Part(left.value + right.value)
+        case "-":
+            return Part(left.value - right.value)
+        case "*":
+            return Part(left.value * right.value)
+        case _:
+            return Part(left.value / right.value)

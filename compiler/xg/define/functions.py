@@ -8,7 +8,6 @@ from typing import Final
 
 from xg.define.errors import (
     BadExponent,
-    BadNumber,
     MisplacedComparison,
     MissingAxis,
     UnknownFunction,
@@ -113,7 +112,4 @@ def power(base: Part, exponent: Part, written: ast.Power) -> Part:
     """``base ^ exponent``; the exponent must be a number."""
     if not isinstance(exponent.value, Scalar):
         raise Wrong(BadExponent(written.exponent.span))
-    try:
-        return Part(base.value**exponent.value, base.axes)
-    except ArithmeticError:
-        raise Wrong(BadNumber(written.span)) from None
+    return Part(base.value**exponent.value, base.axes)
