@@ -158,7 +158,7 @@ def _apply(op: str, left: float, right: float) -> float:
         case "/":
             return left / right
         case _:
-            return left**right
+            return math.pow(left, right)  # a root of a negative number is an error, not complex
 
 
 _BINDING: Final = {"+": 1, "-": 1, "*": 2, "/": 2, "^": 3}

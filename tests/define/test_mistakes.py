@@ -49,6 +49,7 @@ MISTAKES = [
     ("op F(x) = 1/0 * x", "XG0259", "1/0 * x", "is not a finite number"),
     ("op F(x) = sqrt(0 - 1) * x", "XG0259", "sqrt(0 - 1)", "is not a finite number"),
     ("op F(x) = log(0) * x", "XG0259", "log(0)", "is not a finite number"),
+    ("op F(x) = (0 - 1)^(1/2) * x", "XG0259", "(0 - 1)^(1/2)", "is not a finite number"),
     ("op F(x) = x * 10^400", "XG0259", "10^400", "is not a finite number"),
 ]  # fmt: skip
 

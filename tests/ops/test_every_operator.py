@@ -55,6 +55,15 @@ def test_the_table_of_operators_says_everything(op: Op) -> None:
     assert not op.meaning.endswith(".")
 
 
+@pytest.mark.parametrize("op", ops.table().values(), ids=list(ops.table()))
+def test_operands_outputs_and_cotangents_have_names_of_their_own(op: Op) -> None:
+    tensors = [own.name for own in op.own if isinstance(own, Tensor)]
+    operands = {*(data.name for data in op.data), *tensors}
+    made = {*op.outputs, *(f"d{name}" for name in op.outputs)}
+    assert not operands & made
+    assert len(operands) == len(op.data) + len(tensors)
+
+
 @pytest.mark.parametrize(("op", "sample"), USES)
 def test_values_have_the_shapes_of_the_body(op: Op, sample: Sample) -> None:
     for sizes in _with_ones(sample):
