@@ -1,0 +1,141 @@
+"""From a file to a compiled program: the Python interface of the compiler.
+
+program = xg.compile("mha.xg", block="MHA", sizes={"B": 2})
+program.inputs, program.source("numpy"), program.render("backward", format="svg")
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Literal
+
+from xg.diagnostic import DiagnosticError
+from xg.dim import Dim
+from xg.graph import Program as Graphs
+from xg.numbers import check_numbers
+from xg.passes.differentiate import differentiate
+from xg.passes.infer import infer
+from xg.passes.resolve import resolve
+from xg.passes.resolve.errors import NotYet
+from xg.project import Project, read_project
+from xg.source import Span
+from xg.syntax.spelling import ascii_name
+from xg.tensor import TensorType
+
+Settings = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What is known of a tensor: an axis is a number, or a text where it has none yet.
+
+    `range` bounds integers: they are 0 … range-1. `placement` is None on a single device.
+    """
+
+    shape: tuple[int | str, ...]
+    dtype: Literal["float", "int"]
+    placement: str | None = None
+    range: int | str | None = None
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled block. `graphs` is what the passes made of it, `project` the files it is from."""
+
+    graphs: Graphs
+    project: Project
+
+    @cached_property
+    def inputs(self) -> dict[str, TensorSpec]:
+        """What arrives by arrows, in file order."""
+        main = self.graphs.main
+        return {str(value.name): self._spec(main.types[value]) for value in main.inputs}
+
+    @cached_property
+    def outputs(self) -> dict[str, TensorSpec]:
+        """What leaves, in file order."""
+        main = self.graphs.main
+        pairs = zip(main.output_names, main.outputs, strict=True)
+        return {name: self._spec(main.types[value]) for name, value in pairs}
+
+    @cached_property
+    def params(self) -> dict[str, TensorSpec]:
+        """Every parameter by its path (`layers.3.W_Q`), in file order."""
+        from xg.interpret import param_specs
+
+        return {
+            path: self._spec(graph.sizes.expand_type(param.type).substitute(symbols))
+            for path, param, graph, symbols in param_specs(self.graphs)
+        }
+
+    def source(self, backend: str = "numpy") -> str:
+        """The generated module."""
+        _refuse_backend(backend)
+        from xg.backends.numpy.module import emit
+
+        return emit(self.graphs)
+
+    def load(self, backend: str = "numpy") -> ModuleType:
+        """The generated module, imported; it is known to nobody else."""
+        from xg.generated import load
+
+        return load(self.source(backend), f"{self.graphs.main.block}_{backend}")
+
+    def _spec(self, type_: TensorType) -> TensorSpec:
+        shape = tuple(self._size(dim) for dim in type_.shape)
+        bound = self._size(type_.range) if type_.range else None
+        return TensorSpec(shape, "float" if type_.is_float else "int", range=bound)
+
+    def _size(self, dim: Dim) -> int | str:
+        sizes = self.graphs.main.sizes
+        numbers = sizes.bind(self.graphs.numbers)
+        known = all(name in numbers for name in dim.symbols())
+        return dim.evaluate(numbers) if known else str(sizes.fold(dim))
+
+
+def compile(
+    path: str | os.PathLike[str],
+    block: str | None = None,
+    plan: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    mesh: Mapping[str, int] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> Program:
+    """Compile a block of a file, by default the last one.
+
+    `sizes` numbers dims, `options` chooses words. Raises DiagnosticError with all that is wrong
+    with the file, and nothing else for a bad file.
+    """
+    if plan is not None:
+        raise DiagnosticError.of(NotYet(None, f"the plan {plan}"))
+    if mesh:
+        raise DiagnosticError.of(NotYet(None, f"a mesh ({', '.join(mesh)})"))
+    return compile_project(read_project(path), block, {**(sizes or {}), **(options or {})})
+
+
+def compile_project(
+    project: Project, block: str | None = None, settings: Settings | None = None
+) -> Program:
+    """Compile a block of a file that was read already."""
+    chosen = {ascii_name(name): value for name, value in (settings or {}).items()}
+    name = ascii_name(block) if block is not None else None
+    typed = infer(resolve(project.main, project.load, name, chosen))
+    check_numbers(typed, declared_dims(project))
+    return Program(differentiate(typed), project)
+
+
+def declared_dims(project: Project) -> dict[str, Span]:
+    """Where the files declare each dim; the file that imports wins."""
+    found = [decl for module in reversed(project.modules) for decl in module.dims]
+    return {decl.name.name: decl.span for decl in found}
+
+
+def _refuse_backend(backend: str) -> None:
+    if backend == "torch":
+        raise DiagnosticError.of(NotYet(None, "the torch backend"))
+    if backend != "numpy":
+        raise ValueError(f"there is no backend {backend!r}: numpy is one")

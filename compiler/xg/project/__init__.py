@@ -1,0 +1,142 @@
+"""The files of a program: each read and parsed once, with all that they `use`."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from xg.diagnostic import Diagnostic, DiagnosticError, Problem
+from xg.limits import Files
+from xg.project.errors import Unreadable, UseCycle, UseUnreadable
+from xg.project.lookup import Misplaced, Unfit, project_root, read, target
+from xg.source import Source
+from xg.syntax import ast
+from xg.syntax.parse import parse
+
+STANDARD_INPUT = "<stdin>"
+Place = Path | None  # of a file, resolved; None is standard input
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Project:
+    """A parsed file and, transitively, the files it uses; `paths` are those of all of them."""
+
+    main: ast.Module
+    paths: tuple[Path, ...]
+    uses: Mapping[tuple[Source, str], ast.Module]
+
+    @property
+    def modules(self) -> tuple[ast.Module, ...]:
+        """Every file once, the main one first."""
+        return tuple({id(module): module for module in (self.main, *self.uses.values())}.values())
+
+    def load(self, use: ast.Use) -> ast.Module:
+        """The file that a `use` of one of these files names."""
+        return self.uses[_key(use)]
+
+
+def read_project(path: str | os.PathLike[str]) -> Project:
+    """Read a file and all that it uses; raises DiagnosticError with all that is wrong."""
+    name = Path(path).as_posix()
+    try:
+        source = read(Path(path), name, regular=False)
+    except Unfit as unfit:
+        raise DiagnosticError.of(Unreadable(name, str(unfit))) from None
+    return _Reader().project(Path(path).resolve(), source)
+
+
+def parse_project(data: bytes) -> Project:
+    """The project of standard input; it uses files as if it lay in the working folder."""
+    return _Reader().project(None, Source.from_bytes(STANDARD_INPUT, data))
+
+
+def _key(use: ast.Use) -> tuple[Source, str]:
+    # A path keeps its quotes here, so it is never taken for a name of the library.
+    return use.span.source, use.origin.span.text
+
+
+class _Reader:
+    """Reads one project, breadth first, and goes on after a file with mistakes."""
+
+    def __init__(self) -> None:
+        self.modules: dict[Place, ast.Module | None] = {}
+        self.arrows: dict[Place, dict[Place, ast.Use]] = {}
+        self.waiting: list[tuple[Place, ast.Module]] = []
+        self.diagnostics: list[Diagnostic] = []
+
+    def project(self, place: Place, source: Source) -> Project:
+        """The main file and everything below it."""
+        folder = place.parent if place else Path.cwd().resolve()
+        root = project_root(folder)
+        self._take(place, source)
+        uses: dict[tuple[Source, str], Place] = {}
+        while self.waiting:
+            user, module = self.waiting.pop(0)
+            for use in module.uses:
+                found = self._follow(use, user.parent if user else folder, root)
+                if found is not None:
+                    uses[_key(use)] = found
+                    self.arrows.setdefault(user, {}).setdefault(found, use)
+        self.diagnostics += [ring.diagnostic() for ring in self._rings(place)]
+        if self.diagnostics:
+            raise DiagnosticError(self.diagnostics)
+        modules = {place: module for place, module in self.modules.items() if module is not None}
+        paths = tuple(path for path in modules if path is not None)
+        return Project(modules[place], paths, {key: modules[file] for key, file in uses.items()})
+
+    def _take(self, place: Place, source: Source) -> None:
+        self.modules[place] = None
+        try:
+            module = parse(source)
+        except DiagnosticError as error:
+            self.diagnostics += error.diagnostics
+        else:
+            self.modules[place] = module
+            self.waiting.append((place, module))
+
+    def _follow(self, use: ast.Use, folder: Path, root: Path) -> Path | None:
+        """Read the file that is used, if it is new; return where it lies, None for a mistake."""
+        problem: Problem
+        try:
+            found = target(use, folder, root)
+            if found not in self.modules:
+                Files.check(len(self.modules) + 1, use.span)
+                self._take(found, read(found, _name(use), regular=True))
+            return found
+        except DiagnosticError as error:
+            self.diagnostics += error.diagnostics
+            return None
+        except Misplaced as misplaced:
+            problem = misplaced.problem
+        except Unfit as unfit:
+            problem = UseUnreadable(use.origin.span, str(unfit))
+        self.diagnostics.append(problem.diagnostic())
+        return None
+
+    def _rings(self, main: Place) -> Iterator[UseCycle]:
+        """Every `use` that leads back to a file on the way to it."""
+        trail: list[Place] = [main]
+        pending = [iter(self.arrows.get(main, {}).items())]
+        done: set[Place] = set()
+        while pending:
+            found, use = next(pending[-1], (None, None))
+            if use is None:
+                pending.pop()
+                done.add(trail.pop())
+            elif found in trail:
+                names = [path.name for path in (*trail[trail.index(found) :], found) if path]
+                yield UseCycle(use.origin.span, tuple(names))
+            elif found not in done:
+                trail.append(found)
+                pending.append(iter(self.arrows.get(found, {}).items()))
+
+
+def _name(use: ast.Use) -> str:
+    """What messages call a used file: its path as seen from where the user stands."""
+    if isinstance(use.origin, ast.Name):
+        return f"{use.origin.name}.xg"
+    folder = PurePosixPath(use.span.source.name).parent
+    return posixpath.normpath(folder / use.origin.value)
