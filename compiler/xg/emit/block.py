@@ -81,6 +81,8 @@ class BlockWriter:
     names: Names
     scope: Scope
     statements: Statements
+    known: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    lost: tuple[str, ...] = field(default=(), kw_only=True)
 
     # ---- what both passes need ------------------------------------------------------------------
 
@@ -112,10 +114,25 @@ class BlockWriter:
 
     def size_lines(self, sources: Sequence[Source]) -> list[str]:
         """Lines that make the needed sizes known."""
-        main = self.plan.program.main.sizes.defaults
-        found = locate(self.scope.needed, sources, self.graph.sizes, main, self.graph.span)
+        found = locate(
+            self.scope.needed,
+            sources,
+            self.graph.sizes,
+            self.plan.program.main.sizes.defaults,
+            self.graph.span,
+            self.known,
+            self._carried(),
+        )
         self.plan.constants.update(found.constants)
+        self.lost = found.lost
         return found.lines
+
+    def _carried(self) -> frozenset[str]:
+        """Symbols that the inputs or parameters of the forward pass carry."""
+        values = [*self.graph.inputs, *(param.value for param in self.graph.params)]
+        dims = [dim for value in values for dim in self.graph.types[value].shape]
+        names = {self.graph.sizes.fold(dim).name for dim in dims}
+        return frozenset(name for name in names if name and name not in self.known)
 
     def spelled(self, value: Value) -> str:
         """``X [B, S, D]``, as the file says it."""
@@ -128,7 +145,7 @@ def _bases(graph: Graph) -> dict[Value, str]:
     bases: dict[Value, str] = {}
     for step in reversed(graph.steps):
         for value in step.outputs:
-            if value.name is not None:
+            if value.name is not None and value.role != "cache":
                 bases[value] = value.name
         target = next((bases[v] for v in step.outputs if v in bases), None)
         for value in step.inputs:
@@ -146,21 +163,24 @@ def _bases(graph: Graph) -> dict[Value, str]:
 
 
 def forward_function(
-    plan: Plan, graph: Graph, saved: Sequence[Value]
+    plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str] = ()
 ) -> tuple[list[str], dict[Value, str]]:
-    """The forward function and the names of the fields it saves."""
-    writer = _ForwardWriter.start(plan, graph, saved)
+    """The forward function and the names of the fields it saves; `sizes` are saved too."""
+    writer = _ForwardWriter.start(plan, graph, saved, sizes)
     return writer.write()
 
 
 @dataclass(slots=True)
 class _ForwardWriter(BlockWriter):
     saved: Sequence[Value] = ()
+    saved_sizes: Sequence[str] = ()
     saved_names: dict[Value, str] = field(default_factory=dict[Value, str])
 
     @classmethod
-    def start(cls, plan: Plan, graph: Graph, saved: Sequence[Value]) -> _ForwardWriter:
-        names = Names()
+    def start(
+        cls, plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
+    ) -> _ForwardWriter:
+        names = Names(_symbols(graph))
         scope = Scope(graph.sizes)
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
         statements = Statements(
@@ -175,7 +195,8 @@ class _ForwardWriter(BlockWriter):
             backward=False,
             place=_place(plan, graph),
         )
-        return cls(plan, graph, names, scope, statements, saved)
+        scope.needed.update(dict.fromkeys(sizes))
+        return cls(plan, graph, names, scope, statements, saved, sizes)
 
     def write(self) -> tuple[list[str], dict[Value, str]]:
         graph = self.graph
@@ -240,7 +261,7 @@ class _ForwardWriter(BlockWriter):
             field_name = text.removesuffix("_saved") if value.role == "saved" else text
             self.saved_names[value] = fields.fresh(field_name)
             texts.append(text)
-        return texts
+        return [*texts, *self.saved_sizes]
 
     def _return(self, results: Sequence[str], fields: Sequence[str]) -> list[str]:
         saved = f"{self.plan.classes[self.graph.key]}("
@@ -286,10 +307,21 @@ class _ForwardWriter(BlockWriter):
 # ---- backward -------------------------------------------------------------------------------------
 
 
-def backward_function(plan: Plan, backward: Backward, fields: Mapping[Value, str]) -> list[str]:
-    """The backward function; `fields` name what the forward function saved."""
+def backward_function(
+    plan: Plan, backward: Backward, fields: Mapping[Value, str]
+) -> tuple[list[str], tuple[str, ...]]:
+    """The backward function; `fields` name what the forward function saved.
+
+    Also the symbols of sizes that it needs and no saved tensor carries: they must be saved too.
+    """
     writer = _BackwardWriter.start(plan, backward, fields)
-    return writer.write()
+    lines = writer.write()
+    lost = writer.lost
+    if lost:
+        writer = _BackwardWriter.start(plan, backward, fields)
+        writer.known = {name: f"saved.{name}" for name in lost}
+        lines = writer.write()
+    return lines, lost
 
 
 @dataclass(slots=True)
@@ -300,7 +332,7 @@ class _BackwardWriter(BlockWriter):
     @classmethod
     def start(cls, plan: Plan, backward: Backward, fields: Mapping[Value, str]) -> _BackwardWriter:
         graph = backward.forward
-        names = Names(["one"])
+        names = Names(["one", *_symbols(graph)])
         scope = Scope(graph.sizes)
         types = {**graph.types, **backward.types}
         statements = Statements(
@@ -453,6 +485,15 @@ def _uses(steps: Sequence[Apply | Call | CallBack], results: Sequence[Value]) ->
 
 def _place(plan: Plan, graph: Graph) -> str:
     return 'f"{{at}}.{}"' if plan.has_path(graph) else '"{}"'
+
+
+def _symbols(graph: Graph) -> set[str]:
+    """Every symbol of a size that the code of a graph can mention: no value is called so."""
+    found: set[str] = set()
+    for type_ in graph.types.values():
+        for dim in type_.shape:
+            found.update(dim.symbols(), graph.sizes.fold(dim).symbols())
+    return found
 
 
 def _shape_text(type_: TensorType) -> str:

@@ -61,7 +61,8 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
         else:
             parts = [raw[id(arg)] for arg in _float_arguments(expr)]
             known = [part for part in parts if part is not None]
-            raw[id(expr)] = all(known) if known else None
+            neutral = True if expr.prim == "where" else None  # an array of numbers has a type
+            raw[id(expr)] = all(known) if known else neutral
     return raw
 
 
@@ -81,6 +82,7 @@ class BodyWriter:
     texts: dict[int, Text] = field(default_factory=dict[int, Text])
     lines: list[str] = field(default_factory=list[str])
     indent: int = 4
+    temporary: str = "part"
 
     def inline(self, body: Body, operands: Sequence[Text]) -> Text:
         """The one output of an inline body as a single expression."""
@@ -103,7 +105,7 @@ class BodyWriter:
                 continue
             text = self._fitted(expr, raw)
             last = len(outputs) == 1 and expr is outputs[0]
-            wanted = expr.name or LOCAL_NAMES.get(expr.prim, "part")
+            wanted = expr.name or LOCAL_NAMES.get(expr.prim, self.temporary)
             if not last and (uses[id(expr)] > 1 or expr.name) and expr.prim not in LEAVES:
                 text = self.assign(wanted, text)
             self.texts[id(expr)] = text
@@ -130,7 +132,7 @@ class BodyWriter:
             if not compound:
                 break
             longest = max(compound, key=lambda arg: len(self.texts[id(arg)].text))
-            wanted = longest.name or LOCAL_NAMES.get(longest.prim, "part")
+            wanted = longest.name or LOCAL_NAMES.get(longest.prim, self.temporary)
             self.texts[id(longest)] = self.assign(wanted, self.texts[id(longest)])
             text = self._text(expr, raw)
         return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,10 +34,14 @@ Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
 
 @dataclass(slots=True)
 class Located:
-    """Lines that make sizes known, and the module constants that they rely on."""
+    """Lines that make sizes known, and the module constants that they rely on.
+
+    `lost` are symbols that shapes carried once, but none of the tensors at hand does.
+    """
 
     lines: list[str]
     constants: dict[str, int]
+    lost: tuple[str, ...] = ()
 
 
 def locate(
@@ -46,13 +50,22 @@ def locate(
     sizes: Sizes,
     program_defaults: Mapping[str, int],
     span: Span,
+    known: Mapping[str, str] | None = None,
+    carried: frozenset[str] = frozenset(),
 ) -> Located:
-    """Lines for the needed symbols, in an order in which each can be computed."""
-    places = _places(sources)
-    wanted, defined = _closure(needed, places, sizes)
+    """Lines for the needed symbols, in an order in which each can be computed.
+
+    `known` are the texts of symbols that are at hand as numbers; `carried` those that inputs of
+    the forward pass carry, so that a default must not stand in for them.
+    """
+    texts = known or {}
+    places = _places(sources, sizes)
+    wanted, defined = _closure(needed, {*places, *texts, *carried}, sizes)
     found = Located(_reads([name for name in wanted if name in places], sources, places), {})
+    found.lost = tuple(name for name in wanted if name in carried and name not in places)
+    found.lines += [f"{name} = {texts[name]}" for name in wanted if name in texts]
     for name in wanted:
-        if name in places or name in sizes.definitions:
+        if name in places or name in texts or name in found.lost or name in defined:
             continue
         if name not in sizes.defaults:
             raise DiagnosticError.of(UnboundSize(span, name))
@@ -65,18 +78,19 @@ def locate(
     return found
 
 
-def _places(sources: Sequence[Source]) -> dict[str, tuple[int, int]]:
+def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, tuple[int, int]]:
     """For each symbol the first tensor and axis that carry it."""
     places: dict[str, tuple[int, int]] = {}
     for index, (_, shape) in enumerate(sources):
         for axis, dim in enumerate(shape):
-            if dim.name is not None:
-                places.setdefault(dim.name, (index, axis))
+            name = sizes.fold(dim).name
+            if name is not None:
+                places.setdefault(name, (index, axis))
     return places
 
 
 def _closure(
-    needed: Iterable[str], places: Mapping[str, tuple[int, int]], sizes: Sizes
+    needed: Iterable[str], places: Collection[str], sizes: Sizes
 ) -> tuple[list[str], list[str]]:
     """All symbols needed, those of definitions included; and the defined ones in order."""
     wanted: dict[str, None] = {}

@@ -48,7 +48,7 @@ def identifier(text: str) -> str:
 
 def snake(name: str) -> str:
     """A function's name from a block's: ``GatedMLP`` is ``gated_mlp``, ``layer norm`` too."""
-    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z].)|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     return identifier(re.sub(r"[\s\-]+", "_", spaced)).lower()
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from xg.emit.body import BodyWriter, is_inline
 from xg.emit.function import OperatorFunction, operator_function
+from xg.emit.layout import broken
 from xg.emit.names import Names, snake
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
@@ -110,6 +111,8 @@ class Statements:
             )
             self.settle(longest)
             text = self._text(step, body)
+        if len(text.text) > WIDTH - 20 and is_inline(body):
+            text = self._in_steps(step, body)
         alone = len(needed) == 1 and self.uses[needed[0]] == 1 and needed[0] not in self.fixed
         if alone and len(text.text) <= PENDING_WIDTH and (is_inline(body) or not self.backward):
             self.waiting[needed[0]] = Waiting(text, steps)
@@ -126,11 +129,23 @@ class Statements:
         if is_inline(body):
             elementwise = step.op.family in ("add", "multiply")
             operands = [self._operand(value, step, elementwise) for value in step.inputs]
-            writer = BodyWriter(self.spelling, self.scope, self.names)
-            text = writer.inline(body, operands)
+            text = self._writer().inline(body, operands)
             self.functions.support.update(self.scope.support)
             return text
         return self._call(step, body)
+
+    def _in_steps(self, step: Apply, body: Body) -> Text:
+        """The text of an operator that is too long for one line, its first parts on lines."""
+        writer = self._writer()
+        writer.temporary = f"{self.wanted.get(step.outputs[0], 'part').removesuffix('_#')}_#"
+        for expr, value in zip(body.operands, step.inputs, strict=True):
+            writer.texts[id(expr)] = self.mention(value)
+        (text,) = writer.write(body.outputs)
+        self.lines += writer.lines
+        return text
+
+    def _writer(self) -> BodyWriter:
+        return BodyWriter(self.spelling, self.scope, self.names)
 
     def _operand(self, value: Value, step: Apply, elementwise: bool) -> Text:
         """An operand's text; the repetition by BC is left to the elementwise operator."""
@@ -142,8 +157,7 @@ class Statements:
             return self.mention(value)
         body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
         aligned = body.outputs[0].args[0]
-        writer = BodyWriter(self.spelling, self.scope, self.names)
-        return writer.inline(
+        return self._writer().inline(
             Body(body.operands, (aligned,)), [self.mention(v) for v in producer.inputs]
         )
 
@@ -173,11 +187,11 @@ class Statements:
     def line(self, code: str, comment: str = "") -> None:
         """One line, its comment beside it or, when there is no room, above."""
         if not comment:
-            self.lines.append(code)
+            self.lines += broken(code)
         elif len(code) + len(comment) + 8 <= WIDTH:
             self.lines.append(f"{code}  # {comment}")
         else:
-            self.lines += [f"# {comment}", code]
+            self.lines += [f"# {comment}", *broken(code)]
 
     def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
         shapes = ", ".join(self._shape(value) for value in values[:1])

@@ -142,18 +142,21 @@ class _Module:
     def _block(self, key: str) -> Iterator[list[str]]:
         graph, backward = self.program.graphs[key], self.program.backwards[key]
         forward, fields = forward_function(self.plan, graph, backward.saved)
-        yield self._saved_class(key, fields)
+        reverse, lost = backward_function(self.plan, backward, fields)
+        if lost:  # sizes that no saved tensor carries are saved themselves
+            forward, _ = forward_function(self.plan, graph, backward.saved, lost)
+        yield self._saved_class(key, fields, lost)
         yield forward
-        yield backward_function(self.plan, backward, fields)
+        yield reverse
 
-    def _saved_class(self, key: str, fields: dict[Value, str]) -> list[str]:
+    def _saved_class(self, key: str, fields: dict[Value, str], sizes: Sequence[str]) -> list[str]:
         graph = self.program.graphs[key]
         calls = {step.saved: step for step in graph.steps if isinstance(step, Call)}
         lines = [
             f"class {self.plan.classes[key]}(NamedTuple):",
             f'    """What `{self.plan.functions[key]}` keeps for its backward pass."""',
         ]
-        if fields:
+        if fields or sizes:
             lines.append("")
         for value, name in fields.items():
             if value.role == "saved":
@@ -163,7 +166,7 @@ class _Module:
             else:
                 optional = " | None" if value.role == "cache" and value.name == "keep" else ""
                 lines.append(f"    {name}: Array{optional}  # {_shape(graph, value)}")
-        return lines
+        return [*lines, *(f"    {name}: int" for name in sizes)]
 
     # ---- the public functions -------------------------------------------------------------------
 
@@ -273,13 +276,15 @@ class _Module:
                     f"    {seed} = np.zeros({shape}, dtype)",
                 ]
         _, fields = forward_function(self.plan, graph, backward.saved)
+        _, lost = backward_function(self.plan, backward, fields)
         sources = [
             (f"saved.{fields[value]}", graph.types[value].shape)
             for value in backward.saved
             if value.role != "saved"
         ]
         sources += [(f'params["{p.value.name}"]', graph.types[p.value].shape) for p in graph.params]
-        found = locate(scope.needed, sources, graph.sizes, graph.sizes.defaults, graph.span)
+        known = {name: f"saved.{name}" for name in lost}
+        found = locate(scope.needed, sources, graph.sizes, graph.sizes.defaults, graph.span, known)
         self.plan.constants.update(found.constants)
         results = [value for value in graph.inputs if value in backward.gradients]
         given = [identifier(f"d{value.name}") for value in results]
@@ -317,12 +322,8 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
     head, *body = lines
     opening, rest = head.split("(", 1)
     arguments, closing = rest.rsplit(") -> ", 1)
-    items = _split(arguments)
+    items = arguments.split(", ")
     return [*bracketed(f"{opening}(", items, f") -> {closing}"), *body]
-
-
-def _split(arguments: str) -> list[str]:
-    return [item for item in arguments.split(", ") if item]
 
 
 def _spelled(graph: Graph, value: Value) -> str:

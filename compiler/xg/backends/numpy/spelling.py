@@ -128,7 +128,10 @@ def _swapped(text: Text, rank: int) -> Text:
 
 
 def _reshape(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    index = _new_axes(expr.args[0].shape, expr.shape)
+    source = expr.args[0].shape
+    if source == (*expr.shape, ONE):
+        return Text(f"{args[0].atom}[..., 0]")
+    index = _new_axes(source, expr.shape)
     if index is not None:
         return Text(f"{args[0].atom}[{index}]")
     return Text(f"{args[0].atom}.reshape({', '.join(scope.shape(expr.shape)) or '()'})")
@@ -191,11 +194,13 @@ def _stretch(expr: Expr, scope: Scope) -> str:
     assert isinstance(start, Dim)
     assert isinstance(stop, Dim)
     whole = expr.args[0].shape[axis]
-    first = "" if start.constant == 0 else scope.size(start).within(Binding.ATOM)
-    last = "" if stop == whole else scope.size(stop).within(Binding.ATOM)
+    first = Text("") if start.constant == 0 else scope.size(start)
+    last = Text("") if stop == whole else scope.size(stop)
+    simple = first.binding == last.binding == Binding.ATOM
+    stretch = f"{first.text}:{last.text}" if simple else f"{first.text} : {last.text}".strip()
     behind = [":"] * (-axis - 1)
     front = [] if -axis == expr.rank else ["..."]
-    return ", ".join([*front, f"{first}:{last}", *behind])
+    return ", ".join([*front, stretch, *behind])
 
 
 def _cut(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
