@@ -24,12 +24,13 @@ def _tanh(x: Expr) -> Expr:
 def adjoint(dy: Expr, x: Expr, *, form: str) -> tuple[Expr]:
     """The product rule."""
     if form == "exact":
-        distribution = 0.5 * (1.0 + erf(x / math.sqrt(2)))
-        density = exp(-0.5 * x**2) / math.sqrt(2 * math.pi)
+        distribution = (0.5 * (1.0 + erf(x / math.sqrt(2)))).named("distribution")
+        density = (exp(-0.5 * x**2) / math.sqrt(2 * math.pi)).named("density")
         return (dy * (distribution + x * density),)
     t = _tanh(x)
-    inner = SQRT_2_OVER_PI * (1.0 + 3 * CUBIC * x**2)
-    return (dy * 0.5 * (1.0 + t + x * (1.0 - t**2) * inner),)
+    inner = (SQRT_2_OVER_PI * (1.0 + 3 * CUBIC * x**2)).named("d_inner")
+    slope = (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t**2) * inner).named("slope")
+    return (dy * slope,)
 
 
 OP: Final = Op(

@@ -30,12 +30,14 @@ def configure(use: Use) -> Attrs:
 
 def forward(x: Expr, positions: Expr | None, *, base: Scalar, layout: str) -> Expr:
     """Pair i at position s turned by the angle ``s / base^(2i/D_h)``."""
-    return _turn(x, _angle(x, positions, base), layout)
+    angle = _angle(x, positions, base)
+    return _turn(x, cos(angle), sin(angle), layout)
 
 
 def adjoint(dy: Expr, x: Expr, positions: Expr | None, *, base: Scalar, layout: str) -> tuple[Expr]:
     """The same turn back."""
-    return (_turn(dy, -_angle(x, positions, base), layout),)
+    angle = _angle(x, positions, base)
+    return (_turn(dy, cos(angle), -sin(angle), layout),)
 
 
 def _angle(x: Expr, positions: Expr | None, base: Scalar) -> Expr:
@@ -43,13 +45,14 @@ def _angle(x: Expr, positions: Expr | None, base: Scalar) -> Expr:
     length, width = x.shape[-2:]
     place = reshape(as_float(iota(length) if positions is None else positions), (length, ONE))
     slower = as_scalar(-2.0) * function("log", base) / size(width)
-    return (place * exp(as_float(iota(width / 2)) * slower)).named("angle")
+    speed = exp(as_float(iota(width / 2)) * slower).named("speed")
+    return (place * speed).named("angle")
 
 
-def _turn(x: Expr, angle: Expr, layout: str) -> Expr:
+def _turn(x: Expr, c: Expr, s: Expr, layout: str) -> Expr:
     a, b = _halves(x) if layout == "half" else _neighbours(x)
-    c, s = cos(angle).named("c"), sin(angle).named("s")
-    turned = a * c - b * s, b * c + a * s
+    a, b, c, s = a.named("a"), b.named("b"), c.named("c"), s.named("s")
+    turned = (a * c - b * s).named("turned_a"), (b * c + a * s).named("turned_b")
     if layout == "half":
         return concat(turned, -1)
     column = (*a.shape, ONE)

@@ -24,7 +24,8 @@ def forward(*, S: Dim, D: Dim) -> Expr:
     """``[S, D]``: sines in the even columns, cosines in the odd ones."""
     position = reshape(as_float(iota(S)), (S, ONE)).named("position")
     slower = as_scalar(-2.0) * function("log", as_scalar(BASE)) / size(D)
-    angle = (position * exp(as_float(iota(D / 2)) * slower)).named("angle")
+    speed = exp(as_float(iota(D / 2)) * slower).named("speed")
+    angle = (position * speed).named("angle")
     column = (S, D / 2, ONE)
     pairs = concat((reshape(sin(angle), column), reshape(cos(angle), column)), -1)
     return reshape(pairs, (S, D))
