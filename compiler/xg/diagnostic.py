@@ -11,6 +11,7 @@ from xg.source import Source, Span
 from xg.terminal import printable, width
 
 SHOWN_AT_MOST = 20
+QUOTED_CHARACTERS = 40  # of a longer piece of source the rest is left out of messages
 SOURCE_COLUMNS = 120  # of a longer line only the part around the span is shown
 SHOWN_BEFORE_SPAN = 60
 
@@ -108,6 +109,11 @@ class DiagnosticData(TypedDict):
     end_column: int | None
     message: str
     help: list[str]
+
+
+def quoted(text: str) -> str:
+    """A piece of source as it stands in a message."""
+    return f"`{text}`" if len(text) <= QUOTED_CHARACTERS else f"`{text[:QUOTED_CHARACTERS]}…`"
 
 
 def as_data(diagnostic: Diagnostic) -> DiagnosticData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from xg.diagnostic import quoted
 from xg.source import Span
 from xg.syntax.lalr import Parser
 from xg.syntax.tokens import Token
@@ -83,8 +84,7 @@ def describe_found(token: Token, span: Span) -> str:
         return _WORDS[token.kind]
     if token.kind == "STRING":
         return "a text"
-    text = span.text
-    return f"`{text}`" if len(text) <= 40 else f"`{text[:40]}…`"
+    return quoted(span.text)
 
 
 def _word(kind: str) -> str:

@@ -38,8 +38,8 @@ class Parser:
 
     @property
     def value(self) -> object:
-        """What the start rule's action made, when the text is accepted."""
-        return self._values[-1]
+        """What the start rule's action made, when the text is accepted; before that, nothing."""
+        return self._values[-1] if self._states[-1] == self._accept else None
 
     @property
     def state(self) -> Mapping[str, int]:

@@ -79,18 +79,22 @@ class Writer:
 
     def _code(self, line: Line, column: int) -> str:
         """The tokens of a line that begins at a column."""
-        text = " " * column
+        pieces = [" " * column]
+        at = column
         before: Token | None = None
         for token in line.tokens:
             if before is not None:
-                text += self._spacing.gap(before, token) + " " * self._padding.get(token.start, 0)
-            self.columns[token.start] = width(text)
+                gap = self._spacing.gap(before, token) + " " * self._padding.get(token.start, 0)
+                pieces.append(gap)
+                at += len(gap)
             if before is not None and before.kind in _BEGIN_A_LIST and not self._brackets:
-                self._list = width(text)
-            text += self._spacing.text(token)
-            self._follow(token, column, width(text), is_last=token is line.tokens[-1])
+                self._list = at
+            self.columns[token.start] = at
+            pieces.append(self._spacing.text(token))
+            at += width(pieces[-1])
+            self._follow(token, column, at, is_last=token is line.tokens[-1])
             before = token
-        return text
+        return "".join(pieces)
 
     def _follow(self, token: Token, line_column: int, end: int, *, is_last: bool) -> None:
         """Keep track of what is open behind a token."""

@@ -17,7 +17,7 @@ from xg.syntax.tokens import tokenize
 from xg_grammar import tables
 
 UNEXPECTED = "XG0110"
-MISTAKES_AT_MOST = 100  # a file with more is not worth the time
+MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not worth the time
 
 
 def parse(source: Source) -> ast.Module:
@@ -38,15 +38,19 @@ def parse(source: Source) -> ast.Module:
 def _read(source: Source) -> tuple[ast.Module, list[Problem]]:
     """Run the parser over the tokens, and on after each mistake."""
     tokens, _, problems = tokenize(source)
+    del problems[MISTAKES_AT_MOST:]
     builder = ModuleBuilder(source)
     parser = Parser(tables(), source, _actions(builder))
     stream = StatementTokens(source, tokens)
-    while len(problems) < MISTAKES_AT_MOST and parser.feed(stream) is not None:
+    for _ in range(MISTAKES_AT_MOST):
+        if parser.feed(stream) is None:
+            break
         from xg.syntax.recover import recover  # only a file with mistakes pays for it
 
         problem, stream = recover(source, parser, tokens, stream)
         problems += [problem] if problem else []
-    return cast("ast.Module", parser.value), problems + builder.problems
+    problems += builder.problems[:MISTAKES_AT_MOST]
+    return cast("ast.Module", parser.value), problems
 
 
 def _told(problems: list[Problem]) -> Iterator[Diagnostic]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 # Only letters that no Latin letter resembles; the others are written out (`alpha`).
 GREEK = {
@@ -32,6 +33,7 @@ GREEK = {
     "ψ": "psi",
     "ω": "omega",
 }
+_LETTERS = {word: letter for letter, word in GREEK.items()}
 _TO_ASCII = str.maketrans(GREEK)
 
 # A sign in the place of an operator, by the kind of its token.
@@ -45,7 +47,10 @@ def ascii_name(name: str) -> str:
 
 def greek_name(name: str) -> str:
     """A name as `xg fmt` writes it: `gamma_1` is `γ_1`, its gradient `dgamma_1` is `dγ_1`."""
-    letters = {word: letter for letter, word in GREEK.items()}
-    words = "|".join(letters)
-    part = re.compile(rf"(^d?|(?<![A-Za-z]))({words})(?![A-Za-z])")
-    return part.sub(lambda found: found[1] + letters[found[2]], ascii_name(name))
+    return _greek_words().sub(lambda found: found[1] + _LETTERS[found[2]], ascii_name(name))
+
+
+@cache
+def _greek_words() -> re.Pattern[str]:
+    """The name of a letter as a whole word of a name, or behind the `d` of a gradient."""
+    return re.compile(rf"(^d?|(?<![A-Za-z]))({'|'.join(_LETTERS)})(?![A-Za-z])")

@@ -1,0 +1,108 @@
+"""From rules to trees: nodes, their labels, and the chains they make."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from xg.source import Span
+from xg.syntax import ast
+from xg.syntax.build_terms import TermBuilder
+from xg.syntax.tokens import Token
+
+
+class _Node(NamedTuple):
+    """A node of a chain before its label is read."""
+
+    span: Span
+    operator: ast.Name
+    axes: ast.AxisMap | None
+    arguments: tuple[ast.Argument, ...]
+    attachments: tuple[ast.Attachment, ...]
+    guard: ast.Guard | None
+    instance: ast.Name | None
+    repeat: ast.Number | ast.Path | None
+
+
+class ChainBuilder(TermBuilder):
+    """Makes the chains of one source; see `TermBuilder` for how its methods are called."""
+
+    def attach(self, span: Span, arrow: Token, operand: ast.Operand) -> ast.Attachment:
+        """`<=W_Q`."""
+        return ast.Attachment(span, "<=" if arrow.kind == "DOUBLE" else "<-", operand)
+
+    def attached(self, _: Span, *attachments: ast.Attachment) -> tuple[ast.Attachment, ...]:
+        """`<-t<-w`."""
+        return attachments
+
+    def guard(self, span: Span, option: Token, words: tuple[ast.Name, ...]) -> ast.Guard:
+        """`if norm = pre`."""
+        return ast.Guard(span, self._name(option), words)
+
+    def node(
+        self,
+        span: Span,
+        repeat: ast.Number | ast.Path | None,
+        operator: Token,
+        axes: ast.AxisMap | None,
+        args: tuple[ast.Argument, ...] | None,
+        attached: tuple[ast.Attachment, ...],
+        guard: ast.Guard | None,
+        instance: Token | None,
+    ) -> _Node:
+        """`N × Decoder(p)<-M as decoder`."""
+        name = self._name(instance) if instance else None
+        operation = self._name(operator)
+        return _Node(span, operation, axes, args or (), attached, guard, name, repeat)
+
+    def label(self, span: Span, ports: tuple[ast.Port, ...]) -> ast.Label:
+        """`: Q [B, S, D]`."""
+        return ast.Label(span, ports, None)
+
+    def unnamed(self, span: Span, shape: ast.Shape) -> ast.Label:
+        """`: [B, S, D]`."""
+        return ast.Label(span, (), shape)
+
+    def step(self, _: Span, node: _Node, label: ast.Label | None) -> ast.NodeUse:
+        """`-> LN(γ, β) : H`."""
+        return ast.NodeUse(*node, label)
+
+    def sources(self, _: Span, *operands: ast.Operand) -> tuple[ast.Operand, ...]:
+        """`O_1, O_2`."""
+        return operands
+
+    def branch(
+        self,
+        span: Span,
+        sources: tuple[ast.Operand, ...],
+        label: ast.Label | None,
+        *steps: ast.NodeUse,
+    ) -> ast.Chain:
+        """`H -> •<=W_up` in parentheses: its result needs no name."""
+        for inner in (label, *(step.label for step in steps[:-1])):
+            if inner is not None and len(inner.ports) > 1:
+                from xg.syntax.errors import NamesInTheMiddle
+
+                self.problems.append(NamesInTheMiddle(inner.span))
+        return ast.Chain(span, sources, label, steps)
+
+    def chain(
+        self,
+        span: Span,
+        sources: tuple[ast.Operand, ...],
+        label: ast.Label | None,
+        *steps: ast.NodeUse,
+    ) -> ast.Chain:
+        """`X -> LN(γ, β) : H`."""
+        last = steps[-1].label if steps else label
+        if last is None:
+            end = steps[-1].span if steps else sources[-1].span
+            from xg.syntax.errors import NamelessResult
+
+            self.problems.append(NamelessResult(end))
+        elif not last.ports:
+            from xg.syntax.errors import NamelessResult
+
+            self.problems.append(NamelessResult(last.span))
+        if steps:
+            return self.branch(span, sources, label, *steps)
+        return ast.Chain(span, sources, label, ())

@@ -1,0 +1,106 @@
+"""Mistakes of characters and words: what is no token of the language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xg.diagnostic import Diagnostic, Label, Problem, quoted
+from xg.source import Span
+from xg.syntax.foreign import SPELLED_OUT
+
+
+@dataclass(frozen=True, slots=True)
+class NotText(Problem):
+    """A byte that is not UTF-8."""
+
+    code = "XG0101"
+    span: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Point at the byte; name the encoding where it can be guessed."""
+        help = "save the file as UTF-8"
+        if self.span.source.text.startswith(("\udcff\udcfe", "\udcfe\udcff")):
+            help = "this looks like UTF-16: save the file as UTF-8"
+        return self.report("this file is not UTF-8 text", Label(self.span), help=(help,))
+
+
+@dataclass(frozen=True, slots=True)
+class ForbiddenCharacter(Problem):
+    """A control, zero-width or text-direction character: a reader could not see what it does."""
+
+    code = "XG0102"
+    span: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Name the character."""
+        import unicodedata
+
+        character = self.span.text[0]
+        name = unicodedata.name(character, "control character")
+        message = f"U+{ord(character):04X} ({name}) may not stand in a file"
+        if character == "\r":
+            help = "end lines with a line feed, or with carriage return and line feed"
+        elif character == "\ufeff" and self.span.start == 0:
+            help = "save the file without a byte-order mark"
+        else:
+            help = "delete it: it cannot be seen"
+        return self.report(message, Label(self.span), help=(help,))
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownCharacter(Problem):
+    """A sign that the language does not have."""
+
+    code = "XG0103"
+    span: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Point at it."""
+        return self.report(f"{quoted(self.span.text)} means nothing here", Label(self.span))
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSpelling(Problem):
+    """A sign as another language writes it."""
+
+    code = "XG0104"
+    span: Span
+    said: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say how it is written here."""
+        found = self.span.text if len(self.span.text) <= 4 else self.span.text[0]
+        message = f"{quoted(found)} is not a sign of this language"
+        return self.report(message, Label(self.span), help=(self.said,))
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignLetters(Problem):
+    """Letters that names do not have."""
+
+    code = "XG0105"
+    span: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Say what to write instead where that is known."""
+        found = self.span.text
+        message = f"{quoted(found)} cannot stand in a name"
+        help = "names have the letters A to Z, a to z, digits, `_` and Greek letters such as γ"
+        if found[0] in SPELLED_OUT:
+            spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in found)
+            help = f"write {quoted(spelled)}: this letter is easily taken for another"
+        return self.report(message, Label(self.span), help=(help,))
+
+
+@dataclass(frozen=True, slots=True)
+class UnclosedText(Problem):
+    """A text without its second quote."""
+
+    code = "XG0106"
+    span: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Point at the first quote."""
+        opening = Span(self.span.source, self.span.start, self.span.start + 1)
+        label = Label(opening, "begins here")
+        return self.report("this text is not closed", label, help=('end it with `"` in its line',))
