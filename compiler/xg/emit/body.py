@@ -35,7 +35,9 @@ def is_inline(body: Body) -> bool:
     if len(body.outputs) != 1:
         return False
     order = list(topological(body.outputs))
-    if any(expr.prim in ("dropout_keep", "dropout_apply", "iota") for expr in order):
+    if any(expr.prim in ("dropout_keep", "dropout_apply") for expr in order):
+        return False
+    if any(expr.prim == "iota" for expr in order) and body.outputs[0].kind == "float":
         return False
     uses = Counter(id(arg) for expr in order for arg in expr.args)
     if any(uses[id(operand)] > 1 for operand in body.operands):

@@ -41,12 +41,12 @@ def operator_function(
     op: Op, body: Body, attrs: Attrs, sizes: Sizes, spelling: Spelling
 ) -> OperatorFunction:
     """The function that computes a body."""
-    names = Names()
+    names = Names(name for expr in body.operands for dim in expr.shape for name in dim.symbols())
     operands = [names.fresh(str(expr.name)) for expr in body.operands]
     floats = [n for n, e in zip(operands, body.operands, strict=True) if e.kind == "float"]
     numbers = _numbers(body, attrs)
     own = {key: names.fresh(key) for key in numbers}
-    scope = Scope(sizes, f"{floats[0]}.dtype" if floats else None)
+    scope = Scope(sizes, f"{floats[0]}.dtype" if floats else "dtype")
     scope.own = {id(scalar): own[key] for key, scalar in numbers.items()}
     writer = BodyWriter(spelling, scope, names)
     for name, expr in zip(operands, body.operands, strict=True):
@@ -54,7 +54,7 @@ def operator_function(
     results = writer.write(body.outputs)
     symbols = tuple(scope.needed)
     random = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
-    dtype = scope.dtype is None
+    dtype = scope.typed and not floats
     given = [f"{name}: Array" for name in operands]
     given += [f"{name}: float" for name in own.values()] + [f"{name}: int" for name in symbols]
     given += ["seed: int | None", "place: str"] if random else []

@@ -12,7 +12,7 @@ def bracketed(head: str, items: Sequence[str], tail: str, indent: int = 0) -> li
     inside = ", ".join(items)
     if indent + len(head) + len(inside) + len(tail) <= WIDTH:
         return [f"{head}{inside}{tail}"]
-    if indent + 4 + len(inside) <= WIDTH and "*" not in items:
+    if indent + 4 + len(inside) <= WIDTH:
         return [head, f"    {inside}", tail]
     return [head, *(f"    {item}," for item in items), tail]
 

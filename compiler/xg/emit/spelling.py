@@ -18,13 +18,13 @@ from xg.tensor import Shape, Sizes
 class Scope:
     """What the text of one function may mention, and what it did mention.
 
-    `dtype` is the text of the float type of the function's tensors, where one can be named.
-    `needed` collects the symbols of sizes, `support` the backend's own functions.
+    `dtype` is the text of the float type of the function's tensors. `needed` collects the symbols
+    of sizes, `support` the backend's own functions, `typed` whether the float type was mentioned.
     """
 
     sizes: Sizes
-    dtype: str | None = None
-    place: str | None = None
+    dtype: str = "dtype"
+    typed: bool = False
     own: dict[int, str] = field(default_factory=dict[int, str])
     needed: dict[str, None] = field(default_factory=dict[str, None])
     support: dict[str, None] = field(default_factory=dict[str, None])
@@ -46,6 +46,11 @@ class Scope:
         for dim in scalar.dims():
             self.needed.update(dict.fromkeys(self.sizes.fold(self.sizes.expand(dim)).symbols()))
         return spell_scalar(scalar, self.sizes)
+
+    def float_type(self) -> str:
+        """The text of the float type."""
+        self.typed = True
+        return self.dtype
 
     def use(self, function: str) -> str:
         """The name of a support function, which the module then brings along."""

@@ -74,7 +74,6 @@ class Statements:
     producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
     lines: list[str] = field(default_factory=list[str])
     random: bool = False
-    dtype: bool = False
 
     def name(self, value: Value) -> str:
         """A fresh name for a value, and from now on its text."""
@@ -171,8 +170,7 @@ class Statements:
             self.random = True
             args += ["seed", self.place.format(step.place)]
         if function.dtype:
-            self.dtype = True
-            args.append("dtype")
+            args.append(self.scope.float_type())
         return Text(f"{self.functions.name(step.op, function)}({', '.join(args)})")
 
     # ---- lines ----------------------------------------------------------------------------------

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xg.backends.numpy.spelling import NumpySpelling
 from xg.backends.numpy.support import closure, source
-from xg.emit.block import (
-    Plan,
-    backward_function,
-    draws_random,
-    forward_function,
-    shared_params,
-)
+from xg.emit.backward import backward_function
+from xg.emit.forward import Forward, forward_function
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import locate
 from xg.emit.names import Names, camel, identifier, snake
+from xg.emit.plan import Plan, draws_random, shared_params
 from xg.emit.spelling import Scope
 from xg.emit.starts import table_lines
 from xg.emit.statements import Functions
@@ -86,6 +82,7 @@ class _Module:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.names = Names(["params", "check"])
+        self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
         for key, graph in program.graphs.items():
@@ -141,15 +138,18 @@ class _Module:
 
     def _block(self, key: str) -> Iterator[list[str]]:
         graph, backward = self.program.graphs[key], self.program.backwards[key]
-        forward, fields = forward_function(self.plan, graph, backward.saved)
-        reverse, lost = backward_function(self.plan, backward, fields)
+        forward = forward_function(self.plan, graph, backward.saved)
+        reverse, lost = backward_function(self.plan, backward, forward)
         if lost:  # sizes that no saved tensor carries are saved themselves
-            forward, _ = forward_function(self.plan, graph, backward.saved, lost)
-        yield self._saved_class(key, fields, lost)
-        yield forward
+            forward = forward_function(self.plan, graph, backward.saved, lost)
+        self.saved[key] = (forward, lost)
+        yield self._saved_class(key, forward.fields, lost)
+        yield forward.lines
         yield reverse
 
-    def _saved_class(self, key: str, fields: dict[Value, str], sizes: Sequence[str]) -> list[str]:
+    def _saved_class(
+        self, key: str, fields: Mapping[Value, str], sizes: Sequence[str]
+    ) -> list[str]:
         graph = self.program.graphs[key]
         calls = {step.saved: step for step in graph.steps if isinstance(step, Call)}
         lines = [
@@ -275,10 +275,9 @@ class _Module:
                     f"if {seed} is None:",
                     f"    {seed} = np.zeros({shape}, dtype)",
                 ]
-        _, fields = forward_function(self.plan, graph, backward.saved)
-        _, lost = backward_function(self.plan, backward, fields)
+        forward, lost = self.saved[graph.key]
         sources = [
-            (f"saved.{fields[value]}", graph.types[value].shape)
+            (f"saved.{forward.fields[value]}", graph.types[value].shape)
             for value in backward.saved
             if value.role != "saved"
         ]

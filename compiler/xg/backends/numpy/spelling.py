@@ -24,7 +24,7 @@ class NumpySpelling:
 
     def cast(self, text: Text, scope: Scope) -> Text:
         """Integers or float64 as floats of the function's type."""
-        return Text(f"{text.atom}.astype({scope.dtype or 'dtype'})")
+        return Text(f"{text.atom}.astype({scope.float_type()})")
 
     def support(self, function: str) -> str:
         """The source of a support function."""
@@ -81,10 +81,10 @@ def _reduce(method: str) -> Spell:
         rank = expr.args[0].rank
         if len(axes) == rank and not keep:
             return Text(f"{args[0].atom}.{method}()")
-        if len(axes) == 1:
-            axis = str(axes[0])
-        else:
-            axis = tuple_of([str(int(str(a)) + (0 if keep else rank)) for a in axes])
+        # Kept axes are counted from the end, which holds for every rank; removed ones are named
+        # as the reader of one block counts them.
+        counted = [str(int(str(axis)) + (0 if keep else rank)) for axis in axes]
+        axis = counted[0] if len(axes) == 1 else tuple_of(counted)
         keepdims = ", keepdims=True" if keep else ""
         return Text(f"{args[0].atom}.{method}(axis={axis}{keepdims})")
 
@@ -177,8 +177,7 @@ def _transpose(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     shape = tuple_of(scope.shape(expr.shape)) if expr.shape else "()"
     if expr.args[0].prim == "const":
-        dtype = scope.dtype or "dtype"
-        return call("np.full", shape, args[0].text, dtype)
+        return call("np.full", shape, args[0].text, scope.float_type())
     return call("np.broadcast_to", args[0].text, shape)
 
 
@@ -274,7 +273,6 @@ WORDS: Final[Mapping[str, Spell]] = {
     "eq": _infix("==", Binding.COMPARE),
     "where": _function("np.where"),
     "as_float": _bare,  # the writer casts where the type matters
-    "stop_gradient": _bare,
     "sum": _reduce("sum"),
     "mean": _reduce("mean"),
     "max": _reduce("max"),

@@ -10,6 +10,7 @@ from xg.passes.resolve.arguments import block_arguments
 from xg.passes.resolve.block import BlockResolver, Instance
 from xg.passes.resolve.errors import CallsItself, NoBlock, Refused
 from xg.passes.resolve.units import Linked, Load, link
+from xg.source import Span
 from xg.syntax import ast
 
 
@@ -21,29 +22,48 @@ def resolve(
 ) -> Program:
     """The graphs of `block` (the last of the file when None) and of all that it calls.
 
-    `settings` choose options and set dims, as ``--set`` does. Raises DiagnosticError with all
-    that is wrong.
+    `settings` choose options and set dims, as ``--set`` does; what the block itself takes in
+    parentheses stands before what the files declare. Raises DiagnosticError with all that is wrong.
     """
     try:
-        linked = link(module, load, settings or {})
-        return _program(linked, _entry(linked, block))
+        entry = _entry_block(module, block)
+        own = {own.name.name for own in entry.own}
+        given = settings or {}
+        linked = link(module, load, {n: value for n, value in given.items() if n not in own})
+        chosen = {n: value for n, value in given.items() if n in own}
+        return _program(linked, _entry(linked, entry, chosen))
     except Refused as refused:
         raise DiagnosticError.of(*refused.problems) from None
 
 
-def _entry(linked: Linked, name: str | None) -> Instance:
-    blocks = {block.name.name: block for block in linked.unit.module.blocks}
+def _entry_block(module: ast.Module, name: str | None) -> ast.Block:
+    blocks = {block.name.name: block for block in module.blocks}
     chosen = name if name is not None else next(reversed(blocks), None)
     if chosen is None or chosen not in blocks:
-        file = linked.unit.module.span.source.name
-        raise Refused(NoBlock(file, name, tuple(blocks)))
-    located = linked.unit.blocks[chosen]
-    use = ast.NodeUse(
-        blocks[chosen].name.span, blocks[chosen].name, None, (), (), None, None, None, None
+        raise Refused(NoBlock(module.span.source.name, name, tuple(blocks)))
+    return blocks[chosen]
+
+
+def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) -> Instance:
+    """The instance that nobody calls: `chosen` stands for the arguments of a call."""
+    span = block.name.span
+    arguments = tuple(
+        ast.Argument(span, ast.Name(span, name), _expression(value, span))
+        for name, value in chosen.items()
     )
+    use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None)
+    located = linked.unit.blocks[block.name.name]
     scope = BlockResolver(linked, Instance(located), "", lambda instance: instance.name)
     scope.declare_sizes()
     return block_arguments(scope, use, located)
+
+
+def _expression(value: str | int, span: Span) -> ast.Expr:
+    try:
+        number = value if isinstance(value, int) else float(value)
+    except ValueError:
+        return ast.Path(span, (ast.Name(span, str(value)),))
+    return ast.Number(span, number, str(value))
 
 
 def _program(linked: Linked, entry: Instance) -> Program:

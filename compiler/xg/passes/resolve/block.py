@@ -201,19 +201,30 @@ class BlockResolver:
         arriving = tuple(self.operand(source, None) for source in chain.sources)
         if chain.label:
             self._name(arriving, chain.label)
-        active = [use for use in chain.steps if self._kept(use.guard)]
-        for use in chain.steps:
-            if use in active:
-                following = chain.steps[chain.steps.index(use) :]
-                beside = peer if use is active[-1] else None
-                arriving = self._node(use, arriving, self._targets(following), beside)
+        kept = [self._kept(use.guard) for use in chain.steps]
+        last = len(kept) - 1 - kept[::-1].index(True) if True in kept else -1
+        for position, use in enumerate(chain.steps):
+            if kept[position]:
+                following = chain.steps[position:]
+                node = replace(use, label=self._first_label(following))
+                beside = peer if position == last else None
+                arriving = self._node(node, arriving, self._targets(following), beside)
             if use.label:
                 self._name(arriving, use.label)
-            elif len(arriving) > 1 and use in active:
+            elif len(arriving) > 1 and kept[position]:
                 raise Refused(SeveralOutputs(use.span, use.operator.name, len(arriving)))
         if len(arriving) != 1 and not (chain.steps and chain.steps[-1].label):
             raise Refused(WrongOperands(chain.span, "an operand", "one value", len(arriving)))
         return arriving[0]
+
+    def _first_label(self, following: Sequence[ast.NodeUse]) -> ast.Label | None:
+        """The label of a node's edge; it may stand behind nodes that this choice leaves out."""
+        for i, use in enumerate(following):
+            if i and self._kept(use.guard):
+                return None
+            if use.label:
+                return use.label
+        return None
 
     def _kept(self, guard: ast.Guard | None) -> bool:
         if guard is None:

@@ -1,0 +1,208 @@
+"""The backward function of a block: line by line the backward figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.emit.forward import Forward
+from xg.emit.layout import bracketed, indented
+from xg.emit.locate import Source
+from xg.emit.names import Names
+from xg.emit.plan import Plan
+from xg.emit.spelling import Scope
+from xg.emit.statements import Statements
+from xg.emit.text import Text
+from xg.emit.writer import (
+    BlockWriter,
+    count_uses,
+    names_by_label,
+    place_text,
+    read_values,
+    safe,
+    size_symbols,
+)
+from xg.graph import Apply, Backward, CallBack, Value
+
+
+def backward_function(
+    plan: Plan, backward: Backward, forward: Forward
+) -> tuple[list[str], tuple[str, ...]]:
+    """The backward function to a forward function.
+
+    Also the symbols of sizes that it needs and no saved tensor carries: they must be saved too.
+    """
+    writer = _BackwardWriter.start(plan, backward, forward)
+    lines = writer.write()
+    lost = writer.lost
+    if lost:
+        writer = _BackwardWriter.start(plan, backward, forward)
+        writer.known = {name: f"saved.{name}" for name in lost}
+        lines = writer.write()
+    return lines, lost
+
+
+@dataclass(slots=True)
+class _BackwardWriter(BlockWriter):
+    backward: Backward | None = None
+    fields: Mapping[Value, str] = field(default_factory=dict[Value, str])
+
+    @classmethod
+    def start(cls, plan: Plan, backward: Backward, forward: Forward) -> _BackwardWriter:
+        graph = backward.forward
+        names = Names(["one", *size_symbols(graph)])
+        scope = Scope(graph.sizes)
+        types = {**graph.types, **backward.types}
+        statements = Statements(
+            spelling=plan.spelling,
+            functions=plan.operators,
+            scope=scope,
+            names=names,
+            types=types,
+            wanted=_gradient_names(backward, forward),
+            fixed=frozenset(_fixed(backward)),
+            uses=count_uses(backward.steps, tuple(backward.gradients.values())),
+            backward=True,
+            place=place_text(plan, graph),
+        )
+        return cls(plan, graph, names, scope, statements, backward, forward.fields)
+
+    def write(self) -> list[str]:
+        assert self.backward is not None
+        backward, graph, texts = self.backward, self.graph, self.statements.texts
+        for value in backward.saved:
+            texts[value] = Text(f"saved.{self.fields[value]}")
+        seeds = [self.statements.name(seed) for seed in backward.cotangents.values()]
+        params = [value for value in graph.param_values() if self.statements.uses[value]]
+        taken = self.take_params(params)
+        read = set(read_values(backward.steps)) | set(backward.gradients.values())
+        for step in backward.steps:
+            if isinstance(step, Apply):
+                self.statements.apply(step, [v for v in step.outputs if v in read])
+            else:
+                self._call(step)
+        results = [
+            self.statements.settle(backward.gradients[value]).text
+            for value in graph.inputs
+            if value in backward.gradients
+        ]
+        grads = self._give()
+        dtype = [f"dtype = {seeds[0]}.dtype"] if self.scope.typed else []
+        body = [*self._docstring(), *taken, *self.size_lines(self._sources(params)), *dtype]
+        body += [*self.statements.lines, *grads]
+        body += [f"return {', '.join(results)}"] if results else []
+        return [*self._head(seeds, len(results)), *indented(body)]
+
+    def _sources(self, params: Sequence[Value]) -> list[Source]:
+        assert self.backward is not None
+        values = [v for v in self.backward.saved if v.role != "saved"]
+        values += [*params, *self.backward.cotangents.values()]
+        types = self.statements.types
+        sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
+        untaken = [v for v in self.graph.param_values() if v not in params]
+        sources += [(f"params[{self.below(str(v.name))}]", types[v].shape) for v in untaken]
+        return sources
+
+    def _head(self, seeds: Sequence[str], results: int) -> list[str]:
+        items = ["params: Params", *(["at: str"] if self.path else [])]
+        items += [f"saved: {self.plan.classes[self.graph.key]}"]
+        items += [f"{seed}: Array" for seed in seeds] + ["grads: Params"]
+        returned = {0: "None", 1: "Array"}.get(results, f"tuple[{', '.join(['Array'] * results)}]")
+        name = self.plan.functions[self.graph.key]
+        return bracketed(f"def d_{name}(", items, f") -> {returned}:")
+
+    def _docstring(self) -> list[str]:
+        place = f"{self.graph.span.source.name.rsplit('/', 1)[-1]}, line {self.graph.span.line}"
+        return [f'"""Backward pass of {safe(self.graph.title)} ({safe(place)})."""']
+
+    def _give(self) -> list[str]:
+        """Lines that hand parameter gradients over."""
+        assert self.backward is not None
+        own: list[tuple[str, str]] = []
+        lines: list[str] = []
+        for value in self.graph.param_values():
+            gradient = self.backward.gradients.get(value)
+            if gradient is None:
+                continue
+            text = self.statements.settle(gradient).text
+            name = str(value.name)
+            if {(self.graph.key, name), (self.graph.key, "*")} & self.plan.shared:
+                self.plan.helpers["add"] = None
+                lines.append(f"add(grads, {self.below(name)}, {text})")
+            else:
+                own.append((self.below(name), text))
+        if len(own) == 1:
+            lines.append(f"grads[{own[0][0]}] = {own[0][1]}")
+        elif own:
+            lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]
+        return lines
+
+    def _call(self, step: CallBack) -> None:
+        call = step.origin
+        cotangents = [self.statements.settle(v).text for v in step.cotangents if v]
+        results = [(v, self.statements.name(v)) for v in step.outputs if v]
+        saved = f"saved.{self.fields[call.saved]}"
+        function = f"d_{self.plan.functions[call.callee]}"
+        comment = f"# d{self.plan.program.graphs[call.callee].block}, line {call.span.line}"
+        names = [name for _, name in results]
+        if call.count is None:
+            head = f"{', '.join(names)} = {function}(" if names else f"{function}("
+            args = ["params", self.below(call.path), saved, *cotangents, "grads"]
+            self.statements.lines += [comment, *bracketed(head, args, ")", 4)]
+            return
+        below = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
+        carry, invariants = names[0], names[1:]
+        parts = [self.names.fresh(f"{name}_part") for name in invariants]
+        args = ["params", below, "one", carry, "grads"]
+        head = f"{', '.join([carry, *parts])} = {function}("
+        self.statements.lines += [
+            comment,
+            f"{carry} = {cotangents[0]}",
+            *(f"{name}: Any = 0.0" for name in invariants),
+            f"for i, one in reversed(list(enumerate({saved}))):",
+            *indented(bracketed(head, args, ")", 8)),
+            *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
+        ]
+
+
+def _fixed(backward: Backward) -> Iterator[Value]:
+    yield from backward.gradients.values()
+    for step in backward.steps:
+        for value in step.outputs:
+            if value is not None and value.name is not None:
+                yield value
+
+
+def _gradient_names(backward: Backward, forward: Forward) -> dict[Value, str]:
+    """Cotangents are called ``d`` and what their forward value is called.
+
+    A part of a sum is called after the node that it comes from as well: ``dX_LN``.
+    """
+    bases = names_by_label(backward.forward)
+    parts = _sum_parts(backward)
+    names: dict[Value, str] = {}
+    for cotangent, value in backward.of.items():
+        known = value.name or forward.names.get(value) or bases.get(value, "part")
+        if cotangent.name is not None:
+            names[cotangent] = cotangent.name
+        elif cotangent in parts:
+            names[cotangent] = f"d{known.removesuffix('_#')}_{parts[cotangent]}"
+        else:
+            names[cotangent] = f"d{known}"
+    return names
+
+
+def _sum_parts(backward: Backward) -> dict[Value, str]:
+    """The parts of sums over a fan-out, with the node that each comes from."""
+    makers: dict[Value, str] = {}
+    parts: dict[Value, str] = {}
+    for step in backward.steps:
+        if isinstance(step, CallBack):
+            makers.update((value, step.origin.path) for value in step.outputs if value)
+        elif step.origin is not None:
+            glyph = step.origin.op.glyph
+            maker = glyph if glyph.isidentifier() else step.origin.op.name
+            makers.update((value, maker) for value in step.outputs)
+        else:
+            parts.update((value, makers[value]) for value in step.inputs if value in makers)
+    return parts

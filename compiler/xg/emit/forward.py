@@ -1,0 +1,174 @@
+"""The forward function of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.emit.layout import bracketed, indented
+from xg.emit.locate import Source
+from xg.emit.names import Names, identifier
+from xg.emit.plan import Plan
+from xg.emit.spelling import Scope
+from xg.emit.statements import Statements
+from xg.emit.text import Text
+from xg.emit.writer import (
+    BlockWriter,
+    count_uses,
+    names_by_label,
+    place_text,
+    read_values,
+    safe,
+    shape_text,
+    size_symbols,
+)
+from xg.graph import Apply, Call, Graph, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """The forward function of a block: its lines, the saved fields, the names of its variables."""
+
+    lines: list[str]
+    fields: Mapping[Value, str]
+    names: Mapping[Value, str]
+
+
+def forward_function(
+    plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str] = ()
+) -> Forward:
+    """The forward function of a graph; `saved` values and `sizes` are kept for the backward."""
+    writer = _ForwardWriter.start(plan, graph, saved, sizes)
+    lines = writer.write()
+    names = {value: text.text for value, text in writer.statements.texts.items()}
+    return Forward(lines, writer.fields, names)
+
+
+@dataclass(slots=True)
+class _ForwardWriter(BlockWriter):
+    saved: Sequence[Value] = ()
+    saved_sizes: Sequence[str] = ()
+    fields: dict[Value, str] = field(default_factory=dict[Value, str])
+
+    @classmethod
+    def start(
+        cls, plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
+    ) -> _ForwardWriter:
+        names = Names(size_symbols(graph))
+        scope = Scope(graph.sizes)
+        labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
+        statements = Statements(
+            spelling=plan.spelling,
+            functions=plan.operators,
+            scope=scope,
+            names=names,
+            types=graph.types,
+            wanted=names_by_label(graph),
+            fixed=frozenset({*labelled, *saved, *graph.outputs}),
+            uses=count_uses(graph.steps, (*graph.outputs, *saved)),
+            backward=False,
+            place=place_text(plan, graph),
+        )
+        scope.needed.update(dict.fromkeys(sizes))
+        return cls(plan, graph, names, scope, statements, saved, sizes)
+
+    def write(self) -> list[str]:
+        graph = self.graph
+        inputs = [self.names.fresh(str(value.name)) for value in graph.inputs]
+        for value, name in zip(graph.inputs, inputs, strict=True):
+            self.statements.texts[value] = Text(name)
+        params = [value for value in graph.param_values() if self.statements.uses[value]]
+        taken = self.take_params(params)
+        needed = set(read_values(graph.steps)) | set(self.saved) | set(graph.outputs)
+        for step in graph.steps:
+            if isinstance(step, Apply):
+                keep = [v for v in step.outputs if v in needed or v.role != "cache"]
+                self.statements.apply(step, keep)
+            else:
+                self._call(step)
+        results = [self.statements.settle(value).text for value in graph.outputs]
+        kept = self._saved_fields()
+        sources = self._sources(params)
+        body = [*self._docstring(), *taken, *self.size_lines(sources), *self._dtype_line()]
+        body += [*self.statements.lines, *self._return(results, kept)]
+        return [*self._head(inputs), *indented(body)]
+
+    def _sources(self, params: Sequence[Value]) -> list[Source]:
+        values = [*self.graph.inputs, *params]
+        return [(self.statements.texts[v].text, self.graph.types[v].shape) for v in values]
+
+    def _dtype_line(self) -> list[str]:
+        if not self.scope.typed:
+            return []
+        floats = [v for v in self.graph.inputs if self.graph.types[v].is_float]
+        floats += [v for v in self.graph.param_values() if v in self.statements.texts]
+        text = self.statements.texts[floats[0]].text if floats else "np.zeros(0)"
+        return [f"dtype = {text}.dtype"]
+
+    def _head(self, inputs: Sequence[str]) -> list[str]:
+        kinds = [f"{name}: Array" for name in inputs]
+        items = ["params: Params", *(["at: str"] if self.path else []), *kinds]
+        if self.graph.key in self.plan.random:
+            items += ["*", "seed: int | None"]
+        results = ["Array"] * len(self.graph.outputs) + [self.plan.classes[self.graph.key]]
+        name = self.plan.functions[self.graph.key]
+        return bracketed(f"def {name}(", items, f") -> tuple[{', '.join(results)}]:")
+
+    def _docstring(self) -> list[str]:
+        graph = self.graph
+        place = f"{graph.span.source.name.rsplit('/', 1)[-1]}, line {graph.span.line}"
+        arriving = ", ".join(self.spelled(value) for value in graph.inputs)
+        pairs = zip(graph.output_names, graph.output_types, strict=True)
+        leaving = ", ".join(f"{name} {shape_text(type_)}" for name, type_ in pairs)
+        title = safe(graph.title)
+        return [f'"""{title} ({safe(place)}).', "", f"{arriving} -> {leaving}", '"""']
+
+    def _saved_fields(self) -> list[str]:
+        names = Names()
+        texts: list[str] = []
+        for value in self.saved:
+            text = self.statements.settle(value).text
+            field_name = text.removesuffix("_saved") if value.role == "saved" else text
+            self.fields[value] = names.fresh(field_name)
+            texts.append(text)
+        return [*texts, *self.saved_sizes]
+
+    def _return(self, results: Sequence[str], fields: Sequence[str]) -> list[str]:
+        saved = f"{self.plan.classes[self.graph.key]}("
+        lines = bracketed(f"return {', '.join(results)}, {saved}", fields, ")", 4)
+        if len(lines) == 1:
+            return lines
+        return [
+            *bracketed(f"saved = {saved}", fields, ")", 4),
+            f"return {', '.join([*results, 'saved'])}",
+        ]
+
+    def _call(self, call: Call) -> None:
+        mentions = [self.statements.settle(value).text for value in call.inputs]
+        outputs = [self.statements.name(value) for value in call.outputs]
+        name = self.names.fresh(f"{identifier(call.path)}_saved")
+        self.statements.texts[call.saved] = Text(name)
+        function = self.plan.functions[call.callee]
+        seed = ["seed=seed"] if call.callee in self.plan.random else []
+        comment = f"# {self._shape(call.outputs[0])}, line {call.span.line}"
+        if call.count is None:
+            head = f"{', '.join([*outputs, name])} = {function}("
+            args = ["params", self.below(call.path), *mentions, *seed]
+            self.statements.lines += [comment, *bracketed(head, args, ")", 4)]
+            return
+        count = self.scope.size(call.count).text
+        args = ["params", self.below(f"{call.path}.{{i}}"), outputs[0], *mentions[1:], *seed]
+        if not self.path:
+            args[1] = f'f"{call.path}.{{i}}"'
+        self.statements.lines += [
+            comment,
+            f"{outputs[0]} = {mentions[0]}",
+            f"{name}: list[{self.plan.classes[call.callee]}] = []",
+            f"for i in range({count}):",
+            *indented(bracketed(f"{outputs[0]}, one = {function}(", args, ")", 8)),
+            f"    {name}.append(one)",
+        ]
+
+    def _shape(self, value: Value) -> str:
+        shape = self.graph.sizes.fold_shape(self.graph.types[value].shape)
+        return "[" + ", ".join(str(dim) for dim in shape) + "]"

@@ -1,0 +1,144 @@
+"""What the forward and the backward function of a block have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.emit.layout import bracketed
+from xg.emit.locate import Source, locate
+from xg.emit.names import Names
+from xg.emit.plan import Plan
+from xg.emit.spelling import Scope
+from xg.emit.statements import Statements
+from xg.emit.text import Text
+from xg.graph import Apply, Call, CallBack, Graph, Value
+from xg.tensor import TensorType
+
+
+@dataclass(slots=True)
+class BlockWriter:
+    """Writes one pass of one graph."""
+
+    plan: Plan
+    graph: Graph
+    names: Names
+    scope: Scope
+    statements: Statements
+    known: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    lost: tuple[str, ...] = field(default=(), kw_only=True)
+
+    # ---- what both passes need ------------------------------------------------------------------
+
+    @property
+    def path(self) -> bool:
+        """Whether the function is told a path."""
+        return self.plan.has_path(self.graph)
+
+    def below(self, name: str) -> str:
+        """A path below this block's, as text."""
+        return f'f"{{at}}.{name}"' if self.path else f'"{name}"'
+
+    def take_params(self, values: Sequence[Value]) -> list[str]:
+        """Lines that fetch parameters under their names."""
+        names: list[str] = []
+        for value in values:
+            name = self.names.fresh(str(value.name))
+            self.statements.texts[value] = Text(name)
+            names.append(name)
+        if len(values) <= 1:
+            return [
+                f"{name} = params[{self.below(str(value.name))}]"
+                for name, value in zip(names, values, strict=True)
+            ]
+        self.plan.helpers["take"] = None
+        wanted = " ".join(str(value.name) for value in values)
+        at = "at" if self.path else '""'
+        return bracketed(f"{', '.join(names)} = take(", ["params", at, f'"{wanted}"'], ")", 4)
+
+    def size_lines(self, sources: Sequence[Source]) -> list[str]:
+        """Lines that make the needed sizes known."""
+        found = locate(
+            self.scope.needed,
+            sources,
+            self.graph.sizes,
+            self.plan.program.main.sizes.defaults,
+            self.graph.span,
+            self.known,
+            self._carried(),
+        )
+        self.plan.constants.update(found.constants)
+        self.lost = found.lost
+        return found.lines
+
+    def _carried(self) -> frozenset[str]:
+        """Symbols that the inputs or parameters of the forward pass carry."""
+        values = [*self.graph.inputs, *(param.value for param in self.graph.params)]
+        dims = [dim for value in values for dim in self.graph.types[value].shape]
+        names = {self.graph.sizes.fold(dim).name for dim in dims}
+        return frozenset(name for name in names if name and name not in self.known)
+
+    def spelled(self, value: Value) -> str:
+        """``X [B, S, D]``, as the file says it."""
+        shape = ", ".join(str(dim) for dim in self.graph.shape(value))
+        return f"{value.name or 'value'} [{shape}]"
+
+
+def names_by_label(graph: Graph) -> dict[Value, str]:
+    """What a value without a label should be called: by the next label on its way, numbered."""
+    bases: dict[Value, str] = {}
+    for step in reversed(graph.steps):
+        for value in step.outputs:
+            if value.name is not None and value.role != "cache":
+                bases[value] = value.name
+        target = next((bases[v] for v in step.outputs if v in bases), None)
+        for value in step.inputs:
+            if value.name is None and value not in bases and target:
+                bases[value] = target.removesuffix("_#") + "_#"
+    for step in graph.steps:
+        for value in step.outputs:
+            if value.role == "cache":
+                owner = step.outputs[0]
+                bases[value] = f"{bases.get(owner, 'part').removesuffix('_#')}_{value.name}"
+    return bases
+
+
+def read_values(steps: Sequence[Apply | Call | CallBack]) -> Iterator[Value]:
+    """Every value that steps read, once per reading."""
+    for step in steps:
+        if isinstance(step, CallBack):
+            yield from (value for value in step.cotangents if value is not None)
+        else:
+            yield from step.inputs
+
+
+def count_uses(
+    steps: Sequence[Apply | Call | CallBack], results: Sequence[Value]
+) -> Counter[Value]:
+    return Counter([*read_values(steps), *results])
+
+
+def place_text(plan: Plan, graph: Graph) -> str:
+    """How a function writes the place of a node below its own path, ``{}`` being the node."""
+    return 'f"{{at}}.{}"' if plan.has_path(graph) else '"{}"'
+
+
+def size_symbols(graph: Graph) -> set[str]:
+    """Every symbol of a size that the code of a graph can mention: no value is called so."""
+    found: set[str] = set()
+    for type_ in graph.types.values():
+        for dim in type_.shape:
+            found.update(dim.symbols(), graph.sizes.fold(dim).symbols())
+    return found
+
+
+def shape_text(type_: TensorType) -> str:
+    """``[B, S, D]``, as written."""
+    return "[" + ", ".join(str(dim) for dim in type_.shape) + "]"
+
+
+def safe(text: str) -> str:
+    """A title inside a docstring: nothing that could end it or hide in it."""
+    cleaned = "".join(char if char.isprintable() else " " for char in text)
+    return cleaned.replace("\\", "/").replace('"', "'")
