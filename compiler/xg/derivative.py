@@ -222,7 +222,6 @@ RULES: Final[Mapping[str, Rule]] = {
     "eq": lambda y, d: (None, None),
     "where": _where,
     "as_float": lambda y, d: (None,),
-    "stop_gradient": lambda y, d: (None,),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,
     "max": _max,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +34,6 @@ class Context:
     sizes: Mapping[str, int]
     dtype: type[np.floating[Any]] = np.float64
     key: int | None = None
-    keys: dict[int, int] = field(default_factory=dict[int, int])
 
     def size(self, dim: object) -> int:
         """A size as a number."""
@@ -88,10 +87,6 @@ def _pow(expr: Expr, context: Context, x: Array) -> Array:
 
 def _as_float(expr: Expr, context: Context, x: Array) -> Array:
     return x.astype(context.dtype)
-
-
-def _same(x: Array) -> Array:
-    return x
 
 
 def _reduce(function: Callable[..., Array]) -> Meaning:
@@ -217,7 +212,6 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "eq": _plain(np.equal),
     "where": _plain(np.where),
     "as_float": _as_float,
-    "stop_gradient": _plain(_same),
     "sum": _reduce(np.sum),
     "mean": _reduce(np.mean),
     "max": _reduce(np.max),

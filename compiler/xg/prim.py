@@ -202,11 +202,6 @@ def as_float(x: Expr) -> Expr:
     return x if x.kind == "float" else Expr("as_float", (x,), x.shape)
 
 
-def stop_gradient(x: Expr) -> Expr:
-    """`x` itself, through which no gradient flows."""
-    return Expr("stop_gradient", (x,), x.shape, x.kind)
-
-
 # ---- reductions ---------------------------------------------------------------------------------
 
 
@@ -271,11 +266,6 @@ def transpose(x: Expr, order: Sequence[int]) -> Expr:
         return x
     shape = tuple(x.shape[axis] for axis in order)
     return Expr("transpose", (x,), shape, x.kind, (("order", tuple(order)),))
-
-
-def swap_last(x: Expr) -> Expr:
-    """The last two axes exchanged."""
-    return transpose(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
 
 
 def broadcast(x: Expr, shape: Shape) -> Expr:

@@ -72,9 +72,13 @@ class Trial:
         }
 
     def gradients(self) -> Arrays:
-        """By operand, as the operator gives them; none of integers."""
-        if not any(type_.is_float for type_ in self.sample.types):
-            return {}
+        """For every float operand; one that the operator leaves out is zero."""
+        floats = [name for name, type_ in self.sample.operands.items() if type_.is_float]
+        given = self._given() if floats else {}
+        assert set(given) <= set(floats)
+        return {name: given.get(name, np.zeros_like(self.arrays[name])) for name in floats}
+
+    def _given(self) -> Arrays:
         if self.op.pullback:
             return self._pulled(self.op.pullback(self.attrs))
         body = self.op.adjoint_body(self.sample.types, self.attrs)
