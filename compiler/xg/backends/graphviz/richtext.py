@@ -29,7 +29,7 @@ _GREEK: Final = {
     "theta": "θ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
     "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω",
 }  # fmt: skip
-_TOKEN: Final = re.compile(r"[^\W\d]\w*|\s*\*\s*|.", re.DOTALL)
+_TOKEN: Final = re.compile(r"([^\W\d]\w*|\s*\*\s*|.)(?:\^(\d+))?", re.DOTALL)
 
 
 def plain(text: str) -> RichText:
@@ -61,8 +61,12 @@ def symbol(name: str, *, gradient: bool = False, sup: str = "") -> RichText:
 
 
 def dimension(expression: str) -> RichText:
-    """Return a dim or an expression of dims: symbols in italics, a product as a centred dot."""
-    return tuple(_dimension_run(token) for token in _TOKEN.findall(expression))
+    """Return a dim or an expression of dims: symbols in italics, a product as a centred dot.
+
+    >>> [run.text + run.sub + run.sup for run in dimension("H*W/P^2")]
+    ['H', '·', 'W', '/', 'P2']
+    """
+    return tuple(_dimension_run(*found) for found in _TOKEN.findall(expression))
 
 
 def shape(dims: Iterable[str]) -> RichText:
@@ -99,10 +103,10 @@ def _split(name: str) -> tuple[str, str]:
     return _GREEK.get(base, base), ",".join(_GREEK.get(part, part) for part in sub.split("_"))
 
 
-def _dimension_run(token: str) -> Run:
+def _dimension_run(token: str, power: str) -> Run:
     if token.strip() == "*":
         return Run("·")
     if token[0].isalpha():
         base, sub = _split(token)
-        return Run(base, italic=True, sub=sub)
+        return Run(base, italic=True, sub=sub, sup=power)
     return Run(token)

@@ -1,0 +1,27 @@
+"""From graphs to figures: one module for each view of a program."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from xg.backends.graphviz.figure import Figure
+from xg.backends.graphviz.mapping.backward import backward_figure
+from xg.backends.graphviz.mapping.forward import forward_figure
+from xg.backends.graphviz.mapping.overview import overview_figure
+from xg.graph import Program
+
+View = Literal["forward", "backward", "overview"]
+
+
+def figure(program: Program, view: View, *, legend: bool = False) -> Figure:
+    """Return one view of a program's entry block; for the backward it is differentiated.
+
+    Raises KeyError where a gradient is to be drawn and the program has none.
+    """
+    match view:
+        case "forward":
+            return forward_figure(program, program.main, legend=legend)
+        case "backward":
+            return backward_figure(program, program.backwards[program.entry], legend=legend)
+        case "overview":
+            return overview_figure(program, legend=legend)

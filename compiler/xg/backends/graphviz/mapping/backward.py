@@ -1,0 +1,116 @@
+"""The backward figure of a block: what `differentiate` derived, drawn as the seed draws it.
+
+Gradients flow; parameters and what the forward pass saved stand beside the node that takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
+from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arrange
+from xg.backends.graphviz.mapping.axis_groups import axis_groups
+from xg.backends.graphviz.mapping.notation import Notation, kind
+from xg.backends.graphviz.mapping.steps import (
+    Ids,
+    apply_node,
+    call_node,
+    is_transposed,
+    operand_style,
+)
+from xg.backends.graphviz.richtext import RichText, Run, characters
+from xg.graph import Apply, Backward, CallBack, Graph, Program, Value
+
+_D: Final = (Run("d", italic=True),)
+
+
+def backward_figure(program: Program, backward: Backward, *, legend: bool = False) -> Figure:
+    """Return the backward figure of one of a program's graphs."""
+    graph = backward.forward
+    drawing = BackwardDrawing(backward, program.graphs, Notation.of(graph, backward))
+    sources, operations, results = drawing.sources(), drawing.operations(), drawing.results()
+    arranged = arrange(sources, operations, results, drawing.notation)
+    notation = drawing.notation
+    given = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
+    return Figure(
+        graph.title or graph.block,
+        "backward pass",
+        f"Computes {len(backward.gradients)} gradients from {given} in {len(operations)} steps.",
+        arranged.nodes,
+        arranged.edges,
+        axis_groups(arranged, operations, notation),
+        legend,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardDrawing:
+    """The tensors and nodes of one graph's backward pass."""
+
+    backward: Backward
+    graphs: Mapping[str, Graph]
+    notation: Notation
+    ids: Ids = field(default_factory=Ids)
+
+    def sources(self) -> list[Terminal]:
+        """Return the gradients of the block's outputs."""
+        pairs = self.backward.cotangents.items()
+        return [Terminal(seed, self._gradient(primal)) for primal, seed in pairs]
+
+    def results(self) -> list[Terminal]:
+        """Return the gradients of inputs and parameters."""
+        pairs = self.backward.gradients.items()
+        return [Terminal(gradient, self._gradient(primal)) for primal, gradient in pairs]
+
+    def operations(self) -> list[Operation]:
+        """Return one operation for every step."""
+        return [
+            self._call(step) if isinstance(step, CallBack) else self._apply(step)
+            for step in self.backward.steps
+        ]
+
+    def _apply(self, step: Apply) -> Operation:
+        name = characters(self.notation.symbol(step.outputs[0]))
+        node = apply_node(step, self.ids.take(f"{step.op.glyph} {name}".rstrip()))
+        places = [(place, value) for place, value in enumerate(step.inputs)]
+        flowing = [(p, value) for p, value in places if value in self.backward.types]
+        kept = [(p, value) for p, value in places if value not in self.backward.types]
+        flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
+        return Operation(
+            node,
+            flows,
+            step.outputs,
+            self._kept(step, kept),
+            commutes=kind(step.op) is NodeKind.ADD,
+        )
+
+    def _call(self, step: CallBack) -> Operation:
+        call = step.origin
+        node = call_node(call, self.graphs[call.callee], self.ids.take(f"d {call.path}"), _D)
+        flows = tuple(Flow(value) for value in step.cotangents if value is not None)
+        outputs = tuple(value for value in step.outputs if value is not None)
+        return Operation(node, flows, outputs)
+
+    def _kept(
+        self, step: Apply, kept: list[tuple[int, Value]]
+    ) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
+        """Return what stands beside: one operand, or one list of all that is needed."""
+        if not kept:
+            return ()
+        if len(kept) > 1:
+            label = self.notation.listed([value for _, value in kept])
+            return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
+        ((place, value),) = kept
+        label = self.notation.label(value, transposed=is_transposed(step, place))
+        of_kind = NodeKind.TENSOR if value.role == "param" else NodeKind.SAVED
+        return ((self._tensor(label, of_kind), operand_style(step, place)),)
+
+    def _gradient(self, primal: Value) -> FigureNode:
+        return self._tensor(self.notation.gradient(primal), NodeKind.TENSOR)
+
+    def _tensor(self, label: RichText, of_kind: NodeKind) -> FigureNode:
+        title = characters(label)
+        name = title.partition(" [")[0] or title
+        return FigureNode(self.ids.take(name), of_kind, label, title=title)

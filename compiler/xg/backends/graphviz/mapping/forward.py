@@ -1,0 +1,115 @@
+"""The forward figure of a block: its statements, drawn as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
+from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arrange
+from xg.backends.graphviz.mapping.axis_groups import axis_groups
+from xg.backends.graphviz.mapping.leaves import Leaves, find_leaves
+from xg.backends.graphviz.mapping.notation import Notation
+from xg.backends.graphviz.mapping.steps import (
+    Ids,
+    apply_node,
+    call_node,
+    operand_style,
+    own_tensors,
+)
+from xg.backends.graphviz.richtext import characters
+from xg.graph import Apply, Call, Graph, Program, Value
+
+
+def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> Figure:
+    """Return the forward figure of one of a program's graphs."""
+    drawing = forward_drawing(graph, program.graphs)
+    sources, operations, results = drawing.sources(), drawing.operations(), drawing.results()
+    arranged = arrange(sources, operations, results, drawing.notation)
+    notation = drawing.notation
+    return Figure(
+        graph.title or graph.block,
+        "forward pass",
+        f"Computes {notation.words(graph.outputs)} from {notation.words(graph.inputs)}"
+        f" in {len(operations)} steps.",
+        arranged.nodes,
+        arranged.edges,
+        axis_groups(arranged, operations, notation),
+        legend,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardDrawing:
+    """The tensors and nodes of one graph's forward pass, under ids that are taken as they come."""
+
+    graph: Graph
+    graphs: Mapping[str, Graph]
+    notation: Notation
+    leaves: Leaves
+    ids: Ids
+
+    def sources(self) -> list[Terminal]:
+        """Return the tensors that begin columns: inputs, and parameters that a node takes first."""
+        first = [step.inputs[0] for step in self.steps() if step.inputs]
+        params = [value for value in self.graph.param_values() if value in first]
+        inputs = [value for value in self.graph.inputs if value not in self.leaves]
+        return [Terminal(value, self._tensor(value)) for value in (*inputs, *params)]
+
+    def results(self) -> list[Terminal]:
+        """Return the tensors that the block gives."""
+        return [Terminal(value, self._tensor(value)) for value in self.graph.outputs]
+
+    def operations(self) -> list[Operation]:
+        """Return one operation for every step that is a node of its own."""
+        return [
+            self.call(step) if isinstance(step, Call) else self.apply(step) for step in self.steps()
+        ]
+
+    def apply(self, step: Apply) -> Operation:
+        """Return an operator's node; its own tensors are printed in its box."""
+        own = own_tensors(step)
+        detail = self.notation.listed(own) if own else ()
+        node = apply_node(step, self.ids.take(step.place), detail)
+        arrows = [
+            (value, operand_style(step, place))
+            for place, value in enumerate(step.inputs)
+            if value not in own
+        ]
+        return self._operation(node, arrows, step.outputs)
+
+    def call(self, step: Call) -> Operation:
+        """Return a called block's node; what it takes twice comes by one arrow."""
+        node = call_node(step, self.graphs[step.callee], self.ids.take(step.path))
+        arrows = [(value, EdgeStyle.SINGLE) for value in dict.fromkeys(step.inputs)]
+        return self._operation(node, arrows, step.outputs)
+
+    def _operation(
+        self,
+        node: FigureNode,
+        arrows: Sequence[tuple[Value, EdgeStyle]],
+        outputs: Sequence[Value],
+    ) -> Operation:
+        """Tell what flows from what stands beside: every leaf that is not the first operand."""
+        aside = [place > 0 and value in self.leaves for place, (value, _) in enumerate(arrows)]
+        pairs = list(zip(arrows, aside, strict=True))
+        flows = tuple(Flow(value, style) for (value, style), leaf in pairs if not leaf)
+        beside = tuple((self._tensor(value), style) for (value, style), leaf in pairs if leaf)
+        return Operation(node, flows, tuple(outputs), beside)
+
+    def steps(self) -> list[Apply | Call]:
+        """Return the steps that are nodes of their own."""
+        return [step for step in self.graph.steps if self.leaves.is_drawn(step)]
+
+    def _tensor(self, value: Value) -> FigureNode:
+        label = self.leaves.label(value, self.notation)
+        name = characters(self.notation.symbol(value)) or characters(label)
+        return FigureNode(self.ids.take(name), NodeKind.TENSOR, label, title=characters(label))
+
+
+def forward_drawing(
+    graph: Graph, graphs: Mapping[str, Graph], ids: Ids | None = None, *, called: bool = False
+) -> ForwardDrawing:
+    """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside."""
+    leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
+    return ForwardDrawing(graph, graphs, Notation.of(graph), leaves, ids or Ids())

@@ -1,0 +1,81 @@
+"""Leaves: tensors that are drawn beside the node that takes them, once for every use.
+
+They are parameters, inputs that no node takes first, and views of both that are written in place,
+BC_{B,S}(b) and E⊤, as the seed writes them (seed 001, 4.3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from xg.backends.graphviz.mapping.notation import Notation
+from xg.backends.graphviz.mapping.steps import own_tensors
+from xg.backends.graphviz.richtext import RichText, Run, plain, tensor
+from xg.dim import Dim
+from xg.graph import Apply, Graph, Value
+
+_VIEWS: Final = ("BC", "T")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """The leaves of one graph; `views` are those that a step makes, which then is not drawn."""
+
+    plain: frozenset[Value]
+    views: Mapping[Value, Apply]
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self.plain or value in self.views
+
+    def is_drawn(self, step: object) -> bool:
+        """Tell whether a step is a node of its own."""
+        return not any(step is view for view in self.views.values())
+
+    def label(self, value: Value, notation: Notation) -> RichText:
+        """Return what is written for a leaf."""
+        view = self.views.get(value)
+        if view is None:
+            return notation.label(value)
+        operand = view.inputs[0]
+        if view.op.glyph == "T":
+            return notation.label(operand, transposed=True)
+        atoms: list[Dim] = [notation.graph.sizes.fold(dim) for dim in view.attrs["atoms"]]
+        repeated = ",".join(str(atoms[place]) for place in view.attrs["new"])
+        inside = (Run("BC", sub=repeated), *plain("("), *notation.symbol(operand), *plain(")"))
+        return tensor(inside, notation.dims(operand))
+
+
+def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves:
+    """Find the leaves of a graph's forward pass; inputs in `flowing` are none."""
+    first = {step.inputs[0] for step in graph.steps if step.inputs} | flowing
+    asides = {value for value in graph.inputs if value not in first}
+    leaves = frozenset({*graph.param_values(), *asides})
+    return Leaves(leaves, _views(graph, leaves))
+
+
+def _views(graph: Graph, leaves: frozenset[Value]) -> dict[Value, Apply]:
+    """Find views whose only use is as a later operand."""
+    uses: dict[Value, list[int]] = {}
+    for step in graph.steps:
+        for place, value in enumerate(step.inputs):
+            own = isinstance(step, Apply) and value in own_tensors(step)
+            uses.setdefault(value, []).append(0 if own else place)
+    return {
+        step.outputs[0]: step
+        for step in graph.steps
+        if isinstance(step, Apply)
+        and step.op.glyph in _VIEWS
+        and step.inputs[0] in leaves
+        and len(uses.get(step.outputs[0], ())) == 1
+        and uses[step.outputs[0]][0] > 0
+        and step.outputs[0] not in graph.outputs
+        and (step.op.glyph == "BC" or _swaps_last_two(step))
+    }
+
+
+def _swaps_last_two(step: Apply) -> bool:
+    order = tuple(step.attrs["order"])
+    count = len(order)
+    return order == (*range(count - 2), count - 1, count - 2)

@@ -1,0 +1,113 @@
+"""The overall flow of a program: its blocks, repeated ones opened, gradients as dashed arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xg.backends.graphviz.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup
+from xg.backends.graphviz.mapping.arrange import Arranged, Operation, Terminal, arrange
+from xg.backends.graphviz.mapping.forward import ForwardDrawing, forward_drawing
+from xg.backends.graphviz.mapping.notation import Notation
+from xg.backends.graphviz.mapping.steps import times
+from xg.backends.graphviz.richtext import RichText, plain
+from xg.graph import Apply, Call, Program, Value
+
+
+def overview_figure(program: Program, *, legend: bool = False) -> Figure:
+    """Return the overall flow of a program's entry block."""
+    graph = program.main
+    drawing = forward_drawing(graph, program.graphs)
+    sources = drawing.sources()
+    parts = [_part(step, drawing, program) for step in drawing.steps()]
+    operations = [operation for part in parts for operation in part.operations]
+    naming = _Naming(drawing.notation, {v: p.notation for p in parts for v in p.inner})
+    arranged = arrange(sources, operations, drawing.results(), naming)
+    return Figure(
+        graph.title or graph.block,
+        "overall flow",
+        "Solid arrows run forward; dashed arrows carry the gradients back along the same path.",
+        arranged.nodes,
+        (*arranged.edges, *_gradients(arranged, sources, operations, naming)),
+        tuple(part.group for part in parts if part.group is not None),
+        legend,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one step of the entry block becomes; `inner` are the values of a block it opens."""
+
+    operations: Sequence[Operation]
+    notation: Notation
+    inner: frozenset[Value] = frozenset()
+    group: FigureGroup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Naming:
+    """How values are written: those of an opened block in that block's symbols."""
+
+    outer: Notation
+    inner: Mapping[Value, Notation]
+
+    def label(self, value: Value) -> RichText:
+        """Return symbol and shape."""
+        return self.inner.get(value, self.outer).label(value)
+
+    def shape(self, value: Value) -> RichText:
+        """Return the shape alone."""
+        return self.inner.get(value, self.outer).shape(value)
+
+    def is_float(self, value: Value) -> bool:
+        """Tell whether a gradient flows through a value."""
+        return self.inner.get(value, self.outer).graph.types[value].is_float
+
+    def gradient(self, value: Value) -> RichText:
+        """Return the gradient's symbol and shape, nothing for a value without a name."""
+        notation = self.inner.get(value, self.outer)
+        return notation.gradient(value) if notation.symbol(value) else ()
+
+
+def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Part:
+    """Open a repeated block that calls others; any other step stays one node."""
+    if isinstance(step, Apply):
+        return _Part((drawing.apply(step),), drawing.notation)
+    callee = program.graphs[step.callee]
+    if step.count is None or not any(isinstance(inner, Call) for inner in callee.steps):
+        return _Part((drawing.call(step),), drawing.notation)
+    opened = forward_drawing(callee, program.graphs, drawing.ids, called=True)
+    outside = dict(zip(callee.inputs, step.inputs, strict=True))
+    outside |= dict(zip(callee.outputs, step.outputs, strict=True))
+    operations = [_renamed(operation, outside) for operation in opened.operations()]
+    inner = frozenset(v for one in callee.steps for v in one.outputs if v not in outside)
+    label = (*plain(f"{callee.title or callee.block} "), *times(step))
+    nodes = tuple(
+        node.id for one in operations for node in (*(tensor for tensor, _ in one.beside), one.node)
+    )
+    return _Part(operations, opened.notation, inner, FigureGroup(step.path, label, nodes))
+
+
+def _renamed(operation: Operation, outside: Mapping[Value, Value]) -> Operation:
+    """Let an operation of an opened block take and give the values of the call."""
+    flows = (replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows)
+    outputs = (outside.get(value, value) for value in operation.outputs)
+    return replace(operation, flows=tuple(flows), outputs=tuple(outputs))
+
+
+def _gradients(
+    arranged: Arranged,
+    sources: Sequence[Terminal],
+    operations: Sequence[Operation],
+    naming: _Naming,
+) -> Iterator[FigureEdge]:
+    """Yield a dashed arrow back along every column's edge whose tensor has a gradient."""
+    made: dict[str, list[Value]] = {source.node.id: [source.value] for source in sources}
+    made |= {one.node.id: list(one.outputs) for one in operations}
+    taken = {one.node.id: {flow.value for flow in one.flows} for one in operations}
+    for edge in arranged.edges:
+        if edge.role is EdgeRole.MAIN:
+            value = next(v for v in made[edge.tail] if v in taken.get(edge.head, {v}))
+            if naming.is_float(value):
+                label = naming.gradient(value) if edge.label else ()
+                yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)
