@@ -116,6 +116,7 @@ def read_values(steps: Sequence[Apply | Call | CallBack]) -> Iterator[Value]:
 def count_uses(
     steps: Sequence[Apply | Call | CallBack], results: Sequence[Value]
 ) -> Counter[Value]:
+    """How often each value is read, by a step or as a result."""
     return Counter([*read_values(steps), *results])
 
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from xg.diagnostic import DiagnosticError, Problem
 from xg.graph import Call, Graph, Program
 from xg.passes.resolve.arguments import block_arguments
-from xg.passes.resolve.block import BlockResolver, Instance
+from xg.passes.resolve.block import resolve_block
 from xg.passes.resolve.errors import CallsItself, NoBlock, Refused
+from xg.passes.resolve.instance import Instance
+from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Linked, Load, link
 from xg.source import Span
 from xg.syntax import ast
@@ -53,8 +55,7 @@ def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) ->
     )
     use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None)
     located = linked.unit.blocks[block.name.name]
-    scope = BlockResolver(linked, Instance(located), "", lambda instance: instance.name)
-    scope.declare_sizes()
+    scope = Scope(linked, Instance(located), lambda instance: instance.name)
     return block_arguments(scope, use, located)
 
 
@@ -83,8 +84,7 @@ def _program(linked: Linked, entry: Instance) -> Program:
     while waiting:
         instance = waiting.pop(0)
         try:
-            resolver = BlockResolver(linked, instance, keys[instance], request)
-            graphs[keys[instance]] = resolver.graph()
+            graphs[keys[instance]] = resolve_block(linked, instance, keys[instance], request)
         except Refused as refused:
             problems.update(dict.fromkeys(refused.problems))
     if problems:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from xg.dim import Dim
 from xg.graph import Value
 from xg.op import Length, Number, Op, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownWord
+from xg.passes.resolve.expressions import Reader
+from xg.passes.resolve.instance import Instance
+from xg.passes.resolve.scope import Scope
+from xg.passes.resolve.units import Located
 from xg.scalar import Scalar, as_scalar
 from xg.syntax import ast
 
-if TYPE_CHECKING:
-    from xg.dim import Dim
-    from xg.passes.resolve.block import BlockResolver, Instance
-    from xg.passes.resolve.expressions import Reader
-    from xg.passes.resolve.units import Located
-
 
 def op_arguments(
-    scope: BlockResolver, use: ast.NodeUse, op: Op
+    scope: Scope, use: ast.NodeUse, op: Op
 ) -> tuple[tuple[Value, ...], dict[str, Any], tuple[str, ...]]:
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
-    given = _matched(use, [own.name for own in op.own], use.operator.name)
+    words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
+    given = _matched(use, [own.name for own in op.own], words, use.operator.name)
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
@@ -42,25 +42,29 @@ def op_arguments(
     return tuple(tensors), others, tuple(absent)
 
 
-def _matched(use: ast.NodeUse, names: Sequence[str], node: str) -> dict[str, ast.Expr]:
-    """Arguments by the name of what they are for: in order, then by name."""
+def _matched(
+    use: ast.NodeUse, names: Sequence[str], words: Mapping[str, str], node: str
+) -> dict[str, ast.Expr]:
+    """Arguments by the name of what they are for.
+
+    A word belongs to the argument that lists it; what else has no name takes the first free place.
+    """
     matched: dict[str, ast.Expr] = {}
-    position = 0
     for argument in use.arguments:
-        if argument.name is None:
-            if position >= len(names):
-                takes = ", ".join(names) or "nothing"
-                raise Refused(
-                    BadArgument(
-                        argument.span,
-                        f"{node} takes {takes} in parentheses",
-                        (f"a value made by another node arrives by an arrow: {node}<-…",),
-                    )
-                )
-            name = names[position]
-            position += 1
-        else:
+        if argument.name is not None:
             name = argument.name.name
+        else:
+            free = (name for name in names if name not in matched)
+            name = words.get(argument.value.span.text) or next(free, None)
+        if name is None:
+            takes = ", ".join(names) or "nothing"
+            raise Refused(
+                BadArgument(
+                    argument.span,
+                    f"{node} takes {takes} in parentheses",
+                    (f"a value made by another node arrives by an arrow: {node}<-…",),
+                )
+            )
         if name not in names or name in matched:
             wrong = "twice" if name in matched else f"none of {', '.join(names) or 'none'}"
             raise Refused(BadArgument(argument.span, f"{node} has {name} {wrong}"))
@@ -68,7 +72,7 @@ def _matched(use: ast.NodeUse, names: Sequence[str], node: str) -> dict[str, ast
     return matched
 
 
-def _tensor(scope: BlockResolver, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Value:
+def _tensor(scope: Scope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Value:
     if not isinstance(expr, ast.Path):
         raise Refused(BadArgument(expr.span, f"{own.name} of {use.operator.name} is a parameter"))
     value = scope.path(expr)
@@ -83,7 +87,7 @@ def _tensor(scope: BlockResolver, use: ast.NodeUse, own: Tensor, expr: ast.Expr)
     return value
 
 
-def _own(scope: BlockResolver, use: ast.NodeUse, own: Own, expr: ast.Expr | None) -> Any:
+def _own(scope: Scope, use: ast.NodeUse, own: Own, expr: ast.Expr | None) -> Scalar | Dim | str:
     match own:
         case Number():
             if expr is not None:
@@ -102,7 +106,7 @@ def _own(scope: BlockResolver, use: ast.NodeUse, own: Own, expr: ast.Expr | None
     raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))
 
 
-def _word(scope: BlockResolver, own: Word, expr: ast.Expr) -> str:
+def _word(scope: Scope, own: Word, expr: ast.Expr) -> str:
     word = expr.name if isinstance(expr, ast.Path) else expr.span.text
     option = scope.option(word)
     if option is not None and word not in own.choices:
@@ -112,10 +116,8 @@ def _word(scope: BlockResolver, own: Word, expr: ast.Expr) -> str:
     return word
 
 
-def block_arguments(scope: BlockResolver, use: ast.NodeUse, located: Located) -> Instance:
+def block_arguments(scope: Scope, use: ast.NodeUse, located: Located) -> Instance:
     """The instance that a call with these arguments asks for."""
-    from xg.passes.resolve.block import Instance
-
     block = located.block
     formals = {own.name.name: own for own in block.own}
     sizes: dict[str, Dim] = {}
@@ -127,7 +129,8 @@ def block_arguments(scope: BlockResolver, use: ast.NodeUse, located: Located) ->
         else:
             rest.append(argument)
     trimmed = ast.NodeUse(use.span, use.operator, None, tuple(rest), (), None, None, None, None)
-    given = _matched(trimmed, tuple(formals), block.name.name)
+    listed = {word.name: name for name, own in formals.items() for word in own.words}
+    given = _matched(trimmed, tuple(formals), listed, block.name.name)
     words: dict[str, str] = {}
     numbers: dict[str, Scalar] = {}
     for name, own in formals.items():

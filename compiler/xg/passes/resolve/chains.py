@@ -1,0 +1,170 @@
+"""Chains: operands and nodes in the order in which the file writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xg import ops
+from xg.graph import Value
+from xg.op import Op
+from xg.passes.resolve.errors import (
+    DoubleArrow,
+    NoLabel,
+    NotYet,
+    Refused,
+    SeveralOutputs,
+    UnknownOperator,
+    UnknownValue,
+    WrongOperands,
+)
+from xg.passes.resolve.nodes import apply_operator, call, first_call
+from xg.passes.resolve.scope import Scope
+from xg.syntax import ast
+from xg.tensor import Shape
+
+COLLECTIVES = frozenset({"AR", "AG", "RS", "A2A"})
+
+Targets = tuple[Shape | None, ...]  # the shapes of the labels that follow a node, one per output
+UNKNOWN: Targets = (None,)
+
+
+def read_statement(scope: Scope, chain: ast.Chain) -> None:
+    """A chain that stands alone: its last edge has a name."""
+    last = chain.steps[-1].label if chain.steps else chain.label
+    if last is None or not last.ports:
+        raise Refused(NoLabel(chain.steps[-1].span if chain.steps else chain.span))
+    read_chain(scope, chain, None)
+
+
+def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
+    """The value that leaves a chain; `peer` is the operand that it will stand beside."""
+    arriving = tuple(read_operand(scope, source, None) for source in chain.sources)
+    if chain.label:
+        scope.name(arriving, chain.label)
+    kept = [scope.kept(use.guard) for use in chain.steps]
+    for position, use in enumerate(chain.steps):
+        if kept[position]:
+            following = chain.steps[position:]
+            last = not any(kept[position + 1 :])
+            node = replace(use, label=_first_label(scope, following))
+            targets = _targets(scope, following)
+            arriving = _read_node(scope, node, arriving, targets, peer if last else None)
+        if use.label:
+            scope.name(arriving, use.label)
+        elif len(arriving) > 1 and kept[position]:
+            raise Refused(SeveralOutputs(use.span, use.operator.name, len(arriving)))
+    if len(arriving) > 1 and not chain.steps:
+        raise Refused(WrongOperands(chain.span, "an operand", "one value", len(arriving)))
+    return next(iter(arriving))
+
+
+def _first_label(scope: Scope, following: Sequence[ast.NodeUse]) -> ast.Label | None:
+    """The label of a node's edge; it may stand behind nodes that this choice leaves out."""
+    for i, use in enumerate(following):
+        if i and scope.kept(use.guard):
+            return None
+        if use.label:
+            return use.label
+    return None
+
+
+def _targets(scope: Scope, following: Sequence[ast.NodeUse]) -> Targets:
+    """Shapes of the label that a node's edge reaches across nodes that keep shapes."""
+    for i, use in enumerate(following):
+        if i and scope.kept(use.guard) and not _keeps_shape(scope, use):
+            return UNKNOWN
+        if use.label:
+            shapes = scope.label_shapes(use.label)
+            if any(shapes) or len(shapes) > 1:
+                return shapes
+    return UNKNOWN
+
+
+def _keeps_shape(scope: Scope, use: ast.NodeUse) -> bool:
+    op = scope.operator(use.operator)
+    return isinstance(op, Op) and op.keeps_shape
+
+
+# ---- operands -----------------------------------------------------------------------------------
+
+
+def read_operand(scope: Scope, operand: ast.Operand, peer: Value | None) -> Value:
+    """A value, an operator in front of what it takes, or a chain in parentheses."""
+    match operand:
+        case ast.Path():
+            return scope.path(operand)
+        case ast.Call():
+            return _read_prefix(scope, operand, peer)
+        case ast.Chain():
+            return read_chain(scope, operand, peer)
+
+
+def _read_prefix(scope: Scope, written: ast.Call, peer: Value | None) -> Value:
+    """`f(x, a)` is `x -> f(a)`: data operands come first, the rest is the node's own."""
+    op = scope.operator(written.operator)
+    count = 0
+    if isinstance(op, Op):
+        count = len([data for data in op.data if not data.optional])
+    elif op is not None:
+        count = len(op.block.data)
+    data = [argument for argument in written.arguments[:count] if argument.name is None]
+    arriving = tuple(_read_argument(scope, argument) for argument in data)
+    own = written.arguments[len(data) :]
+    use = ast.NodeUse(written.span, written.operator, written.axes, own, (), None, None, None, None)
+    made = _read_node(scope, use, arriving, UNKNOWN, peer)
+    if len(made) != 1:
+        raise Refused(SeveralOutputs(written.span, written.operator.name, len(made)))
+    return made[0]
+
+
+def _read_argument(scope: Scope, argument: ast.Argument) -> Value:
+    value = argument.value
+    if isinstance(value, ast.Path | ast.Call):
+        return read_operand(scope, value, None)
+    raise Refused(UnknownValue(value.span, value.span.text, tuple(scope.values)))
+
+
+# ---- nodes --------------------------------------------------------------------------------------
+
+
+def _read_node(
+    scope: Scope,
+    use: ast.NodeUse,
+    arriving: Sequence[Value],
+    targets: Targets,
+    peer: Value | None,
+) -> tuple[Value, ...]:
+    """The values that leave a node: a known call, an operator, or a block called first."""
+    if use.operator.name in scope.calls:
+        instance, _ = scope.calls[use.operator.name]
+        data = _attached(scope, use, arriving, matmul=False)
+        return call(scope, use, instance, use.operator.name, data)
+    found = scope.operator(use.operator)
+    if found is None:
+        raise Refused(_unknown_operator(scope, use.operator))
+    if isinstance(found, Op):
+        data = _attached(scope, use, arriving, matmul=found.family == "matmul")
+        return apply_operator(scope, use, found, data, targets, peer)
+    return first_call(scope, use, found, _attached(scope, use, arriving, matmul=False))
+
+
+def _attached(
+    scope: Scope, use: ast.NodeUse, arriving: Sequence[Value], *, matmul: bool
+) -> list[Value]:
+    """All data operands of a node in order: those of the chain, then those beside it."""
+    doubles = [attached for attached in use.attachments if attached.arrow == "<="]
+    if doubles and not matmul:
+        raise Refused(DoubleArrow(doubles[0].span, use.operator.name))
+    if matmul and (len(doubles) != 1 or len(use.attachments) != 1 or len(arriving) != 1):
+        raise Refused(DoubleArrow(use.span, "•"))
+    peer = arriving[0] if arriving else None
+    beside = (read_operand(scope, attached.operand, peer) for attached in use.attachments)
+    return [*arriving, *beside]
+
+
+def _unknown_operator(scope: Scope, name: ast.Name) -> NotYet | UnknownOperator:
+    if name.name in COLLECTIVES:
+        return NotYet(name.span, f"the collective {name.name}")
+    known = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *ops.table())
+    return UnknownOperator(name.span, name.name, known, name.name in scope.values)

@@ -1,0 +1,29 @@
+"""A block with everything chosen: what one graph is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xg.dim import Dim
+from xg.passes.resolve.units import Located
+from xg.scalar import Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A block with everything chosen: what one graph is made for."""
+
+    located: Located
+    words: tuple[tuple[str, str], ...] = ()
+    numbers: tuple[tuple[str, Scalar], ...] = ()
+    sizes: tuple[tuple[str, Dim], ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The block's name with what was chosen: ``Attention(mask=causal)``."""
+        chosen = [f"{name}={value}" for name, value in (*self.words, *self.numbers, *self.sizes)]
+        return self.located.block.name.name + (f"({', '.join(chosen)})" if chosen else "")
+
+
+Request = Callable[[Instance], str]  # the key of an instance's graph, which is made if need be

@@ -1,0 +1,103 @@
+"""Nodes: an operator or a call put behind its operands, once these are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xg.graph import Apply, Call, Pending, Value
+from xg.op import Op
+from xg.passes.resolve.arguments import block_arguments, op_arguments
+from xg.passes.resolve.errors import (
+    NotYet,
+    Refused,
+    SeveralOutputs,
+    UnnamedTwice,
+    WrongOperands,
+)
+from xg.passes.resolve.instance import Instance
+from xg.passes.resolve.scope import Scope
+from xg.passes.resolve.units import Located
+from xg.syntax import ast
+from xg.tensor import Shape
+
+
+def apply_operator(
+    scope: Scope,
+    use: ast.NodeUse,
+    op: Op,
+    data: Sequence[Value],
+    targets: tuple[Shape | None, ...],
+    peer: Value | None,
+) -> tuple[Value, ...]:
+    """One use of an operator on its data operands; the values that leave it."""
+    if use.repeat or use.instance:
+        what = "repeated" if use.repeat else "named"
+        raise Refused(NotYet(use.span, f"an operator that is {what}: put it into a block, which"))
+    required = len([d for d in op.data if not d.optional])
+    if not op.variadic and not required <= len(data) <= len(op.data):
+        takes = _takes(required, len(op.data))
+        raise Refused(WrongOperands(use.span, use.operator.name, takes, len(data)))
+    tensors, own, absent = op_arguments(scope, use, op)
+    absent += tuple(d.name for d in op.data[len(data) :])
+    count = len(op.outputs) or len(targets)
+    outputs = scope.made(use.label, count, use.span)
+    attrs = {**own, "absent": absent} if absent else dict(own)
+    if op.variadic:
+        attrs["count"] = len(data)
+    scope.steps.append(
+        Apply(
+            op,
+            (*data, *tensors),
+            outputs,
+            attrs,
+            use.span,
+            place=outputs[0].name or scope.place(op),
+            pending=Pending(scope.reader.axes(use.axes), targets, peer),
+        )
+    )
+    return outputs
+
+
+def first_call(
+    scope: Scope, use: ast.NodeUse, located: Located, data: Sequence[Value]
+) -> tuple[Value, ...]:
+    """A call of a block, which from now on can be called again by its name."""
+    default = (
+        use.operator.name if use.operator.name in scope.linked.options else located.block.name.name
+    )
+    name = use.instance.name if use.instance else default
+    if name in scope.calls:
+        raise Refused(UnnamedTwice(use.span, name, scope.calls[name][1]))
+    instance = block_arguments(scope, use, located)
+    scope.calls[name] = (instance, use.span)
+    return call(scope, use, instance, name, data)
+
+
+def call(
+    scope: Scope, use: ast.NodeUse, instance: Instance, name: str, data: Sequence[Value]
+) -> tuple[Value, ...]:
+    """One call of an instance under a name; a second one shares the parameters."""
+    block = instance.located.block
+    if len(data) != len(block.data):
+        takes = _takes(len(block.data), len(block.data))
+        raise Refused(WrongOperands(use.span, use.operator.name, takes, len(data)))
+    outputs = scope.made(use.label, len(block.outputs), use.span)
+    if use.repeat and len(outputs) != 1:
+        raise Refused(SeveralOutputs(use.span, block.name.name, len(outputs)))
+    scope.steps.append(
+        Call(
+            callee=scope.request(instance),
+            path=name,
+            inputs=tuple(data),
+            outputs=outputs,
+            saved=Value(name, "saved", use.span),
+            span=use.span,
+            count=scope.sizes.expand(scope.reader.dim(use.repeat)) if use.repeat else None,
+        )
+    )
+    return outputs
+
+
+def _takes(least: int, most: int) -> str:
+    count = str(least) if least == most else f"{least} to {most}"
+    return f"{count} operand{'s' if most != 1 else ''}"

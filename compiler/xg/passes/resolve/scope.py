@@ -1,0 +1,196 @@
+"""What the names of a block mean while it is read: values, calls, options, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xg.graph import Apply, Call, Value
+from xg.op import Op
+from xg.passes.resolve.errors import (
+    NameTwice,
+    Refused,
+    UnknownOption,
+    UnknownValue,
+    UnknownWord,
+    WrongOperands,
+)
+from xg.passes.resolve.expressions import Reader
+from xg.passes.resolve.instance import Instance, Request
+from xg.passes.resolve.units import Linked, Located, Unit
+from xg.source import Span
+from xg.syntax import ast
+from xg.tensor import Shape, Sizes, TensorType
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of one instance of a block, and the nodes made so far."""
+
+    linked: Linked
+    instance: Instance
+    request: Request
+    reader: Reader = field(init=False)
+    sizes: Sizes = field(init=False)
+    values: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
+    spoiled: set[str] = field(default_factory=set[str], init=False)
+    steps: list[Apply | Call] = field(default_factory=list[Apply | Call], init=False)
+    calls: dict[str, tuple[Instance, Span]] = field(
+        default_factory=dict[str, tuple[Instance, Span]], init=False
+    )
+    foreign: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
+    claims: list[tuple[Value, TensorType, Span]] = field(
+        default_factory=list[tuple[Value, TensorType, Span]], init=False
+    )
+    unnamed: dict[str, int] = field(default_factory=dict[str, int], init=False)
+    read: set[Value] = field(default_factory=set[Value], init=False)
+
+    def __post_init__(self) -> None:
+        """Make the block's own dims and those that the call gives known."""
+        given = dict(self.instance.sizes)
+        if not self.block.dims and not given:
+            self.sizes, dims = self.linked.sizes, self.linked.dims
+        else:
+            dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
+            reader = Reader(dims, self.linked.meshes, {})
+            local = {d.name.name: reader.dim(d.size) for d in self.block.dims if d.size} | given
+            self.sizes = self.linked.sizes.with_local(local)
+        self.reader = Reader(dims, self.linked.meshes, dict(self.instance.numbers))
+
+    @property
+    def block(self) -> ast.Block:
+        """The block as written."""
+        return self.instance.located.block
+
+    @property
+    def unit(self) -> Unit:
+        """The file whose names it sees."""
+        return self.instance.located.unit
+
+    # ---- options and operators ------------------------------------------------------------------
+
+    def kept(self, guard: ast.Guard | None) -> bool:
+        """Whether a node is there for the chosen options."""
+        if guard is None:
+            return True
+        name = guard.option.name
+        words, chosen = self.option(name) or (None, "")
+        if words is None:
+            raise Refused(UnknownOption(guard.option.span, name, tuple(self.linked.options)))
+        for word in guard.words:
+            if word.name not in words:
+                raise Refused(UnknownWord(word.span, name, word.name, words))
+        return chosen in [word.name for word in guard.words]
+
+    def option(self, name: str) -> tuple[tuple[str, ...], str] | None:
+        """Words and the chosen one, of an option of the call or of the program."""
+        for own in self.block.own:
+            if own.name.name == name and own.words:
+                words = tuple(word.name for word in own.words)
+                return words, dict(self.instance.words).get(name, words[0])
+        choice = self.linked.options.get(name)
+        return (choice.words, choice.chosen) if choice else None
+
+    def operator(self, name: ast.Name) -> Op | Located | None:
+        """What a node's name stands for, options followed to the chosen word."""
+        choice = self.linked.options.get(name.name)
+        if choice is not None:
+            word = choice.chosen
+            return choice.unit.blocks.get(word) or choice.unit.operator(word)
+        own = self.option(name.name)
+        word = own[1] if own else name.name
+        return self.unit.blocks.get(word) or self.unit.operator(word)
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def path(self, path: ast.Path) -> Value:
+        """A value of this block, or a parameter of a call (`bert.E`)."""
+        first = path.segments[0].name
+        if len(path.segments) == 1:
+            if first in self.values:
+                self.read.add(self.values[first])
+                return self.values[first]
+            if first in self.spoiled:
+                raise Refused()
+            operator = isinstance(self.operator(path.segments[0]), Op)
+            raise Refused(UnknownValue(path.span, path.span.text, tuple(self.values), operator))
+        if first not in self.calls:
+            raise Refused(UnknownValue(path.span, path.span.text, tuple(self.calls)))
+        if path.name not in self.foreign:
+            self.foreign[path.name] = Value(path.name, "param", path.span)
+        return self.foreign[path.name]
+
+    def name(self, values: Sequence[Value], label: ast.Label) -> None:
+        """Give values the names of a label, and note the types that it promises."""
+        if label.shape:
+            self._claim(values[0], self.reader.type(label.shape, None), label.span)
+            return
+        if len(values) != len(label.ports):
+            raise Refused(
+                WrongOperands(label.span, "this label", f"{len(label.ports)} values", len(values))
+            )
+        for value, port in zip(values, label.ports, strict=True):
+            declared = self._declared(port)
+            if declared:
+                self._claim(value, declared, port.span)
+            self.bind(port.name, value)
+
+    def _declared(self, port: ast.Port) -> TensorType | None:
+        written = port
+        if port.shape is None:
+            for output in self.block.outputs:
+                if output.name.name == port.name.name:
+                    written = output
+        return self.reader.type(written.shape, written.range) if written.shape else None
+
+    def _claim(self, value: Value, type_: TensorType, span: Span) -> None:
+        self.claims.append((value, type_, span))
+
+    def bind(self, name: ast.Name, value: Value) -> None:
+        """Make a name known."""
+        known = self.values.get(name.name)
+        if known is not None:
+            raise Refused(NameTwice(name.span, name.name, known.span))
+        self.values[name.name] = value
+
+    def made(self, label: ast.Label | None, count: int, span: Span) -> tuple[Value, ...]:
+        """New values for the outputs of a node, under the names and shapes of its label."""
+        ports = label.ports if label else ()
+        if len(ports) == count:
+            return tuple(
+                Value(port.name.name, "edge", port.name.span, self._declared(port))
+                for port in ports
+            )
+        if count == 1 and not ports:
+            shape = label.shape if label else None
+            declared = self.reader.type(shape, None) if shape else None
+            return (Value(None, "edge", span, declared),)
+        if ports:
+            raise Refused(
+                WrongOperands(
+                    label.span if label else span, "this label", f"{len(ports)} values", count
+                )
+            )
+        return tuple(Value(None, "edge", span) for _ in range(count))
+
+    def place(self, op: Op) -> str:
+        """A name for a node whose edge has none: its glyph and its number among those."""
+        self.unnamed[op.glyph] = self.unnamed.get(op.glyph, 0) + 1
+        return f"{op.glyph}_{self.unnamed[op.glyph]}"
+
+    def label_shapes(self, label: ast.Label) -> tuple[Shape | None, ...]:
+        """The (expanded) shapes that a label gives, one per name."""
+        if label.shape:
+            return (self._expanded(label.shape),)
+        return tuple(self._port_shape(port) for port in label.ports)
+
+    def _port_shape(self, port: ast.Port) -> Shape | None:
+        if port.shape:
+            return self._expanded(port.shape)
+        for output in self.block.outputs:
+            if output.name.name == port.name.name and output.shape:
+                return self._expanded(output.shape)
+        return None
+
+    def _expanded(self, shape: ast.Shape) -> Shape:
+        return tuple(self.sizes.expand(dim) for dim in self.reader.shape(shape))
