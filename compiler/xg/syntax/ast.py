@@ -6,7 +6,7 @@ Nothing nests without a bracket, so no tree is deeper than a small multiple of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from typing import Literal, TypeAlias, TypeVar, cast, dataclass_transform
 
@@ -38,22 +38,36 @@ class Syntax:
     span: Span
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Syntax) and type(self) is type(other):
-            return self._said() == other._said()
-        return NotImplemented
+        return repr(self) == repr(other) if isinstance(other, Syntax) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash((type(self), *self._said()))
+        return hash(repr(self))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self._said()))})"
+        """All fields but the places, as calls within calls; a loop, because trees are deep."""
+        pieces: list[str] = []
+        waiting: list[object] = [self]
+        while waiting:
+            match waiting.pop():
+                case str() as piece:
+                    pieces.append(piece)
+                case Syntax() as tree:
+                    values = [getattr(tree, name) for name in tree.__match_args__[1:]]
+                    waiting += [")", *_separated(values), f"{type(tree).__name__}("]
+                case items:
+                    waiting += ["]", *_separated(cast("tuple[object, ...]", items)), "["]
+        return "".join(pieces)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot change {name}: trees are frozen")
 
-    def _said(self) -> tuple[object, ...]:
-        """All fields but the place."""
-        return tuple(getattr(self, name) for name in self.__match_args__[1:])
+
+def _separated(values: Sequence[object]) -> Iterator[object]:
+    """What `repr` is to write of some values, the last first."""
+    for position, value in enumerate(reversed(values)):
+        if position:
+            yield ", "
+        yield value if isinstance(value, Syntax | tuple) else repr(value)
 
 
 @_syntax

@@ -28,7 +28,7 @@ _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", 
 class Stop:
     """Where the parser stopped: the token that does not fit, and what stands around it.
 
-    `opening` is the innermost bracket that is open, `brace` the last brace that was opened,
+    `open` are the brackets that are open, `brace` the last brace that was opened,
     `statement` the first token of the line; `repaired` says that a comma was put in before on it.
     """
 
@@ -37,12 +37,17 @@ class Stop:
     token: Token
     previous: Token | None
     following: Token | None
-    opening: Token | None
+    open: tuple[Token, ...]
     brace: Token | None
     statement: Token | None
     begins_line: bool
     repaired: bool
     expected: frozenset[str]
+
+    @property
+    def opening(self) -> Token | None:
+        """The innermost bracket that is open."""
+        return self.open[-1] if self.open else None
 
     @property
     def here(self) -> Span:
@@ -108,6 +113,8 @@ def _wrong_bracket(stop: Stop) -> Finding | None:
     if right == stop.token.kind:
         return None
     opening = stop.span(stop.opening)
+    if any(OPENS[outer.kind] == stop.token.kind for outer in stop.open):
+        return Finding(errors.UnclosedBracket(opening, stop.here, _BRACKETS[right]), (right,))
     return Finding(errors.WrongBracket(stop.here, opening, _BRACKETS[right]), (right,), drop=True)
 
 

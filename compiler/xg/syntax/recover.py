@@ -57,7 +57,7 @@ def _stop(
         tokens[index],
         previous=next((tokens[i] for i in before if tokens[i].kind != "_NL"), None),
         following=tokens[index + 1] if index + 1 < len(tokens) else None,
-        opening=open[-1] if open else None,
+        open=tuple(open),
         brace=next((tokens[i] for i in before if tokens[i].kind == "LBRACE"), None),
         statement=line[-1] if line else None,
         begins_line=not line,
