@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from xg.diagnostic import DiagnosticError
 from xg.dim import Dim
@@ -25,6 +25,9 @@ from xg.project import Project, read_project
 from xg.source import Span
 from xg.syntax.spelling import ascii_name
 from xg.tensor import TensorType
+
+if TYPE_CHECKING:
+    from xg.cost import Cost
 
 Settings = Mapping[str, str | int]
 
@@ -84,6 +87,12 @@ class Program:
         from xg.generated import load
 
         return load(self.source(backend), f"{self.graphs.main.block}_{backend}")
+
+    def cost(self) -> Cost:
+        """Parameters, FLOPs and saved bytes, per operator, loop and in total."""
+        from xg.cost import cost
+
+        return cost(self.graphs)
 
     def _spec(self, type_: TensorType) -> TensorSpec:
         shape = tuple(self._size(dim) for dim in type_.shape)

@@ -1,0 +1,164 @@
+"""Every choice of options that a block can tell apart, checked.
+
+A block is typed on its own, whoever calls it. So it is enough that each block has met every
+combination of the options that it mentions itself; how the options of two blocks combine does not
+matter. That keeps the work near the product of few words where all combinations would be many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from math import prod
+
+from xg.diagnostic import Diagnostic, DiagnosticError
+from xg.driver import Settings, compile_project
+from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.units import link
+from xg.project import Project
+from xg.syntax import ast
+
+PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
+
+Words = Mapping[str, tuple[str, ...]]
+Choice = dict[str, str]
+
+
+def check_choices(
+    project: Project, block: str | None = None, settings: Settings | None = None
+) -> tuple[Diagnostic, ...]:
+    """All that is wrong with a file, or with one block, in any choice that `settings` leave."""
+    checker = _Checker(project, settings or {})
+    blocks = [each.name.name for each in reversed(project.main.blocks)]
+    try:
+        if block in blocks:
+            checker.check([block])
+        elif block is None and blocks:
+            checker.check(blocks)
+        elif block is None and project.main.ops:
+            _check_operators(project)
+        else:
+            compile_project(project, block, settings)  # which says what is missing
+    except DiagnosticError as error:
+        checker.add(error)
+    return checker.diagnostics()
+
+
+def _check_operators(project: Project) -> None:
+    try:
+        link(project.main, project.load, {})
+    except Refused as refused:
+        raise DiagnosticError.of(*refused.problems) from None
+
+
+def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Choice]:
+    """The combinations of words that a block can tell apart."""
+    own = {option.name.name: tuple(w.name for w in option.words) for option in block.own}
+    words = {**options, **{name: words for name, words in own.items() if words}}
+    mentioned = [n for n in words if n not in settings and (n in own or n in _mentions(block))]
+    if prod(len(words[name]) for name in mentioned) <= PRODUCT_AT_MOST:
+        return [dict(zip(mentioned, chosen, strict=True)) for chosen in _all(words, mentioned)]
+    return [{}, *({name: word} for name in mentioned for word in words[name][1:])]
+
+
+def _all(words: Words, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return product(*(words[name] for name in names))
+
+
+def _mentions(block: ast.Block) -> set[str]:
+    """Every name in the chains of a block that may be an option's."""
+    names: set[str] = set()
+    pending: list[object] = list(block.chains)
+    while pending:
+        match pending.pop():
+            case ast.Chain() as chain:
+                pending += (*chain.sources, *chain.steps)
+            case ast.NodeUse() as use:
+                names.add(use.operator.name)
+                names.update({use.guard.option.name} if use.guard else ())
+                pending += (*use.arguments, *(attached.operand for attached in use.attachments))
+            case ast.Call() as call:
+                names.add(call.operator.name)
+                pending += call.arguments
+            case ast.Argument() as argument:
+                pending.append(argument.value)
+            case ast.Path() as path:
+                names.add(path.name)
+            case _:
+                pass
+    return names
+
+
+class _Checker:
+    """Compiles blocks of a project until each has met its combinations."""
+
+    def __init__(self, project: Project, settings: Settings) -> None:
+        self.project = project
+        self.settings = settings
+        self.found: dict[tuple[object, ...], Diagnostic] = {}
+        modules = project.modules[::-1]  # importers stand behind what they import, and win
+        self.options = {
+            option.name.name: tuple(word.name for word in option.words)
+            for module in modules
+            for option in module.options
+        }
+        self.default = {name: words[0] for name, words in self.options.items()}
+        self.waiting = {
+            block.name.name: choices_of(block, self.options, settings)
+            for module in modules
+            for block in module.blocks
+        }
+        self.entries: dict[str, str] = {}  # a block that reaches each block
+
+    def check(self, entries: Sequence[str]) -> None:
+        """Compile these blocks, callers first, and with them what they call."""
+        for entry in entries:
+            while self.waiting[entry]:
+                self._meet(entry, self.waiting[entry].pop(0))
+        for block, entry in self.entries.items():
+            for choice in self.waiting[block]:
+                if choice.keys() <= self.options.keys():
+                    self._meet(entry, choice)
+
+    def _meet(self, entry: str, choice: Choice) -> None:
+        together = self._together(choice)
+        try:
+            graphs = compile_project(self.project, entry, {**self.settings, **together}).graphs
+        except DiagnosticError as error:
+            self.add(error)
+            return
+        known = {**self.default, **self.settings, **together}
+        for block in {graph.block for graph in graphs.graphs.values()}:
+            self.entries.setdefault(block, entry)
+            self.waiting[block] = [c for c in self.waiting[block] if not c.items() <= known.items()]
+
+    def _together(self, choice: Choice) -> Choice:
+        """The choice, with what other blocks have yet to meet and does not contradict it."""
+        together = dict(choice)
+        for waiting in self.waiting.values():
+            for other in waiting:
+                if other.keys() <= self.options.keys() and not _contradict(other, together):
+                    together.update(other)
+                    break
+        return together
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that was found, in the order of the files."""
+        files = [module.span.source.name for module in self.project.modules]
+
+        def place(diagnostic: Diagnostic) -> tuple[int, int]:
+            span = diagnostic.span
+            return (files.index(span.source.name), span.start) if span else (-1, 0)
+
+        return tuple(sorted(self.found.values(), key=place))
+
+    def add(self, error: DiagnosticError) -> None:
+        """Keep each mistake once: most are found in more than one choice."""
+        for diagnostic in error.diagnostics:
+            place = diagnostic.span.start if diagnostic.span else None
+            key = (diagnostic.code, diagnostic.message, diagnostic.file, place)
+            self.found.setdefault(key, diagnostic)
+
+
+def _contradict(one: Choice, other: Choice) -> bool:
+    return any(other.get(name, word) != word for name, word in one.items())

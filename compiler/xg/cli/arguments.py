@@ -1,0 +1,88 @@
+"""Arguments that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING
+
+from xg.syntax.spelling import ascii_name
+
+if TYPE_CHECKING:
+    from xg.driver import Program, Settings
+    from xg.project import Project
+
+
+def add_file(parser: ArgumentParser) -> None:
+    """One file, and what of it is compiled."""
+    parser.add_argument("file", metavar="FILE", help="an .xg file; - is standard input")
+    add_choice(parser)
+
+
+def add_files(parser: ArgumentParser) -> None:
+    """Several files, and what of them is compiled."""
+    parser.add_argument("files", metavar="FILE", nargs="+", help="an .xg file; - is standard input")
+    add_choice(parser)
+
+
+def add_choice(parser: ArgumentParser) -> None:
+    """Which block, under which plan, with which sizes and options."""
+    parser.add_argument("--block", type=ascii_name, metavar="NAME", help="the block to compile")
+    parser.add_argument("--plan", metavar="NAME", help="a parallel plan (not in this edition)")
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        type=setting,
+        metavar="NAME=VALUE",
+        help="number a dim or choose a word of an option; may be given several times",
+    )
+
+
+def setting(text: str) -> tuple[str, str | int]:
+    """`D=64`, `norm=post`."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise ArgumentTypeError(f"{text!r} should be NAME=VALUE")
+    return ascii_name(name.strip()), _number(value.strip())
+
+
+def _number(text: str) -> str | int:
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdigit():
+        if len(digits) > 19:
+            raise ArgumentTypeError(f"{text[:20]}… is too large")
+        return int(text)
+    return text
+
+
+def settings_of(options: Namespace) -> Settings:
+    """What `--set` says; the last word on a name counts."""
+    return dict(options.settings)
+
+
+def refuse_plan(options: Namespace) -> None:
+    """Raise DiagnosticError for a plan, which this edition does not compile."""
+    if options.plan is not None:
+        from xg.diagnostic import DiagnosticError
+        from xg.passes.resolve.errors import NotYet
+
+        raise DiagnosticError.of(NotYet(None, f"the plan {options.plan}"))
+
+
+def open_project(file: str) -> Project:
+    """Read a file, or standard input for ``-``, and all that it uses."""
+    from xg.project import parse_project, read_project
+
+    if file == "-":
+        return parse_project(sys.stdin.buffer.read())
+    return read_project(file)
+
+
+def compile_one(options: Namespace) -> Program:
+    """The program that FILE, --block and --set ask for."""
+    from xg.driver import compile_project
+
+    refuse_plan(options)
+    return compile_project(open_project(options.file), options.block, settings_of(options))

@@ -1,0 +1,52 @@
+"""`xg check`: every mistake of every block, in every choice of options."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from xg.cli.arguments import add_files, open_project, refuse_plan, settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FILE_FAILED, FINE, PROBLEM, UNREADABLE
+from xg.diagnostic import Diagnostic, DiagnosticError
+
+EXAMPLE = "xg check diagrams/transformer.xg"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Files, and the mistakes as data."""
+    add_files(parser)
+    parser.add_argument("--json", action="store_true", help="print the mistakes as JSON")
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Check every file, and go on after one with mistakes."""
+    refuse_plan(options)
+    found: list[Diagnostic] = []
+    for file in options.files:
+        mistakes = _mistakes(file, options)
+        found += mistakes
+        if not options.json:
+            console.say(f"{file}: {'ok' if not mistakes else _counted(len(mistakes))}")
+    if found:
+        console.diagnose(found)
+    if options.json:
+        from xg.cli.json_text import json_text
+        from xg.diagnostic import as_data
+
+        console.write(json_text({"diagnostics": [as_data(each) for each in found]}))
+    if found and all(each.code == UNREADABLE for each in found):
+        return FILE_FAILED
+    return PROBLEM if found else FINE
+
+
+def _mistakes(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
+    from xg.choices import check_choices
+
+    try:
+        return check_choices(open_project(file), options.block, settings_of(options))
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+def _counted(count: int) -> str:
+    return "1 mistake" if count == 1 else f"{count} mistakes"

@@ -1,0 +1,17 @@
+"""The commands and what each is for; the module `xg.cli.NAME` holds each."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "build": "write figures and code",
+    "check": "look for mistakes in names, shapes and sizes, in every choice of options",
+    "show": "print one view: the graph, a figure's DOT, the code, the cost",
+    "fmt": "lay files out in the one canonical way",
+    "run": "run a diagram on arrays from files",
+    "verify": "prove the gradients by finite differences, and the code by the interpreter",
+    "cost": "count parameters, FLOPs and saved bytes, as formulas and numbers",
+    "train": "train a diagram on text or arrays",
+    "ops": "list the operators: signature, formula, gradient, glyph",
+    "doctor": "say what was found on this machine, and how to mend it",
+    "demo": "build the gallery, verify every gradient, train a model",
+}

@@ -1,0 +1,110 @@
+"""One command from its words to its exit code: whatever goes wrong ends in words and a code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Protocol, cast
+
+from xg.cli.commands import COMMANDS
+from xg.cli.console import ColorChoice, Console
+from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE
+from xg.diagnostic import DiagnosticError, as_data
+from xg.terminal import printable
+
+
+class Command(Protocol):
+    """A module of a command. `EXAMPLE` is a command line that works in a checkout."""
+
+    EXAMPLE: str
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare what the command takes."""
+        ...
+
+    def run(self, options: Namespace, console: Console) -> int:
+        """Do it; returns the exit code."""
+        ...
+
+
+def dispatch(name: str, arguments: Sequence[str]) -> int:
+    """Parse the words behind a command's name, and run it."""
+    command = cast("Command", import_module(f"xg.cli.{name}"))
+    try:
+        options = _parser(name, command).parse_args(arguments)
+    except SystemExit as stop:  # argparse has said why
+        return int(stop.code or 0)
+    color: ColorChoice = options.color
+    console = Console(color)
+    try:
+        return _guarded(command, options, console)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FILE_FAILED
+
+
+def _parser(name: str, command: Command) -> ArgumentParser:
+    parser = ArgumentParser(
+        prog=f"xg {name}",
+        description=f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.",
+        epilog=f"example:\n  {command.EXAMPLE}",
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    command.add_arguments(parser)
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    return parser
+
+
+def _guarded(command: Command, options: Namespace, console: Console) -> int:
+    try:
+        code = command.run(options, console)
+        sys.stdout.flush()
+        return code
+    except DiagnosticError as error:
+        return _refused(error, options, console)
+    except KeyboardInterrupt:
+        console.note("xg: interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        return _runtime_code(error, console) or _bug(error, console)
+
+
+def _refused(error: DiagnosticError, options: Namespace, console: Console) -> int:
+    console.diagnose(error.diagnostics)
+    if getattr(options, "json", False):
+        from xg.cli.json_text import json_text
+
+        found = [as_data(diagnostic) for diagnostic in error.diagnostics]
+        console.write(json_text({"diagnostics": found}))
+    unread = all(diagnostic.code == UNREADABLE for diagnostic in error.diagnostics)
+    return FILE_FAILED if unread else PROBLEM
+
+
+def _runtime_code(error: Exception, console: Console) -> int | None:
+    """The exit code of an error that the runtime foresees; None for any other."""
+    if "xg_runtime.errors" not in sys.modules:
+        return None
+    from xg_runtime.errors import XgRuntimeError
+
+    if not isinstance(error, XgRuntimeError):
+        return None
+    console.note(f"xg: {error.message}")
+    return error.exit_code
+
+
+def _bug(error: Exception, console: Console) -> int:
+    """A mistake of ours: what happened and where, in a few lines, never a bare traceback."""
+    from traceback import extract_tb
+
+    frames = extract_tb(error.__traceback__)[-3:]
+    places = [f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in frames]  # noqa: PTH119 - a name, not a place
+    console.note(f"xg: internal error: {type(error).__name__}: {printable(str(error))}")
+    console.note(f"  at {' < '.join(reversed(places))}")
+    console.note("  This is a bug in xg. Please report it, with this text and the file.")
+    return BUG
