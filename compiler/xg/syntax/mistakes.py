@@ -138,8 +138,10 @@ def _missing_times(stop: Stop) -> Finding | None:
 
 def _missing_comma(stop: Stop) -> Finding | None:
     before, kind = stop.previous, stop.token.kind
-    if before is None or "COMMA" not in stop.expected or (stop.begins_line and not stop.opening):
+    if before is None or "COMMA" not in stop.expected:
         return None
+    if stop.opening is None and (stop.begins_line or "ARROW" in stop.expected):
+        return None  # it may be the arrow that is missing
     atoms = before.kind in _ATOMS and (kind in _ATOMS or kind == "LPAR")
     rows = before.kind == "RSQB" and kind == "LSQB"
     if not (atoms or rows) or not stop.parser.fits(["COMMA", kind]):
@@ -181,7 +183,8 @@ def _default_among_data(stop: Stop) -> Finding | None:
 def _assigned_chain(stop: Stop) -> Finding | None:
     name = stop.previous
     if stop.token.kind == "EQUAL" and name and name.kind == "NAME" and "ARROW" in stop.expected:
-        return Finding(errors.AssignedChain(stop.here, stop.span(name).text))
+        rest = stop.source.line_text(stop.here.line)[stop.here.column :].strip()
+        return Finding(errors.AssignedChain(stop.here, f"{rest} : {stop.span(name).text}"))
     return None
 
 

@@ -66,7 +66,7 @@ def _scanner() -> re.Pattern[str]:
     signs = [text for text in tables()["literals"] if not text.isalpha()]
     groups = {
         **tables()["patterns"],
-        "unclosed": r'"[^"\n]*',
+        "unclosed": r'"[^"\n{]*',
         "quoted": r"'[^'\n]*'|“[^”\n]*”|//[^\n]*",
         "sign": _any_of([*signs, *FOREIGN]),
         "letters": r"\w+",

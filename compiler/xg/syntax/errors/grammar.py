@@ -165,14 +165,14 @@ class AssignedChain(Problem):
 
     code = "XG0119"
     span: Span
-    name: str
+    meant: str
 
     def diagnostic(self) -> Diagnostic:
         """Say where the name goes."""
         return self.report(
             "a chain has its name at its end",
             Label(self.span),
-            help=(f"write {quoted(f'X -> … : {self.name}')}",),
+            help=(f"write {quoted(self.meant)}",),
         )
 
 
