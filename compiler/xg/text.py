@@ -7,6 +7,7 @@ pass: types are shown where they are known.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
 from xg.dim import Dim
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
@@ -109,7 +110,7 @@ def _attr(value: object, sizes: Sizes) -> str:
     if isinstance(value, Dim):
         return str(sizes.fold(value))
     if isinstance(value, tuple):
-        items: Iterable[object] = value
+        items = cast("tuple[object, ...]", value)
         return "[" + ", ".join(_attr(item, sizes) for item in items) + "]"
     return str(value)
 
