@@ -196,7 +196,12 @@ Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches),
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An operator. The texts at the end are what ``xg ops`` and the documentation print."""
+    """An operator. The texts at the end are what ``xg ops`` and the documentation print.
+
+    `forward` takes the operands in order (None for an absent one) and the attributes by name;
+    `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
+    name what it needs and gives one gradient per declared float operand, None for no gradient.
+    """
 
     glyph: str
     name: str
