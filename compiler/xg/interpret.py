@@ -57,11 +57,11 @@ class Interpreter:
     def backward(self, record: Record, d_outputs: Arrays) -> dict[str, Array]:
         """Gradients of all parameters (by path) and float inputs; a missing cotangent is zero."""
         graph = self.program.main
-        cotangents = {
-            value: d_outputs[name]
-            for name, value in zip(graph.output_names, graph.outputs, strict=True)
-            if name in d_outputs
-        }
+        cotangents: dict[Value, Array] = {}
+        for name, value in zip(graph.output_names, graph.outputs, strict=True):
+            if name in d_outputs:  # one value may leave under two names
+                known = cotangents.get(value)
+                cotangents[value] = d_outputs[name] if known is None else known + d_outputs[name]
         gradients: dict[str, Array] = {}
         inputs = self._reverse(record, cotangents, gradients)
         for value in graph.inputs:

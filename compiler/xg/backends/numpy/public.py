@@ -1,0 +1,199 @@
+"""The public functions of a module: `table`, `init`, `forward` and `backward`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xg.backends.numpy.templates import INIT
+from xg.emit.forward import Forward
+from xg.emit.layout import bracketed, indented
+from xg.emit.locate import Source, locate
+from xg.emit.names import identifier
+from xg.emit.plan import Plan
+from xg.emit.spelling import Scope
+from xg.emit.starts import table_lines
+from xg.emit.text import tuple_of
+from xg.graph import Graph, Value
+
+
+@dataclass(slots=True)
+class PublicWriter:
+    """Writes them, around the functions of the entry block.
+
+    `entry` is its forward function; `lost` are the sizes that it saves as numbers.
+    """
+
+    plan: Plan
+    entry: Forward
+    lost: tuple[str, ...]
+    sizes: tuple[str, ...] = field(default=(), init=False)  # what the table of parameters needs
+
+    @property
+    def graph(self) -> Graph:
+        """The entry block."""
+        return self.plan.program.main
+
+    @property
+    def saved_class(self) -> str:
+        """The class of what the entry block saves."""
+        return self.plan.classes[self.graph.key]
+
+    def functions(self) -> list[list[str]]:
+        """All of them, in reading order."""
+        return [self._table(), self._init(), self._forward(), self._backward()]
+
+    # ---- parameters -----------------------------------------------------------------------------
+
+    def _table(self) -> list[str]:
+        scope = Scope(self.graph.sizes)
+        lines = table_lines(self.plan.program, scope)
+        self.sizes = tuple(scope.needed)
+        arguments = [f"{name}: int" for name in self.sizes]
+        head = bracketed(
+            "def table(",
+            ["*", *arguments] if arguments else [],
+            ") -> dict[str, tuple[tuple[int, ...], float | str]]:",
+        )
+        body = [
+            '"""Name, shape and start of every parameter: a word, or the deviation of a normal."""',
+            "starts: dict[str, tuple[tuple[int, ...], float | str]] = {}",
+            *lines,
+            "return starts",
+        ]
+        return [*head, *indented(body)]
+
+    def _starts(self) -> list[str]:
+        """The line that fills the table from sizes at hand."""
+        return bracketed("starts = table(", [f"{name}={name}" for name in self.sizes], ")", 4)
+
+    def _init(self) -> list[str]:
+        numbers = self.graph.sizes.bind({})
+        arguments: list[str] = []
+        for name in self.sizes:
+            if name in numbers:
+                self.plan.constants[name] = numbers[name]
+                arguments.append(f"{name}: int = {name}")
+            else:
+                arguments.append(f"{name}: int")
+        given = ["seed: int = 0", "dtype: DType = np.float32"]
+        head = bracketed(
+            "def init(", [*given, *(["*", *arguments] if arguments else [])], ") -> Params:"
+        )
+        starts = "\n".join(indented(self._starts())).strip()
+        return [*head, *INIT.format(starts=starts).strip("\n").splitlines()]
+
+    # ---- passes ---------------------------------------------------------------------------------
+
+    def _forward(self) -> list[str]:
+        graph, scope = self.graph, Scope(self.graph.sizes)
+        shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
+        needed = dict.fromkeys((*self.sizes, *scope.needed))
+        sources = [(f'inputs["{v.name}"]', graph.types[v].shape) for v in graph.inputs]
+        found = locate(
+            needed,
+            [*sources, *self._param_sources()],
+            graph.sizes,
+            graph.sizes.defaults,
+            graph.span,
+        )
+        self.plan.constants.update(found.constants)
+        names = [identifier(name) for name in graph.output_names]
+        results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
+        body = [
+            '"""Outputs by name, and what `backward` needs; without a seed dropout is off."""',
+            *found.lines,
+            *self._starts(),
+            "shapes = {name: shape for name, (shape, _) in starts.items()}",
+            *shapes,
+            "check({**inputs, **params}, shapes)",
+            *self._entry_call(names),
+            f"return {{{', '.join(results)}}}, saved",
+        ]
+        given = ["params: Params", "inputs: Mapping[str, Array]", "*", "seed: int | None = None"]
+        head = bracketed(
+            "def forward(", given, f") -> tuple[dict[str, Array], {self.saved_class}]:"
+        )
+        return [*head, *indented(body)]
+
+    def _entry_call(self, results: list[str]) -> list[str]:
+        arguments = ["params", *(f'inputs["{value.name}"]' for value in self.graph.inputs)]
+        if self.graph.key in self.plan.random:
+            arguments.append("seed=seed")
+        function = self.plan.functions[self.graph.key]
+        return bracketed(f"{', '.join([*results, 'saved'])} = {function}(", arguments, ")", 4)
+
+    def _backward(self) -> list[str]:
+        graph, scope = self.graph, Scope(self.graph.sizes)
+        backward = self.plan.program.backwards[graph.key]
+        seeds, lines = self._seeds(scope)
+        found = locate(
+            scope.needed,
+            [*self._saved_sources(), *self._param_sources()],
+            graph.sizes,
+            graph.sizes.defaults,
+            graph.span,
+            {name: f"saved.{name}" for name in self.lost},
+        )
+        self.plan.constants.update(found.constants)
+        inputs = [value for value in graph.inputs if value in backward.gradients]
+        given = [identifier(f"d{value.name}") for value in inputs]
+        call = f"d_{self.plan.functions[graph.key]}("
+        head = f"{', '.join(given)} = {call}" if given else call
+        body = [
+            '"""Gradients of all parameters and float inputs by name; no cotangent means zero."""',
+            "dtype = next(iter({**params, **d_outputs}.values())).dtype",
+            *found.lines,
+            *lines,
+            "grads: Params = {}",
+            *bracketed(head, ["params", "saved", *seeds, "grads"], ")", 4),
+            *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
+            "for name, value in params.items():",
+            "    grads.setdefault(name, np.zeros_like(value))",
+            "return grads",
+        ]
+        arguments = ["params: Params", f"saved: {self.saved_class}"]
+        arguments.append("d_outputs: Mapping[str, Array]")
+        return [*bracketed("def backward(", arguments, ") -> Params:"), *indented(body)]
+
+    def _seeds(self, scope: Scope) -> tuple[list[str], list[str]]:
+        """A name for the cotangent of every float output, and lines that fetch it.
+
+        One value may leave under two names: then its cotangent is the sum of theirs.
+        """
+        names: dict[Value, str] = {}
+        lines: list[str] = []
+        for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True):
+            if not self.graph.types[value].is_float:
+                continue
+            if value in names:
+                seed = names[value]
+                lines += [
+                    f'if "{name}" in d_outputs:',
+                    f'    {seed} = {seed} + d_outputs["{name}"]',
+                ]
+                continue
+            names[value] = seed = f"d{identifier(name)}"
+            lines += [
+                f'{seed} = d_outputs.get("{name}")',
+                f"if {seed} is None:",
+                f"    {seed} = np.zeros({self._shape(value, scope)}, dtype)",
+            ]
+        return list(names.values()), lines
+
+    # ---- sizes ----------------------------------------------------------------------------------
+
+    def _shape(self, value: Value, scope: Scope) -> str:
+        texts = scope.shape(self.graph.types[value].shape)
+        return tuple_of(texts) if texts else "()"
+
+    def _param_sources(self) -> list[Source]:
+        values = [param.value for param in self.graph.params]
+        return [(f'params["{v.name}"]', self.graph.types[v].shape) for v in values]
+
+    def _saved_sources(self) -> list[Source]:
+        saved = self.plan.program.backwards[self.graph.key].saved
+        return [
+            (f"saved.{self.entry.fields[value]}", self.graph.types[value].shape)
+            for value in saved
+            if value.role != "saved"
+        ]
