@@ -1,0 +1,138 @@
+"""Whatever a file holds, reading it ends soon, with a tree or diagnostics and nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from program_files import PROGRAMS
+
+from xg.diagnostic import DiagnosticError, render
+from xg.limits import SourceBytes
+from xg.source import Source
+from xg.syntax.format import format
+from xg.syntax.parse import parse
+from xg_grammar import tables
+
+MIB = SourceBytes.maximum
+WORDS = [*tables()["literals"], *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$", "=="]]
+
+
+def told(data: bytes) -> list[str]:
+    """The codes of a file's mistakes; they can be printed, and none has Lark's words."""
+    source = Source.from_bytes("hostile.xg", data)
+    try:
+        parse(source)
+    except DiagnosticError as error:
+        text = render(error.diagnostics, color=True)
+        assert "Token(" not in text
+        assert "Unexpected token" not in text
+        text.encode()
+        assert max(map(len, text.split("\n"))) < 1000
+        return [diagnostic.code for diagnostic in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_random_bytes(seed: int) -> None:
+    rng = random.Random(seed)
+    assert any(told(rng.randbytes(rng.randrange(300))) for _ in range(30))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_words(seed: int) -> None:
+    rng = random.Random(seed)
+    verdicts = [told(" ".join(rng.choices(WORDS, k=rng.randrange(50))).encode()) for _ in range(40)]
+    assert any(verdicts)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_programs_with_random_damage(seed: int) -> None:
+    rng = random.Random(seed)
+    data = bytearray(rng.choice(PROGRAMS).read_bytes())
+    for _ in range(20):
+        at = rng.randrange(len(data))
+        data[at : at + rng.randrange(4)] = rng.choice([b"(", b"}", b"\n", b"->", b"if", b" ", b""])
+        told(bytes(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "codes"),
+    [
+        (b"dim A\x00", {"XG0102"}),
+        (b"dim A\rdim B", {"XG0102"}),
+        ("\ufeffdim A".encode(), {"XG0102"}),
+        ("dim A # \u202e".encode(), {"XG0102"}),
+        ('block F "\u200b" (X []) -> Y [] {\n}'.encode(), {"XG0102"}),
+        ("dim A".encode("utf-16"), {"XG0101"}),
+        ("dim A".encode("utf-16-le"), {"XG0102"}),
+        (b"dim \xc3", {"XG0101"}),
+        (b"dim A # \xed\xa0\x80", {"XG0101"}),
+        ("dim A\u00a0= 3".encode(), {"XG0103"}),
+        (b"dim A\r\ndim B\r\n", set[str]()),
+        (b"", set[str]()),
+    ],
+)
+def test_characters(data: bytes, codes: set[str]) -> None:
+    assert set(told(data)) == codes
+
+
+def test_the_invisible_characters_are_those_of_unicode() -> None:
+    import re
+    import sys
+    import unicodedata
+
+    from xg.syntax.characters import INVISIBLE
+
+    refused = re.compile(f"[{INVISIBLE}]")
+    for code in range(sys.maxunicode + 1):
+        character = chr(code)
+        if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+            assert bool(refused.match(character)) == (character not in "\n\t"), hex(code)
+    for character in "aγ•⊕é注ｗ\u0301—…🙂":
+        assert not refused.match(character)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"(" * 100_000, "XG0126"),
+        (b"dim A = " + b"(" * 100_000, "XG0002"),
+        (b"dim A = " + b"-" * 100_000, "XG0104"),
+        (b"dim A = " + b"- " * 100_000, "XG0123"),
+        (b"dim A = " + b"2^" * 100_000 + b"1", "XG0122"),
+        (b"block A(X []) -> Y [] {\n" * 10_000, "XG0114"),
+        (b"example of X {\n given x = " + b"[1,\n" * 10_000, "XG0002"),
+        (b"a" * MIB, "XG0126"),
+        (b"dim " + b"a" * (MIB - 4), "XG0009"),
+        (b"dim a = " + b"9" * (MIB - 8), "XG0010"),
+        (b"#" * (MIB + 1), "XG0001"),
+        (b") " * (MIB // 2), "XG0113"),
+        (b"} " * (MIB // 2), "XG0113"),
+        (b'"' * MIB, "XG0110"),
+        (b"$ " * (MIB // 2), "XG0103"),
+        ("é".encode() * (MIB // 2), "XG0105"),
+        (b"dim " + b"a b " * (MIB // 4 - 1), "XG0115"),
+        (b"dim\n" * (MIB // 4), "XG0110"),
+    ],
+)
+def test_large(data: bytes, code: str) -> None:
+    assert told(data)[0] == code
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"dim A = " + b"1+" * 50_000 + b"1",
+        b"dim A = " + b"a." * 50_000 + b"a",
+        b"dim A = 1\n" * 20_000,
+        b"\n" * MIB,
+    ],
+)
+def test_large_and_right(data: bytes) -> None:
+    assert told(data) == []
+
+
+def test_a_file_with_mistakes_is_not_formatted() -> None:
+    with pytest.raises(DiagnosticError):
+        format(Source("a.xg", "dim A B"))

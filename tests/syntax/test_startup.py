@@ -1,0 +1,39 @@
+"""Reading a program imports no more than it needs: starting is most of the time of `xg check`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from program_files import PROGRAMS
+
+PARSE = (
+    "from xg.source import Source; from xg.syntax.parse import parse;"
+    "parse(Source.from_bytes('a.xg', {data!r}))"
+)
+COSTLY = {"lark", "numpy", "pathlib", "importlib.resources", "pickle", "xg.syntax.errors"}
+
+
+def imported(code: str) -> set[str]:
+    """The modules that running some code imports, beyond those of Python's own start."""
+    report = "import sys; before = set(sys.modules)\n{}\nprint(*(set(sys.modules) - before))"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-S", "-c", report.format(code)]
+    return set(subprocess.run(command, env=env, capture_output=True, text=True).stdout.split())
+
+
+def test_a_program_without_mistakes() -> None:
+    modules = imported(PARSE.format(data=PROGRAMS[3].read_bytes()))
+    assert "xg.syntax.parse" in modules
+    assert modules & COSTLY == set()
+
+
+def test_a_program_with_a_mistake_imports_their_texts() -> None:
+    assert "xg.syntax.errors" in imported(
+        f"try: {PARSE.format(data=b'dim')}\nexcept Exception: ..."
+    )
+
+
+def test_the_check_can_fail() -> None:
+    assert "lark" in imported("import xg_grammar.build")
