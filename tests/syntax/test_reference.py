@@ -1,0 +1,44 @@
+"""The examples of the language reference are what it says they are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from syntax.parsed import mistakes
+
+from xg.source import Source
+from xg.syntax.format import format
+from xg_grammar import tables
+
+REFERENCE = (Path(__file__).parents[2] / "grammar" / "README.md").read_text(encoding="utf-8")
+FENCES = [
+    pytest.param(found[2], found[1] or "", id=f"offset-{found.start()}")
+    for found in re.finditer(r"^```xg(?: error=(\w+))?\n(.*?)^```$", REFERENCE, re.M | re.S)
+]
+
+
+def test_there_are_examples_of_both_kinds() -> None:
+    wrong = sum(bool(fence.values[1]) for fence in FENCES)
+    assert len(FENCES) - wrong >= 10
+    assert wrong >= 5
+    assert REFERENCE.count("\n```xg") == len(FENCES)
+
+
+@pytest.mark.parametrize(("text", "code"), FENCES)
+def test_examples(text: str, code: str) -> None:
+    assert {found for found, _, _ in mistakes(text)} == ({code} if code else set())
+
+
+@pytest.mark.parametrize(("text", "code"), FENCES)
+def test_examples_are_laid_out(text: str, code: str) -> None:
+    if not code:
+        assert format(Source("a.xg", text)) == text
+
+
+def test_every_word_of_the_language_is_listed() -> None:
+    listed = re.search(r"These words cannot be names: `(.*?)`", REFERENCE, re.S)
+    assert listed
+    words = {word for word in tables()["literals"] if word.isalpha()}
+    assert set(listed[1].split()) == words
