@@ -1,4 +1,4 @@
-"""Decision records are numbered, short, and listed in their index; `./dev docs` writes the index."""
+"""Decision records are numbered, short and listed; `./dev docs` writes the list."""
 
 import re
 from collections import Counter
@@ -14,7 +14,7 @@ RECORDS = sorted(FOLDER.glob("[0-9]*.md"))
 HEAD = """\
 # Decisions
 
-What was decided, why, and what was rejected: about ten lines each. A decision that no longer holds is
+What was decided, why, and what was rejected, in about ten lines. A decision that no longer holds is
 not rewritten; a new one says that it replaces it. Numbers are given in ranges by subject, so they
 have gaps. `./dev docs` writes this list.
 """

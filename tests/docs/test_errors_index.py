@@ -10,14 +10,16 @@ from pathlib import Path
 
 import xg
 from xg.diagnostic import Problem
+from xg.limits import Limit
 
 INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 
 HEAD = """\
 # Every mistake that xg names
 
-Each kind has a code that never changes its meaning; `--json` gives it, and a program can rely on it.
-This page is made from the classes themselves: `./dev docs` writes it, and a test fails where it is old.
+Each kind has a code that never changes its meaning; `--json` gives it, and a program can rely on
+it. This page is made from the classes themselves: `./dev docs` writes it, and a test fails where it
+is old.
 """
 
 
@@ -39,7 +41,7 @@ def _below(kind: type[Problem]) -> Iterator[type[Problem]]:
 def _index() -> str:
     sections: dict[str, list[str]] = {}
     for kind in problem_classes():
-        limit = f" At most {kind.maximum:,}." if hasattr(kind, "maximum") else ""
+        limit = f" At most {kind.maximum:,}." if issubclass(kind, Limit) else ""
         row = f"| {kind.code} | {kind.__name__} | {_first_paragraph(kind.__doc__)}{limit} |"
         sections.setdefault(kind.__module__, []).append(row)
     parts = [HEAD]
