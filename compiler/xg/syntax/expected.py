@@ -40,23 +40,14 @@ _LESS_USEFUL = (
 )
 _FOLLOWS_A_NODE = {"ARROW", "COLON", "COMMA", "_NL"}  # then `[` and `(` are less useful too
 _FIRST = (
-    "LPAR",
-    "COMMA",
-    "RPAR",
-    "RSQB",
-    "ARROW",
-    "COLON",
-    "EQUAL",
-    "LBRACE",
-    "RBRACE",
-    "_NL",
-    "$END",
+    *("LPAR", "COMMA", "RPAR", "RSQB", "ARROW", "COLON"),
+    *("EQUAL", "LBRACE", "RBRACE", "_NL", "$END"),
 )
 _TOLD_AT_MOST = 4
 
 
 def describe_expected(parser: Parser, kinds: Collection[str]) -> str:
-    """The tokens that could come next, as `a name, `,` or `)``."""
+    """The tokens that could come next, in words: a value, a comma or the end of the line."""
     left = set(kinds)
     told: list[str] = []
     for rule, words, beginnings in _RULES:

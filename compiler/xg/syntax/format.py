@@ -19,7 +19,7 @@ def format(source: Source) -> str:
     module = parse(source)
     tokens, comments, _ = tokenize(source)
     lines = LineSplitter().split(tokens, comments)
-    spacing = Spacing(source, module)
+    spacing = Spacing(source, module, tokens)
     draft = Writer(source, spacing, {})
     draft.write(lines)
     return Writer(source, spacing, padding(module, lines, draft.columns)).write(lines)

@@ -17,12 +17,12 @@ GOES_ON_BEFORE = {
 }
 
 
-class StatementTokens(Iterator[Token]):
-    """The tokens from an index on, without the line ends that end no statement.
+class StatementTokens:
+    """The tokens from an index on, without the line ends that end no statement; to be read once.
 
     `position` is the index of the last token given out, `open` holds the brackets open in front of
-    it. Raises DiagnosticError when too many are: nothing nests without a bracket, so this bounds
-    the depth of every tree.
+    it; `last` is the kind of the token before the first. Raises DiagnosticError when too many
+    brackets are open: nothing nests without one, so this bounds the depth of every tree.
     """
 
     def __init__(
@@ -37,21 +37,12 @@ class StatementTokens(Iterator[Token]):
         self.open = open or []
         self._source = source
         self._tokens = tokens
-        self._last = last
-        self._given_out = self._significant(index)
+        self._last = last if index else "LBRACE"  # a file begins as the inside of a block does
 
     def __iter__(self) -> Iterator[Token]:
-        return self._given_out
-
-    def __next__(self) -> Token:
-        return next(self._given_out)
-
-    def _significant(self, index: int) -> Iterator[Token]:
         tokens, open, last = self._tokens, self.open, self._last
-        if index == 0:
-            last = "LBRACE"  # a file begins as the inside of a block does
         line_end: int | None = None
-        for position in range(index, len(tokens)):
+        for position in range(self.position, len(tokens)):
             token = tokens[position]
             kind = token.kind
             if kind == "_NL":

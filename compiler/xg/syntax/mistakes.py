@@ -81,7 +81,7 @@ def find(stop: Stop) -> Finding:
     return Finding(errors.Unexpected(stop.here, expected, describe_found(stop.token, stop.here)))
 
 
-def in_body(parser: Parser) -> bool:
+def _in_body(parser: Parser) -> bool:
     """Whether a block, a plan or an example is open."""
     return parser.awaits("statement") or parser.awaits("placement") or parser.awaits("claim")
 
@@ -91,7 +91,7 @@ def in_body(parser: Parser) -> bool:
 
 def _unclosed_block(stop: Stop) -> Finding | None:
     begins_item = stop.token.kind in ITEM_WORDS and stop.begins_line
-    if stop.brace and (stop.token.kind == "$END" or begins_item) and in_body(stop.parser):
+    if stop.brace and (stop.token.kind == "$END" or begins_item) and _in_body(stop.parser):
         opening = stop.span(stop.brace)
         return Finding(errors.UnclosedBlock(opening, stop.here) if opening.text else None)
     return None
@@ -120,7 +120,7 @@ def _wrong_bracket(stop: Stop) -> Finding | None:
 
 def _stray_bracket(stop: Stop) -> Finding | None:
     closes_nothing = stop.token.kind in CLOSES and stop.opening is None
-    if closes_nothing or (stop.token.kind == "RBRACE" and not in_body(stop.parser)):
+    if closes_nothing or (stop.token.kind == "RBRACE" and not _in_body(stop.parser)):
         return Finding(errors.StrayBracket(stop.here), drop=True)
     return None
 

@@ -16,7 +16,7 @@ from xg.syntax.line_ends import StatementTokens
 from xg.syntax.tokens import tokenize
 from xg_grammar import tables
 
-UNEXPECTED = "XG0110"
+UNEXPECTED = "XG0110"  # the code of errors.Unexpected, which is imported only when there are any
 MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not worth the time
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from xg.source import Source
@@ -32,29 +33,33 @@ _CALLED = {"NAME", "RSQB", *GLYPHS}  # a parenthesis directly behind holds argum
 class Spacing:
     """The spelling of each token of one program, and the gap between two neighbours."""
 
-    def __init__(self, source: Source, module: ast.Module) -> None:
+    def __init__(self, source: Source, module: ast.Module, tokens: list[Token]) -> None:
         self._source = source
-        # All by offset: the gap around a sign; what has none behind it, or before it;
-        # the names whose `=` has none around it, by where they end.
-        self._signs: dict[int, str] = {}
-        self._unary: set[int] = set()
-        self._axes: set[int] = set()
-        self._given_names: set[int] = set()
+        # What the tree says of tokens, by their offsets.
+        self._signs: dict[int, str] = {}  # the gap around a sign
+        self._unary: set[int] = set()  # signs with no gap behind them
+        self._axes: set[int] = set()  # brackets with no gap before them
+        self._stars: set[int] = set()  # `*` that is neither an operator nor `×`
         self._glyphs: dict[int, str] = {}
-        self._any_segments: set[int] = set()
+        self._named: set[int] = set()  # where the names of arguments and axes end
         for tree, parent, style in _styled(module):
             self._learn(tree, parent, style)
+        self._tight_equals = {
+            token.start
+            for before, token in pairwise(token for token in tokens if token.kind != "_NL")
+            if token.kind == "EQUAL" and before.end in self._named
+        }
 
     def text(self, token: Token) -> str:
         """The token with glyphs for keyboard spellings, and γ for gamma."""
         text = self._source.text[token.start : token.end]
         if token.kind == "NAME":
             return greek_name(text)
-        if token.kind == "STAR" and not {token.start} & (self._signs.keys() | self._any_segments):
-            return self._glyphs.get(token.start, "×")
-        if token.kind == "PLUS_SLASH_MINUS":
-            return "±"
-        return self._glyphs.get(token.start, text)
+        if token.start in self._glyphs:
+            return self._glyphs[token.start]
+        if token.kind == "STAR" and not (token.start in self._stars or token.start in self._signs):
+            return "×"
+        return "±" if token.kind == "PLUS_SLASH_MINUS" else text
 
     def gap(self, before: Token, token: Token) -> str:
         """What stands between two tokens of a line."""
@@ -65,12 +70,9 @@ class Spacing:
                 return self._signs[sign.start]
         if token.start in self._axes or before.start in self._unary:
             return ""
-        if token.kind == "LPAR" and before.kind in _CALLED:
+        if token.start in self._tight_equals or before.start in self._tight_equals:
             return ""
-        if token.kind == "EQUAL" and before.end in self._given_names:
-            self._unary.add(token.start)  # none behind it either
-            return ""
-        return " "
+        return "" if token.kind == "LPAR" and before.kind in _CALLED else " "
 
     def _learn(self, tree: ast.Syntax, parent: ast.Syntax, style: Style) -> None:
         match tree:
@@ -83,12 +85,12 @@ class Spacing:
                 self._axes.add(tree.span.start)
             case ast.Argument(name=ast.Name()) | ast.Axis():
                 if tree.name:
-                    self._given_names.add(tree.name.span.end)
+                    self._named.add(tree.name.span.end)
             case ast.NodeUse():
                 self._glyphs[tree.operator.span.start] = greek_name(tree.operator.name)
             case ast.Path():
                 stars = (part.span.start for part in tree.segments if part.name == "*")
-                self._any_segments.update(stars)
+                self._stars.update(stars)
             case _:
                 pass
 
