@@ -7,6 +7,7 @@ machine alike. It sees no files and no clock that matter, and no text of the fig
 
 from __future__ import annotations
 
+import atexit
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib.metadata import version
@@ -51,6 +52,8 @@ def _module() -> tuple[Runtime, Module]:
     config.cranelift_opt_level = "none"  # compiling takes longer than any figure
     config.max_wasm_stack = _STACK  # Graphviz recurses along edges
     runtime = Runtime(config)
+    # What is freed only when Python has taken its modules apart complains on standard error.
+    atexit.register(_module.cache_clear)
     return runtime, Module(runtime, _module_path().read_bytes())
 
 
