@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 
+from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import Settings, compile_project
 from xg.passes.resolve.errors import Refused
@@ -55,7 +56,8 @@ def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Cho
     """The combinations of words that a block can tell apart."""
     own = {option.name.name: tuple(w.name for w in option.words) for option in block.own}
     words = {**options, **{name: words for name, words in own.items() if words}}
-    mentioned = [n for n in words if n not in settings and (n in own or n in _mentions(block))]
+    mentioned_names = mentions(block)
+    mentioned = [n for n in words if n not in settings and (n in own or n in mentioned_names)]
     if prod(len(words[name]) for name in mentioned) <= PRODUCT_AT_MOST:
         return [dict(zip(mentioned, chosen, strict=True)) for chosen in _all(words, mentioned)]
     return [{}, *({name: word} for name in mentioned for word in words[name][1:])]
@@ -63,30 +65,6 @@ def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Cho
 
 def _all(words: Words, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     return product(*(words[name] for name in names))
-
-
-def _mentions(block: ast.Block) -> set[str]:
-    """Every name in the chains of a block that may be an option's."""
-    names: set[str] = set()
-    pending: list[object] = list(block.chains)
-    while pending:
-        match pending.pop():
-            case ast.Chain() as chain:
-                pending += (*chain.sources, *chain.steps)
-            case ast.NodeUse() as use:
-                names.add(use.operator.name)
-                names.update({use.guard.option.name} if use.guard else ())
-                pending += (*use.arguments, *(attached.operand for attached in use.attachments))
-            case ast.Call() as call:
-                names.add(call.operator.name)
-                pending += call.arguments
-            case ast.Argument() as argument:
-                pending.append(argument.value)
-            case ast.Path() as path:
-                names.add(path.name)
-            case _:
-                pass
-    return names
 
 
 class _Checker:
@@ -123,7 +101,8 @@ class _Checker:
     def _meet(self, entry: str, choice: Choice) -> None:
         together = self._together(choice)
         try:
-            graphs = compile_project(self.project, entry, {**self.settings, **together}).graphs
+            settings = {**concerning(self.project, entry, self.settings), **together}
+            graphs = compile_project(self.project, entry, settings).graphs
         except DiagnosticError as error:
             self.add(error)
             return

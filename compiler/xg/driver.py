@@ -27,8 +27,11 @@ from xg.syntax.spelling import ascii_name
 from xg.tensor import TensorType
 
 if TYPE_CHECKING:
+    from xg.backends.graphviz import Format, ThemeName
+    from xg.backends.graphviz.figure import Figure
     from xg.cost import Cost
 
+View = Literal["forward", "backward", "overview"]
 Settings = Mapping[str, str | int]
 
 
@@ -81,6 +84,30 @@ class Program:
         from xg.backends.numpy.module import emit
 
         return emit(self.graphs)
+
+    def figure(self, view: View, *, legend: bool = False) -> Figure:
+        """One view of the block as a figure that is not drawn yet."""
+        from xg.backends.graphviz.mapping import figure
+
+        return figure(self.graphs, view, legend=legend)
+
+    def dot(self, view: View = "forward", *, theme: ThemeName = "light") -> str:
+        """A figure as styled DOT text."""
+        from xg.backends.graphviz import dot
+
+        return dot(self.figure(view), theme)
+
+    def render(
+        self, view: View = "forward", format: Format = "svg", *, theme: ThemeName = "light"
+    ) -> bytes:
+        """A drawn figure."""
+        from xg.backends.graphviz import render
+
+        return render(self.figure(view), format, theme)
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows: the forward figure, light or dark as the page is."""
+        return self.render("forward", "svg", theme="auto").decode()
 
     def load(self, backend: str = "numpy") -> ModuleType:
         """The generated module, imported; it is known to nobody else."""

@@ -6,7 +6,7 @@ pass: types are shown where they are known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import cast
 
 from xg.dim import Dim
@@ -15,14 +15,15 @@ from xg.scalar import Scalar
 from xg.tensor import Sizes, TensorType
 
 
-def spell_program(program: Program) -> str:
-    """Every graph, callees first, each followed by its backward graph."""
+def spell_program(program: Program, passes: Collection[str] = ("forward", "backward")) -> str:
+    """Every graph, callees first, and its backward graph; or only one of these `passes`."""
     parts: list[str] = []
     for key, graph in program.graphs.items():
         names = _Names()
-        parts.append("\n".join(_graph_lines(graph, names)))
+        lines = {"forward": list(_graph_lines(graph, names))}
         if key in program.backwards:
-            parts.append("\n".join(_backward_lines(program.backwards[key], names)))
+            lines["backward"] = list(_backward_lines(program.backwards[key], names))
+        parts += ["\n".join(lines[each]) for each in lines if each in passes]
     return "\n\n".join(parts) + "\n"
 
 

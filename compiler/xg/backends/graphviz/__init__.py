@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from xg.backends.graphviz.figure import Figure
+
+if TYPE_CHECKING:
+    from xg.backends.graphviz.display import Display
 
 Format = Literal["svg", "pdf", "png"]
 ThemeName = Literal["light", "dark", "print", "auto"]
@@ -12,20 +17,41 @@ ThemeName = Literal["light", "dark", "print", "auto"]
 
 def dot(figure: Figure, theme: ThemeName = "light") -> str:
     """Return a figure as styled DOT text; "auto" is light."""
-    from xg.backends.graphviz.dot import dot
+    from xg.backends.graphviz.dot_text import dot
     from xg.backends.graphviz.style import LIGHT, THEMES
 
     return dot(figure, THEMES.get(theme, LIGHT))
 
 
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """A figure drawn in some formats; `engine` placed it, `warning` is empty if all went well."""
+
+    files: Mapping[Format, bytes]
+    engine: str
+    warning: str
+
+
 def render(figure: Figure, format: Format = "svg", theme: ThemeName = "light") -> bytes:
     """Draw a figure. "auto" is light, and dark in an SVG whose reader prefers dark pages."""
+    return draw(figure, (format,), theme).files[format]
+
+
+def draw(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") -> Pictures:
+    """Draw a figure in several formats at once: it is placed only once."""
     from xg.backends.graphviz.layout import layout
     from xg.backends.graphviz.paint import paint
+
+    placed = layout(figure)
+    display = paint(placed)
+    files: dict[Format, bytes] = {each: _written(display, each, theme) for each in formats}
+    return Pictures(files, placed.engine, placed.warning)
+
+
+def _written(display: Display, format: Format, theme: ThemeName) -> bytes:
     from xg.backends.graphviz.style import LIGHT, THEMES
 
     colors = THEMES.get(theme, LIGHT)
-    display = paint(layout(figure))
     match format:
         case "svg":
             from xg.backends.graphviz.svg import svg

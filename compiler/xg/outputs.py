@@ -1,0 +1,104 @@
+"""Everything that is written for a file: its figures and modules as names and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from xg.blocks import concerning, uncalled
+from xg.diagnostic import Diagnostic, DiagnosticError
+from xg.driver import Program, Settings, View, compile_project
+from xg.graph import Call
+from xg.project import Project
+from xg.slug import slug, stems
+
+if TYPE_CHECKING:
+    from xg.backends.graphviz import Format, ThemeName
+    from xg.backends.graphviz.figure import Figure
+
+Kind = Literal["dot", "svg", "pdf", "png", "numpy"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for: which kinds, in which colours, of which block in which choice."""
+
+    kinds: tuple[Kind, ...] = KINDS
+    theme: ThemeName = "auto"
+    legend: bool = False
+    block: str | None = None
+    settings: Settings = field(default_factory=dict[str, "str | int"])
+
+
+@dataclass(slots=True)
+class Outputs:
+    """The files of one input, and what went less well than hoped."""
+
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    warnings: list[str] = field(default_factory=list[str])
+    engines: set[str] = field(default_factory=set[str])
+
+
+def outputs(project: Project, wanted: Wanted) -> Outputs:
+    """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
+
+    Every block has figures; a block that no other calls has a module too.
+    """
+    names = [block.name.name for block in project.main.blocks]
+    file = slug(PurePath(project.main.span.source.name).stem)
+    stem = stems(file, names)
+    programs = _compiled(project, wanted, names)
+    own = uncalled(project.main) if wanted.block is None else programs
+    made = Outputs()
+    for name, program in programs.items():
+        for view in views(program):
+            _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
+        if name in own and "numpy" in wanted.kinds:
+            made.files[f"{stem[name]}_numpy.py"] = program.source("numpy").encode()
+    return made
+
+
+def views(program: Program) -> Iterator[View]:
+    """The figures that there are of a block: an overview where it calls others."""
+    yield "forward"
+    if program.graphs.backwards[program.graphs.entry].steps:
+        yield "backward"
+    if any(isinstance(step, Call) for step in program.graphs.main.steps):
+        yield "overview"
+
+
+def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[str, Program]:
+    """The blocks asked for, each as a program of its own."""
+    programs: dict[str, Program] = {}
+    mistakes: dict[tuple[str, str], Diagnostic] = {}
+    for name in names if wanted.block is None and names else [wanted.block]:
+        settings = concerning(project, name, wanted.settings)
+        try:
+            program = compile_project(project, name, settings)
+            programs[program.graphs.main.block] = program
+        except DiagnosticError as error:
+            mistakes.update(((each.code, str(each)), each) for each in error.diagnostics)
+    if mistakes:
+        raise DiagnosticError(mistakes.values())
+    return programs
+
+
+def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:
+    """Add a figure in every kind that is asked for."""
+    if "dot" in wanted.kinds:
+        from xg.backends.graphviz import dot
+
+        made.files[f"{name}.dot"] = dot(figure, wanted.theme).encode()
+    formats: list[Format] = [format for format in PICTURES if format in wanted.kinds]
+    if formats:
+        from xg.backends.graphviz import draw
+
+        pictures = draw(figure, formats, wanted.theme)
+        made.files.update((f"{name}.{kind}", data) for kind, data in pictures.files.items())
+        made.engines.add(pictures.engine)
+        if pictures.warning:
+            made.warnings.append(f"{name}: {pictures.warning}")
