@@ -15,6 +15,8 @@ VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES = frozenset({"operand", "const"})
 BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # they mix element types
 
+PLAIN = frozenset({"const", "neg", "add", "sub", "mul", "div", "pow"})
+
 LOCAL_NAMES: Mapping[str, str] = {
     "sum": "total",
     "mean": "average",
@@ -63,7 +65,8 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
         else:
             parts = [raw[id(arg)] for arg in _float_arguments(expr)]
             known = [part for part in parts if part is not None]
-            neutral = True if expr.prim == "where" else None  # an array of numbers has a type
+            # Signs between plain numbers give plain numbers, functions of them give arrays.
+            neutral = None if expr.prim in PLAIN else True
             raw[id(expr)] = all(known) if known else neutral
     return raw
 

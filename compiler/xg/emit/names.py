@@ -6,38 +6,65 @@ import re
 from collections.abc import Iterable
 from keyword import iskeyword, issoftkeyword
 
+# What generated code means by itself, wherever it stands: no variable and no size is called so.
 RESERVED = frozenset(
-    {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "torch", "dtype", "i"}
-    | {"forward", "backward", "init", "table", "take", "range", "len", "float", "int", "math"}
-    | {"Any", "Array", "Params", "Saved", "NamedTuple", "Model", "key"}
+    {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "math", "torch"}
+    | {"dtype", "i", "one"}
+    | {"forward", "backward", "init", "table", "check", "take", "add", "Model"}
+    | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}
+    | {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
+    | {"enumerate", "ValueError"}
+    | {"erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"}
+    | {"random_key", "random_words"}
 )
 
 
 class Names:
-    """Gives out identifiers of one scope; what was given once is taken."""
+    """Gives out identifiers of one scope; what was given once is taken.
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(RESERVED) | set(taken)
+    `stems` are names that belong to functions of the module, numbered or not.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), stems: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._stems = frozenset(stems)
 
     def fresh(self, wanted: str) -> str:
         """The wanted name if it is free, else the same with a number; ``U_#`` asks for one."""
         if wanted.endswith("_#"):
             return self._numbered(identifier(wanted[:-2]), 1)
         name = identifier(wanted)
-        if name not in self._taken and not iskeyword(name) and not issoftkeyword(name):
-            self._taken.add(name)
-            return name
-        return self._numbered(name, 2)
+        if self._belongs(name):
+            name += "_"
+        if name in self._taken:
+            return self._numbered(name.removesuffix("_"), 2)
+        self._taken.add(name)
+        return name
+
+    def _belongs(self, name: str) -> bool:
+        """Whether a name means something else already, in Python or in the module."""
+        return is_reserved(name) or re.sub(r"_\d+$", "", name) in self._stems
 
     def _numbered(self, name: str, number: int) -> str:
-        while f"{name}_{number}" in self._taken:
+        stem = name + "_" * (name in self._stems)
+        while f"{stem}_{number}" in self._taken:
             number += 1
-        self._taken.add(f"{name}_{number}")
-        return f"{name}_{number}"
+        self._taken.add(f"{stem}_{number}")
+        return f"{stem}_{number}"
 
     def reserve(self, names: Iterable[str]) -> None:
         """Keep names from being given out."""
         self._taken.update(names)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a name means something in Python or in generated code."""
+    return name in RESERVED or iskeyword(name) or issoftkeyword(name)
+
+
+def spell_symbol(name: str) -> str:
+    """The variable that holds a size: its symbol, with ``_`` behind it where that is reserved."""
+    return f"{name}_" if is_reserved(name.rstrip("_")) else name
 
 
 def identifier(text: str) -> str:

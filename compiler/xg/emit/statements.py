@@ -155,7 +155,8 @@ class Statements:
         if not others or producer.attrs["shape"] != producer.attrs["atoms"]:
             return self.mention(value)
         body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
-        aligned = body.outputs[0].args[0]
+        (repeated,) = body.outputs
+        aligned = repeated.args[0] if repeated.prim == "broadcast" else repeated
         return self._writer().inline(
             Body(body.operands, (aligned,)), [self.mention(v) for v in producer.inputs]
         )
