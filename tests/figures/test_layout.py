@@ -135,7 +135,7 @@ def test_engines_agree_where_they_work(engine: Engine, figure: Figure) -> None:
         return
     for node in figure.nodes:
         a, b = first.nodes[node.id], second.nodes[node.id]
-        assert abs(a.left - b.left) < 2
+        assert abs(a.left - b.left) < 4  # 2.43 rounds every field of a unit
         assert abs(a.top - b.top) < 2
 
 

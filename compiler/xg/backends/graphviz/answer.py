@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xg.backends.graphviz.figure import Figure
 from xg.backends.graphviz.geometry import Box, Path, Point, bezier
-from xg.backends.graphviz.measure import node_size
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.structure import Structure
+from xg.backends.graphviz.unit import Unit
 
 
 def read_answer(
-    answer: str, figure: Figure, facts: Structure, engine: str, warning: str
+    answer: str, figure: Figure, facts: Structure, units: Sequence[Unit], engine: str
 ) -> PlacedFigure:
     """Turn the engine's boxes and curves around, so that y grows downwards, and name them."""
     data: dict[str, Any] = json.loads(answer)
     height = float(data["bb"].split(",")[3])
     boxes = {item["name"]: _box(item, height) for item in data.get("objects", ()) if "pos" in item}
-    nodes = {
-        node.id: _sized(boxes[f"n{number}"], node_size(node).width)
-        for number, node in enumerate(figure.nodes)
-    }
+    nodes: dict[str, Box] = {}
+    for number, unit in enumerate(units):
+        nodes |= unit.boxes(boxes[f"n{number}"].center)
     labels = {int(name[1:]): box for name, box in boxes.items() if name.startswith("l")}
-    return PlacedFigure(figure, facts, nodes, labels, _curves(data, height), engine, warning)
+    curves = _curves(data, height)
+    return PlacedFigure(figure, facts, nodes, labels, curves, engine)
 
 
 def _box(item: Mapping[str, Any], height: float) -> Box:
     x, y = map(float, item["pos"].split(","))
     return Box.around((x, height - y), 72 * float(item["width"]), 72 * float(item["height"]))
-
-
-def _sized(box: Box, width: float) -> Box:
-    """Give a box its exact width again: the problem rounds sizes up to whole points."""
-    return Box.around(box.center, width, box.height)
 
 
 def _curves(data: Mapping[str, Any], height: float) -> dict[int, Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot
@@ -164,6 +164,27 @@ def shortened(path: Path, length: float) -> tuple[Path, Point]:
         cut = _cut_curve(start, last, length)
     direction = _unit(cut.end, last.end)
     return Path(path.start, (*path.segments[:-1], cut)), direction
+
+
+def clipped(
+    path: Path, inside_tail: Callable[[Point], bool], inside_head: Callable[[Point], bool]
+) -> Path:
+    """Cut off what lies inside the shapes at the two ends of a path, as lines."""
+    points = _outside(flattened(path), inside_tail)
+    points = _outside(points[::-1], inside_head)[::-1]
+    return polyline(points)
+
+
+def _outside(points: list[Point], inside: Callable[[Point], bool]) -> list[Point]:
+    """Drop the points up to the first one outside, and begin on the rim."""
+    first = next((place for place, point in enumerate(points) if not inside(point)), 0)
+    if first == 0:
+        return points
+    within, without = points[first - 1], points[first]
+    for _ in range(16):
+        middle = _mix(within, without, 0.5)
+        within, without = (middle, without) if inside(middle) else (within, middle)
+    return [without, *points[first:]]
 
 
 def flattened(path: Path, steps: int = 12) -> list[Point]:

@@ -1,4 +1,4 @@
-"""Lanes: the way of residual edges, at the left of everything they pass, and the frames of groups.
+"""Lanes: the way of residual edges, at the left of what they pass, and with them the frames.
 
 Both are drawn around what is placed, and each may have to reach around the other: a lane runs
 outside the frames of groups it does not belong to, a frame holds the lanes between its own nodes.
@@ -7,16 +7,16 @@ outside the frames of groups it does not belong to, a frame holds the lanes betw
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from xg.backends.graphviz import style
-from xg.backends.graphviz.figure import FigureEdge, FigureGroup
-from xg.backends.graphviz.geometry import Box, Path, Point, bounding_box, rounded
+from xg.backends.graphviz.figure import FigureEdge
+from xg.backends.graphviz.frames import Frame, finished, frame_box
+from xg.backends.graphviz.geometry import Box, Path, Point, rounded
 from xg.backends.graphviz.measure import Size, label_size
 from xg.backends.graphviz.obstacles import Obstacles
 from xg.backends.graphviz.placed import PlacedFigure
-from xg.backends.graphviz.placement import has_label_box
 from xg.backends.graphviz.rails import Flank
 from xg.backends.graphviz.route import rim
 from xg.backends.graphviz.structure import Place
@@ -34,7 +34,14 @@ class Lanes:
 
     paths: dict[int, Path] = field(default_factory=dict[int, Path])
     labels: dict[int, Box] = field(default_factory=dict[int, Box])
-    frames: dict[str, Box] = field(default_factory=dict[str, Box])
+    frames: dict[str, Frame] = field(default_factory=dict[str, Frame])
+
+    def boxes(self) -> dict[int, list[Box]]:
+        """Return what each lane takes up: its path and its label."""
+        return {
+            number: [path.bounds(), *([self.labels[number]] if number in self.labels else [])]
+            for number, path in self.paths.items()
+        }
 
 
 def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
@@ -45,15 +52,30 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
             obstacles.add(number, drawn[number].bounds())
     residual = _shortest_first(placed)
     edges = placed.figure.edges
+    forks = {
+        edges[number].tail: drawn[number].start[0]
+        for number, place in enumerate(placed.facts.places)
+        if place is Place.PAIRED
+    }
+    frames: dict[str, Box] = {}
     for group in placed.figure.groups:
         for number in residual:
             if {edges[number].tail, edges[number].head} <= set(group.nodes):
-                _lay(placed, number, found, obstacles)
-        found.frames[group.id] = _frame(placed, group, found)
-        obstacles.add("", found.frames[group.id])
+                _lay(placed, number, found, obstacles, forks)
+        box = frame_box(placed, group, found.boxes())
+        if box is not None:
+            frames[group.id] = box
+            obstacles.add("", box)
     for number in residual:
         if number not in found.paths:
-            _lay(placed, number, found, obstacles)
+            _lay(placed, number, found, obstacles, forks)
+    taken = [*placed.nodes.values(), *placed.labels.values(), *found.labels.values()]
+    paths = [*drawn.values(), *found.paths.values()]
+    found.frames |= {
+        group.id: finished(group, frames[group.id], taken, paths)
+        for group in placed.figure.groups
+        if group.id in frames
+    }
     return found
 
 
@@ -66,9 +88,15 @@ def _shortest_first(placed: PlacedFigure) -> list[int]:
     return sorted((number for number, place in places if place is Place.LANE), key=length)
 
 
-def _lay(placed: PlacedFigure, number: int, found: Lanes, obstacles: Obstacles) -> None:
+def _lay(
+    placed: PlacedFigure,
+    number: int,
+    found: Lanes,
+    obstacles: Obstacles,
+    forks: Mapping[str, float],
+) -> None:
     edge = placed.figure.edges[number]
-    beginning, ending = _beginning(placed, edge), _ending(placed, edge)
+    beginning, ending = _beginning(placed, edge, forks), _ending(placed, edge)
     x = _lane_x(beginning, ending, (edge.tail, edge.head, ""), obstacles)
     top, bottom = beginning[1], ending[0][1]
     path = rounded([beginning, (x, top), (x, bottom), *ending], style.CORNER)
@@ -95,8 +123,11 @@ def _lane_x(
     return tries[-1]
 
 
-def _beginning(placed: PlacedFigure, edge: FigureEdge) -> Point:
-    """Leave at the left; where that side is taken, fork off the line below the node."""
+def _beginning(placed: PlacedFigure, edge: FigureEdge, forks: Mapping[str, float]) -> Point:
+    """Leave at the left; where that side is taken, fork off the line below the node.
+
+    `forks` tells where that line is, if not in the middle.
+    """
     entered = any(
         other.head == edge.tail and place is Place.LANE
         for other, place in zip(placed.figure.edges, placed.facts.places, strict=True)
@@ -104,7 +135,7 @@ def _beginning(placed: PlacedFigure, edge: FigureEdge) -> Point:
     if edge.tail not in placed.facts.left and not entered:
         return rim(placed, edge.tail, Flank.LEFT)
     box = placed.nodes[edge.tail]
-    return box.center[0], box.bottom + _FORK_DROP
+    return forks.get(edge.tail, box.center[0]), box.bottom + _FORK_DROP
 
 
 def _ending(placed: PlacedFigure, edge: FigureEdge) -> list[Point]:
@@ -129,20 +160,3 @@ def _label_box(size: Size, x: float, span: tuple[float, float], obstacles: Obsta
             if not any(True for _ in obstacles.near(box.grown(clearance))):
                 return box
     return Box.around((x - size.width / 2 - style.LABEL_GAP, middle), size.width, size.height)
-
-
-def _frame(placed: PlacedFigure, group: FigureGroup, found: Lanes) -> Box:
-    members = set(group.nodes)
-    boxes = [placed.nodes[node] for node in group.nodes]
-    for number, (edge, place) in enumerate(
-        zip(placed.figure.edges, placed.facts.places, strict=True)
-    ):
-        if not {edge.tail, edge.head} <= members:
-            continue
-        if has_label_box(edge, place) and number in placed.labels:
-            boxes.append(placed.labels[number])
-        boxes += [found.paths[number].bounds()] if number in found.paths else []
-        boxes += [found.labels[number]] if number in found.labels else []
-    frame = bounding_box(boxes).grown(style.GROUP_PADDING)
-    heading = style.GROUP_HEADING if group.label else 0.0
-    return replace(frame, top=frame.top - heading)

@@ -8,7 +8,8 @@ of rows and columns is drawn, with a warning that says how to get the better one
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from xg.backends.graphviz import style
@@ -19,7 +20,8 @@ from xg.backends.graphviz.figure import Figure
 from xg.backends.graphviz.grid import on_a_grid
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.placement import problem
-from xg.backends.graphviz.structure import structure
+from xg.backends.graphviz.structure import Structure, structure
+from xg.backends.graphviz.unit import units
 from xg.limits import FigureNodes, LayoutSeconds
 
 ENGINES: Final = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)
@@ -39,21 +41,40 @@ def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
     """Place a figure. Raises DiagnosticError (XG0008) where it has too many nodes."""
     FigureNodes.check(len(figure.nodes), None)
     facts = structure(figure)
-    text = problem(figure, facts)
     failures: list[str] = []
     fix = FIX
     for engine in engines:
         try:
-            answer = engine.run(text)
+            placed = _place(figure, facts, engine)
         except EngineError as error:
             failures.append(f"{engine.name}: {error}")
             if isinstance(error, OutOfBudgetError):
                 fix = LayoutSeconds.advice
                 break
         else:
-            return read_answer(answer, figure, facts, engine.name, "; ".join(failures))
+            return replace(placed, warning="; ".join(failures))
     warning = "; ".join([*failures, f"drawn in plain rows and columns instead; {fix}"])
     return on_a_grid(figure, facts, warning)
+
+
+def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
+    """Place with groups kept together; without that where it would disorder the columns."""
+    boxes = units(figure, facts)
+    for clusters in (True, False):
+        answer = engine.run(problem(figure, facts, boxes, clusters=clusters))
+        placed = read_answer(answer, figure, facts, boxes, engine.name)
+        if not figure.groups or _is_orderly(placed):
+            break
+    return placed
+
+
+def _is_orderly(placed: PlacedFigure) -> bool:
+    """Tell whether the columns of every fork stand in their order."""
+    return all(
+        placed.nodes[one].center[0] < placed.nodes[other].center[0]
+        for fork in placed.facts.forks
+        for one, other in pairwise(fork.children)
+    )
 
 
 def probe(engines: Iterable[Engine] = ENGINES) -> tuple[Finding, ...]:

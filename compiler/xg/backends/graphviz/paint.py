@@ -61,11 +61,12 @@ def _page(figure: Figure, body: list[Element]) -> Display:
 
 def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
     for group in placed.figure.groups:
+        if group.id not in around.frames:
+            continue
         frame = around.frames[group.id]
-        label = typeset(group.label, style.GROUP_SIZE)
         parts = (
-            Shape(rectangle(frame, _GROUP_ROUNDING), fill=Color.LANE),
-            Text(label, frame.left + 7.0, frame.top + 6.0 + label.ascent, Color.MUTED),
+            Shape(rectangle(frame.box, _GROUP_ROUNDING), fill=Color.LANE),
+            Text(frame.heading, *frame.at, Color.MUTED),
         )
         yield Element(group.id, "group", characters(group.label), parts)
 

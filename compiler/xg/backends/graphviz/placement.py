@@ -1,6 +1,6 @@
 """The placement problem: a figure as boxes without text, in the words of Graphviz.
 
-Nothing of a figure's text goes in: boxes are called n0, n1 … (nodes) and l0, l1 … (labels), so the
+Nothing of a figure's text goes in: boxes are called n0, n1 … (units) and l0, l1 … (labels), so the
 answer depends on no font and no name can reach the engine. A label is a box of its own in an odd
 row, whose left edge lies on the line it belongs to. Sizes are whole even points: old and new
 versions of Graphviz then round alike.
@@ -9,44 +9,70 @@ versions of Graphviz then round alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from xg.backends.graphviz import style
-from xg.backends.graphviz.figure import Figure, FigureEdge, FigureNode
-from xg.backends.graphviz.measure import Size, label_size, node_size
+from xg.backends.graphviz.figure import Figure, FigureEdge, NodeKind
+from xg.backends.graphviz.measure import Size, label_size
 from xg.backends.graphviz.structure import Place, Structure
+from xg.backends.graphviz.unit import Unit
 
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
 _SIDE: Final = 20
+_PLACED: Final = (Place.DOWN, Place.OUT, Place.PAIRED, Place.BRANCH, Place.SIDE)
 _HEADER: Final = """\
 graph [rankdir=TB, newrank=true, splines=spline, nodesep={nodesep:.4f}, ranksep={ranksep:.4f}]
 node [shape=box, fixedsize=true, label="", margin=0]
 edge [arrowhead=none]"""
 
 
-def problem(figure: Figure, facts: Structure) -> str:
-    """Return the DOT text that asks for the places of the figure's boxes."""
-    index = {node.id: f"n{number}" for number, node in enumerate(figure.nodes)}
+def problem(
+    figure: Figure, facts: Structure, units: Sequence[Unit], *, clusters: bool = True
+) -> str:
+    """Return the DOT text that asks for the places of the figure's boxes.
+
+    With `clusters`, nothing else may stand among the nodes of a group.
+    """
+    kinds = {node.id: node.kind for node in figure.nodes}
+    ports = {unit.node: _Port(f"n{number}", unit) for number, unit in enumerate(units)}
     lines = [_HEADER.format(nodesep=style.NODE_GAP / 72, ranksep=style.ROW_GAP / 72)]
-    lines += (_node(index[node.id], node) for node in figure.nodes)
-    pairs = {(e.tail, e.head): e for e in figure.edges}
+    lines += (port.declared(kinds[node]) for node, port in ports.items())
+    pairs = {(edge.tail, edge.head): edge for edge in figure.edges}
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
-        ends = index[edge.tail], index[edge.head]
-        if place is Place.PAIRED:
-            lines += _paired(number, *ends, edge, pairs[edge.head, edge.tail])
-        else:
-            lines += _edge(number, *ends, edge, place)
-    lines += _forks(facts, index)
-    lines += _groups(figure, facts, index)
+        if place in _PLACED:
+            ends = ports[edge.tail], ports[edge.head]
+            if place is Place.PAIRED:
+                lines += _paired(number, *ends, edge, pairs[edge.head, edge.tail])
+            else:
+                lines += _downward(number, *ends, edge, place)
+    lines += _forks(facts, ports)
+    lines += _groups(figure, facts, ports) if clusters else ()
     return "digraph {\n" + "\n".join(lines) + "\n}\n"
 
 
-def _node(name: str, node: FigureNode) -> str:
-    if style.NODE_STYLES[node.kind].outline is style.Outline.CIRCLE:
-        return f"{name} [shape=circle, width={_inches(node_size(node).width)}]"
-    return _box(name, node_size(node))
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """A unit's name in the problem, and where its node's lines begin and end."""
+
+    name: str
+    unit: Unit
+
+    def at(self, side: str = "") -> str:
+        """Return the port at a side of the node: n above, s below, or anywhere."""
+        port = f"{self.name}:p" if self.unit.is_compound else self.name
+        return f"{port}:{side}" if side else port
+
+    def declared(self, kind: NodeKind) -> str:
+        """Return the statement that declares the box."""
+        size = Size(self.unit.width, self.unit.height)
+        if self.unit.is_compound:
+            fields = "|" * self.unit.before + "<p>" + "|" * self.unit.after
+            return _box(self.name, size, f', shape=record, label="{fields}"')
+        circle = style.NODE_STYLES[kind].outline is style.Outline.CIRCLE
+        return _box(self.name, size, ", shape=circle" if circle else "")
 
 
 def has_label_box(edge: FigureEdge, place: Place) -> bool:
@@ -56,66 +82,54 @@ def has_label_box(edge: FigureEdge, place: Place) -> bool:
     return bool(edge.label) and place in (Place.DOWN, Place.BRANCH, Place.SIDE)
 
 
-def _box(name: str, size: Size) -> str:
-    return f"{name} [width={_inches(size.width)}, height={_inches(size.height)}]"
+def _box(name: str, size: Size, more: str = "") -> str:
+    return f"{name} [width={_inches(size.width)}, height={_inches(size.height)}{more}]"
 
 
 def _inches(points: float) -> str:
     return f"{2 * math.ceil(points / 2) / 72:.6f}"
 
 
-def _edge(number: int, tail: str, head: str, edge: FigureEdge, place: Place) -> Iterator[str]:
-    match place:
-        case Place.LANE | Place.BACK | Place.PAIRED:
-            return  # routed around what is placed, or placed with its partner
-        case Place.FROM_LEFT:
-            yield f"{{rank=same; {tail} -> {head} [weight=10]}}"
-        case Place.FROM_RIGHT:
-            yield f"{{rank=same; {head} -> {tail} [weight=10]}}"
-        case Place.OUT:
-            yield f"{tail} -> {head} [id=a{number}, weight={_STRAIGHT}]"
-        case Place.DOWN | Place.BRANCH | Place.SIDE:
-            yield from _downward(number, tail, head, edge, place)
-
-
-def _paired(number: int, tail: str, head: str, down: FigureEdge, up: FigureEdge) -> Iterator[str]:
+def _paired(
+    number: int, tail: _Port, head: _Port, down: FigureEdge, up: FigureEdge
+) -> Iterator[str]:
     """Place an arrow and its way back as one line through a label as wide as both sides need."""
     sizes = [label_size(edge.label) for edge in (down, up) if edge.label]
     half = max((size.width for size in sizes), default=0.0) + style.PAIR_GAP / 2
     label = f"l{number}"
     yield _box(label, Size(2 * half, max((size.height for size in sizes), default=10.0)))
-    yield f"{tail}:s -> {label}:n -> {head}:n [weight={_STRAIGHT}]"
+    yield f"{tail.at('s')} -> {label}:n -> {head.at('n')} [weight={_STRAIGHT}]"
 
 
-def _downward(number: int, tail: str, head: str, edge: FigureEdge, place: Place) -> Iterator[str]:
+def _downward(
+    number: int, tail: _Port, head: _Port, edge: FigureEdge, place: Place
+) -> Iterator[str]:
     above = _BRANCH if place is Place.BRANCH else _STRAIGHT
     below = _SIDE if place is Place.SIDE else _STRAIGHT
     if edge.label:
         label = f"l{number}"
-        leave = "" if place is Place.BRANCH else ":s"
-        enter = "" if place is Place.SIDE else ":n"
+        leave = tail.at() if place is Place.BRANCH else tail.at("s")
+        enter = head.at() if place is Place.SIDE else head.at("n")
         yield _box(label, label_size(edge.label))
-        yield f"{tail}{leave} -> {label}:nw [id=a{number}, weight={above}]"
-        yield f"{label}:sw -> {head}{enter} [id=b{number}, weight={below}]"
+        yield f"{leave} -> {label}:nw [id=a{number}, weight={above}]"
+        yield f"{label}:sw -> {enter} [id=b{number}, weight={below}]"
     else:
-        yield f"{tail} -> {head} [id=a{number}, weight={min(above, below)}, minlen=2]"
+        rows = 1 if place is Place.OUT else 2
+        weight = min(above, below)
+        yield f"{tail.at()} -> {head.at()} [id=a{number}, weight={weight}, minlen={rows}]"
 
 
-def _forks(facts: Structure, index: dict[str, str]) -> Iterator[str]:
+def _forks(facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
     """Keep the columns of a fork in one row and in their order."""
     for fork in facts.forks:
-        pairs = zip(fork.children, fork.children[1:], strict=False)
-        links = (
-            f"{index[facts.right.get(one, one)]} -> {index[facts.left.get(other, other)]}"
-            for one, other in pairs
-        )
-        yield f"{{rank=same; edge [style=invis]; {'; '.join(links)}}}"
+        row = " -> ".join(ports[child].name for child in fork.children)
+        yield f"{{rank=same; edge [style=invis]; {row}}}"
 
 
-def _groups(figure: Figure, facts: Structure, index: dict[str, str]) -> Iterator[str]:
+def _groups(figure: Figure, facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
     for number, group in enumerate(figure.groups):
         members = set(group.nodes)
-        inside = [index[node.id] for node in figure.nodes if node.id in members]
+        inside = [port.name for node, port in ports.items() if node in members]
         inside += (
             f"l{k}"
             for k, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True))

@@ -7,25 +7,34 @@ way, the layout engine's curve is taken instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import sqrt
+from collections.abc import Callable, Mapping
+from math import hypot, sqrt
+from typing import Final
 
 from xg.backends.graphviz import style
 from xg.backends.graphviz.figure import NodeKind
-from xg.backends.graphviz.geometry import Path, Point, polyline, rounded
+from xg.backends.graphviz.geometry import Path, Point, clipped, polyline, rounded
 from xg.backends.graphviz.obstacles import Obstacles
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.rails import ALIGNED, Flank, Rail, rails, vertical
 from xg.backends.graphviz.structure import Place
+
+_PAIR_INSIDE: Final = 0.55  # of a glyph's width
+_PAIR_SIDES: Final = {Place.PAIRED: -1, Place.BACK: 1}
 
 
 def routes(placed: PlacedFigure) -> Mapping[int, Path]:
     """Route every edge but those in lanes, from the rim of its tail to the rim of its head."""
     rail_of = rails(placed)
     obstacles = Obstacles(placed)
+    shift = _pair_shift(placed)
     return {
-        number: _route(placed, number, place, rail_of.get(number), obstacles)
-        for number, place in enumerate(placed.facts.places)
+        number: _pair(placed, edge.tail, edge.head, shift * _PAIR_SIDES[place])
+        if place in _PAIR_SIDES
+        else _route(placed, number, place, rail_of.get(number), obstacles)
+        for number, (edge, place) in enumerate(
+            zip(placed.figure.edges, placed.facts.places, strict=True)
+        )
         if place is not Place.LANE
     }
 
@@ -52,10 +61,6 @@ def _route(
             return _flat(placed, edge.tail, edge.head, Flank.RIGHT)
         case Place.FROM_RIGHT:
             return _flat(placed, edge.tail, edge.head, Flank.LEFT)
-        case Place.PAIRED:
-            return _pair(placed, edge.tail, edge.head, -1)
-        case Place.BACK:
-            return _pair(placed, edge.tail, edge.head, 1)
         case Place.BRANCH | Place.SIDE if rail is not None:
             points = _around(placed, number, place, rail)
             own = (edge.tail, edge.head, number)
@@ -72,12 +77,33 @@ def _flat(placed: PlacedFigure, tail: str, head: str, leaving: Flank) -> Path:
     return polyline(((rim(placed, tail, leaving)[0], end[1]), end))
 
 
-def _pair(placed: PlacedFigure, tail: str, head: str, side: int) -> Path:
-    start, end = placed.nodes[tail], placed.nodes[head]
-    x = start.center[0] + side * style.PAIR_GAP / 2
-    if start.top > end.top:
-        return polyline(((x, start.top), (x, end.bottom)))
-    return polyline(((x, start.bottom), (x, end.top)))
+def _pair(placed: PlacedFigure, tail: str, head: str, shift: float) -> Path:
+    """Return a vertical line beside the middle, from rim to rim."""
+    up = placed.nodes[tail].top > placed.nodes[head].top
+    x = placed.nodes[tail].center[0] + shift
+    start = x, _rim_above(placed, tail, shift, -1 if up else 1)
+    return polyline((start, (x, _rim_above(placed, head, shift, 1 if up else -1))))
+
+
+def _rim_above(placed: PlacedFigure, node_id: str, shift: float, side: int) -> float:
+    """Return where a vertical line beside a node's middle meets its upper (-1) or lower rim."""
+    box = placed.nodes[node_id]
+    reach = box.height / 2
+    if style.NODE_STYLES[placed.facts.kinds[node_id]].outline is style.Outline.CIRCLE:
+        reach = sqrt(max(reach**2 - shift**2, 0.0))
+    return box.center[1] + side * reach
+
+
+def _pair_shift(placed: PlacedFigure) -> float:
+    """Return how far pairs stand off the middle: alike in the whole figure, inside every glyph."""
+    widths = [
+        placed.nodes[node].width
+        for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True)
+        if place is Place.PAIRED
+        for node in (edge.tail, edge.head)
+        if placed.facts.kinds[node] is not NodeKind.TENSOR
+    ]
+    return min([style.PAIR_GAP, *(_PAIR_INSIDE * width for width in widths)]) / 2
 
 
 def _around(placed: PlacedFigure, number: int, place: Place, rail: Rail) -> list[Point]:
@@ -101,7 +127,17 @@ def _straight_or_curved(placed: PlacedFigure, number: int, obstacles: Obstacles)
     if aligned and not obstacles.block(straight, (edge.tail, edge.head, number)):
         return polyline(straight)
     if number in placed.curves:
-        return placed.curves[number]
+        inside_tail, inside_head = _inside(placed, edge.tail), _inside(placed, edge.head)
+        return clipped(placed.curves[number], inside_tail, inside_head)
     middle = (tail.bottom + head.top) / 2
     bend = ((tail.center[0], tail.bottom), (tail.center[0], middle), (x, middle), (x, head.top))
     return rounded(bend, style.CORNER)
+
+
+def _inside(placed: PlacedFigure, node_id: str) -> Callable[[Point], bool]:
+    """Return a test for points that a node's glyph covers."""
+    box = placed.nodes[node_id]
+    x, y = box.center
+    if style.NODE_STYLES[placed.facts.kinds[node_id]].outline is style.Outline.CIRCLE:
+        return lambda point: hypot(point[0] - x, point[1] - y) < box.width / 2
+    return lambda point: abs(point[0] - x) < box.width / 2 and abs(point[1] - y) < box.height / 2

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from xg.backends.graphviz.mapping.notation import Notation
+from xg.backends.graphviz.mapping.notation import Notation, swaps_last_two
 from xg.backends.graphviz.mapping.steps import own_tensors
 from xg.backends.graphviz.richtext import RichText, Run, plain, tensor
 from xg.dim import Dim
@@ -36,13 +36,12 @@ class Leaves:
     def label(self, value: Value, notation: Notation) -> RichText:
         """Return what is written for a leaf."""
         view = self.views.get(value)
-        if view is None:
+        if view is None or view.op.glyph == "T":
             return notation.label(value)
         operand = view.inputs[0]
-        if view.op.glyph == "T":
-            return notation.label(operand, transposed=True)
-        atoms: list[Dim] = [notation.graph.sizes.fold(dim) for dim in view.attrs["atoms"]]
-        repeated = ",".join(str(atoms[place]) for place in view.attrs["new"])
+        atoms: tuple[Dim, ...] = view.attrs["atoms"]
+        new: tuple[int, ...] = view.attrs["new"]
+        repeated = ",".join(str(notation.graph.sizes.fold(atoms[place])) for place in new)
         inside = (Run("BC", sub=repeated), *plain("("), *notation.symbol(operand), *plain(")"))
         return tensor(inside, notation.dims(operand))
 
@@ -71,11 +70,5 @@ def _views(graph: Graph, leaves: frozenset[Value]) -> dict[Value, Apply]:
         and len(uses.get(step.outputs[0], ())) == 1
         and uses[step.outputs[0]][0] > 0
         and step.outputs[0] not in graph.outputs
-        and (step.op.glyph == "BC" or _swaps_last_two(step))
+        and (step.op.glyph == "BC" or swaps_last_two(step))
     }
-
-
-def _swaps_last_two(step: Apply) -> bool:
-    order = tuple(step.attrs["order"])
-    count = len(order)
-    return order == (*range(count - 2), count - 1, count - 2)

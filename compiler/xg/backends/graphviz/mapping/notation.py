@@ -83,7 +83,7 @@ class Notation:
         symbols: list[Run] = []
         for value in values:
             symbols += richtext.plain(", ") if symbols else ()
-            symbols += self.symbol(value) or richtext.plain("·")
+            symbols += self.symbol(value) or self.shape(value)
         shapes = {tuple(self.dims(value)) for value in values}
         return richtext.tensor(tuple(symbols), shapes.pop() if len(shapes) == 1 else None)
 
@@ -114,10 +114,20 @@ class Notation:
 
 
 def _transposes(graph: Graph) -> dict[Value, str]:
-    """Find values like KT = T(K)."""
+    """Find values like KT = T(K), and those of T(E) that have no name."""
     return {
         step.outputs[0]: step.inputs[0].name
         for step in graph.steps
-        if isinstance(step, Apply) and step.op.glyph == "T" and step.inputs[0].name
-        and step.outputs[0].name == f"{step.inputs[0].name}T"
-    }  # fmt: skip
+        if isinstance(step, Apply)
+        and step.op.glyph == "T"
+        and step.inputs[0].name
+        and step.outputs[0].name in (None, f"{step.inputs[0].name}T")
+        and swaps_last_two(step)
+    }
+
+
+def swaps_last_two(step: Apply) -> bool:
+    """Tell whether a T exchanges the last two axes and nothing else, which is written ⊤."""
+    order: tuple[int, ...] = step.attrs["order"]
+    count = len(order)
+    return order == (*range(count - 2), count - 1, count - 2)
