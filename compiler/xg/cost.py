@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from xg.dim import ONE, ZERO, Dim, number, product
+from xg.dim import ONE, ZERO, Dim, product
 from xg.flops import flops
 from xg.graph import Apply, Backward, Call, Graph, Program, Value
+from xg.instances import inside
 from xg.prim import Body
 
 BYTES: Final = {"float32": 4, "float64": 8, "int": 8, "bool": 1}
@@ -171,7 +172,7 @@ class _Counter:
 
     def _call(self, call: Call, seen: set[Value | str]) -> Row:
         callee, inner = self.graphs[call.callee], self.callees[call.callee]
-        once = inner.cost.total.substitute({**_local(callee, self.graph), **call.sizes})
+        once = inner.cost.total.substitute(inside(call, self.graph, callee, {}))
         if call.path in seen:
             once = replace(once, parameters=ZERO)
         seen.add(call.path)
@@ -223,13 +224,6 @@ class _Counter:
         """No defined symbol left, so that like terms are added up."""
         sizes = self.graph.sizes
         return Amount(*(sizes.expand(dim) for dim in amount.dims()))
-
-
-def _local(callee: Graph, caller: Graph) -> dict[str, Dim]:
-    """Numbers that the callee's symbols have there and not in the caller."""
-    known = caller.sizes.defaults
-    own = callee.sizes.defaults.items()
-    return {name: number(value) for name, value in own if known.get(name) != value}
 
 
 def _sum(dims: Iterable[Dim]) -> Dim:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from xg.dim import Dim
 from xg.evaluate import Context, evaluate
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
+from xg.instances import inside
 from xg.random import key, normal
 from xg.tensor import TensorType
 
@@ -113,17 +114,14 @@ class Interpreter:
 
     def _call(self, call: Call, record: Record) -> None:
         callee = self.program.graphs[call.callee]
-        sizes = {**record.sizes, **_evaluated(call.sizes, record.sizes)}
+        sizes = rebind(call, record.graph, callee, record.sizes)
         inputs = [record.values[value] for value in call.inputs]
         made: list[Record] = []
         for path in _paths(call, record):
-            made.append(self._run(callee, path, rebind(callee, sizes), inputs))
+            made.append(self._run(callee, path, sizes, inputs))
             outputs = [made[-1].values[value] for value in callee.outputs]
             inputs = [outputs[0], *inputs[1:]] if call.count is not None else inputs
-        if made:
-            outputs = [made[-1].values[value] for value in callee.outputs]
-        else:
-            outputs = inputs[:1]
+        outputs = [made[-1].values[value] for value in callee.outputs] if made else inputs[:1]
         record.calls[call.saved] = made
         record.values.update(zip(call.outputs, outputs, strict=True))
 
@@ -210,7 +208,7 @@ def _specs(
         if isinstance(step, Call) and step.path not in seen:
             seen.add(step.path)
             callee = program.graphs[step.callee]
-            inner = {name: dim.substitute(symbols) for name, dim in step.sizes.items()}
+            inner = inside(step, graph, callee, symbols)
             count = 1 if step.count is None else step.count.substitute(symbols).evaluate(numbers)
             for index in range(count):
                 name = step.path if step.count is None else f"{step.path}.{index}"
@@ -229,23 +227,15 @@ def _paths(call: Call, record: Record) -> list[str]:
     return [join(record.path, f"{call.path}.{index}") for index in range(count)]
 
 
-def _evaluated(dims: Mapping[str, Dim], numbers: Mapping[str, int]) -> dict[str, int]:
-    return {name: dim.evaluate(numbers) for name, dim in dims.items()}
-
-
-def rebind(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
+def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
     """Numbers for a callee's symbols: its own definitions win over the caller's."""
-    own = {name: value for name, value in graph.sizes.defaults.items() if name not in numbers}
-    free = {
-        name: value
-        for name, value in {**own, **numbers}.items()
-        if name not in graph.sizes.definitions
-    }
-    return graph.sizes.bind({**numbers, **free})
+    known = {name: dim.evaluate(numbers) for name, dim in inside(call, caller, callee, {}).items()}
+    own = {n: value for n, value in callee.sizes.defaults.items() if n not in numbers}
+    return callee.sizes.bind(_free(callee, {**own, **numbers, **known}))
 
 
 def bind_sizes(program: Program, arrays: Arrays) -> dict[str, int]:
-    """A number for every symbol: from the arrays' shapes, else by default. Checks that all agree."""
+    """A number for every symbol: from the arrays' shapes, else by default; all must agree."""
     graph = program.main
     numbers = dict(graph.sizes.bind(program.numbers))
     typed = [(v, graph.types[v]) for v in (*graph.inputs, *(p.value for p in graph.params))]

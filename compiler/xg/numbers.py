@@ -14,13 +14,13 @@ from xg.axes import axes_of
 from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
 from xg.dim import Dim, DimError
 from xg.graph import Apply, Call, Graph, Program
+from xg.instances import instances
 from xg.limits import DimSize
 from xg.source import Span
 
 Numbers = Mapping[str, int]
 Places = Mapping[str, Span]  # where the file declares each dim
 
-INSTANCES_AT_MOST = 1_000  # of blocks with numbers of their own; a repetition is one
 SUGGESTED_AT_MOST = 8
 
 
@@ -76,42 +76,21 @@ class TooLong(Problem):
 def check_numbers(program: Program, places: Places) -> None:
     """Raise DiagnosticError with every size of a program that cannot have its number."""
     problems: dict[tuple[str, str], Problem] = {}
-    for graph, numbers in _instances(program):
+    known = {**program.main.sizes.defaults, **program.numbers}
+    for graph, symbols in instances(program):
+        numbers = _numbers(graph, symbols, known)
         for problem in _problems(graph, numbers, places):
             problems.setdefault((problem.code, problem.diagnostic().message), problem)
     if problems:
         raise DiagnosticError.of(*problems.values())
 
 
-def _instances(program: Program) -> Iterator[tuple[Graph, Numbers]]:
-    """Every graph with the numbers that its calls give it."""
-    main = program.main
-    waiting = [(main, _free(main, {**main.sizes.defaults, **program.numbers}))]
-    seen: set[tuple[str, frozenset[tuple[str, int]]]] = set()
-    while waiting and len(seen) < INSTANCES_AT_MOST:
-        graph, numbers = waiting.pop(0)
-        key = (graph.key, frozenset(numbers.items()))
-        if key in seen:
-            continue
-        seen.add(key)
-        yield graph, numbers
-        for step in graph.steps:
-            if isinstance(step, Call):
-                callee = program.graphs[step.callee]
-                waiting.append((callee, _called(callee, step, numbers)))
-
-
-def _called(callee: Graph, call: Call, numbers: Numbers) -> Numbers:
-    """The numbers of a callee: what the call binds, then the program's."""
-    bound = {name: _value(dim, numbers) for name, dim in call.sizes.items()}
-    known = {name: number for name, number in bound.items() if number is not None}
-    rest = {name: number for name, number in numbers.items() if name not in call.sizes}
-    return _free(callee, {**callee.sizes.defaults, **rest, **known})
-
-
-def _free(graph: Graph, numbers: Numbers) -> Numbers:
-    """The numbers of symbols that no definition fixes: types mention no others."""
-    return {name: n for name, n in numbers.items() if name not in graph.sizes.definitions}
+def _numbers(graph: Graph, symbols: Mapping[str, Dim], known: Numbers) -> Numbers:
+    """The numbers of a graph's symbols, as far as there are any."""
+    bound = {name: _value(dim, known) for name, dim in symbols.items()}
+    rest = {name: n for name, n in known.items() if name not in symbols}
+    free = {name: n for name, n in bound.items() if n is not None} | rest
+    return {name: n for name, n in free.items() if name not in graph.sizes.definitions}
 
 
 def _value(dim: Dim, numbers: Numbers) -> int | None:

@@ -8,6 +8,7 @@ from xg.dim import Dim
 from xg.emit.spelling import Scope
 from xg.emit.text import tuple_of
 from xg.graph import Call, Graph, Program
+from xg.instances import inside
 from xg.scalar import Scalar
 from xg.tensor import Shape
 
@@ -41,7 +42,7 @@ def _lines(
             continue
         seen.add(step.path)
         callee = program.graphs[step.callee]
-        inner = {name: dim.substitute(symbols) for name, dim in step.sizes.items()}
+        inner = inside(step, graph, callee, symbols)
         below = f"{path}.{step.path}" if path else step.path
         if step.count is None:
             yield from _lines(program, callee, below, depth, inner, scope)

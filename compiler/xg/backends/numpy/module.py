@@ -86,6 +86,8 @@ class _Module:
         graph, backward = self.program.graphs[key], self.program.backwards[key]
         forward = forward_function(self.plan, graph, backward.saved)
         reverse, lost = backward_function(self.plan, backward, forward)
+        if key == self.program.entry:
+            lost += PublicWriter(self.plan, forward, lost).unsaved()
         if lost:  # sizes that no saved tensor carries are saved themselves
             forward = forward_function(self.plan, graph, backward.saved, lost)
         self.saved[key] = (forward, lost)

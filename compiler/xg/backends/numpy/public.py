@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from xg.backends.numpy.templates import INIT
 from xg.emit.forward import Forward
 from xg.emit.layout import bracketed, indented
-from xg.emit.locate import Source, locate
+from xg.emit.locate import Located, Source, locate
 from xg.emit.names import identifier
 from xg.emit.plan import Plan
 from xg.emit.spelling import Scope
@@ -126,14 +126,7 @@ class PublicWriter:
         graph, scope = self.graph, Scope(self.graph.sizes)
         backward = self.plan.program.backwards[graph.key]
         seeds, lines = self._seeds(scope)
-        found = locate(
-            scope.needed,
-            [*self._saved_sources(), *self._param_sources()],
-            graph.sizes,
-            graph.sizes.defaults,
-            graph.span,
-            {name: f"saved.{name}" for name in self.lost},
-        )
+        found = self._located(scope)
         self.plan.constants.update(found.constants)
         inputs = [value for value in graph.inputs if value in backward.gradients]
         given = [identifier(f"d{value.name}") for value in inputs]
@@ -154,6 +147,27 @@ class PublicWriter:
         arguments = ["params: Params", f"saved: {self.saved_class}"]
         arguments.append("d_outputs: Mapping[str, Array]")
         return [*bracketed("def backward(", arguments, ") -> Params:"), *indented(body)]
+
+    def unsaved(self) -> tuple[str, ...]:
+        """Symbols of output shapes that nothing carries but inputs: to be saved as numbers too."""
+        scope = Scope(self.graph.sizes)
+        self._seeds(scope)
+        return self._located(scope).lost
+
+    def _located(self, scope: Scope) -> Located:
+        """Where `backward` finds the sizes of missing cotangents."""
+        sizes = self.graph.sizes
+        dims = [dim for value in self.graph.inputs for dim in self.graph.types[value].shape]
+        carried = {sizes.fold(dim).name or "" for dim in dims} - {"", *self.lost}
+        return locate(
+            scope.needed,
+            [*self._saved_sources(), *self._param_sources()],
+            sizes,
+            sizes.defaults,
+            self.graph.span,
+            {name: f"saved.{name}" for name in self.lost},
+            frozenset(carried),
+        )
 
     def _seeds(self, scope: Scope) -> tuple[list[str], list[str]]:
         """A name for the cotangent of every float output, and lines that fetch it.
