@@ -1,0 +1,71 @@
+"""Measure, print a table, write it as JSON: `python -m bench [--pairs N] [--json FILE]`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench import compiling, drawing, startup, training
+from bench.pairs import Ratio
+
+PARTS = {
+    "startup": startup.measure,
+    "compiling": compiling.measure,
+    "drawing": drawing.measure,
+    "training": training.measure,
+}
+
+
+def main() -> int:
+    """Measure what is asked for; 1 where a target is missed."""
+    parser = ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"some of: {', '.join(PARTS)}")
+    parser.add_argument("--pairs", type=int, default=21, help="how often each pair is timed")
+    parser.add_argument("--json", type=Path, default=Path("out/bench.json"), metavar="FILE")
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"there is no part {', '.join(sorted(unknown))}")
+    found: list[Ratio] = []
+    sys.stdout.write(_row("", "", "against", "", "ratio", "95 % interval", "target") + "\n")
+    for part in options.parts or PARTS:
+        for ratio in PARTS[part](options.pairs):
+            found.append(ratio)
+            sys.stdout.write(_line(ratio) + "\n")
+            sys.stdout.flush()
+    _write(options.json, found)
+    return int(any(ratio.target is not None and ratio.ratio > ratio.target for ratio in found))
+
+
+def _line(ratio: Ratio) -> str:
+    target = "" if ratio.target is None else f"≤ {ratio.target:g}"
+    if ratio.target is not None and ratio.ratio > ratio.target:
+        target += " missed"
+    interval = f"{ratio.low:.2f} … {ratio.high:.2f}"
+    seconds, reference = _time(ratio.seconds), _time(ratio.reference)
+    return _row(
+        ratio.what, seconds, ratio.against, reference, f"{ratio.ratio:.2f}", interval, target
+    )
+
+
+def _row(*cells: str) -> str:
+    widths = (37, 10, 21, 10, 8, 16, 0)
+    return "".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+
+
+def _write(file: Path, found: Iterable[Ratio]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = [ratio.data() for ratio in found]
+    file.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    sys.stdout.write(f"written: {file}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""How long a figure takes, against compiling the program it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import xg
+from bench.pairs import Ratio, compare
+
+FILE = Path(__file__).parent / "transformer.xg"
+
+
+def measure(pairs: int) -> Iterator[Ratio]:
+    """The forward and the backward figure of a transformer layer, as SVG."""
+    program = xg.compile(FILE, block="Layer")
+    yield compare(
+        "draw the backward figure of a layer",
+        lambda: program.render("backward", "svg"),
+        "its forward figure",
+        lambda: program.render("forward", "svg"),
+        pairs,
+        None,
+    )
+    yield compare(
+        "draw the forward figure of a layer",
+        lambda: program.render("forward", "svg"),
+        "compiling it",
+        lambda: xg.compile(FILE, block="Layer").source("numpy"),
+        pairs,
+        None,
+    )

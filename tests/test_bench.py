@@ -1,0 +1,52 @@
+"""The benchmarks compare like with like, and count what they measure rightly."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bench.pairs import summary
+from bench.programs import deep, flat
+from bench.training import contestants
+from numpy.typing import NDArray
+
+import xg
+
+
+def _distance(first: dict[str, NDArray[Any]], second: dict[str, NDArray[Any]]) -> float:
+    assert first.keys() == second.keys()
+    return max(
+        float(np.linalg.norm(first[name] - second[name]) / np.linalg.norm(first[name]))
+        for name in first
+    )
+
+
+def test_all_contestants_compute_the_same() -> None:
+    rivals = contestants(np.float64, batch=3, length=7)
+    assert rivals.torch
+    loss, gradients = rivals.generated()
+    for other in (rivals.plain, rivals.torch):
+        other_loss, other_gradients = other()
+        assert other_loss == pytest.approx(loss, rel=1e-12)
+        assert _distance(gradients, other_gradients) < 1e-10
+
+
+@pytest.mark.parametrize("text", [flat(17), deep(3)])
+def test_programs_compile(text: str, tmp_path: Path) -> None:
+    (tmp_path / "program.xg").write_text(text, encoding="utf-8")
+    assert xg.compile(tmp_path / "program.xg").params
+
+
+def test_medians_and_their_interval() -> None:
+    times = [(float(i), 1.0) for i in range(1, 22)]
+    ratio = summary("a", "b", times, target=5)
+    assert (ratio.seconds, ratio.reference, ratio.ratio) == (11.0, 1.0, 11.0)
+    # The 6th and the 16th of 21 enclose the median with 97.3 %, the 7th and 15th with 92.2 %.
+    assert (ratio.low, ratio.high) == (6.0, 16.0)
+    assert json.loads(json.dumps(ratio.data()))["pairs"] == 21
+
+
+def test_few_pairs_give_the_whole_range() -> None:
+    ratio = summary("a", "b", [(1.0, 1.0), (3.0, 1.0), (2.0, 1.0)], target=None)
+    assert (ratio.low, ratio.ratio, ratio.high) == (1.0, 2.0, 3.0)
