@@ -18,6 +18,7 @@ from xg.dim import Dim
 from xg.graph import Program as Graphs
 from xg.numbers import check_numbers
 from xg.passes.differentiate import differentiate
+from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.infer import infer
 from xg.passes.resolve import resolve
 from xg.passes.resolve.errors import NotYet
@@ -161,7 +162,7 @@ def compile_project(
     name = ascii_name(block) if block is not None else None
     typed = infer(resolve(project.main, project.load, name, chosen))
     check_numbers(typed, declared_dims(project))
-    return Program(differentiate(typed), project)
+    return Program(differentiate(eliminate_dead(typed)), project)
 
 
 def declared_dims(project: Project) -> dict[str, Span]:

@@ -87,7 +87,9 @@ def _tensor(scope: Scope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Valu
     return value
 
 
-def _own(scope: Scope, use: ast.NodeUse, own: Own, expr: ast.Expr | None) -> Scalar | Dim | str | None:
+def _own(
+    scope: Scope, use: ast.NodeUse, own: Own, expr: ast.Expr | None
+) -> Scalar | Dim | str | None:
     match own:
         case Number():
             if expr is not None:

@@ -76,7 +76,7 @@ def _targets(scope: Scope, following: Sequence[ast.NodeUse]) -> Targets:
             return UNKNOWN
         if use.label:
             shapes = scope.label_shapes(use.label)
-            if any(shapes) or len(shapes) > 1:
+            if shapes != UNKNOWN:
                 return shapes
     return UNKNOWN
 
@@ -136,7 +136,7 @@ def _read_node(
     peer: Value | None,
 ) -> tuple[Value, ...]:
     """The values that leave a node: a known call, an operator, or a block called first."""
-    if use.operator.name in scope.calls:
+    if use.operator.name in scope.calls and use.instance is None:
         instance, _ = scope.calls[use.operator.name]
         data = _attached(scope, use, arriving, matmul=False)
         return call(scope, use, instance, use.operator.name, data)

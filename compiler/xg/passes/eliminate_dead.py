@@ -1,0 +1,42 @@
+"""Steps that reach no output are left out, and with them the parameters that nothing reads.
+
+A choice of options leaves such steps behind: a table of learned positions that only another choice
+adds. They were typed before, so their mistakes are found all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xg.graph import Apply, Call, Graph, Program
+
+
+def eliminate_dead(program: Program) -> Program:
+    """The program without dead steps, and without the graphs that only these call."""
+    kept = {key: _alive(graph) for key, graph in program.graphs.items()}
+    called = {program.entry}
+    for key in reversed(kept):  # callers stand behind their callees
+        if key in called:
+            called.update(step.callee for step in kept[key].steps if isinstance(step, Call))
+    graphs = {key: graph for key, graph in kept.items() if key in called}
+    return replace(program, graphs=graphs)
+
+
+def _alive(graph: Graph) -> Graph:
+    """The graph with the steps that its outputs need."""
+    needed = set(graph.outputs)
+    paths = {str(value.name).partition(".")[0] for value in graph.foreign}
+    steps: list[Apply | Call] = []
+    for step in reversed(graph.steps):
+        lends = isinstance(step, Call) and step.path in paths
+        if lends or any(value in needed for value in step.outputs):
+            needed.update(step.inputs)
+            steps.append(step)
+    if len(steps) == len(graph.steps):
+        return graph
+    return replace(
+        graph,
+        steps=tuple(reversed(steps)),
+        params=tuple(param for param in graph.params if param.value in needed),
+        foreign=tuple(value for value in graph.foreign if value in needed),
+    )
