@@ -46,14 +46,21 @@ def frame_box(
 
 
 def finished(group: FigureGroup, box: Box, taken: Iterable[Box], paths: Iterable[Path]) -> Frame:
-    """Set the heading into the first corner of a frame that nothing else takes."""
+    """Set the heading into the first corner of a frame that nothing else takes.
+
+    Where all four are taken, the frame is widened to the right until its heading fits.
+    """
     line = typeset(group.label, style.GROUP_SIZE)
     occupied = [*taken, *(strip for path in paths for strip in _strips(path))]
     left, right = box.left + _INSET, box.right - _INSET - line.width
     top, bottom = box.top + _ABOVE + line.ascent, box.bottom - _ABOVE
-    corners = [(left, top), (right, top), (left, bottom), (right, bottom)]
-    free = (at for at in corners if not _covers(line, at, occupied))
-    return Frame(box, line, next(free, corners[0]))
+    for at in ((left, top), (right, top), (left, bottom), (right, bottom)):
+        if not _covers(line, at, occupied):
+            return Frame(box, line, at)
+    band = Box(box.left, top - line.ascent, box.right, top + line.descent)
+    start = max(other.right for other in occupied if other.overlaps(band)) + _INSET
+    wider = replace(box, right=max(box.right, start + line.width + _INSET))
+    return Frame(wider, line, (start, top))
 
 
 def _covers(line: Line, at: Point, occupied: Iterable[Box]) -> bool:

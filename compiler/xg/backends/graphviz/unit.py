@@ -8,14 +8,15 @@ fields one of which is the port: all its text is the bars between them.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from xg.backends.graphviz import style
-from xg.backends.graphviz.figure import Figure
+from xg.backends.graphviz.figure import Figure, FigureEdge
 from xg.backends.graphviz.geometry import Box, Point
-from xg.backends.graphviz.measure import Size, node_size
-from xg.backends.graphviz.structure import Structure
+from xg.backends.graphviz.measure import Size, label_size, node_size
+from xg.backends.graphviz.structure import Place, Structure
 
 FIELD: Final = 4  # points
 
@@ -33,13 +34,18 @@ class Unit:
 
     @property
     def is_compound(self) -> bool:
-        """Tell whether tensors stand beside the node."""
-        return self.left is not None or self.right is not None
+        """Tell whether the box holds more than the node."""
+        return self.before > 0 or self.after > 0
 
     @property
     def width(self) -> float:
         """Return the width of the whole box."""
         return FIELD * (self.before + 1 + self.after) if self.is_compound else self.size.width
+
+    @property
+    def reach(self) -> float:
+        """Return how far the box reaches to the left of the node's middle."""
+        return FIELD * (self.before + 0.5) if self.is_compound else self.size.width / 2
 
     @property
     def height(self) -> float:
@@ -65,25 +71,53 @@ def units(figure: Figure, facts: Structure) -> list[Unit]:
     """Return the units of a figure in the order of its nodes."""
     sizes = {node.id: node_size(node) for node in figure.nodes}
     beside = {*facts.left.values(), *facts.right.values()}
-    found: list[Unit] = []
-    for node in figure.nodes:
-        if node.id not in beside:
-            left, right = facts.left.get(node.id), facts.right.get(node.id)
-            half = sizes[node.id].width / 2
-            found.append(
-                Unit(
-                    node.id,
-                    sizes[node.id],
-                    _fields(half, sizes[left] if left else None),
-                    _fields(half, sizes[right] if right else None),
-                    (left, sizes[left]) if left else None,
-                    (right, sizes[right]) if right else None,
-                )
-            )
-    return found
+    found = {
+        node.id: _unit(node.id, sizes, facts, 0.0) for node in figure.nodes if node.id not in beside
+    }
+    for edge, place in zip(figure.edges, facts.places, strict=True):
+        if place is Place.LANE:
+            room = _lane_room(edge, figure, facts, found)
+            found[edge.head] = _unit(edge.head, sizes, facts, room)
+    return list(found.values())
 
 
-def _fields(half: float, beside: Size | None) -> int:
+def _unit(node: str, sizes: Mapping[str, Size], facts: Structure, room: float) -> Unit:
+    """Return a node's unit that reaches at least `room` to the left of its middle."""
+    half = sizes[node].width / 2
+    left, right = facts.left.get(node), facts.right.get(node)
+    before, after = half, half
+    if left:
+        before += style.NODE_GAP + sizes[left].width
+    if right:
+        after += style.NODE_GAP + sizes[right].width
+    before = max(before, room)
+    is_plain = before == after == half
+    return Unit(
+        node,
+        sizes[node],
+        0 if is_plain else _fields(before),
+        0 if is_plain else _fields(after),
+        (left, sizes[left]) if left else None,
+        (right, sizes[right]) if right else None,
+    )
+
+
+def _lane_room(
+    edge: FigureEdge, figure: Figure, facts: Structure, units: Mapping[str, Unit]
+) -> float:
+    """Return how far a lane and its label are from the middle of the column that it passes."""
+    below = {
+        other.tail: other.head
+        for other, place in zip(figure.edges, facts.places, strict=True)
+        if place in (Place.DOWN, Place.PAIRED)
+    }
+    widest, node = 0.0, below.get(edge.tail)
+    while node is not None and node != edge.head:
+        widest, node = max(widest, units[node].reach), below.get(node)
+    label = label_size(edge.label).width if edge.label else 0.0
+    return widest + style.LANE_GAP + label
+
+
+def _fields(room: float) -> int:
     """Count the fields between the port and one side of the box."""
-    room = half + (style.NODE_GAP + beside.width if beside else 0.0)
     return math.ceil((room - FIELD / 2) / FIELD)

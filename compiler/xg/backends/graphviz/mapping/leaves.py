@@ -41,7 +41,8 @@ class Leaves:
         operand = view.inputs[0]
         atoms: tuple[Dim, ...] = view.attrs["atoms"]
         new: tuple[int, ...] = view.attrs["new"]
-        repeated = ",".join(str(notation.graph.sizes.fold(atoms[place])) for place in new)
+        dims = (str(notation.graph.sizes.fold(atoms[place])) for place in new)
+        repeated = ",".join(dims).replace("_", "")  # a script has no scripts of its own
         inside = (Run("BC", sub=repeated), *plain("("), *notation.symbol(operand), *plain(")"))
         return tensor(inside, notation.dims(operand))
 

@@ -80,12 +80,16 @@ class Notation:
 
     def listed(self, values: Sequence[Value]) -> RichText:
         """Return several values by their symbols, with the shape if they share one."""
-        symbols: list[Run] = []
-        for value in values:
-            symbols += richtext.plain(", ") if symbols else ()
-            symbols += self.symbol(value) or self.shape(value)
         shapes = {tuple(self.dims(value)) for value in values}
-        return richtext.tensor(tuple(symbols), shapes.pop() if len(shapes) == 1 else None)
+        shared = shapes.pop() if len(shapes) == 1 else None
+        symbols = [self.symbol(value) for value in values]
+        if not any(symbols) and shared is not None:
+            return (*richtext.plain(f"{len(values)} × "), *richtext.shape(shared))
+        runs: list[Run] = []
+        for value, symbol in zip(values, symbols, strict=True):
+            runs += richtext.plain(", ") if runs else ()
+            runs += symbol or self.shape(value)
+        return richtext.tensor(tuple(runs), shared if all(symbols) else None)
 
     def words(self, values: Iterable[Value]) -> str:
         """Return values with their shapes as plain text, for titles and descriptions."""
