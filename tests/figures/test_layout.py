@@ -1,7 +1,6 @@
 """Layout: boxes and labels apart, engines in agreement, a way out when none works."""
 
 from collections.abc import Callable
-from itertools import combinations, pairwise
 
 import pytest
 from figures.hand_made import (
@@ -13,15 +12,14 @@ from figures.hand_made import (
     mlp_backward,
     overview,
 )
+from figures.layout_checks import overlaps, struck
 
 from xg.backends.graphviz.engines import command, pygraphviz, wasm
 from xg.backends.graphviz.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
-from xg.backends.graphviz.geometry import Box, flattened
-from xg.backends.graphviz.lanes import lanes
+from xg.backends.graphviz.geometry import Box
 from xg.backends.graphviz.layout import ENGINES, layout, probe
 from xg.backends.graphviz.placed import PlacedFigure
-from xg.backends.graphviz.route import routes
 from xg.diagnostic import DiagnosticError
 
 FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]
@@ -33,57 +31,6 @@ def crash(_: str) -> str:
 
 def run_dry(_: str) -> str:
     raise OutOfBudgetError("planted")
-
-
-def boxes(placed: PlacedFigure) -> dict[str | int, Box]:
-    """Return everything that must stand apart: nodes, labels, labels of lanes."""
-    around = lanes(placed, routes(placed))
-    return {**placed.nodes, **placed.labels, **around.labels}
-
-
-def overlaps(placed: PlacedFigure) -> list[tuple[str | int, str | int]]:
-    pairs = combinations(boxes(placed).items(), 2)
-    return [(a, b) for (a, one), (b, other) in pairs if one.grown(-0.5).overlaps(other)]
-
-
-def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
-    """Return edges that run through a box that is neither their end nor their label."""
-    drawn = routes(placed)
-    drawn = {**drawn, **lanes(placed, drawn).paths}
-    found: list[tuple[int, str | int]] = []
-    for number, path in drawn.items():
-        edge = placed.figure.edges[number]
-        points = flattened(path, steps=24)
-        for owner, box in boxes(placed).items():
-            # A label's box begins on its line: its text, LABEL_GAP further right, counts.
-            text = (
-                box
-                if isinstance(owner, str)
-                else Box(box.left + 2, *(box.top, box.right - 2, box.bottom))
-            )
-            if owner in (edge.tail, edge.head, number) or is_partner(placed, number, owner):
-                continue
-            if any(crosses(a, b, text.grown(-0.5)) for a, b in pairwise(points)):
-                found.append((number, owner))
-    return found
-
-
-def is_partner(placed: PlacedFigure, number: int, owner: str | int) -> bool:
-    """Tell whether a label box is that of the pair an edge belongs to: lines run through it."""
-    if isinstance(owner, str):
-        return False
-    one, other = placed.figure.edges[number], placed.figure.edges[owner]
-    return (one.tail, one.head) == (other.head, other.tail)
-
-
-def crosses(a: tuple[float, float], b: tuple[float, float], box: Box) -> bool:
-    """Tell whether a short line touches a box, by points along it."""
-    steps = 1 + int(max(abs(a[0] - b[0]), abs(a[1] - b[1])))
-    line = (
-        (a[0] + (b[0] - a[0]) * k / steps, a[1] + (b[1] - a[1]) * k / steps)
-        for k in range(steps + 1)
-    )
-    return any(box.left < x < box.right and box.top < y < box.bottom for x, y in line)
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: f"{figure.title} {figure.subtitle}")

@@ -1,0 +1,59 @@
+"""What may not happen in a placed figure: boxes on each other, lines through boxes."""
+
+from itertools import combinations, pairwise
+
+from xg.backends.graphviz.geometry import Box, flattened
+from xg.backends.graphviz.lanes import lanes
+from xg.backends.graphviz.placed import PlacedFigure
+from xg.backends.graphviz.route import routes
+
+
+def boxes(placed: PlacedFigure) -> dict[str | int, Box]:
+    """Return everything that must stand apart: nodes, labels, labels of lanes."""
+    around = lanes(placed, routes(placed))
+    return {**placed.nodes, **placed.labels, **around.labels}
+
+
+def overlaps(placed: PlacedFigure) -> list[tuple[str | int, str | int]]:
+    pairs = combinations(boxes(placed).items(), 2)
+    return [(a, b) for (a, one), (b, other) in pairs if one.grown(-0.5).overlaps(other)]
+
+
+def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
+    """Return edges that run through a box that is neither their end nor their label."""
+    drawn = routes(placed)
+    drawn = {**drawn, **lanes(placed, drawn).paths}
+    found: list[tuple[int, str | int]] = []
+    for number, path in drawn.items():
+        edge = placed.figure.edges[number]
+        points = flattened(path, steps=24)
+        for owner, box in boxes(placed).items():
+            # A label's box begins on its line: its text, LABEL_GAP further right, counts.
+            text = (
+                box
+                if isinstance(owner, str)
+                else Box(box.left + 2, *(box.top, box.right - 2, box.bottom))
+            )
+            if owner in (edge.tail, edge.head, number) or is_partner(placed, number, owner):
+                continue
+            if any(crosses(a, b, text.grown(-0.5)) for a, b in pairwise(points)):
+                found.append((number, owner))
+    return found
+
+
+def is_partner(placed: PlacedFigure, number: int, owner: str | int) -> bool:
+    """Tell whether a label box is that of the pair an edge belongs to: lines run through it."""
+    if isinstance(owner, str):
+        return False
+    one, other = placed.figure.edges[number], placed.figure.edges[owner]
+    return (one.tail, one.head) == (other.head, other.tail)
+
+
+def crosses(a: tuple[float, float], b: tuple[float, float], box: Box) -> bool:
+    """Tell whether a short line touches a box, by points along it."""
+    steps = 1 + int(max(abs(a[0] - b[0]), abs(a[1] - b[1])))
+    line = (
+        (a[0] + (b[0] - a[0]) * k / steps, a[1] + (b[1] - a[1]) * k / steps)
+        for k in range(steps + 1)
+    )
+    return any(box.left < x < box.right and box.top < y < box.bottom for x, y in line)
