@@ -13,7 +13,7 @@ from math import prod
 
 from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
-from xg.driver import Settings, compile_project
+from xg.driver import Settings, type_project
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.units import link
 from xg.project import Project
@@ -39,7 +39,7 @@ def check_choices(
         elif block is None and project.main.ops:
             _check_operators(project)
         else:
-            compile_project(project, block, settings)  # which says what is missing
+            type_project(project, block, settings)  # which says what is missing
     except DiagnosticError as error:
         checker.add(error)
     return checker.diagnostics()
@@ -68,7 +68,7 @@ def _all(words: Words, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 class _Checker:
-    """Compiles blocks of a project until each has met its combinations."""
+    """Types blocks of a project until each has met its combinations."""
 
     def __init__(self, project: Project, settings: Settings) -> None:
         self.project = project
@@ -89,7 +89,7 @@ class _Checker:
         self.entries: dict[str, str] = {}  # a block that reaches each block
 
     def check(self, entries: Sequence[str]) -> None:
-        """Compile these blocks, callers first, and with them what they call."""
+        """Type these blocks, callers first, and with them what they call."""
         for entry in entries:
             while self.waiting[entry]:
                 self._meet(entry, self.waiting[entry].pop(0))
@@ -102,12 +102,12 @@ class _Checker:
         together = self._together(choice)
         try:
             settings = {**concerning(self.project, entry, self.settings), **together}
-            graphs = compile_project(self.project, entry, settings).graphs
+            graphs = type_project(self.project, entry, settings).graphs
         except DiagnosticError as error:
             self.add(error)
             return
         known = {**self.default, **self.settings, **together}
-        for block in {graph.block for graph in graphs.graphs.values()}:
+        for block in {graph.block for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
             self.waiting[block] = [c for c in self.waiting[block] if not c.items() <= known.items()]
 

@@ -158,11 +158,19 @@ def compile_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Program:
     """Compile a block of a file that was read already."""
+    typed = type_project(project, block, settings)
+    return Program(differentiate(eliminate_dead(typed)), project)
+
+
+def type_project(
+    project: Project, block: str | None = None, settings: Settings | None = None
+) -> Graphs:
+    """Every pass that can find a mistake: the typed graphs of a block of a file."""
     chosen = {ascii_name(name): value for name, value in (settings or {}).items()}
     name = ascii_name(block) if block is not None else None
     typed = infer(resolve(project.main, project.load, name, chosen))
     check_numbers(typed, declared_dims(project))
-    return Program(differentiate(eliminate_dead(typed)), project)
+    return typed
 
 
 def declared_dims(project: Project) -> dict[str, Span]:
