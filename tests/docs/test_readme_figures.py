@@ -1,0 +1,20 @@
+"""The figures that README shows are those of its program."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+import xg
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_figure_is_up_to_date(
+    theme: Literal["light", "dark"], golden: Callable[[Path, str], None]
+) -> None:
+    program = xg.compile(ROOT / "diagrams" / "mlp.xg")
+    picture = program.render("forward", "svg", theme=theme).decode("utf-8")
+    golden(ROOT / "docs" / "figures" / f"mlp_{theme}.svg", picture)
