@@ -38,9 +38,11 @@ def source(program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     for file, text in zip(("__init__.py", *FILES), ("", *_blocks("python")[:2]), strict=True):
         (folder / file).write_text(text, encoding="utf-8")
     monkeypatch.setattr(backends, "__path__", [*backends.__path__, str(tmp_path)])
-    yield import_module("xg.backends.scalar.module").emit(program.graphs)
-    for name in [name for name in sys.modules if name.startswith("xg.backends.scalar")]:
-        del sys.modules[name]
+    try:
+        yield import_module("xg.backends.scalar.module").emit(program.graphs)
+    finally:
+        for name in [name for name in sys.modules if name.startswith("xg.backends.scalar")]:
+            del sys.modules[name]
 
 
 @pytest.fixture
