@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from xg.emit.forward import Forward
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source
-from xg.emit.names import Names
+from xg.emit.names import Names, spell_symbol
 from xg.emit.plan import Plan
 from xg.emit.spelling import Scope
 from xg.emit.statements import Statements
-from xg.emit.text import Text
+from xg.emit.text import Text, tuple_of
 from xg.emit.writer import (
     BlockWriter,
     count_uses,
@@ -20,7 +20,7 @@ from xg.emit.writer import (
     place_text,
     read_values,
     safe,
-    size_symbols,
+    size_variables,
 )
 from xg.graph import Apply, Backward, CallBack, Value
 
@@ -37,7 +37,7 @@ def backward_function(
     lost = writer.lost
     if lost:
         writer = _BackwardWriter.start(plan, backward, forward)
-        writer.known = {name: f"saved.{name}" for name in lost}
+        writer.known = {name: f"saved.{spell_symbol(name)}" for name in lost}
         lines = writer.write()
     return lines, lost
 
@@ -50,7 +50,7 @@ class _BackwardWriter(BlockWriter):
     @classmethod
     def start(cls, plan: Plan, backward: Backward, forward: Forward) -> _BackwardWriter:
         graph = backward.forward
-        names = Names(["one", *size_symbols(graph)])
+        names = Names(size_variables(graph), plan.stems)
         scope = Scope(graph.sizes)
         types = {**graph.types, **backward.types}
         statements = Statements(
@@ -158,11 +158,16 @@ class _BackwardWriter(BlockWriter):
         self.statements.lines += [
             comment,
             f"{carry} = {cotangents[0]}",
-            *(f"{name}: Any = 0.0" for name in invariants),
+            *(f"{name} = {self._zeros(value)}" for value, name in results[1:]),
             f"for i, one in reversed(list(enumerate({saved}))):",
             *indented(bracketed(head, args, ")", 8)),
             *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
         ]
+
+    def _zeros(self, value: Value) -> str:
+        """Zeros to which the rounds of a row add."""
+        texts = self.scope.shape(self.statements.types[value].shape)
+        return f"np.zeros({tuple_of(texts) if texts else '()'}, {self.scope.float_type()})"
 
 
 def _fixed(backward: Backward) -> Iterator[Value]:

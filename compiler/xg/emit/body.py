@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from xg.emit.names import Names
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Binding, Text
-from xg.prim import ARITHMETIC, Body, Expr, topological
+from xg.prim import ARITHMETIC, UNARY, Body, Expr, topological
 
 VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES = frozenset({"operand", "const"})
 BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # they mix element types
 
-PLAIN = frozenset({"const", "neg", "add", "sub", "mul", "div", "pow"})
+PLAIN = UNARY | {"const", "add", "sub", "mul", "div", "pow"}  # of plain numbers they make another
 
 LOCAL_NAMES: Mapping[str, str] = {
     "sum": "total",
@@ -65,7 +65,6 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
         else:
             parts = [raw[id(arg)] for arg in _float_arguments(expr)]
             known = [part for part in parts if part is not None]
-            # Signs between plain numbers give plain numbers, functions of them give arrays.
             neutral = None if expr.prim in PLAIN else True
             raw[id(expr)] = all(known) if known else neutral
     return raw
@@ -157,5 +156,5 @@ def _unrepeated(arg: Expr, user: Expr) -> Expr:
     """Elementwise users repeat by themselves: the broadcast of an argument need not be made."""
     if arg.prim != "broadcast" or user.prim not in ARITHMETIC:
         return arg
-    others = [other for other in user.args if other is not arg]
-    return arg.args[0] if any(other.shape == user.shape for other in others) else arg
+    whole = any(other.shape == user.shape and other.prim != "broadcast" for other in user.args)
+    return arg.args[0] if whole else arg

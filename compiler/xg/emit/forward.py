@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xg.dim import symbol
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source
-from xg.emit.names import Names, identifier
+from xg.emit.names import Names, identifier, spell_symbol
 from xg.emit.plan import Plan
 from xg.emit.spelling import Scope
 from xg.emit.statements import Statements
@@ -20,7 +21,7 @@ from xg.emit.writer import (
     read_values,
     safe,
     shape_text,
-    size_symbols,
+    size_variables,
 )
 from xg.graph import Apply, Call, Graph, Value
 
@@ -54,7 +55,7 @@ class _ForwardWriter(BlockWriter):
     def start(
         cls, plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
     ) -> _ForwardWriter:
-        names = Names(size_symbols(graph))
+        names = Names(size_variables(graph), plan.stems)
         scope = Scope(graph.sizes)
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
         statements = Statements(
@@ -107,6 +108,8 @@ class _ForwardWriter(BlockWriter):
 
     def _head(self, inputs: Sequence[str]) -> list[str]:
         kinds = [f"{name}: Array" for name in inputs]
+        kinds += [f"{spell_symbol(name)}: int" for name in self.lost]
+        self.plan.arguments[self.graph.key] = self.lost
         items = ["params: Params", *(["at: str"] if self.path else []), *kinds]
         if self.graph.key in self.plan.random:
             items += ["*", "seed: int | None"]
@@ -131,7 +134,7 @@ class _ForwardWriter(BlockWriter):
             field_name = text.removesuffix("_saved") if value.role == "saved" else text
             self.fields[value] = names.fresh(field_name)
             texts.append(text)
-        return [*texts, *self.saved_sizes]
+        return [*texts, *map(spell_symbol, self.saved_sizes)]
 
     def _return(self, results: Sequence[str], fields: Sequence[str]) -> list[str]:
         saved = f"{self.plan.classes[self.graph.key]}("
@@ -149,15 +152,19 @@ class _ForwardWriter(BlockWriter):
         name = self.names.fresh(f"{identifier(call.path)}_saved")
         self.statements.texts[call.saved] = Text(name)
         function = self.plan.functions[call.callee]
-        seed = ["seed=seed"] if call.callee in self.plan.random else []
+        rest = [
+            self.scope.size(call.sizes.get(name, symbol(name))).text
+            for name in self.plan.arguments[call.callee]
+        ]
+        rest += ["seed=seed"] if call.callee in self.plan.random else []
         comment = f"# {self._shape(call.outputs[0])}, line {call.span.line}"
         if call.count is None:
             head = f"{', '.join([*outputs, name])} = {function}("
-            args = ["params", self.below(call.path), *mentions, *seed]
+            args = ["params", self.below(call.path), *mentions, *rest]
             self.statements.lines += [comment, *bracketed(head, args, ")", 4)]
             return
         count = self.scope.size(call.count).text
-        args = ["params", self.below(f"{call.path}.{{i}}"), outputs[0], *mentions[1:], *seed]
+        args = ["params", self.below(f"{call.path}.{{i}}"), outputs[0], *mentions[1:], *rest]
         if not self.path:
             args[1] = f'f"{call.path}.{{i}}"'
         self.statements.lines += [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from xg.emit.body import BodyWriter
-from xg.emit.names import Names
+from xg.emit.names import Names, spell_symbol
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
 from xg.op import Attrs, Op
@@ -41,7 +41,8 @@ def operator_function(
     op: Op, body: Body, attrs: Attrs, sizes: Sizes, spelling: Spelling
 ) -> OperatorFunction:
     """The function that computes a body."""
-    names = Names(name for expr in body.operands for dim in expr.shape for name in dim.symbols())
+    dims = {dim for expr in topological((*body.operands, *body.outputs)) for dim in expr.shape}
+    names = Names(spell_symbol(name) for dim in dims for name in sizes.fold(dim).symbols())
     operands = [names.fresh(str(expr.name)) for expr in body.operands]
     floats = [n for n, e in zip(operands, body.operands, strict=True) if e.kind == "float"]
     numbers = _numbers(body, attrs)
@@ -56,7 +57,9 @@ def operator_function(
     random = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
     dtype = scope.typed and not floats
     given = [f"{name}: Array" for name in operands]
-    given += [f"{name}: float" for name in own.values()] + [f"{name}: int" for name in symbols]
+    given += [f"{name}: float" for name in own.values()] + [
+        f"{spell_symbol(name)}: int" for name in symbols
+    ]
     given += ["seed: int | None", "place: str"] if random else []
     given += ["dtype: DType"] if dtype else []
     optional = _optional(body)

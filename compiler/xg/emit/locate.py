@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.emit.names import spell_symbol
 from xg.emit.sizes import spell_dim
 from xg.source import Span
 from xg.tensor import Shape, Sizes
@@ -55,15 +56,15 @@ def locate(
 ) -> Located:
     """Lines for the needed symbols, in an order in which each can be computed.
 
-    `known` are the texts of symbols that are at hand as numbers; `carried` those that inputs of
-    the forward pass carry, so that a default must not stand in for them.
+    `known` are the texts of symbols that are at hand as numbers; `carried` those that arrays
+    carry somewhere, so that a default must not stand in for them.
     """
     texts = known or {}
     places = _places(sources, sizes)
     wanted, defined = _closure(needed, {*places, *texts, *carried}, sizes)
     found = Located(_reads([name for name in wanted if name in places], sources, places), {})
     found.lost = tuple(name for name in wanted if name in carried and name not in places)
-    found.lines += [f"{name} = {texts[name]}" for name in wanted if name in texts]
+    found.lines += [f"{spell_symbol(name)} = {texts[name]}" for name in wanted if name in texts]
     for name in wanted:
         if name in places or name in texts or name in found.lost or name in defined:
             continue
@@ -72,9 +73,10 @@ def locate(
         if sizes.defaults[name] == program_defaults.get(name):
             found.constants[name] = sizes.defaults[name]
         else:
-            found.lines.append(f"{name} = {sizes.defaults[name]}")
+            found.lines.append(f"{spell_symbol(name)} = {sizes.defaults[name]}")
     for name in defined:
-        found.lines.append(f"{name} = {spell_dim(sizes.definitions[name]).text}")
+        text = spell_dim(sizes.definitions[name]).text
+        found.lines.append(f"{spell_symbol(name)} = {text}")
     return found
 
 
@@ -116,7 +118,7 @@ def _reads(
     by_source: dict[int, dict[int, str]] = {}
     for name in names:
         index, axis = places[name]
-        by_source.setdefault(index, {})[axis] = name
+        by_source.setdefault(index, {})[axis] = spell_symbol(name)
     lines: list[str] = []
     for index in sorted(by_source):
         text, shape = sources[index]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xg.emit.spelling import Spelling
-from xg.emit.statements import Functions
-from xg.graph import Call, Graph, Program
+from xg.emit.statements import Functions, function_name
+from xg.graph import Apply, Call, Graph, Program
 from xg.prim import topological
 
 
@@ -15,8 +15,10 @@ from xg.prim import topological
 class Plan:
     """What the functions of a module have to agree on.
 
-    `functions` and `classes` name each graph's functions; `random` are the graphs that draw random
-    numbers; `shared` are parameters (graph, name) that more than one place has a gradient for.
+    `functions` and `classes` name each graph's functions, `stems` all functions of the module;
+    `random` are the graphs that draw random numbers; `shared` are parameters (graph, name) that
+    more than one place has a gradient for. `above` are the symbols that a graph's callers know,
+    `arguments` those of them that its function takes as numbers.
     """
 
     program: Program
@@ -26,12 +28,51 @@ class Plan:
     classes: Mapping[str, str]
     random: frozenset[str]
     shared: frozenset[tuple[str, str]]
+    stems: frozenset[str]
+    above: Mapping[str, frozenset[str]]
+    arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
 
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions are told where their parameters are: all but the entry's."""
         return graph.key != self.program.entry
+
+
+def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
+    """For every graph the symbols whose number its callers know, and no default may stand for."""
+    found: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
+    for key, graph in reversed(list(program.graphs.items())):  # callers first
+        known = found[key] | carried_symbols(graph)
+        for step in graph.steps:
+            if isinstance(step, Call):
+                callee = program.graphs[step.callee]
+                own = set(callee.sizes.definitions) | _own_numbers(callee, graph)
+                found[step.callee] |= (known | step.sizes.keys()) - own
+    return found
+
+
+def _own_numbers(callee: Graph, caller: Graph) -> set[str]:
+    """Symbols to which a callee gives a number of its own."""
+    known = caller.sizes.defaults
+    return {name for name, n in callee.sizes.defaults.items() if known.get(name) != n}
+
+
+def carried_symbols(graph: Graph) -> frozenset[str]:
+    """The symbols that are an axis of an input or a parameter of a graph."""
+    values = [*graph.inputs, *(param.value for param in graph.params)]
+    dims = [dim for value in values for dim in graph.types[value].shape]
+    names = (graph.sizes.fold(dim).name for dim in dims)
+    return frozenset(name for name in names if name)
+
+
+def function_stems(program: Program, blocks: Iterable[str]) -> frozenset[str]:
+    """What the functions of a module are called, before numbers tell equal names apart."""
+    passes = (*program.graphs.values(), *program.backwards.values())
+    steps = (step for part in passes for step in part.steps if isinstance(step, Apply))
+    names = {function_name(step.op.name) for step in steps}
+    names.update(name for block in blocks for name in (block, f"d_{block}"))
+    return frozenset(names | {f"{name}_" for name in names})
 
 
 def draws_random(program: Program) -> frozenset[str]:

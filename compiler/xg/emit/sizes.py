@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import lcm
 
 from xg.dim import Dim, product, symbol
+from xg.emit.names import spell_symbol
 from xg.emit.text import Binding, Text, infix, power
 from xg.scalar import Scalar, spell_number
 from xg.tensor import Sizes
@@ -50,7 +51,8 @@ def _product(factors: list[Text]) -> Text:
 
 
 def _power(name: str, exponent: int) -> Text:
-    return Text(name) if exponent == 1 else power(Text(name), Text(str(exponent)))
+    variable = Text(spell_symbol(name))
+    return variable if exponent == 1 else power(variable, Text(str(exponent)))
 
 
 def _denominator(dim: Dim) -> Dim:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xg.emit.body import BodyWriter, is_inline
 from xg.emit.function import OperatorFunction, operator_function
 from xg.emit.layout import broken
-from xg.emit.names import Names, snake
+from xg.emit.names import Names, snake, spell_symbol
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
 from xg.graph import Apply, Value
@@ -18,6 +18,11 @@ from xg.prim import Body
 from xg.tensor import TensorType
 
 PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
+
+
+def function_name(operator: str) -> str:
+    """What the function of an operator should be called: ``d_softmax``."""
+    return snake(operator.replace("gradient of ", "d_"))
 
 
 @dataclass(slots=True)
@@ -36,8 +41,7 @@ class Functions:
         """The name under which a function is called."""
         key = (function.head, function.lines)
         if key not in self.sources:
-            wanted = snake(op.name.replace("gradient of ", "d_"))
-            self.sources[key] = self.names.fresh(wanted)
+            self.sources[key] = self.names.fresh(function_name(op.name))
             self.written[self.sources[key]] = function
             self.support.update(dict.fromkeys(function.support))
         return self.sources[key]
@@ -148,12 +152,11 @@ class Statements:
 
     def _operand(self, value: Value, step: Apply, elementwise: bool) -> Text:
         """An operand's text; the repetition by BC is left to the elementwise operator."""
-        producer = self.producers.get(value)
-        if not (elementwise and value in self.waiting and producer and producer.op.glyph == "BC"):
+        producer = self._repeater(value)
+        if not elementwise or producer is None:
             return self.mention(value)
-        others = [other for other in step.inputs if other is not value]
-        if not others or producer.attrs["shape"] != producer.attrs["atoms"]:
-            return self.mention(value)
+        if all(self._repeater(other) for other in step.inputs):
+            return self.mention(value)  # one operand has to have the whole shape
         body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
         (repeated,) = body.outputs
         aligned = repeated.args[0] if repeated.prim == "broadcast" else repeated
@@ -161,11 +164,18 @@ class Statements:
             Body(body.operands, (aligned,)), [self.mention(v) for v in producer.inputs]
         )
 
+    def _repeater(self, value: Value) -> Apply | None:
+        """The BC that makes a value which is still to be written, if nothing but it is needed."""
+        producer = self.producers.get(value)
+        if value not in self.waiting or producer is None or producer.op.glyph != "BC":
+            return None
+        return producer if producer.attrs["shape"] == producer.attrs["atoms"] else None
+
     def _call(self, step: Apply, body: Body) -> Text:
         function = operator_function(step.op, body, step.attrs, self.scope.sizes, self.spelling)
         args = [self.mention(value).text for value in step.inputs]
         args += [self.scope.number(scalar).text for scalar in function.own]
-        args += list(function.sizes)
+        args += map(spell_symbol, function.sizes)
         self.scope.needed.update(dict.fromkeys(function.sizes))
         if function.random:
             self.random = True

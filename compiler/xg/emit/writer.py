@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xg.dim import symbol
 from xg.emit.layout import bracketed
 from xg.emit.locate import Source, locate
-from xg.emit.names import Names
-from xg.emit.plan import Plan
+from xg.emit.names import Names, spell_symbol
+from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
 from xg.emit.statements import Statements
 from xg.emit.text import Text
 from xg.graph import Apply, Call, CallBack, Graph, Value
+from xg.scalar import Scalar
 from xg.tensor import TensorType
 
 
@@ -66,18 +68,16 @@ class BlockWriter:
             self.plan.program.main.sizes.defaults,
             self.graph.span,
             self.known,
-            self._carried(),
+            self._variable(),
         )
         self.plan.constants.update(found.constants)
         self.lost = found.lost
         return found.lines
 
-    def _carried(self) -> frozenset[str]:
-        """Symbols that the inputs or parameters of the forward pass carry."""
-        values = [*self.graph.inputs, *(param.value for param in self.graph.params)]
-        dims = [dim for value in values for dim in self.graph.types[value].shape]
-        names = {self.graph.sizes.fold(dim).name for dim in dims}
-        return frozenset(name for name in names if name and name not in self.known)
+    def _variable(self) -> frozenset[str]:
+        """Symbols that the arrays of this block or of its callers carry: no default is true."""
+        found = carried_symbols(self.graph) | self.plan.above[self.graph.key]
+        return found - self.known.keys()
 
     def spelled(self, value: Value) -> str:
         """``X [B, S, D]``, as the file says it."""
@@ -125,13 +125,20 @@ def place_text(plan: Plan, graph: Graph) -> str:
     return 'f"{{at}}.{}"' if plan.has_path(graph) else '"{}"'
 
 
-def size_symbols(graph: Graph) -> set[str]:
-    """Every symbol of a size that the code of a graph can mention: no value is called so."""
+def size_variables(graph: Graph) -> set[str]:
+    """The variable of every size that the code of a graph can mention: no value is called so."""
+    dims = {dim for type_ in graph.types.values() for dim in type_.shape}
+    for step in graph.steps:
+        if isinstance(step, Call):
+            dims.update(step.sizes.values(), [step.count] if step.count is not None else [])
+        else:
+            dims.update(d for a in step.attrs.values() if isinstance(a, Scalar) for d in a.dims())
     found: set[str] = set()
-    for type_ in graph.types.values():
-        for dim in type_.shape:
-            found.update(dim.symbols(), graph.sizes.fold(dim).symbols())
-    return found
+    for dim in dims:
+        found.update(dim.symbols(), graph.sizes.fold(graph.sizes.expand(dim)).symbols())
+    for name in sorted(found & graph.sizes.definitions.keys()):
+        found.update(graph.sizes.expand(symbol(name)).symbols())
+    return {spell_symbol(name) for name in found}
 
 
 def shape_text(type_: TensorType) -> str:

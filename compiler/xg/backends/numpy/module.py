@@ -11,8 +11,14 @@ from xg.backends.numpy.templates import ADD, CHECK, HEADER, TAKE
 from xg.emit.backward import backward_function
 from xg.emit.forward import Forward, forward_function
 from xg.emit.layout import bracketed
-from xg.emit.names import Names, camel, snake
-from xg.emit.plan import Plan, draws_random, shared_params
+from xg.emit.names import Names, camel, snake, spell_symbol
+from xg.emit.plan import (
+    Plan,
+    draws_random,
+    function_stems,
+    shared_params,
+    size_symbols_above,
+)
 from xg.emit.statements import Functions
 from xg.emit.writer import safe
 from xg.graph import Call, Graph, Program, Value
@@ -26,7 +32,8 @@ def emit(program: Program) -> str:
 class _Module:
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.names = Names(["params", "check"])
+        sizes = program.main.sizes
+        self.names = Names(map(spell_symbol, (*sizes.defaults, *sizes.definitions)))
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
@@ -43,6 +50,8 @@ class _Module:
             classes=classes,
             random=draws_random(program),
             shared=shared_params(program),
+            stems=function_stems(program, functions.values()),
+            above=size_symbols_above(program),
         )
 
     def source(self) -> str:
@@ -59,7 +68,7 @@ class _Module:
         needed = closure([*self.plan.operators.support, "normal"])
         support = [source(name) for name in needed]
         constants = "\n".join(
-            f"{name} = {value}" for name, value in sorted(self.plan.constants.items())
+            f"{spell_symbol(name)} = {value}" for name, value in sorted(self.plan.constants.items())
         )
         code = "\n\n\n".join([*parts, *helpers, *operators, *support]) + "\n"
         head = self._header(math="math." in code) + ("\n" + constants + "\n" if constants else "")
@@ -114,7 +123,7 @@ class _Module:
             else:
                 optional = " | None" if value.role == "cache" and value.name == "keep" else ""
                 lines.append(f"    {name}: Array{optional}  # {_shape(graph, value)}")
-        return [*lines, *(f"    {name}: int" for name in sizes)]
+        return [*lines, *(f"    {spell_symbol(name)}: int" for name in sizes)]
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:

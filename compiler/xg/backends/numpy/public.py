@@ -8,8 +8,8 @@ from xg.backends.numpy.templates import INIT
 from xg.emit.forward import Forward
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Located, Source, locate
-from xg.emit.names import identifier
-from xg.emit.plan import Plan
+from xg.emit.names import Names, spell_symbol
+from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
 from xg.emit.starts import table_lines
 from xg.emit.text import tuple_of
@@ -48,7 +48,7 @@ class PublicWriter:
         scope = Scope(self.graph.sizes)
         lines = table_lines(self.plan.program, scope)
         self.sizes = tuple(scope.needed)
-        arguments = [f"{name}: int" for name in self.sizes]
+        arguments = [f"{spell_symbol(name)}: int" for name in self.sizes]
         head = bracketed(
             "def table(",
             ["*", *arguments] if arguments else [],
@@ -64,17 +64,19 @@ class PublicWriter:
 
     def _starts(self) -> list[str]:
         """The line that fills the table from sizes at hand."""
-        return bracketed("starts = table(", [f"{name}={name}" for name in self.sizes], ")", 4)
+        given = [f"{name}={name}" for name in map(spell_symbol, self.sizes)]
+        return bracketed("starts = table(", given, ")", 4)
 
     def _init(self) -> list[str]:
         numbers = self.graph.sizes.bind({})
         arguments: list[str] = []
         for name in self.sizes:
+            variable = spell_symbol(name)
             if name in numbers:
                 self.plan.constants[name] = numbers[name]
-                arguments.append(f"{name}: int = {name}")
+                arguments.append(f"{variable}: int = {variable}")
             else:
-                arguments.append(f"{name}: int")
+                arguments.append(f"{variable}: int")
         given = ["seed: int = 0", "dtype: DType = np.float32"]
         head = bracketed(
             "def init(", [*given, *(["*", *arguments] if arguments else [])], ") -> Params:"
@@ -97,7 +99,8 @@ class PublicWriter:
             graph.span,
         )
         self.plan.constants.update(found.constants)
-        names = [identifier(name) for name in graph.output_names]
+        fresh = Names(["starts", "shapes", *map(spell_symbol, needed)], self.plan.stems)
+        names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         body = [
             '"""Outputs by name, and what `backward` needs; without a seed dropout is off."""',
@@ -125,11 +128,13 @@ class PublicWriter:
     def _backward(self) -> list[str]:
         graph, scope = self.graph, Scope(self.graph.sizes)
         backward = self.plan.program.backwards[graph.key]
-        seeds, lines = self._seeds(scope)
+        names = Names(stems=self.plan.stems)
+        seeds, lines = self._seeds(scope, names)
+        constant = self._constant(scope)
         found = self._located(scope)
         self.plan.constants.update(found.constants)
         inputs = [value for value in graph.inputs if value in backward.gradients]
-        given = [identifier(f"d{value.name}") for value in inputs]
+        given = [names.fresh(f"d{value.name}") for value in inputs]
         call = f"d_{self.plan.functions[graph.key]}("
         head = f"{', '.join(given)} = {call}" if given else call
         body = [
@@ -140,6 +145,7 @@ class PublicWriter:
             "grads: Params = {}",
             *bracketed(head, ["params", "saved", *seeds, "grads"], ")", 4),
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
+            *constant,
             "for name, value in params.items():",
             "    grads.setdefault(name, np.zeros_like(value))",
             "return grads",
@@ -149,27 +155,36 @@ class PublicWriter:
         return [*bracketed("def backward(", arguments, ") -> Params:"), *indented(body)]
 
     def unsaved(self) -> tuple[str, ...]:
-        """Symbols of output shapes that nothing carries but inputs: to be saved as numbers too."""
+        """Symbols of shapes that nothing carries but inputs: to be saved as numbers too."""
         scope = Scope(self.graph.sizes)
-        self._seeds(scope)
+        self._seeds(scope, Names())
+        self._constant(scope)
         return self._located(scope).lost
+
+    def _constant(self, scope: Scope) -> list[str]:
+        """Lines for the float inputs on which no output depends."""
+        gradients = self.plan.program.backwards[self.graph.key].gradients
+        inputs = [value for value in self.graph.inputs if self.graph.types[value].is_float]
+        return [
+            f'grads["{value.name}"] = np.zeros({self._shape(value, scope)}, dtype)'
+            for value in inputs
+            if value not in gradients
+        ]
 
     def _located(self, scope: Scope) -> Located:
         """Where `backward` finds the sizes of missing cotangents."""
         sizes = self.graph.sizes
-        dims = [dim for value in self.graph.inputs for dim in self.graph.types[value].shape]
-        carried = {sizes.fold(dim).name or "" for dim in dims} - {"", *self.lost}
         return locate(
             scope.needed,
             [*self._saved_sources(), *self._param_sources()],
             sizes,
             sizes.defaults,
             self.graph.span,
-            {name: f"saved.{name}" for name in self.lost},
-            frozenset(carried),
+            {name: f"saved.{spell_symbol(name)}" for name in self.lost},
+            carried_symbols(self.graph) - set(self.lost),
         )
 
-    def _seeds(self, scope: Scope) -> tuple[list[str], list[str]]:
+    def _seeds(self, scope: Scope, fresh: Names) -> tuple[list[str], list[str]]:
         """A name for the cotangent of every float output, and lines that fetch it.
 
         One value may leave under two names: then its cotangent is the sum of theirs.
@@ -186,7 +201,7 @@ class PublicWriter:
                     f'    {seed} = {seed} + d_outputs["{name}"]',
                 ]
                 continue
-            names[value] = seed = f"d{identifier(name)}"
+            names[value] = seed = fresh.fresh(f"d{name}")
             lines += [
                 f'{seed} = d_outputs.get("{name}")',
                 f"if {seed} is None:",

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xg.dim import ONE, Dim
+from xg.emit.body import PLAIN
 from xg.emit.spelling import Scope, Spell
 from xg.emit.text import Binding, Text, call, infix, power, tuple_of
-from xg.prim import Expr
+from xg.prim import Expr, topological
 from xg.scalar import Scalar
 from xg.tensor import Shape
 
@@ -39,6 +40,17 @@ def _infix(sign: str, binding: Binding) -> Spell:
 
 def _function(name: str) -> Spell:
     return lambda expr, args, scope: call(name, *(arg.text for arg in args))
+
+
+def _unary(function: str) -> Spell:
+    """A function of arrays; of plain numbers the one of the standard library."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        if all(part.prim in PLAIN for part in topological([expr])):
+            return call(f"math.{function}", args[0].text)
+        return call(scope.use("erf") if function == "erf" else f"np.{function}", args[0].text)
+
+    return spell
 
 
 def _support(name: str) -> Spell:
@@ -254,13 +266,13 @@ WORDS: Final[Mapping[str, Spell]] = {
     "const": _const,
     "iota": _iota,
     "neg": _negative,
-    "exp": _function("np.exp"),
-    "log": _function("np.log"),
-    "sqrt": _function("np.sqrt"),
-    "tanh": _function("np.tanh"),
-    "erf": _support("erf"),
-    "sin": _function("np.sin"),
-    "cos": _function("np.cos"),
+    "exp": _unary("exp"),
+    "log": _unary("log"),
+    "sqrt": _unary("sqrt"),
+    "tanh": _unary("tanh"),
+    "erf": _unary("erf"),
+    "sin": _unary("sin"),
+    "cos": _unary("cos"),
     "add": _infix("+", Binding.SUM),
     "sub": _infix("-", Binding.SUM),
     "mul": _infix("*", Binding.PRODUCT),
