@@ -7,7 +7,7 @@ outside the frames of groups it does not belong to, a frame holds the lanes betw
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from xg.backends.graphviz import style
@@ -15,16 +15,16 @@ from xg.backends.graphviz.figure import FigureEdge
 from xg.backends.graphviz.frames import Frame, finished, frame_box
 from xg.backends.graphviz.geometry import Box, Path, Point, rounded
 from xg.backends.graphviz.measure import Size, label_size
-from xg.backends.graphviz.obstacles import Obstacles
+from xg.backends.graphviz.obstacles import Obstacles, Owner, strip
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.rails import Flank
 from xg.backends.graphviz.route import rim
 from xg.backends.graphviz.structure import Place
 
-_FORK_DROP: Final = 4.5  # below a node, where a lane leaves the node's line
 _LABEL_STEP: Final = 4.0
 _WIDE, _NARROW = 8.0, 2.0  # room around a lane's label
 _MOST_TRIES: Final = 64
+_LANE: Final = "lane"  # owner of the lines of lanes, which may cross each other
 _FAR: Final = 1e6
 
 
@@ -58,17 +58,25 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
         if place is Place.PAIRED
     }
     frames: dict[str, Box] = {}
-    for group in placed.figure.groups:
-        for number in residual:
-            if {edges[number].tail, edges[number].head} <= set(group.nodes):
-                _lay(placed, number, found, obstacles, forks)
+    for position, group in enumerate(placed.figure.groups):
+        inside = [
+            number
+            for number in residual
+            if {edges[number].tail, edges[number].head} <= set(group.nodes)
+        ]
+        for number in inside:
+            _lay(placed, number, found, obstacles, forks)
+        for number in inside:
+            _label(placed, number, found, obstacles)
         box = frame_box(placed, group, found.boxes())
         if box is not None:
             frames[group.id] = box
-            obstacles.add("", box)
-    for number in residual:
-        if number not in found.paths:
-            _lay(placed, number, found, obstacles, forks)
+            obstacles.add(_frame_owner(position), box)
+    outside = [number for number in residual if number not in found.paths]
+    for number in outside:
+        _lay(placed, number, found, obstacles, forks)
+    for number in outside:
+        _label(placed, number, found, obstacles)
     taken = [*placed.nodes.values(), *placed.labels.values(), *found.labels.values()]
     paths = [*drawn.values(), *found.paths.values()]
     found.frames |= {
@@ -97,19 +105,36 @@ def _lay(
 ) -> None:
     edge = placed.figure.edges[number]
     beginning, ending = _beginning(placed, edge, forks), _ending(placed, edge)
-    x = _lane_x(beginning, ending, (edge.tail, edge.head, ""), obstacles)
+    entered = (
+        _frame_owner(position)
+        for position, group in enumerate(placed.figure.groups)
+        if edge.tail in group.nodes or edge.head in group.nodes
+    )
+    x = _lane_x(beginning, ending, (edge.tail, edge.head, *entered), obstacles)
     top, bottom = beginning[1], ending[0][1]
     path = rounded([beginning, (x, top), (x, bottom), *ending], style.CORNER)
     found.paths[number] = path
-    if edge.label:
-        span = (top, bottom)
-        found.labels[number] = _label_box(label_size(edge.label), x, span, obstacles)
+    for a, b in ((beginning, (x, top)), ((x, top), (x, bottom)), ((x, bottom), ending[0])):
+        obstacles.add(_LANE, strip(a, b))
+
+
+def _frame_owner(position: int) -> int:
+    """Return who owns the frame of a group: numbers from -1 downwards are no edge's."""
+    return -1 - position
+
+
+def _label(placed: PlacedFigure, number: int, found: Lanes, obstacles: Obstacles) -> None:
+    """Find a place for a lane's label, once all lanes around it stand."""
+    label = placed.figure.edges[number].label
+    if label:
+        lane = found.paths[number].bounds()
+        span = (lane.top, lane.bottom)
+        found.labels[number] = _label_box(label_size(label), lane.left, span, obstacles)
         obstacles.add(number, found.labels[number])
-    obstacles.add(number, Box(x, min(top, bottom), x, max(top, bottom)).grown(1.0))
 
 
 def _lane_x(
-    beginning: Point, ending: list[Point], own: tuple[str, ...], obstacles: Obstacles
+    beginning: Point, ending: list[Point], own: tuple[Owner, ...], obstacles: Obstacles
 ) -> float:
     """Find the nearest lane at the left that no box stands in; failing that, the leftmost."""
     top, bottom = sorted((beginning[1], ending[0][1]))
@@ -135,7 +160,7 @@ def _beginning(placed: PlacedFigure, edge: FigureEdge, forks: Mapping[str, float
     if edge.tail not in placed.facts.left and not entered:
         return rim(placed, edge.tail, Flank.LEFT)
     box = placed.nodes[edge.tail]
-    return forks.get(edge.tail, box.center[0]), box.bottom + _FORK_DROP
+    return forks.get(edge.tail, box.center[0]), box.bottom + style.FORK_DROP
 
 
 def _ending(placed: PlacedFigure, edge: FigureEdge) -> list[Point]:
@@ -157,6 +182,8 @@ def _label_box(size: Size, x: float, span: tuple[float, float], obstacles: Obsta
     for clearance in (_WIDE, _NARROW):
         for shift in shifts:
             box = Box.around((x + size.width / 2, middle + shift), size.width, size.height)
-            if not any(True for _ in obstacles.near(box.grown(clearance))):
+            # At its left stands the lane itself, half a gap away.
+            area = replace(box.grown(clearance), left=box.left + style.LABEL_GAP / 2)
+            if not any(True for _ in obstacles.near(area)):
                 return box
     return Box.around((x - size.width / 2 - style.LABEL_GAP, middle), size.width, size.height)

@@ -13,7 +13,7 @@ from xg.backends.graphviz.placed import PlacedFigure
 _BAND: Final = 64.0  # points; a few rows
 _CLEARANCE: Final = 2.0
 
-Owner = str | int  # a node's id, an edge's number, or "" for what belongs to neither
+Owner = str | int  # a node's id, an edge's number, or a frame's (see `lanes`)
 
 
 class Obstacles:
@@ -42,11 +42,12 @@ class Obstacles:
     def block(self, points: Sequence[Point], own: Collection[Owner]) -> bool:
         """Tell whether a line of horizontal and vertical parts comes too near to a box."""
         return any(
-            owner not in own for a, b in pairwise(points) for owner, _ in self.near(_strip(a, b))
+            owner not in own for a, b in pairwise(points) for owner, _ in self.near(strip(a, b))
         )
 
 
-def _strip(a: Point, b: Point) -> Box:
+def strip(a: Point, b: Point) -> Box:
+    """Return the room that a straight line needs."""
     left, right = sorted((a[0], b[0]))
     top, bottom = sorted((a[1], b[1]))
     return Box(left, top, right, bottom).grown(_CLEARANCE)

@@ -22,7 +22,9 @@ from xg.backends.graphviz.unit import Unit
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
 _SIDE: Final = 20
-_PLACED: Final = (Place.DOWN, Place.OUT, Place.PAIRED, Place.BRANCH, Place.SIDE)
+_PLACED: Final = (
+    Place.DOWN, Place.OUT, Place.PAIRED, Place.BRANCH, Place.SIDE, Place.AROUND
+)  # fmt: skip
 _HEADER: Final = """\
 graph [rankdir=TB, newrank=true, splines=spline, nodesep={nodesep:.4f}, ranksep={ranksep:.4f}]
 node [shape=box, fixedsize=true, label="", margin=0]
@@ -79,7 +81,7 @@ def has_label_box(edge: FigureEdge, place: Place) -> bool:
     """Tell whether the problem holds a box for the edge's label."""
     if place is Place.PAIRED:
         return True
-    return bool(edge.label) and place in (Place.DOWN, Place.BRANCH, Place.SIDE)
+    return bool(edge.label) and place in (Place.DOWN, Place.BRANCH, Place.SIDE, Place.AROUND)
 
 
 def _box(name: str, size: Size, more: str = "") -> str:
@@ -98,18 +100,19 @@ def _paired(
     half = max((size.width for size in sizes), default=0.0) + style.PAIR_GAP / 2
     label = f"l{number}"
     yield _box(label, Size(2 * half, max((size.height for size in sizes), default=10.0)))
-    yield f"{tail.at('s')} -> {label}:n -> {head.at('n')} [weight={_STRAIGHT}]"
+    yield f"{tail.at('s')} -> {label}:n [id=a{number}, weight={_STRAIGHT}]"
+    yield f"{label}:s -> {head.at('n')} [id=b{number}, weight={_STRAIGHT}]"
 
 
 def _downward(
     number: int, tail: _Port, head: _Port, edge: FigureEdge, place: Place
 ) -> Iterator[str]:
-    above = _BRANCH if place is Place.BRANCH else _STRAIGHT
-    below = _SIDE if place is Place.SIDE else _STRAIGHT
+    above = _BRANCH if place in (Place.BRANCH, Place.AROUND) else _STRAIGHT
+    below = _SIDE if place in (Place.SIDE, Place.AROUND) else _STRAIGHT
     if edge.label:
         label = f"l{number}"
-        leave = tail.at() if place is Place.BRANCH else tail.at("s")
-        enter = head.at() if place is Place.SIDE else head.at("n")
+        leave = tail.at() if above is _BRANCH else tail.at("s")
+        enter = head.at() if below is _SIDE else head.at("n")
         yield _box(label, label_size(edge.label))
         yield f"{leave} -> {label}:nw [id=a{number}, weight={above}]"
         yield f"{label}:sw -> {enter} [id=b{number}, weight={below}]"

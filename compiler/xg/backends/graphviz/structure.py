@@ -20,6 +20,7 @@ class Place(Enum):
     DOWN = auto()
     BRANCH = auto()
     SIDE = auto()
+    AROUND = auto()  # from a node whose own column goes on, into another from beside
     FROM_LEFT = auto()  # its tail stands in the same row, left of its head
     FROM_RIGHT = auto()
     LANE = auto()
@@ -56,12 +57,15 @@ def structure(figure: Figure) -> Structure:
     left, right = _beside(figure)
     back = {(e.head, e.tail) for e in figure.edges if e.style is EdgeStyle.DASHED}
     places = tuple(
-        Place.PAIRED if (edge.tail, edge.head) in back else _place(edge, left, right)
+        Place.PAIRED
+        if edge.role is EdgeRole.MAIN and (edge.tail, edge.head) in back
+        else _place(edge, left, right)
         for edge in figure.edges
     )
-    if not back <= {(edge.tail, edge.head) for edge in figure.edges}:
-        raise ValueError("a dashed edge goes back along a solid one")
+    if not back <= {(e.tail, e.head) for e in figure.edges if e.role is EdgeRole.MAIN}:
+        raise ValueError("a dashed edge goes back along a solid one that continues its column")
     places = _with_results(figure, places)
+    places = _with_detours(figure, places)
     rows = _rows(figure, places)
     forks = tuple(_forks(figure, places, rows))
     kinds = {node.id: node.kind for node in figure.nodes}
@@ -116,6 +120,16 @@ def _with_results(figure: Figure, places: tuple[Place, ...]) -> tuple[Place, ...
     )
 
 
+def _with_detours(figure: Figure, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """Find side edges that cannot go straight down, because their column does."""
+    pairs = list(zip(figure.edges, places, strict=True))
+    continued = {edge.tail for edge, place in pairs if place in (Place.DOWN, Place.PAIRED)}
+    return tuple(
+        Place.AROUND if place is Place.SIDE and edge.tail in continued else place
+        for edge, place in pairs
+    )
+
+
 _BY_ROLE = {
     EdgeRole.MAIN: Place.DOWN,
     EdgeRole.BRANCH: Place.BRANCH,
@@ -162,7 +176,7 @@ def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -
             below.setdefault(edge.tail, edge.head)
         elif place is Place.BRANCH:
             branches[edge.tail].append(edge.head)
-        elif place is Place.SIDE:
+        elif place in (Place.SIDE, Place.AROUND):
             joins[edge.tail] = rows[edge.head]
     for tail, heads in branches.items():
         first = [below[tail]] if tail in below else []
