@@ -47,6 +47,13 @@ class Functions:
         return self.sources[key]
 
 
+def _said(step: Apply) -> str:
+    """What a step of a backward pass is: the gradient of one, or what joins and fills in."""
+    if step.origin is not None:
+        return f"d{step.origin.op.glyph}"
+    return "sum of a fan-out" if step.inputs else "zeros"
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A value that is written where it is used, and the steps that went into it."""
@@ -209,10 +216,7 @@ class Statements:
         place = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
         if not self.backward:
             return f"{shapes}, {place}"
-        named = dict.fromkeys(
-            "sum of a fan-out" if step.origin is None else f"d{step.origin.op.glyph}"
-            for step in steps
-        )
+        named = dict.fromkeys(map(_said, steps))
         return f"{shapes}, {', '.join(named)} of {place}"
 
     def _shape(self, value: Value) -> str:

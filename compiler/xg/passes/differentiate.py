@@ -82,9 +82,9 @@ class _Reverse:
     def _seeds(self) -> dict[Value, Value]:
         """A cotangent for each float output; an output may be given twice under two names."""
         seeds: dict[Value, Value] = {}
-        for value in self.graph.outputs:
+        for name, value in zip(self.graph.output_names, self.graph.outputs, strict=True):
             if self.graph.types[value].is_float and value not in seeds:
-                seed = Value(f"d{value.name}" if value.name else None, "cotangent", value.span)
+                seed = Value(f"d{value.name or name}", "cotangent", value.span)
                 self.types[seed] = self.graph.types[value]
                 seeds[value] = seed
                 self.parts[value] = [seed]

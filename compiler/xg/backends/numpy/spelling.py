@@ -189,6 +189,8 @@ def _transpose(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     shape = tuple_of(scope.shape(expr.shape)) if expr.shape else "()"
     if expr.args[0].prim == "const":
+        if args[0].text == "0":
+            return call("np.zeros", shape, scope.float_type())
         return call("np.full", shape, args[0].text, scope.float_type())
     return call("np.broadcast_to", args[0].text, shape)
 

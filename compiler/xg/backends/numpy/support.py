@@ -170,9 +170,11 @@ def _functions() -> dict[str, tuple[str, tuple[str, ...]]]:
     found: dict[str, tuple[str, tuple[str, ...]]] = {}
     for node in nodes:
         called = {
-            inner.id
+            inner.func.id
             for inner in ast.walk(node)
-            if isinstance(inner, ast.Name) and inner.id in names and inner.id != node.name
+            if isinstance(inner, ast.Call)
+            and isinstance(inner.func, ast.Name)
+            and inner.func.id in names
         }
         found[node.name] = (ast.get_source_segment(text, node) or "", tuple(sorted(called)))
     return found

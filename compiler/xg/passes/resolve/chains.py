@@ -60,13 +60,17 @@ def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
 
 
 def _first_label(scope: Scope, following: Sequence[ast.NodeUse]) -> ast.Label | None:
-    """The label of a node's edge; it may stand behind nodes that this choice leaves out."""
+    """The label of a node's edge, one with a name if there is one.
+
+    Behind nodes that this choice leaves out it is still the same edge.
+    """
+    found: ast.Label | None = None
     for i, use in enumerate(following):
         if i and scope.kept(use.guard):
-            return None
-        if use.label:
-            return use.label
-    return None
+            return found
+        if use.label and (found is None or not found.ports):
+            found = use.label
+    return found
 
 
 def _targets(scope: Scope, following: Sequence[ast.NodeUse]) -> Targets:
