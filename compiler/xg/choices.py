@@ -45,6 +45,20 @@ def check_choices(
     return checker.diagnostics()
 
 
+def choices_to_meet(
+    project: Project, settings: Settings | None = None
+) -> list[tuple[str, Settings]]:
+    """Blocks of a file and settings, in which every block meets all that it can tell apart.
+
+    Raises DiagnosticError with all that is wrong.
+    """
+    checker = _Checker(project, settings or {})
+    checker.check([each.name.name for each in reversed(project.main.blocks)])
+    if checker.found:
+        raise DiagnosticError(checker.diagnostics())
+    return checker.met
+
+
 def _check_operators(project: Project) -> None:
     try:
         link(project.main, project.load, {})
@@ -87,6 +101,7 @@ class _Checker:
             for block in module.blocks
         }
         self.entries: dict[str, str] = {}  # a block that reaches each block
+        self.met: list[tuple[str, Settings]] = []
 
     def check(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
@@ -100,12 +115,13 @@ class _Checker:
 
     def _meet(self, entry: str, choice: Choice) -> None:
         together = self._together(choice)
+        settings = {**concerning(self.project, entry, self.settings), **together}
         try:
-            settings = {**concerning(self.project, entry, self.settings), **together}
             graphs = type_project(self.project, entry, settings).graphs
         except DiagnosticError as error:
             self.add(error)
             return
+        self.met.append((entry, settings))
         known = {**self.default, **self.settings, **together}
         for block in {graph.block for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
@@ -115,9 +131,11 @@ class _Checker:
         """The choice, with what other blocks have yet to meet and does not contradict it."""
         together = dict(choice)
         for waiting in self.waiting.values():
-            for other in waiting:
-                if other.keys() <= self.options.keys() and not _contradict(other, together):
-                    together.update(other)
+            place = len(self.met) % max(len(waiting), 1)  # another one each time
+            for other in (*waiting[place:], *waiting[:place]):
+                shared = {name: word for name, word in other.items() if name in self.options}
+                if not _contradict(shared, together):
+                    together.update(shared)
                     break
         return together
 

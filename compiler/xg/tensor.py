@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
-from xg.dim import Dim
+from xg.dim import Dim, DimError
 
 Shape = tuple[Dim, ...]
 
@@ -95,11 +96,16 @@ class Sizes:
         return Sizes(kept, numbers)
 
     def bind(self, given: Mapping[str, int]) -> dict[str, int]:
-        """A number for every symbol that has one: given, by default or by definition."""
+        """A number for every symbol that has one: given, by default or by definition.
+
+        A definition that does not come out whole gives none: whether that matters is for those to
+        say who use it.
+        """
         numbers = {**self.defaults, **given}
         for name, dim in self._expanded.items():
             if name not in given and all(part in numbers for part in dim.symbols()):
-                numbers[name] = dim.evaluate(numbers)
+                with suppress(DimError):
+                    numbers[name] = dim.evaluate(numbers)
         return numbers
 
 

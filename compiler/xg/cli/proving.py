@@ -1,0 +1,142 @@
+"""One proof: the derived gradients of a block against differences, its code against the reference.
+
+Every parameter is drawn at random, away from the ones and zeros that it starts as, and dropout is
+on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg import interpret
+from xg.blocks import concerning
+from xg.driver import Program, Settings, compile_project, declared_dims
+from xg.interpret import Interpreter, param_specs
+from xg.project import Project
+from xg.proof.sizes import verification_sizes
+from xg.proof.zeros import why_zero
+from xg_runtime import agreement, gradcheck, invent
+from xg_runtime.expect import Expected
+from xg_runtime.norm import global_norm
+
+REFERENCE_TOLERANCE: Final = 1e-10
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """How far generated code is from the interpreter; `first` is the first that differs."""
+
+    outputs: int
+    gradients: int
+    error: float
+    first: str | None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found of one block, at which sizes."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    gradients: gradcheck.Report
+    reference: Reference
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gradient agrees, and the code with the interpreter."""
+        return self.gradients.passed and self.reference.first is None
+
+
+def prove(project: Project, block: str | None, settings: Settings, seed: int) -> Proof:
+    """Prove one block of a file; raises DiagnosticError, and RunError for a NaN."""
+    own = concerning(project, block, settings)
+    draft = compile_project(project, block, own)
+    given = {name: value for name, value in own.items() if isinstance(value, int)}
+    sizes = verification_sizes(draft.graphs, given)
+    numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
+    program = compile_project(project, block, {**own, **numbers})
+    params = interpret.initial(program.graphs, seed)
+    inputs = invent.invent(_expected(program), {}, seed)
+    report = gradcheck.check_module(
+        program.load(),  # pyright: ignore[reportArgumentType] - a module has no static type
+        params,
+        inputs,
+        zeros=dict(_zeros(program)),
+        dropout=seed,
+        seed=seed,
+    )
+    return Proof(program, sizes, report, _compared(program, params, inputs, seed))
+
+
+def _expected(program: Program) -> dict[str, Expected]:
+    """What has to be invented: every axis has its number by now."""
+    specs = program.inputs.items()
+    return {name: Expected(spec.shape, below=_whole(spec.range)) for name, spec in specs}
+
+
+def _whole(size: int | str | None) -> int | None:
+    assert not isinstance(size, str)
+    return size
+
+
+def _zeros(program: Program) -> Iterator[tuple[str, str]]:
+    """Gradients that must be zero, with the reason."""
+    main = program.graphs.main
+    for value in main.inputs:
+        reason = why_zero(main, value) if main.types[value].is_float else None
+        if reason:
+            yield str(value.name), reason
+    shared = {value.name for graph in program.graphs.graphs.values() for value in graph.foreign}
+    known: dict[tuple[str, str], str | None] = {}
+    for path, param, graph, _ in param_specs(program.graphs):
+        name = str(param.value.name)
+        if not any(str(other).endswith(f".{name}") for other in shared):
+            key = (graph.key, name)
+            known[key] = known[key] if key in known else why_zero(graph, param.value)
+            if reason := known[key]:
+                yield path, reason
+
+
+def _compared(program: Program, params: Arrays, inputs: Arrays, seed: int) -> Reference:
+    """Run code and interpreter on the same arrays, with the same dropout and cotangents."""
+    module = program.load()
+    outputs, saved = module.forward(params, inputs, seed=seed)
+    reference = Interpreter(program.graphs, params, seed)
+    expected, record = reference.forward(inputs)
+    draw = np.random.default_rng(seed)
+    cotangents = {
+        name: draw.standard_normal(array.shape)
+        for name, array in expected.items()
+        if np.issubdtype(array.dtype, np.floating)
+    }
+    gradients = module.backward(params, saved, cotangents)
+    derived = reference.backward(record, cotangents)
+    errors = {
+        **_errors(outputs, expected),
+        **{f"d{name}": error for name, error in _errors(gradients, derived).items()},
+    }
+    wrong = [name for name, error in errors.items() if not error <= REFERENCE_TOLERANCE]
+    first = wrong[0] if wrong else None
+    return Reference(len(expected), len(derived), max(errors.values()), first)
+
+
+def _errors(found: Arrays, expected: Arrays) -> dict[str, float]:
+    """How far each array is off, as the contract measures; infinity where one is missing."""
+    finite = {name: np.isfinite(array) for name, array in expected.items()}
+    total = global_norm({name: np.where(finite[name], expected[name], 0.0) for name in expected})
+    errors: dict[str, float] = {}
+    for name, want in expected.items():
+        have, where = found.get(name), finite[name]
+        fits = have is not None and have.shape == want.shape
+        if have is not None and fits and np.array_equal(where, np.isfinite(have)):
+            errors[name] = agreement.error(have[where], want[where], total)
+        else:
+            errors[name] = float("inf")
+    return errors

@@ -1,0 +1,149 @@
+"""`xg verify`: the proofs, as a table or as data."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from xg.cli.arguments import add_files, open_project, refuse_plan, settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+
+if TYPE_CHECKING:
+    from xg.cli.proving import Proof
+    from xg.driver import Settings
+    from xg.project import Project
+
+EXAMPLE = "xg verify diagrams/mha.xg"
+
+LATER = ("torch", "single", "exact", "document")
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Files, what they are held against, and the form of the answer."""
+    add_files(parser)
+    parser.add_argument(
+        "--against",
+        type=against,
+        default="fd",
+        metavar="fd",
+        help="finite differences; torch, single, exact and document are not in this edition",
+    )
+    parser.add_argument(
+        "--every-choice", action="store_true", help="of options, not only the defaults"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="draws parameters, inputs and dropout")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def against(text: str) -> str:
+    """Only ``fd``, for now."""
+    for word in text.split(","):
+        if word in LATER:
+            raise ArgumentTypeError(f"{word} is not in this edition: fd is")
+        if word != "fd":
+            raise ArgumentTypeError(f"{word!r} is none of fd, {', '.join(LATER)}")
+    return text
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Prove every block of every file, and go on after one that fails."""
+    from xg.cli.proving import prove
+
+    refuse_plan(options)
+    found: list[tuple[str, Settings, Proof]] = []
+    for file in options.files:
+        project = open_project(file)
+        for block, settings in _wanted(project, options):
+            proof = prove(project, block, settings, options.seed)
+            found.append((file, settings, proof))
+            if not options.json:
+                console.write("\n".join(_lines(file, settings, proof)) + "\n\n")
+    passed = bool(found) and all(proof.passed for _, _, proof in found)
+    if options.json:
+        from xg.cli.json_text import json_text
+
+        console.write(json_text({"passed": passed, "proofs": [_as_data(*each) for each in found]}))
+    else:
+        failed = sum(not proof.passed for _, _, proof in found)
+        gradients = sum(len(proof.gradients.rows) for _, _, proof in found)
+        words = f"{len(found)} blocks, {gradients} gradients: "
+        console.say(words + ("all proven" if passed else f"{failed} blocks FAILED"))
+    return FINE if passed else PROBLEM
+
+
+def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:
+    """The blocks to prove: the one named, or callers first those not yet met in another."""
+    from xg.choices import choices_to_meet
+
+    settings = settings_of(options)
+    if options.block is not None or not project.main.blocks:
+        yield options.block, settings
+    elif options.every_choice:
+        yield from choices_to_meet(project, settings)
+    else:
+        yield from _by_default(project, settings)
+
+
+def _by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Settings]]:
+    from xg.blocks import concerning
+    from xg.driver import compile_project
+
+    met: set[str] = set()
+    for block in reversed(project.main.blocks):
+        name = block.name.name
+        if name not in met:
+            graphs = compile_project(project, name, concerning(project, name, settings)).graphs
+            met.update(graph.block for graph in graphs.graphs.values())
+            yield name, settings
+
+
+def _lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
+    """One proof as people read it."""
+    from xg_runtime.gradtable import table
+
+    main = proof.program.graphs.main
+    chosen = [f"{name}={value}" for name, value in settings.items()]
+    yield " ".join([f"{file}: {main.block}", *chosen])
+    sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.sizes.items()))
+    yield f"at {sizes or 'fixed sizes'}, float64, dropout on"
+    yield table(proof.gradients).rstrip()
+    reference = proof.reference
+    counted = f"{reference.outputs} outputs and {reference.gradients} gradients"
+    if reference.first is None:
+        yield f"NumPy code and interpreter agree: {counted}, error at most {reference.error:.1e}"
+    else:
+        where = f"first in {reference.first}, error {reference.error:.1e}"
+        yield f"NumPy code and interpreter DIFFER: {where}"
+
+
+def _as_data(file: str, settings: Settings, proof: Proof) -> Mapping[str, object]:
+    reference = proof.reference
+    return {
+        "file": file,
+        "block": proof.program.graphs.main.block,
+        "settings": dict(settings),
+        "sizes": dict(sorted(proof.sizes.items())),
+        "seed": proof.gradients.seed,
+        "passed": proof.passed,
+        "gradients": [
+            {
+                "name": row.name,
+                "shape": list(row.shape),
+                "coordinates": row.coordinates,
+                "directions": row.directions,
+                "error": _finite(row.error),
+                "tolerance": row.tolerance,
+                "verdict": row.verdict,
+                "reason": row.reason,
+            }
+            for row in proof.gradients.rows
+        ],
+        "reference": {"error": _finite(reference.error), "first_difference": reference.first},
+    }
+
+
+def _finite(number: float) -> float | None:
+    """JSON has no infinity."""
+    return number if abs(number) < float("inf") else None

@@ -1,0 +1,280 @@
+"""Sizes to verify a program at: small, different from each other, and allowed by the file.
+
+A mistake between two axes shows only where their lengths differ, so every symbol gets a prime of
+its own. What must divide does: where ``D/N_H`` is a size, D is its prime times N_H. Repetitions
+happen twice. Primes are dealt so that the proof is as little work as can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import combinations
+from typing import Final
+
+from xg.axes import axes_of
+from xg.cost import cost
+from xg.dim import ONE, Dim, number, product, symbol
+from xg.graph import Apply, Call, Program
+from xg.instances import instances
+from xg.prim import Expr, topological
+
+PRIMES: Final[tuple[int, ...]] = (
+    2,
+    3,
+    5,
+    7,
+    11,
+    13,
+    17,
+    19,
+    23,
+    29,
+    31,
+    37,
+    41,
+    43,
+    47,
+    53,
+    59,
+    61,
+    67,
+    71,
+    73,
+    79,
+)
+ROUNDS: Final = 2  # of every repetition
+LEAST_MEAN: Final = 3  # of two numbers, what LN makes is ±1 whatever they are
+SCALARS_AT_MOST: Final = 5_000  # so many are tried one by one
+
+Numbers = dict[str, int]
+Term = tuple[tuple[tuple[str, int], ...], Fraction]
+
+
+def verification_sizes(program: Program, given: Mapping[str, int]) -> Numbers:
+    """A number for every symbol of a differentiated program that is not `given` one."""
+    search = _Search(program, dict(given))
+    while (stuck := search.stuck()) is not None:
+        for name in stuck:  # no multiple helps: keep the file's own numbers there
+            if name in program.main.sizes.defaults:
+                search.fixed[name] = program.main.sizes.defaults[name]
+        if not set(stuck) <= search.fixed.keys():
+            break
+        search.factors.clear()
+    return search.numbers()
+
+
+@dataclass(slots=True)
+class _Search:
+    """The sizes of a program, which symbols are settled, and what each other is a multiple of."""
+
+    program: Program
+    fixed: Numbers
+    factors: dict[str, Dim] = field(default_factory=dict[str, Dim])
+    dims: tuple[Dim, ...] = field(init=False)
+    counts: tuple[Dim, ...] = field(init=False)
+    bounds: tuple[tuple[Dim, Dim], ...] = field(init=False)
+    means: tuple[Dim, ...] = field(init=False)
+    shapes: tuple[tuple[Dim, ...], ...] = field(init=False)
+    moved: Dim = field(init=False)
+    pass_: Dim = field(init=False)
+    formulas: dict[str, Dim] = field(default_factory=dict[str, Dim], init=False)
+
+    def __post_init__(self) -> None:
+        """Collect what the program mentions."""
+        self.dims = tuple(dict.fromkeys(_dims(self.program)))
+        self.counts = tuple(dict.fromkeys(_counts(self.program)))
+        self.bounds = tuple(dict.fromkeys(_bounds(self.program)))
+        self.means = tuple(dict.fromkeys(_means(self.program)))
+        self.shapes = tuple(dict.fromkeys(_shapes(self.program)))
+        self.moved = _scalars(self.program)
+        self.pass_ = cost(self.program).total.forward
+
+    @property
+    def free(self) -> list[str]:
+        """The symbols that need a number, in alphabetical order."""
+        dims = (*self.dims, *self.counts)
+        names = {name for dim in dims for name in dim.symbols()}
+        return sorted(names - self.fixed.keys())
+
+    def stuck(self) -> tuple[str, ...] | None:
+        """Make every size whole by multiples; the symbols of one where that fails, or None."""
+        for _ in range(len(self.dims) * len(self.free) + 1):
+            terms = [term for dim in self.dims for term in self._known(dim).terms]
+            terms.sort(key=lambda term: len(term[0]))  # H/P before H*W/P^2, which it settles too
+            missing = next((term for term in terms if self._needs(term) != ONE), None)
+            if missing is None:
+                return None
+            if not self._multiply(missing):
+                return tuple(name for name, _ in missing[0])
+        return ()
+
+    def _known(self, dim: Dim) -> Dim:
+        return dim.substitute({name: number(value) for name, value in self.fixed.items()})
+
+    def _needs(self, term: Term) -> Dim:
+        """What a term still has to be multiplied by to be whole for all primes."""
+        ((monomial, coefficient),) = self._in_primes(Dim((term,))).terms
+        needed = number(coefficient.denominator)
+        for name, power in monomial:
+            if power < 0:
+                needed = needed * symbol(name) ** -power
+        return needed
+
+    def _in_primes(self, dim: Dim) -> Dim:
+        """A size with every symbol replaced by its prime times its factors, all the way down."""
+        while any(self.factors.get(name.rstrip("'"), ONE) != ONE for name in _bare(dim)):
+            dim = dim.substitute(
+                {name: symbol(f"{name}'") * self.factors.get(name, ONE) for name in _bare(dim)}
+            )
+        return dim.substitute({name: symbol(f"{name}'") for name in _bare(dim)})
+
+    def _multiply(self, term: Term) -> bool:
+        """Make some symbol above the line a multiple of what is missing."""
+        needed = self._needs(term).substitute({f"{name}'": symbol(name) for name in self.free})
+        for name, power in term[0]:
+            if power > 0 and name not in self._below(needed):
+                self.factors[name] = self.factors.get(name, ONE) * needed
+                return True
+        return False
+
+    def _below(self, dim: Dim) -> set[str]:
+        """The symbols that a size is made of."""
+        return {name.rstrip("'") for name in self._in_primes(dim).symbols()}
+
+    # ---- numbers --------------------------------------------------------------------------------
+
+    def numbers(self) -> Numbers:
+        """A prime for each free symbol, and the numbers that follow from them."""
+        axes = {name for dim in self.dims for name in dim.symbols()}
+        rounds = {name: ROUNDS for name in self.free if name not in axes}
+        names = [name for name in self.free if name in axes]
+        primes = {**rounds, **self._first(names, rounds)}
+        self._improve(primes, lambda: _exchanges(primes, names))
+        if self._scalars(primes) > SCALARS_AT_MOST:
+            # Primes that repeat do as long as the axes of every tensor differ in length.
+            self._improve(primes, lambda: _changes(primes, names), apart=True)
+        return self._values(primes)
+
+    def _first(self, names: list[str], rounds: Numbers) -> Numbers:
+        """Some dealing of primes that is allowed, to begin with."""
+        primes: Numbers = dict(zip(names, PRIMES, strict=False))
+        for one, other in combinations(names, 2):
+            if not self._allowed({**rounds, **primes}):
+                primes[one], primes[other] = primes[other], primes[one]
+        return primes
+
+    def _improve(
+        self, primes: Numbers, moves: Callable[[], Iterable[Numbers]], *, apart: bool = False
+    ) -> None:
+        """Make the move that saves most work, as long as one saves any."""
+        best: Numbers | None = {}
+        while best is not None:
+            effort, best = self._effort(primes), None
+            for move in moves():
+                moved = {**primes, **move}
+                if self._effort(moved) < effort and self._allowed(moved, apart=apart):
+                    effort, best = self._effort(moved), move
+            primes.update(best or {})
+
+    def _values(self, primes: Mapping[str, int]) -> Numbers:
+        spelled = {f"{name}'": prime for name, prime in (*primes.items(), *self.fixed.items())}
+        values = {name: dim.evaluate(spelled) for name, dim in self._formulas().items()}
+        return {**self.fixed, **values}
+
+    def _formulas(self) -> dict[str, Dim]:
+        if not self.formulas:
+            self.formulas.update((name, self._in_primes(symbol(name))) for name in self.free)
+        return self.formulas
+
+    def _allowed(self, primes: Numbers, *, apart: bool = False) -> bool:
+        """Whether bounds hold (S and S_max), nothing is a mean of too few, and axes differ."""
+        numbers = self._values(primes)
+        bounded = all(low.evaluate(numbers) <= high.evaluate(numbers) for low, high in self.bounds)
+        enough = all(dim.evaluate(numbers) >= LEAST_MEAN for dim in self.means)
+        return bounded and enough and (not apart or self._apart(numbers))
+
+    def _apart(self, numbers: Numbers) -> bool:
+        """Whether axes of one tensor that differ as sizes differ in length."""
+        for shape in self.shapes:
+            lengths = [dim.evaluate(numbers) for dim in shape]
+            if len(set(lengths)) < len(lengths) or 1 in lengths:
+                return False
+        return True
+
+    def _effort(self, primes: Numbers) -> int:
+        """About how much is computed: one pass for every scalar that is moved."""
+        return self._scalars(primes) * self.pass_.evaluate(self._values(primes))
+
+    def _scalars(self, primes: Numbers) -> int:
+        return self.moved.evaluate(self._values(primes))
+
+
+def _exchanges(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
+    for one, other in combinations(names, 2):
+        yield {one: primes[other], other: primes[one]}
+
+
+def _changes(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
+    """Smaller primes for one symbol or for two."""
+    for name in names:
+        yield from ({name: prime} for prime in PRIMES if prime < primes[name])
+    yield from _exchanges(primes, names)
+
+
+def _scalars(program: Program) -> Dim:
+    """The floats that gradients are checked for."""
+    main = program.main
+    floats = [main.types[value].shape for value in main.inputs if main.types[value].is_float]
+    return sum(map(product, floats), cost(program).total.parameters)
+
+
+def _bare(dim: Dim) -> Iterator[str]:
+    return (name for name in dim.symbols() if not name.endswith("'"))
+
+
+def _dims(program: Program) -> Iterator[Dim]:
+    for graph, symbols in instances(program):
+        yield from (dim.substitute(symbols) for dim in axes_of(graph))
+
+
+def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:
+    """The different sizes of each tensor's axes."""
+    for graph, symbols in instances(program):
+        for type_ in graph.types.values():
+            dims = dict.fromkeys(dim.substitute(symbols) for dim in type_.shape)
+            yield tuple(dim for dim in dims if dim.constant is None)
+
+
+def _counts(program: Program) -> Iterator[Dim]:
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Call) and step.count is not None:
+                yield step.count.substitute(symbols)
+
+
+def _bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Apply) and step.op.facts is not None:
+                types = [graph.types[value] for value in step.inputs]
+                for fact in step.op.facts(types, step.attrs):
+                    yield fact.smaller.substitute(symbols), fact.larger.substitute(symbols)
+
+
+def _means(program: Program) -> Iterator[Dim]:
+    """The axes that a mean is taken over."""
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Apply):
+                body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+                means = (expr for expr in topological(body.outputs) if expr.prim == "mean")
+                yield from (_reduced(expr).substitute(symbols) for expr in means)
+
+
+def _reduced(expr: Expr) -> Dim:
+    axes = expr.attr("axes")
+    assert isinstance(axes, tuple)
+    shape = expr.args[0].shape
+    return product(shape[axis] for axis in axes if isinstance(axis, int))
