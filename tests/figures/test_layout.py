@@ -60,7 +60,7 @@ def test_the_backbone_is_straight() -> None:
     backbone = ("X", "LN", "matmul_Q", "R_Q", "scores", "SM", "S", "DO_P", "mix", "R_O", "add", "Y")
     assert max(placed.nodes[n].center[0] for n in backbone) - min(
         placed.nodes[n].center[0] for n in backbone
-    ) < 1.5  # fmt: skip
+    ) < 0.01  # fmt: skip
 
 
 def test_weights_stand_left_of_their_products() -> None:

@@ -20,6 +20,7 @@ from xg.backends.graphviz.figure import Figure
 from xg.backends.graphviz.grid import on_a_grid
 from xg.backends.graphviz.placed import PlacedFigure
 from xg.backends.graphviz.placement import problem
+from xg.backends.graphviz.straighten import straightened
 from xg.backends.graphviz.structure import Structure, structure
 from xg.backends.graphviz.unit import units
 from xg.limits import FigureNodes, LayoutSeconds
@@ -62,7 +63,7 @@ def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
     boxes = units(figure, facts)
     for clusters in (True, False):
         answer = engine.run(problem(figure, facts, boxes, clusters=clusters))
-        placed = read_answer(answer, figure, facts, boxes, engine.name)
+        placed = straightened(read_answer(answer, figure, facts, boxes, engine.name))
         if not figure.groups or _is_orderly(placed):
             break
     return placed
