@@ -55,7 +55,7 @@ def _layer(p: Params, at: str, X: Array) -> tuple[Array, tuple[Array, ...]]:
     M = mixed @ p[at + "W_O"] + X
     G, g_hat, g_rstd = _norm(M, p[at + "gamma_2"], p[at + "beta_2"])
     U = G @ p[at + "W_up"] + p[at + "b_up"]
-    T = np.tanh(GELU_SCALE * (U + 0.044715 * U**3))
+    T = np.tanh(GELU_SCALE * U * (1 + 0.044715 * U * U))
     F = 0.5 * U * (1 + T)
     Y = F @ p[at + "W_down"] + p[at + "b_down"] + M
     return Y, (H, h_hat, h_rstd, Q, K, V, A, mixed, G, g_hat, g_rstd, U, T, F)
@@ -65,8 +65,8 @@ def _layer_back(p: Params, grads: Params, at: str, tape: tuple[Array, ...], dY: 
     H, h_hat, h_rstd, Q, K, V, A, mixed, G, g_hat, g_rstd, U, T, F = tape
     grads[at + "W_down"], grads[at + "b_down"] = _weights(F, dY), dY.sum((0, 1))
     dF = dY @ p[at + "W_down"].T
-    inner = GELU_SCALE * (1 + 3 * 0.044715 * U**2)
-    dU = dF * 0.5 * (1 + T + U * (1 - T**2) * inner)
+    inner = GELU_SCALE * (1 + 3 * 0.044715 * U * U)
+    dU = dF * 0.5 * (1 + T + U * (1 - T * T) * inner)
     grads[at + "W_up"], grads[at + "b_up"] = _weights(G, dU), dU.sum((0, 1))
     dM, grads[at + "gamma_2"], grads[at + "beta_2"] = _norm_back(
         dU @ p[at + "W_up"].T, g_hat, g_rstd, p[at + "gamma_2"]
