@@ -4,8 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
-import xg
 from figures.layout_checks import overlaps, struck
+
+import xg
 from xg.backends.graphviz.layout import layout
 from xg.backends.graphviz.mapping import View, figure
 
