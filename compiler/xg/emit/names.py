@@ -28,6 +28,7 @@ class Names:
     def __init__(self, taken: Iterable[str] = (), stems: Iterable[str] = ()) -> None:
         self._taken = set(taken)
         self._stems = frozenset(stems)
+        self._next: dict[str, int] = {}  # a number per name below which all are taken
 
     def fresh(self, wanted: str) -> str:
         """The wanted name if it is free, else the same with a number; ``U_#`` asks for one."""
@@ -47,9 +48,11 @@ class Names:
 
     def _numbered(self, name: str, number: int) -> str:
         stem = name + "_" * (name in self._stems)
+        number = max(number, self._next.get(stem, 1))
         while f"{stem}_{number}" in self._taken:
             number += 1
         self._taken.add(f"{stem}_{number}")
+        self._next[stem] = number + 1
         return f"{stem}_{number}"
 
     def reserve(self, names: Iterable[str]) -> None:
