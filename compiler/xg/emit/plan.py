@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from xg.emit.names import Names, camel, snake, spell_symbol
 from xg.emit.spelling import Spelling
 from xg.emit.statements import Functions, function_name
 from xg.graph import Apply, Call, Graph, Program
@@ -33,6 +34,29 @@ class Plan:
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
+
+    @classmethod
+    def start(cls, program: Program, spelling: Spelling) -> Plan:
+        """The plan of a module in a backend's words, before any function is written."""
+        sizes = program.main.sizes
+        names = Names(map(spell_symbol, (*sizes.defaults, *sizes.definitions)))
+        functions: dict[str, str] = {}
+        classes: dict[str, str] = {}
+        for key, graph in program.graphs.items():
+            functions[key] = names.fresh(snake(graph.block))
+            names.reserve([f"d_{functions[key]}"])
+            classes[key] = names.fresh(f"{camel(graph.block)}Saved")
+        return cls(
+            program=program,
+            spelling=spelling,
+            operators=Functions(spelling, names),
+            functions=functions,
+            classes=classes,
+            random=draws_random(program),
+            shared=shared_params(program),
+            stems=function_stems(program, functions.values()),
+            above=size_symbols_above(program),
+        )
 
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions are told where their parameters are: all but the entry's."""

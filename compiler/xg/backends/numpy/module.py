@@ -11,15 +11,8 @@ from xg.backends.numpy.templates import ADD, CHECK, HEADER, TAKE
 from xg.emit.backward import backward_function
 from xg.emit.forward import Forward, forward_function
 from xg.emit.layout import bracketed
-from xg.emit.names import Names, camel, snake, spell_symbol
-from xg.emit.plan import (
-    Plan,
-    draws_random,
-    function_stems,
-    shared_params,
-    size_symbols_above,
-)
-from xg.emit.statements import Functions
+from xg.emit.names import spell_symbol
+from xg.emit.plan import Plan
 from xg.emit.writer import safe
 from xg.graph import Call, Graph, Program, Value
 
@@ -32,27 +25,8 @@ def emit(program: Program) -> str:
 class _Module:
     def __init__(self, program: Program) -> None:
         self.program = program
-        sizes = program.main.sizes
-        self.names = Names(map(spell_symbol, (*sizes.defaults, *sizes.definitions)))
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
-        functions: dict[str, str] = {}
-        classes: dict[str, str] = {}
-        for key, graph in program.graphs.items():
-            functions[key] = self.names.fresh(snake(graph.block))
-            self.names.reserve([f"d_{functions[key]}"])
-            classes[key] = self.names.fresh(f"{camel(graph.block)}Saved")
-        spelling = NumpySpelling()
-        self.plan = Plan(
-            program=program,
-            spelling=spelling,
-            operators=Functions(spelling, self.names),
-            functions=functions,
-            classes=classes,
-            random=draws_random(program),
-            shared=shared_params(program),
-            stems=function_stems(program, functions.values()),
-            above=size_symbols_above(program),
-        )
+        self.plan = Plan.start(program, NumpySpelling())
 
     def source(self) -> str:
         blocks = [list(self._block(key)) for key in self.program.graphs]
