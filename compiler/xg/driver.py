@@ -166,11 +166,18 @@ def type_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Graphs:
     """Every pass that can find a mistake: the typed graphs of a block of a file."""
-    chosen = {ascii_name(name): value for name, value in (settings or {}).items()}
-    name = ascii_name(block) if block is not None else None
-    typed = infer(resolve(project.main, project.load, name, chosen))
+    typed = shape_project(project, block, settings)
     check_numbers(typed, declared_dims(project))
     return typed
+
+
+def shape_project(
+    project: Project, block: str | None = None, settings: Settings | None = None
+) -> Graphs:
+    """The typed graphs of a block of a file, whatever numbers its sizes have."""
+    chosen = {ascii_name(name): value for name, value in (settings or {}).items()}
+    name = ascii_name(block) if block is not None else None
+    return infer(resolve(project.main, project.load, name, chosen))
 
 
 def declared_dims(project: Project) -> dict[str, Span]:

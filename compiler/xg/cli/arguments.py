@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
+from xg.cli.later import not_yet
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
@@ -40,6 +41,22 @@ def add_choice(parser: ArgumentParser) -> None:
     )
 
 
+def add_backend(parser: ArgumentParser) -> None:
+    """What computes, and on how many ranks."""
+    parser.add_argument(
+        "--backend", choices=("numpy", "torch"), default="numpy", help="torch: not in this edition"
+    )
+    parser.add_argument("--on", metavar="simulated", help="ranks (not in this edition)")
+
+
+def refuse_backend(options: Namespace) -> None:
+    """Raise DiagnosticError for what only later editions compute with."""
+    if options.backend == "torch":
+        raise not_yet("the torch backend")
+    if options.on is not None:
+        raise not_yet(f"a program on several ranks (--on {options.on})")
+
+
 def setting(text: str) -> tuple[str, str | int]:
     """`D=64`, `norm=post`."""
     name, equals, value = text.partition("=")
@@ -65,10 +82,7 @@ def settings_of(options: Namespace) -> Settings:
 def refuse_plan(options: Namespace) -> None:
     """Raise DiagnosticError for a plan, which this edition does not compile."""
     if options.plan is not None:
-        from xg.diagnostic import DiagnosticError
-        from xg.passes.resolve.errors import NotYet
-
-        raise DiagnosticError.of(NotYet(None, f"the plan {options.plan}"))
+        raise not_yet(f"the plan {options.plan}")
 
 
 def open_project(file: str) -> Project:

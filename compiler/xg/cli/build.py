@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xg.cli.arguments import add_files, open_project, refuse_plan, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
+from xg.cli.later import not_yet
 
 if TYPE_CHECKING:
     from xg.outputs import Kind, Outputs
@@ -62,10 +63,7 @@ def run(options: Namespace, console: Console) -> int:
     """Build once, or again and again."""
     refuse_plan(options)
     if options.kernels:
-        from xg.diagnostic import DiagnosticError
-        from xg.passes.resolve.errors import NotYet
-
-        raise DiagnosticError.of(NotYet(None, "fused code (--kernels)"))
+        raise not_yet("fused code (--kernels)")
     if not options.watch:
         return _build(options, console)
     if options.check or "-" in options.files:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from xg.cli.arguments import add_file, compile_one
 from xg.cli.console import Console
 from xg.cli.exits import FINE
+from xg.cli.later import not_yet
 from xg.cli.table import table
 
 if TYPE_CHECKING:
@@ -40,10 +41,7 @@ def run(options: Namespace, console: Console) -> int:
     from xg.cost import cost
 
     if options.hardware is not None:
-        from xg.diagnostic import DiagnosticError
-        from xg.passes.resolve.errors import NotYet
-
-        raise DiagnosticError.of(NotYet(None, "a hardware file (--hardware)"))
+        raise not_yet("a hardware file (--hardware)")
     found = cost(compile_one(options).graphs, options.dtype)
     if options.json:
         from xg.cli.json_text import json_text

@@ -1,0 +1,47 @@
+"""Edges by the names a reader of the figure gives them: `H`, `attn.P`, `layers.0.attn.Q`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xg_runtime.errors import InputError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from xg.interpret import Record
+
+
+def kept(record: Record, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """The arrays on these edges in one run of the interpreter; raises InputError."""
+    calls = _calls(record)
+    found: dict[str, NDArray[Any]] = {}
+    for name in names:
+        path, _, edge = name.rpartition(".")
+        if path not in calls:
+            raise InputError(f"no call is named {path}{_instead(path, calls)}")
+        values = {str(value.name): array for value, array in calls[path].values.items()}
+        if edge not in values:
+            raise InputError(f"no edge is named {name}{_instead(edge, values)}")
+        found[name] = values[edge]
+    return found
+
+
+def _calls(record: Record) -> dict[str, Record]:
+    """Every call's run by its path, the first where a call is made twice; the whole one is ""."""
+    found: dict[str, Record] = {}
+    waiting = [record]
+    while waiting:
+        run = waiting.pop(0)
+        found.setdefault(run.path, run)
+        waiting += [inner for rounds in run.calls.values() for inner in rounds]
+    return found
+
+
+def _instead(name: str, known: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known, n=1)
+    some = ", ".join(sorted(each for each in known if each not in ("", "None"))[:20])
+    return f": did you mean {close[0]}?" if close else f": there are {some or 'none'}"

@@ -1,0 +1,106 @@
+"""Arrays from files, brought together with a program: sizes read from them, everything checked."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from xg.cli.arguments import open_project, refuse_plan, settings_of
+from xg.driver import Program, TensorSpec, compile_project, declared_dims, shape_project
+from xg.graph import Apply, Value
+from xg.graph import Program as Graphs
+from xg.interpret import param_specs
+from xg.scalar import Scalar
+from xg_runtime import arrays
+from xg_runtime.expect import Expected, fit
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A program at the sizes of its arrays, and the arrays in its order and type."""
+
+    program: Program
+    inputs: Arrays
+    params: Arrays | None  # None: to be drawn
+    cotangents: Arrays | None  # None: no gradients are wanted
+
+    @classmethod
+    def read(cls, options: Namespace) -> Given:
+        """What the files say; raises DiagnosticError, InputError, FileError."""
+        refuse_plan(options)
+        project = open_project(options.file)
+        settings = settings_of(options)
+        inputs = arrays.read(options.inputs)
+        params = arrays.read(options.params) if options.params else None
+        draft = shape_project(project, options.block, settings)
+        carried = _carried(draft, inputs | (params or {}))
+        known = {name: n for name, n in carried.items() if name in declared_dims(project)}
+        program = compile_project(project, options.block, {**known, **settings})
+        of = options.dtype
+        return cls(
+            program,
+            fit(inputs, _expected_inputs(program), dtype=of, source=str(options.inputs)),
+            params and fit(params, expected(program.params), dtype=of, source=str(options.params)),
+            _cotangents(program, options),
+        )
+
+
+def _cotangents(program: Program, options: Namespace) -> Arrays | None:
+    """What the file of --d-outputs says of the float outputs; a missing one is zero."""
+    if options.d_outputs is None:
+        return None
+    found = arrays.read(options.d_outputs)
+    floats = {name: spec for name, spec in program.outputs.items() if spec.dtype == "float"}
+    wanted = {name: want for name, want in expected(floats).items() if name in found}
+    return fit(found, wanted, dtype=options.dtype, source=str(options.d_outputs))
+
+
+def expected(specs: Mapping[str, TensorSpec]) -> dict[str, Expected]:
+    """What a program takes, in the runtime's words."""
+    return {
+        name: Expected(spec.shape, below=spec.range if isinstance(spec.range, int) else None)
+        for name, spec in specs.items()
+    }
+
+
+def _expected_inputs(program: Program) -> dict[str, Expected]:
+    main = program.graphs.main
+    found = expected(program.inputs)
+    for value in main.inputs:
+        name = str(value.name)
+        ignored = _ignored(value, main.steps)
+        found[name] = Expected(found[name].axes, found[name].below, ignored)
+    return found
+
+
+def _ignored(value: Value, steps: Iterable[object]) -> int | None:
+    """The id outside the range that a loss takes for "no target here"."""
+    for step in steps:
+        if isinstance(step, Apply) and value in step.inputs:
+            ignored = step.attrs.get("ignore")
+            if isinstance(ignored, Scalar):
+                return int(ignored.evaluate({}))
+    return None
+
+
+def _carried(program: Graphs, found: Arrays) -> dict[str, int]:
+    """The numbers that arrays give to symbols which are the length of an axis."""
+    main = program.main
+    shapes = [(str(value.name), main.types[value].shape) for value in main.inputs]
+    shapes += [
+        (path, graph.sizes.expand_type(param.type).substitute(symbols).shape)
+        for path, param, graph, symbols in param_specs(program)
+    ]
+    numbers: dict[str, int] = {}
+    for name, shape in shapes:
+        if name in found and found[name].ndim == len(shape):
+            for dim, length in zip(shape, found[name].shape, strict=True):
+                if dim.name is not None:
+                    numbers.setdefault(dim.name, length)
+    return numbers

@@ -1,0 +1,12 @@
+"""What the contract promises and this edition does not do: refused by name."""
+
+from __future__ import annotations
+
+from xg.diagnostic import DiagnosticError
+
+
+def not_yet(what: str) -> DiagnosticError:
+    """The refusal, to be raised."""
+    from xg.passes.resolve.errors import NotYet
+
+    return DiagnosticError.of(NotYet(None, what))

@@ -1,0 +1,97 @@
+"""`xg run`: a diagram on arrays from files."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xg.cli.arguments import add_backend, add_file, refuse_backend
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+from xg.cli.later import not_yet
+from xg.syntax.spelling import ascii_name
+
+if TYPE_CHECKING:
+    from xg.cli.given import Given
+    from xg_runtime.module import Arrays
+
+EXAMPLE = "xg run diagrams/mlp.xg --inputs in.npz -o out.npz --seed 0 --keep H,U"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A file, the arrays that go in and out, and how they are computed."""
+    add_file(parser)
+    parser.add_argument("--inputs", metavar="IN", type=Path, required=True, help="an .npz file")
+    parser.add_argument(
+        "-o", dest="out", metavar="OUT", type=Path, required=True, help="an .npz file"
+    )
+    parser.add_argument("--params", metavar="P", type=Path, help=".safetensors or .npz")
+    parser.add_argument("--save-params", metavar="P", type=Path, help="write those used here")
+    parser.add_argument(
+        "--d-outputs", metavar="G", type=Path, help="cotangents; gradients come out as d/NAME"
+    )
+    parser.add_argument(
+        "--keep", type=edges, default=[], metavar="EDGE,...", help="edges to write too"
+    )
+    parser.add_argument(
+        "--dtype", choices=("float32", "float64", "bfloat16"), default="float32", help="of floats"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draws the parameters where no file gives them"
+    )
+    parser.add_argument("--dropout", type=int, metavar="SEED", help="dropout on, drawn from SEED")
+    add_backend(parser)
+
+
+def edges(text: str) -> list[str]:
+    """`H,layers.0.attn.P`, Greek or English."""
+    return [ascii_name(name.strip()) for name in text.split(",") if name.strip()]
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, compute, write."""
+    from xg.cli.given import Given
+    from xg_runtime import arrays
+    from xg_runtime.run import run as compute
+
+    refuse_backend(options)
+    if options.dtype == "bfloat16":
+        raise not_yet("bfloat16, which NumPy lacks,")
+    _refuse_endings(options)
+    given = Given.read(options)
+    module = given.program.load()
+    params: Arrays = given.params or module.init(options.seed, options.dtype)
+    results = compute(
+        module,  # pyright: ignore[reportArgumentType] - a module has no static type
+        params,
+        given.inputs,
+        d_outputs=given.cotangents,
+        seed=options.dropout,
+    )
+    if options.keep:
+        results |= _kept(given, params, options)
+    arrays.write(options.out, results)
+    if options.save_params:
+        arrays.write(options.save_params, params)
+    console.say(f"{options.out}: {', '.join(results)}")
+    return FINE
+
+
+def _refuse_endings(options: Namespace) -> None:
+    """Raise FileError for a file that could not be written, before anything is computed."""
+    from xg_runtime.arrays import ENDINGS
+    from xg_runtime.errors import FileError
+
+    for path in (options.out, options.save_params):
+        if path is not None and path.suffix not in ENDINGS:
+            raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")
+
+
+def _kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
+    """The kept edges, computed by the interpreter, which has them all."""
+    from xg.cli.edges import kept
+    from xg.interpret import Interpreter
+
+    interpreter = Interpreter(given.program.graphs, params, options.dropout)
+    return kept(interpreter.forward(given.inputs)[1], options.keep)
