@@ -15,6 +15,7 @@ from xg.limits import Rank
 from xg.op import Attrs, Data, Misuse, Op, Tensor, Use
 from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
 from xg.passes.infer.errors import LabelMismatch, Mistyped, OperatorMisuse, WrongKind
+from xg.passes.infer.shared import shared_shapes
 from xg.tensor import Sizes, TensorType
 
 Types = dict[Value, TensorType]
@@ -34,6 +35,8 @@ def infer(program: Program) -> Program:
         typist = _Typist(program, program.graphs[key], freed, problems)
         typed[name], bases[name] = replace(typist.graph(), key=name), key
         waiting.extend(typist.callees)
+    if not problems:
+        problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
     if problems:
         raise DiagnosticError.of(*problems)
     return replace(program, graphs=_callees_first(typed, bases, list(program.graphs)))

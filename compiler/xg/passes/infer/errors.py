@@ -108,6 +108,26 @@ class RepeatChanges(Problem):
 
 
 @dataclass(frozen=True, slots=True)
+class SharedShape(Problem):
+    """Calls that share a parameter, which would have two shapes."""
+
+    code: ClassVar[str] = "XG0307"
+    span: Span
+    param: str
+    shape: str
+    wanted: str
+    first: Span
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.param} would be {self.shape} here, but it is {self.wanted} in the first call",
+            Label(self.span, f"needs {self.shape}"),
+            Label(self.first, f"needs {self.wanted}", primary=False),
+            help=("calls share parameters only where their operands give these the same sizes",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class WrongKind(Problem):
     """Integers where floats are needed, or the other way round."""
 

@@ -18,7 +18,7 @@ from xg.passes.resolve.errors import (
     UnknownValue,
     WrongOperands,
 )
-from xg.passes.resolve.nodes import apply_operator, call, first_call
+from xg.passes.resolve.nodes import apply_operator, call_again, first_call
 from xg.passes.resolve.scope import Scope
 from xg.syntax import ast
 from xg.tensor import Shape
@@ -140,10 +140,9 @@ def _read_node(
     peer: Value | None,
 ) -> tuple[Value, ...]:
     """The values that leave a node: a known call, an operator, or a block called first."""
-    if use.operator.name in scope.calls and use.instance is None:
-        instance, _ = scope.calls[use.operator.name]
-        data = _attached(scope, use, arriving, matmul=False)
-        return call(scope, use, instance, use.operator.name, data)
+    name = use.operator.name
+    if name in scope.calls and scope.calls[name].named and use.instance is None:
+        return call_again(scope, use, name, _attached(scope, use, arriving, matmul=False))
     found = scope.operator(use.operator)
     if found is None:
         raise Refused(_unknown_operator(scope, use.operator))

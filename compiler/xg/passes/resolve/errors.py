@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from xg.diagnostic import Diagnostic, Label, Problem
 from xg.source import Span
@@ -334,6 +334,58 @@ class BadSize(Problem):
     def diagnostic(self) -> Diagnostic:
         return self.report(
             self.message, Label(self.span), help=("sizes are made of dims, numbers and + - * / ^",)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CalledAgain(Problem):
+    """A second call by one name that is not like the first."""
+
+    code: ClassVar[str] = "XG0221"
+    span: Span
+    name: str
+    what: Literal["a row", "repeated", "given arguments"]
+    first: Span
+
+    def diagnostic(self) -> Diagnostic:
+        name = self.name
+        message, help = {
+            "a row": (
+                f"{name} is a row of calls: it cannot be called again",
+                "put the row into a block, and call that block again by its name",
+            ),
+            "repeated": (
+                f"{name} is one call: it cannot be repeated",
+                "each round of a row has its own parameters: repeat the block itself",
+            ),
+            "given arguments": (
+                f"{name} is called again: its arguments stand where it is called first",
+                "for other arguments, call the block itself under another name with `as`",
+            ),
+        }[self.what]
+        return self.report(
+            message,
+            Label(self.span, "again here"),
+            Label(self.first, "first call", primary=False),
+            help=(help,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ParamOfRow(Problem):
+    """A parameter of a row of calls, which is another one in each round."""
+
+    code: ClassVar[str] = "XG0222"
+    span: Span
+    name: str
+    row: Span
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.name} is a row of calls: {self.span.text} is another one in each round",
+            Label(self.span),
+            Label(self.row, "the row", primary=False),
+            help=("a parameter that several nodes share belongs to the block that holds them all",),
         )
 
 

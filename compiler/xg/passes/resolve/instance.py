@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xg.dim import Dim
 from xg.passes.resolve.units import Located
 from xg.scalar import Scalar
+from xg.source import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,16 @@ class Instance:
         """The block's name with what was chosen: ``Attention(mask=causal)``."""
         chosen = [f"{name}={value}" for name, value in (*self.words, *self.numbers, *self.sizes)]
         return self.located.block.name.name + (f"({', '.join(chosen)})" if chosen else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call that was made: what it calls and where, and whether `as` named it or it is a row."""
+
+    instance: Instance
+    span: Span
+    named: bool
+    row: bool
 
 
 Request = Callable[[Instance], str]  # the key of an instance's graph, which is made if need be

@@ -8,13 +8,14 @@ from xg.graph import Apply, Call, Pending, Value
 from xg.op import Op
 from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.errors import (
+    CalledAgain,
     NotYet,
     Refused,
     SeveralOutputs,
     UnnamedTwice,
     WrongOperands,
 )
-from xg.passes.resolve.instance import Instance
+from xg.passes.resolve.instance import Called, Instance
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.syntax import ast
@@ -67,16 +68,28 @@ def first_call(
     )
     name = use.instance.name if use.instance else default
     if name in scope.calls:
-        raise Refused(UnnamedTwice(use.span, name, scope.calls[name][1]))
+        raise Refused(UnnamedTwice(use.span, name, scope.calls[name].span))
     instance = block_arguments(scope, use, located)
-    scope.calls[name] = (instance, use.span)
-    return call(scope, use, instance, name, data)
+    named, row = use.instance is not None, use.repeat is not None
+    scope.calls[name] = Called(instance, use.span, named, row)
+    return _call(scope, use, instance, name, data)
 
 
-def call(
+def call_again(
+    scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value]
+) -> tuple[Value, ...]:
+    """A call by the name of an earlier one, whose parameters and arguments it shares."""
+    known = scope.calls[name]
+    if known.row or use.repeat or use.arguments:
+        what = "a row" if known.row else "repeated" if use.repeat else "given arguments"
+        raise Refused(CalledAgain(use.span, name, what, known.span))
+    return _call(scope, use, known.instance, name, data)
+
+
+def _call(
     scope: Scope, use: ast.NodeUse, instance: Instance, name: str, data: Sequence[Value]
 ) -> tuple[Value, ...]:
-    """One call of an instance under a name; a second one shares the parameters."""
+    """One call of an instance under a name."""
     block = instance.located.block
     if len(data) != len(block.data):
         takes = _takes(len(block.data), len(block.data))

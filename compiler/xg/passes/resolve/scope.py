@@ -9,6 +9,7 @@ from xg.graph import Apply, Call, Value
 from xg.op import Op
 from xg.passes.resolve.errors import (
     NameTwice,
+    ParamOfRow,
     Refused,
     UnknownOption,
     UnknownValue,
@@ -16,7 +17,7 @@ from xg.passes.resolve.errors import (
     WrongOperands,
 )
 from xg.passes.resolve.expressions import Reader
-from xg.passes.resolve.instance import Instance, Request
+from xg.passes.resolve.instance import Called, Instance, Request
 from xg.passes.resolve.units import Linked, Located, Unit
 from xg.source import Span
 from xg.syntax import ast
@@ -35,9 +36,7 @@ class Scope:
     values: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
     spoiled: set[str] = field(default_factory=set[str], init=False)
     steps: list[Apply | Call] = field(default_factory=list[Apply | Call], init=False)
-    calls: dict[str, tuple[Instance, Span]] = field(
-        default_factory=dict[str, tuple[Instance, Span]], init=False
-    )
+    calls: dict[str, Called] = field(default_factory=dict[str, Called], init=False)
     foreign: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
     claims: list[tuple[Value, TensorType, Span]] = field(
         default_factory=list[tuple[Value, TensorType, Span]], init=False
@@ -116,6 +115,8 @@ class Scope:
             raise Refused(UnknownValue(path.span, path.span.text, tuple(self.values), operator))
         if first not in self.calls:
             raise Refused(UnknownValue(path.span, path.span.text, tuple(self.calls)))
+        if self.calls[first].row:
+            raise Refused(ParamOfRow(path.span, first, self.calls[first].span))
         if path.name not in self.foreign:
             self.foreign[path.name] = Value(path.name, "param", path.span)
         return self.foreign[path.name]
