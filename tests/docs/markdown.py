@@ -3,7 +3,7 @@
 `<!-- file: NAME -->` in front: the block is a file that later commands of the document read.
 `<!-- part of: COMMAND -->`: every piece of the block, between lines `…`, is in what that prints.
 A `console` block: lines after `$ ` are run, and what follows each is what it prints. There `…`
-stands for anything, and alone on a line for any lines.
+stands for anything, and alone on a line for any lines; rounding errors (4.2e-10) are all alike.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ FENCE = re.compile(
     r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+ROUNDING = re.compile(r"\b\d\.\de[-+]\d\d\b")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ def commands(console: str) -> list[Command]:
 
 def matches(expected: str, found: str) -> bool:
     """Whether a text is the expected one, `…` standing for anything."""
+    expected, found = (ROUNDING.sub("0.0e-00", text) for text in (expected, found))
     any_of = {"…\n": "(?:.*\n)*?", "…": ".*?"}
     parts = re.split("(^…\n|…)", expected, flags=re.MULTILINE)
     pattern = "".join(any_of.get(part) or re.escape(part) for part in parts)

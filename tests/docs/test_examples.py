@@ -83,6 +83,7 @@ def test_every_block_is_tested_somehow(name: str) -> None:
 
 def test_a_wrong_output_is_found() -> None:
     assert matches("a\n…\nd 1.… s\n", "a\nb\nc\nd 1.25 s\n")
+    assert matches("error 4.2e-10\n", "error 1.9e-12\n")
     assert not matches("a\n…\nd\n", "a\nb\nc\n")
     assert not matches("a\n", "a\nb\n")
     assert not matches("a.c\n", "abc\n")
