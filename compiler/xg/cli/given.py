@@ -10,10 +10,18 @@ from typing import Any
 from numpy.typing import NDArray
 
 from xg.cli.arguments import open_project, refuse_plan, settings_of
-from xg.driver import Program, TensorSpec, compile_project, declared_dims, shape_project
+from xg.driver import (
+    Program,
+    Settings,
+    TensorSpec,
+    compile_project,
+    declared_dims,
+    shape_project,
+)
 from xg.graph import Apply, Value
 from xg.graph import Program as Graphs
 from xg.interpret import param_specs
+from xg.project import Project
 from xg.scalar import Scalar
 from xg_runtime import arrays
 from xg_runtime.expect import Expected, fit
@@ -38,17 +46,22 @@ class Given:
         settings = settings_of(options)
         inputs = arrays.read(options.inputs)
         params = arrays.read(options.params) if options.params else None
-        draft = shape_project(project, options.block, settings)
-        carried = _carried(draft, inputs | (params or {}))
-        known = {name: n for name, n in carried.items() if name in declared_dims(project)}
-        program = compile_project(project, options.block, {**known, **settings})
+        program = at_sizes_of(inputs | (params or {}), project, options.block, settings)
         of = options.dtype
         return cls(
             program,
-            fit(inputs, _expected_inputs(program), dtype=of, source=str(options.inputs)),
+            fit(inputs, expected_inputs(program), dtype=of, source=str(options.inputs)),
             params and fit(params, expected(program.params), dtype=of, source=str(options.params)),
             _cotangents(program, options),
         )
+
+
+def at_sizes_of(found: Arrays, project: Project, block: str | None, settings: Settings) -> Program:
+    """A block with the sizes that arrays have, unless the settings say otherwise."""
+    draft = shape_project(project, block, settings)
+    carried = _carried(draft, found)
+    known = {name: n for name, n in carried.items() if name in declared_dims(project)}
+    return compile_project(project, block, {**known, **settings})
 
 
 def _cotangents(program: Program, options: Namespace) -> Arrays | None:
@@ -69,7 +82,8 @@ def expected(specs: Mapping[str, TensorSpec]) -> dict[str, Expected]:
     }
 
 
-def _expected_inputs(program: Program) -> dict[str, Expected]:
+def expected_inputs(program: Program) -> dict[str, Expected]:
+    """What a program takes by arrows, with the ids that its losses ignore."""
     main = program.graphs.main
     found = expected(program.inputs)
     for value in main.inputs:

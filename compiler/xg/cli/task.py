@@ -1,0 +1,74 @@
+"""What a block is trained on: next tokens of a text, or rows of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xg.dim import Dim
+from xg.graph import Apply, Program, Value
+from xg_runtime.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class TextTask:
+    """A block over tokens: ids and targets ``[B, S] in V``; `logits` is None if none comes out."""
+
+    ids: str
+    targets: str
+    logits: str | None
+    batch: Dim
+    window: Dim
+    vocabulary: Dim
+
+
+def loss_of(program: Program) -> str:
+    """The output that training makes small: `loss`, or the only number that comes out."""
+    main = program.main
+    scalars = [
+        name
+        for name, value in zip(main.output_names, main.outputs, strict=True)
+        if main.types[value].is_float and not main.types[value].shape
+    ]
+    if "loss" in scalars:
+        return "loss"
+    if len(scalars) != 1:
+        found = ", ".join(main.output_names)
+        raise InputError(f"{main.block} gives no loss to train on: its outputs are {found}")
+    return scalars[0]
+
+
+def text_task(program: Program) -> TextTask | None:
+    """The task of a block that takes two alike integer inputs and nothing else, or None."""
+    main = program.main
+    if len(main.inputs) != 2:
+        return None
+    types = [main.types[value] for value in main.inputs]
+    shape, range_ = types[0].shape, types[0].range
+    if types[0] != types[1] or range_ is None or len(shape) != 2:
+        return None
+    ids, targets = main.inputs
+    if _is_target(program, ids) and not _is_target(program, targets):
+        ids, targets = targets, ids
+    logits = _logits(program, targets)
+    return TextTask(str(ids.name), str(targets.name), logits, *shape, range_)
+
+
+def _is_target(program: Program, value: Value) -> bool:
+    return _compared(program, value) is not None
+
+
+def _compared(program: Program, targets: Value) -> Value | None:
+    """What the block's own loss compares with these targets."""
+    for step in program.main.steps:
+        if isinstance(step, Apply) and step.op.family == "loss" and targets in step.inputs[1:]:
+            return step.inputs[0]
+    return None
+
+
+def _logits(program: Program, targets: Value) -> str | None:
+    main = program.main
+    compared = _compared(program, targets)
+    for name, value in zip(main.output_names, main.outputs, strict=True):
+        if value is compared:
+            return name
+    return None
