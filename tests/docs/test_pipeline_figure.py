@@ -14,7 +14,8 @@ STEPS = {
     "parse": ("xg.syntax", "text"),
     "resolve": ("xg.passes.resolve", "ast.Module"),
     "infer": ("xg.passes.infer", "Program of Graphs"),
-    "differentiate": ("xg.passes.differentiate", "a TensorType on every Value"),
+    "eliminate dead steps": ("xg.passes.eliminate_dead", "a TensorType on every Value"),
+    "differentiate": ("xg.passes.differentiate", "only what reaches an output"),
     "emit": ("xg.emit, xg.backends.numpy", "a Backward for every Graph"),
 }
 SIDE = {
