@@ -32,9 +32,9 @@ class Command(Protocol):
 
 def dispatch(name: str, arguments: Sequence[str]) -> int:
     """Parse the words behind a command's name, and run it."""
-    command = cast("Command", import_module(f"xg.cli.{name}"))
+    command = _command(name)
     try:
-        options = _parser(name, command).parse_args(arguments)
+        options = parse(name, arguments)
     except SystemExit as stop:  # argparse has said why
         return int(stop.code or 0)
     color: ColorChoice = options.color
@@ -44,6 +44,15 @@ def dispatch(name: str, arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FILE_FAILED
+
+
+def parse(name: str, arguments: Sequence[str]) -> Namespace:
+    """What the words behind a command's name say; SystemExit for wrong usage."""
+    return _parser(name, _command(name)).parse_args(arguments)
+
+
+def _command(name: str) -> Command:
+    return cast("Command", import_module(f"xg.cli.{name}"))
 
 
 def _parser(name: str, command: Command) -> ArgumentParser:

@@ -17,6 +17,7 @@ from xg.dim import Dim
 from xg.driver import Program, Settings, compile_project, declared_dims
 from xg.graph import Call
 from xg.project import Project
+from xg.terminal import printable
 from xg_runtime import arrays, corpus, files
 from xg_runtime.batches import ArraySource, Source, TextSource
 from xg_runtime.corpus import Corpus
@@ -64,7 +65,7 @@ class Lesson:
         prompt = text.vocabulary.encode(options.prompt.encode())
         how = Sampling(options.temperature, seed=options.seed)
         made = sample(self.module, params, prompt, options.sample, model, how)
-        return text.vocabulary.decode(made)
+        return "\n".join(map(printable, text.vocabulary.decode(made).split("\n")))
 
     def place_of(self, tensor: str) -> str | None:
         """Where the file makes a tensor: ``line 12 of mlp.xg``, if it has a name there."""

@@ -93,7 +93,7 @@ def run(options: Namespace, console: Console) -> int:
         outcome = train(
             what.module,
             what.source,
-            _config(options, what.loss),
+            config_of(options, what.loss),
             folder,
             facts=what.facts,
             references=what.references,
@@ -118,7 +118,8 @@ def _name(file: str) -> str:
     return "stdin" if file == "-" else slug(PurePath(file).stem)
 
 
-def _config(options: Namespace, loss: str) -> TrainConfig:
+def config_of(options: Namespace, loss: str) -> TrainConfig:
+    """The options of a run, in the words of the runtime."""
     from xg_runtime.config import TrainConfig
 
     return TrainConfig(
@@ -139,7 +140,9 @@ def _config(options: Namespace, loss: str) -> TrainConfig:
 
 def _report(what: Lesson, outcome: Outcome) -> list[str]:
     """How a run ended, in a few lines."""
-    lines = [f"{outcome.steps} steps, {outcome.speed:,.0f} {outcome.unit}/s"]
+    lines = [f"{outcome.steps} steps"]
+    if outcome.speed:
+        lines[0] += f", {outcome.speed:,.0f} {outcome.unit}/s"
     if outcome.interrupted:
         lines[0] += f", interrupted by {outcome.interrupted}: --resume goes on"
     if outcome.losses:

@@ -83,10 +83,11 @@ def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, 
     elif options.every_choice:
         yield from choices_to_meet(project, settings)
     else:
-        yield from _by_default(project, settings)
+        yield from by_default(project, settings)
 
 
-def _by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Settings]]:
+def by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Settings]]:
+    """The blocks to prove, callers first, without those already met in another one."""
     from xg.blocks import concerning
     from xg.driver import compile_project
 

@@ -1,0 +1,140 @@
+"""`xg demo`: everything once, on the diagrams that come along."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+from xg.cli.table import table
+
+if TYPE_CHECKING:
+    from xg.cli.proving import Proof
+    from xg_runtime.train import Outcome
+
+EXAMPLE = "xg demo -o out/demo"
+
+MODEL = "transformer"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What was done with one diagram."""
+
+    name: str
+    files: tuple[Path, ...]
+    proofs: tuple[Proof, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gradient was proven."""
+        return all(proof.passed for proof in self.proofs)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Where it goes, and how long it trains."""
+    parser.add_argument("-o", dest="folder", metavar="DIR", type=Path, default=Path("out/demo"))
+    parser.add_argument("--steps", type=int, default=120, metavar="N", help="of training")
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", help="some diagrams of the library; default: all"
+    )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Build, verify, train; end with a table and the pictures' paths."""
+    began = time.perf_counter()
+    names = options.names or _library()
+    shown: list[Shown] = []
+    for name in names:
+        shown.append(_show(name, options.folder))
+        console.note(f"{name}: {len(shown[-1].files)} files, {_gradients(shown[-1])}")
+    outcome, entropy, text = _train(options)
+    for line in _told(shown, outcome, entropy):
+        console.say(line)
+    console.say(f"\nwhat it writes by now:\n{text}\n")
+    for line in _pictures(shown, outcome.folder):
+        console.say(line)
+    console.say(f"{time.perf_counter() - began:.0f} seconds")
+    learned = outcome.losses[-1] < outcome.losses[0]
+    return FINE if learned and all(each.passed for each in shown) else PROBLEM
+
+
+def _library() -> list[str]:
+    from xg.project.lookup import library
+
+    return sorted(path.stem for path in library().glob("*.xg"))
+
+
+def _show(name: str, folder: Path) -> Shown:
+    """Write the figures and modules of one diagram, and prove its gradients."""
+    from xg.cli.proving import prove
+    from xg.cli.target import Target
+    from xg.cli.verify import by_default
+    from xg.outputs import Wanted, outputs
+    from xg.project import read_project
+    from xg.project.lookup import library
+
+    project = read_project(library() / f"{name}.xg")
+    made = outputs(project, Wanted())
+    Target(folder).write(made.files, sorted(made.engines))
+    proofs = [prove(project, block, settings, 0) for block, settings in by_default(project, {})]
+    return Shown(name, tuple(folder / file for file in made.files), tuple(proofs))
+
+
+def _train(options: Namespace) -> tuple[Outcome, float, str]:
+    """Train the language model on text for a moment; also what it has to beat, and a sample."""
+    from xg.cli.dispatch import parse
+    from xg.cli.lesson import lesson
+    from xg.cli.train import config_of
+    from xg.project.lookup import library
+    from xg_runtime.train import train
+
+    words = [str(library() / f"{MODEL}.xg"), "--steps", str(options.steps), "--sample", "120"]
+    words += ["--set", "N_L=2", "--set", "D=64", "--batch", "8", "--seq", "64", "--lr", "0.004"]
+    chosen = parse("train", words)
+    what = lesson(chosen)
+    outcome = train(
+        what.module,
+        what.source,
+        config_of(chosen, what.loss),
+        options.folder / "training",
+        facts=what.facts,
+        references=what.references,
+        overwrite=True,
+    )
+    return outcome, what.references["unigram entropy"], what.sample(outcome.params, chosen)
+
+
+def _gradients(shown: Shown) -> str:
+    count = sum(len(proof.gradients.rows) for proof in shown.proofs)
+    return f"{count} gradients proven" if shown.passed else "gradients NOT proven"
+
+
+def _told(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator[str]:
+    rows = [("diagram", "files", "gradients", "largest error", "")]
+    for each in shown:
+        found = [row for proof in each.proofs for row in proof.gradients.rows]
+        worst = max(row.error for row in found)
+        verdict = "proven" if each.passed else "FAILED"
+        rows.append((each.name, str(len(each.files)), str(len(found)), f"{worst:.1e}", verdict))
+    yield ""
+    yield from table(rows, frozenset({1, 2, 3}))
+    yield ""
+    yield f"training {MODEL}: {outcome.steps} steps, {outcome.speed:,.0f} tokens/s"
+    last = outcome.losses[-10:]
+    yield f"loss {outcome.losses[0]:.3f} at first, {sum(last) / len(last):.3f} at the end"
+    yield f"unigram entropy of the text {entropy:.3f}: knowing only how often each byte occurs"
+
+
+def _pictures(shown: Sequence[Shown], training: Path) -> Iterator[str]:
+    """Where the pictures lie, a line for each diagram."""
+    folder = training.parent
+    yield f"pictures in {folder}, each as .svg, .pdf and .png:"
+    for each in shown:
+        yield f"  {', '.join(path.stem for path in each.files if path.suffix == '.svg')}"
+    yield f"loss curve: {training / 'loss.svg'}"
