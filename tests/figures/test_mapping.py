@@ -133,7 +133,7 @@ def test_mha_backward_has_every_gradient(source: Path) -> None:
     assert {"dK^⊤ [B, N_H, D_h, S]", "dAS [B, N_H, S, S]", "dZ [B, N_H, S, S]"} <= labels(found)
     kept = {characters(n.label) for n in found.nodes if n.kind is NodeKind.SAVED}
     assert {"P [B, N_H, S, S]", "K [B, N_H, S, D_h]", "V^⊤ [B, N_H, D_h, S]"} <= kept
-    assert "X, γ, mean, rstd" in kept
+    assert "X [B, S, D], γ [D], mean, rstd [B, S, 1]" in kept
 
 
 def test_the_gradient_is_the_double_edge_of_a_weights_product(source: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from xg.backends.graphviz import richtext
@@ -79,17 +80,19 @@ class Notation:
         return richtext.tensor((), self.dims(value) or None)
 
     def listed(self, values: Sequence[Value]) -> RichText:
-        """Return several values by their symbols, with the shape if they share one."""
-        shapes = {tuple(self.dims(value)) for value in values}
-        shared = shapes.pop() if len(shapes) == 1 else None
-        symbols = [self.symbol(value) for value in values]
-        if not any(symbols) and shared is not None:
-            return (*richtext.plain(f"{len(values)} × "), *richtext.shape(shared))
+        """Return several values by their symbols; neighbours of one shape share it."""
         runs: list[Run] = []
-        for value, symbol in zip(values, symbols, strict=True):
+        for dims, group in groupby(values, self.dims):
             runs += richtext.plain(", ") if runs else ()
-            runs += symbol or self.shape(value)
-        return richtext.tensor(tuple(runs), shared if all(symbols) else None)
+            runs += richtext.tensor(self._symbols(list(group)), dims or None)
+        return tuple(runs)
+
+    def _symbols(self, values: Sequence[Value]) -> RichText:
+        """Return symbols with commas between them; several values without names by their number."""
+        symbols = [self.symbol(value) for value in values]
+        if not all(symbols):
+            return richtext.plain(f"{len(values)} ×") if len(values) > 1 else ()
+        return tuple(run for one in symbols for run in (*richtext.plain(", "), *one))[1:]
 
     def words(self, values: Iterable[Value]) -> str:
         """Return values with their shapes as plain text, for titles and descriptions."""

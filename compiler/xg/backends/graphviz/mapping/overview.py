@@ -22,13 +22,15 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
     parts = [_part(step, drawing, program) for step in drawing.steps()]
     operations = [operation for part in parts for operation in part.operations]
     naming = _Naming(drawing.notation, {v: p.notation for p in parts for v in p.inner})
-    arranged = arrange(sources, operations, drawing.results(), naming)
+    # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
+    results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
+    arranged = arrange(sources, operations, results, naming)
     return Figure(
         graph.title or graph.block,
         "overall flow",
         "Solid arrows run forward; dashed arrows carry the gradients back along the same path.",
         arranged.nodes,
-        (*arranged.edges, *_gradients(arranged, sources, operations, naming)),
+        (*arranged.edges, *_gradients(arranged, (*sources, *results), operations, naming)),
         tuple(part.group for part in parts if part.group is not None),
         legend,
     )
@@ -97,17 +99,17 @@ def _renamed(operation: Operation, outside: Mapping[Value, Value]) -> Operation:
 
 def _gradients(
     arranged: Arranged,
-    sources: Sequence[Terminal],
+    ends: Sequence[Terminal],
     operations: Sequence[Operation],
     naming: _Naming,
 ) -> Iterator[FigureEdge]:
     """Yield a dashed arrow back along every column's edge whose tensor has a gradient."""
-    made: dict[str, list[Value]] = {source.node.id: [source.value] for source in sources}
-    made |= {one.node.id: list(one.outputs) for one in operations}
-    taken = {one.node.id: {flow.value for flow in one.flows} for one in operations}
+    terminals = {end.node.id: [end.value] for end in ends}
+    made = terminals | {one.node.id: list(one.outputs) for one in operations}
+    taken = terminals | {one.node.id: [flow.value for flow in one.flows] for one in operations}
     for edge in arranged.edges:
         if edge.role is EdgeRole.MAIN:
-            value = next(v for v in made[edge.tail] if v in taken.get(edge.head, {v}))
+            value = next(v for v in made[edge.tail] if v in taken[edge.head])
             if naming.is_float(value):
-                label = naming.gradient(value) if edge.label else ()
+                label = naming.gradient(value) if edge.label or edge.head in terminals else ()
                 yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)
