@@ -87,10 +87,11 @@ class _BackwardWriter(BlockWriter):
             if value in backward.gradients
         ]
         grads = self._give()
+        code = [*self.statements.lines, *grads]
+        code += [f"return {', '.join(results)}"] if results else []
+        sizes = self.size_lines(self._sources(params), code)
         dtype = [f"dtype = {seeds[0]}.dtype"] if self.scope.typed else []
-        body = [*self._docstring(), *taken, *self.size_lines(self._sources(params)), *dtype]
-        body += [*self.statements.lines, *grads]
-        body += [f"return {', '.join(results)}"] if results else []
+        body = [*self._docstring(), *taken, *sizes, *dtype, *code]
         return [*self._head(seeds, len(results)), *indented(body)]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:

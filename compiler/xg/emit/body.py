@@ -93,7 +93,7 @@ class BodyWriter:
         for expr, text in zip(body.operands, operands, strict=True):
             self.texts[id(expr)] = text
         raw = element_types(body.outputs)
-        for expr in topological(body.outputs):
+        for expr in _written(body.outputs):
             if id(expr) not in self.texts:
                 self.texts[id(expr)] = self._text(expr, raw)
         return self.texts[id(body.outputs[0])]
@@ -101,8 +101,8 @@ class BodyWriter:
     def write(self, outputs: Sequence[Expr]) -> list[Text]:
         """Lines that compute the outputs, and the texts of the outputs."""
         raw = element_types(outputs)
-        order = list(topological(outputs))
-        uses = Counter(id(arg) for expr in order for arg in expr.args)
+        order = _written(outputs)
+        uses = Counter(id(_unrepeated(arg, expr)) for expr in order for arg in expr.args)
         uses.update(id(expr) for expr in outputs)
         for expr in order:
             if id(expr) in self.texts:
@@ -131,8 +131,9 @@ class BodyWriter:
         """The text of an expression, its longest argument taken out until it fits a line."""
         text = self._text(expr, raw)
         while len(text.text) > WIDTH - self.indent - 16:
-            compound = [arg for arg in expr.args if self.texts[id(arg)].binding != Binding.ATOM]
-            compound = compound or [a for a in expr.args if len(self.texts[id(a)].text) > 24]
+            args = [_unrepeated(arg, expr) for arg in expr.args]
+            compound = [arg for arg in args if self.texts[id(arg)].binding != Binding.ATOM]
+            compound = compound or [arg for arg in args if len(self.texts[id(arg)].text) > 24]
             if not compound:
                 break
             longest = max(compound, key=lambda arg: len(self.texts[id(arg)].text))
@@ -150,6 +151,16 @@ class BodyWriter:
                 text = self.spelling.cast(text, self.scope)
             args.append(text)
         return self.spelling.primitive(expr, args, self.scope)
+
+
+def _written(outputs: Sequence[Expr]) -> list[Expr]:
+    """The expressions that are written, arguments first: not those broadcasts."""
+    order = list(topological(outputs))
+    wanted = {id(expr) for expr in outputs}
+    for expr in reversed(order):
+        if id(expr) in wanted:
+            wanted.update(id(_unrepeated(arg, expr)) for arg in expr.args)
+    return [expr for expr in order if id(expr) in wanted]
 
 
 def _unrepeated(arg: Expr, user: Expr) -> Expr:

@@ -89,9 +89,9 @@ class _ForwardWriter(BlockWriter):
                 self._call(step)
         results = [self.statements.settle(value).text for value in graph.outputs]
         kept = self._saved_fields()
-        sources = self._sources(params)
-        body = [*self._docstring(), *taken, *self.size_lines(sources), *self._dtype_line()]
-        body += [*self.statements.lines, *self._return(results, kept)]
+        code = [*self.statements.lines, *self._return(results, kept)]
+        sizes = self.size_lines(self._sources(params), code)
+        body = [*self._docstring(), *taken, *sizes, *self._dtype_line(), *code]
         return [*self._head(inputs), *indented(body)]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
@@ -124,7 +124,7 @@ class _ForwardWriter(BlockWriter):
         pairs = zip(graph.output_names, graph.output_types, strict=True)
         leaving = ", ".join(f"{name} {shape_text(type_)}" for name, type_ in pairs)
         title = safe(graph.title)
-        return [f'"""{title} ({safe(place)}).', "", f"{arriving} -> {leaving}", '"""']
+        return [f'"""{title} ({safe(place)}).', "", f"{arriving} -> {leaving}".strip(), '"""']
 
     def _saved_fields(self) -> list[str]:
         names = Names()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 
 from xg.emit.body import BodyWriter
-from xg.emit.names import Names, spell_symbol
+from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
 from xg.op import Attrs, Op
@@ -53,7 +53,8 @@ def operator_function(
     for name, expr in zip(operands, body.operands, strict=True):
         writer.texts[id(expr)] = Text(name)
     results = writer.write(body.outputs)
-    symbols = tuple(scope.needed)
+    code = [*writer.lines, *(result.text for result in results)]
+    symbols = tuple(name for name in scope.needed if spell_symbol(name) in mentioned(code))
     random = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
     dtype = scope.typed and not floats
     given = [f"{name}: Array" for name in operands]

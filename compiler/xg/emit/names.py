@@ -70,6 +70,15 @@ def spell_symbol(name: str) -> str:
     return f"{name}_" if is_reserved(name.rstrip("_")) else name
 
 
+def mentioned(lines: Iterable[str]) -> set[str]:
+    """Every name that lines of code mention, comments and strings left out."""
+    found: set[str] = set()
+    for line in lines:
+        code = re.sub(r'"[^"]*"', "", line.split("# ")[0])
+        found.update(re.findall(r"[A-Za-z_]\w*", code))
+    return found
+
+
 def identifier(text: str) -> str:
     """A Python identifier made of a diagram's name: ``bert.E`` is ``bert_E``."""
     cleaned = re.sub(r"[^A-Za-z0-9_]", "_", text)

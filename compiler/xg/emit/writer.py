@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xg.dim import symbol
 from xg.emit.layout import bracketed
 from xg.emit.locate import Source, locate
-from xg.emit.names import Names, spell_symbol
+from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
 from xg.emit.statements import Statements
@@ -59,10 +59,11 @@ class BlockWriter:
         at = "at" if self.path else '""'
         return bracketed(f"{', '.join(names)} = take(", ["params", at, f'"{wanted}"'], ")", 4)
 
-    def size_lines(self, sources: Sequence[Source]) -> list[str]:
-        """Lines that make the needed sizes known."""
+    def size_lines(self, sources: Sequence[Source], code: Sequence[str]) -> list[str]:
+        """Lines that make the sizes known which the code mentions."""
+        words = mentioned(code)
         found = locate(
-            self.scope.needed,
+            [name for name in self.scope.needed if spell_symbol(name) in words],
             sources,
             self.graph.sizes,
             self.plan.program.main.sizes.defaults,

@@ -13,7 +13,8 @@ from xg.graph import Apply, Call, Graph, Program
 
 def eliminate_dead(program: Program) -> Program:
     """The program without dead steps, and without the graphs that only these call."""
-    kept = {key: _alive(graph) for key, graph in program.graphs.items()}
+    lent = _lent(program)
+    kept = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
     called = {program.entry}
     for key in reversed(kept):  # callers stand behind their callees
         if key in called:
@@ -22,7 +23,18 @@ def eliminate_dead(program: Program) -> Program:
     return replace(program, graphs=graphs)
 
 
-def _alive(graph: Graph) -> Graph:
+def _lent(program: Program) -> set[tuple[str, str]]:
+    """Graph and name of the parameters that a caller reads too."""
+    lent: set[tuple[str, str]] = set()
+    for graph in program.graphs.values():
+        callees = {step.path: step.callee for step in graph.steps if isinstance(step, Call)}
+        for value in graph.foreign:
+            path, _, name = str(value.name).partition(".")
+            lent.add((callees[path], name))
+    return lent
+
+
+def _alive(graph: Graph, lent: set[tuple[str, str]]) -> Graph:
     """The graph with the steps that its outputs need."""
     needed = set(graph.outputs)
     paths = {str(value.name).partition(".")[0] for value in graph.foreign}
@@ -37,6 +49,10 @@ def _alive(graph: Graph) -> Graph:
     return replace(
         graph,
         steps=tuple(reversed(steps)),
-        params=tuple(param for param in graph.params if param.value in needed),
+        params=tuple(
+            param
+            for param in graph.params
+            if param.value in needed or (graph.key, str(param.value.name)) in lent
+        ),
         foreign=tuple(value for value in graph.foreign if value in needed),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from xg.backends.numpy.public import PublicWriter
@@ -45,7 +46,8 @@ class _Module:
             f"{spell_symbol(name)} = {value}" for name, value in sorted(self.plan.constants.items())
         )
         code = "\n\n\n".join([*parts, *helpers, *operators, *support]) + "\n"
-        head = self._header(math="math." in code) + ("\n" + constants + "\n" if constants else "")
+        math = re.search(r"(?<![\w.])math\.", code) is not None
+        head = self._header(math=math) + (f"\n{constants}\n" if constants else "")
         return f"{head}\n\n{code}"
 
     def _header(self, *, math: bool) -> str:

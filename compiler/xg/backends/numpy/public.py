@@ -12,7 +12,7 @@ from xg.emit.names import Names, spell_symbol
 from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
 from xg.emit.starts import table_lines
-from xg.emit.text import tuple_of
+from xg.emit.text import WIDTH, tuple_of
 from xg.graph import Graph, Value
 
 
@@ -110,7 +110,7 @@ class PublicWriter:
             *shapes,
             "check({**inputs, **params}, shapes)",
             *self._entry_call(names),
-            f"return {{{', '.join(results)}}}, saved",
+            *_returned(results),
         ]
         given = ["params: Params", "inputs: Mapping[str, Array]", "*", "seed: int | None = None"]
         head = bracketed(
@@ -226,3 +226,11 @@ class PublicWriter:
             for value in saved
             if value.role != "saved"
         ]
+
+
+def _returned(items: list[str]) -> list[str]:
+    """The dictionary of outputs and what is saved; where that is long, one item per line."""
+    line = f"return {{{', '.join(items)}}}, saved"
+    if len(line) + 4 <= WIDTH:
+        return [line]
+    return ["return {", *(f"    {item}," for item in items), "}, saved"]

@@ -58,7 +58,8 @@ def _support(name: str) -> Spell:
 
 
 def _negative(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    return Text(f"-{args[0].within(Binding.SIGN)}", Binding.SIGN)
+    power = args[0].binding == Binding.POWER  # -(x**2), as the formatter writes it
+    return Text(f"-{args[0].within(Binding.ATOM if power else Binding.SIGN)}", Binding.SIGN)
 
 
 def _const(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
