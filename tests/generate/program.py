@@ -92,9 +92,11 @@ def _write(author: Author, count: int) -> None:
 def _residual(author: Author, first: Known) -> Known:
     """The first input plus something that depends on what the block made."""
     operand, known = author.beside(first)
-    dense = first.dense or known.dense
-    result = replace(first, dense=dense, size=2.0)
-    return author.finish([author.operand(first)], [Step("⊕", (Port("", ""),), (operand,))], result)
+    result = replace(first, dense=first.dense or known.dense, size=1.5)
+    steps = [Step("⊕", (Port("", author.type(first)),), (operand,), shown=False)]
+    if known.size > 1:  # in a row of calls it would grow
+        steps.append(Step("tanh", (Port("", ""),)))
+    return author.finish([author.operand(first)], steps, result)
 
 
 def _outputs(author: Author) -> list[Known]:

@@ -48,7 +48,7 @@ def prove(sketch: Sketch, seed: int) -> str:
     """The source of the generated module, after all properties were found to hold."""
     text = str(sketch)
     tree = check_layout(text)
-    program = compiled(tree, sketch)
+    program = compiled(tree, sketch, dead=seed % 2 == 0)
     source = emit(program)
     check(program, source, sketch.numbers, seed)
     if sketch.resized:
@@ -69,11 +69,11 @@ def check_layout(text: str) -> ast.Module:
     return tree
 
 
-def compiled(tree: ast.Module, sketch: Sketch) -> Program:
-    """The program with its backward pass, of every other one without its dead steps."""
+def compiled(tree: ast.Module, sketch: Sketch, *, dead: bool) -> Program:
+    """The program with its backward pass, with or without its dead steps."""
     typed = infer(resolve(tree, _no_file, None, sketch.settings))
     check_numbers(typed, {})
-    return differentiate(eliminate_dead(typed) if len(str(sketch)) % 2 else typed)
+    return differentiate(typed if dead else eliminate_dead(typed))
 
 
 def _no_file(use: ast.Use) -> ast.Module:

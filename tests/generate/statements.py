@@ -293,13 +293,13 @@ def _count(author: Author) -> str:
 
 def _operand_for(author: Author, known: Known) -> Operand:
     """A value of the type that a port wants: found, brought to it, or a new input."""
-    found = author.of_shape(known.shape, known.range)
+    found = [v for v in author.of_shape(known.shape, known.range) if v.size < LARGE / 2]
     if found and author.world.chance(0.8):
         return author.operand(author.random.choice(found))
     if known.range is None and author.floats() and author.world.chance(0.6):
         value = author.random.choice(author.floats())
         nodes = author.bring(value, known.shape)
-        if nodes and nodes[-1] != "BC" and value.size < LARGE:
+        if nodes and nodes[-1] != "BC" and value.size < LARGE / 2:
             author.used.add(value.text)
             return Operand(f"({value.text} -> {' -> '.join(nodes)})", author.type(known))
     return author.operand(author.input(known.shape, known.range))

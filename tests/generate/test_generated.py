@@ -39,7 +39,7 @@ def test_generated_modules_are_formatted_and_clean(tmp_path: Path) -> None:
 
 
 def _source(sketch: Sketch) -> str:
-    return emit(compiled(check_layout(str(sketch)), sketch))
+    return emit(compiled(check_layout(str(sketch)), sketch, dead=False))
 
 
 def test_proof_is_repeatable() -> None:
