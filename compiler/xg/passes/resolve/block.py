@@ -83,6 +83,7 @@ class _BlockResolver:
         if self.block.states:
             state = self.block.states[0]
             self.problems.append(Refused(NotYet(state.span, "state")))
+            self.scope.spoiled.update(state.name.name for state in self.block.states)
         for decl in self.block.params:
             type_ = self._attempt(lambda decl=decl: self.scope.reader.type(decl.shape, decl.range))
             value = Value(decl.name.name, "param", decl.span, type_)
