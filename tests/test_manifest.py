@@ -36,7 +36,7 @@ SCALARS: Final = ("loss", "dloss")  # written without brackets
 
 
 class Entry(TypedDict):
-    """One figure; `title` is the seed's (null where it prints none), `heading` ours, `own` in boxes."""
+    """One figure; `title` is what the seed prints (null: nothing), `heading` what we print."""
 
     seed: str
     section: str
