@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-
 Monomial = tuple[tuple[str, int], ...]
 UNIT: Monomial = ()
 

@@ -57,9 +57,9 @@ class Pending:
 class Apply:
     """One use of an operator. `outputs` are the visible ones, then the caches.
 
-    `place` is its name in the block, from which random numbers are drawn. `attrs` are complete after
-    shape inference. In a backward graph `origin` is the step that this
-    one differentiates; the sum of a fan-out has none.
+    `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
+    after shape inference. In a backward graph `origin` is the step that this one differentiates;
+    the sum of a fan-out has none.
     """
 
     op: Op
