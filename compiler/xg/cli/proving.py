@@ -21,6 +21,7 @@ from xg.project import Project
 from xg.proof.sizes import verification_sizes
 from xg.proof.zeros import why_zero
 from xg_runtime import agreement, gradcheck, invent
+from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected
 from xg_runtime.norm import global_norm
 
@@ -58,6 +59,8 @@ def prove(project: Project, block: str | None, settings: Settings, seed: int) ->
     """Prove one block of a file; raises DiagnosticError, and RunError for a NaN."""
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own)
+    if not draft.graphs.backwards[draft.graphs.entry].gradients:
+        raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     given = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(draft.graphs, given)
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}

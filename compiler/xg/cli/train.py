@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 from xg.cli.arguments import add_backend, add_file, refuse_backend, refuse_plan
 from xg.cli.console import Console
 from xg.cli.exits import FINE, INTERRUPTED
+from xg.cli.quantities import amount, natural, positive
+from xg.cli.threads import add_threads, limit_threads
 
 if TYPE_CHECKING:
     from xg.cli.lesson import Lesson
@@ -31,57 +33,69 @@ def add_arguments(parser: ArgumentParser) -> None:
     data.add_argument(
         "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
     )
-    data.add_argument("--batch", type=_positive, default=8, metavar="N", help="default: 8")
-    data.add_argument("--seq", type=_positive, metavar="N", help="tokens in a window; default: 64")
+    data.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
+    data.add_argument("--seq", type=positive, metavar="N", help="tokens in a window; default: 64")
     _add_learning(parser)
     out = parser.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", type=Path, help="default: runs/NAME of the file")
     out.add_argument(
-        "--checkpoint", type=_natural, default=100, metavar="N", help="save every N steps"
+        "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
     )
     out.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
     out.add_argument("--overwrite", action="store_true", help="begin anew in a folder with a run")
-    out.add_argument("--sample", type=_natural, default=0, metavar="N", help="then write N tokens")
+    out.add_argument("--sample", type=natural, default=0, metavar="N", help="then write N tokens")
     out.add_argument("--prompt", default="The ", metavar="TEXT", help="what the sample begins with")
     out.add_argument(
-        "--temperature", type=float, default=0.8, help="of the sample; 0: the likeliest"
+        "--temperature",
+        type=amount,
+        default=0.8,
+        metavar="X",
+        help="of the sample; 0: the likeliest",
     )
+    add_threads(parser)
     add_backend(parser)
 
 
 def _add_learning(parser: ArgumentParser) -> None:
     learning = parser.add_argument_group("learning")
-    learning.add_argument("--steps", type=_natural, default=300, metavar="N", help="default: 300")
-    learning.add_argument("--lr", type=float, default=3e-3, metavar="X", help="default: 0.003")
+    learning.add_argument("--steps", type=natural, default=300, metavar="N", help="default: 300")
+    learning.add_argument("--loss", metavar="NAME", help="the output to make small")
+    learning.add_argument("--lr", type=amount, default=3e-3, metavar="X", help="default: 0.003")
     learning.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
-    learning.add_argument("--warmup", type=_natural, default=20, metavar="N", help="steps")
+    learning.add_argument("--warmup", type=natural, default=20, metavar="N", help="steps; default: 20")
     learning.add_argument("--optimizer", choices=("adamw", "adam", "sgd"), default="adamw")
-    learning.add_argument("--weight-decay", type=float, default=0.01, metavar="X", help="of adamw")
     learning.add_argument(
-        "--clip", type=float, default=1.0, metavar="X", help="gradient norm; 0: off"
+        "--momentum", type=amount, default=0.9, metavar="X", help="of sgd; default: 0.9"
     )
     learning.add_argument(
-        "--eval", type=_natural, default=50, metavar="N", help="every N steps; 0: never"
+        "--weight-decay", type=amount, default=0.01, metavar="X", help="of adamw; default: 0.01"
+    )
+    learning.add_argument(
+        "--clip",
+        type=amount,
+        default=1.0,
+        metavar="X",
+        help="the largest gradient norm; 0: any; default: 1",
+    )
+    learning.add_argument(
+        "--eval", type=natural, default=50, metavar="N", help="every N steps; 0: never"
     )
     learning.add_argument("--dtype", choices=("float32", "float64"), default="float32")
-    learning.add_argument("--seed", type=int, default=0)
-
-
-def _natural(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-def _positive(text: str) -> int:
-    if _natural(text) == 0:
-        raise ArgumentTypeError("at least 1")
-    return int(text)
+    learning.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of first parameters, batches, dropout and the sample",
+    )
 
 
 def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
+    limit_threads(options.threads)
     from xg.cli.lesson import lesson
+    from xg.cli.recipe import Recipe
+    from xg_runtime.checkpoint import exists
     from xg_runtime.errors import NonFiniteError
     from xg_runtime.train import train
 
@@ -89,6 +103,8 @@ def run(options: Namespace, console: Console) -> int:
     refuse_backend(options)
     what = lesson(options)
     folder = options.out or Path("runs") / _name(options.file)
+    if not options.resume and (options.overwrite or not exists(folder)):
+        Recipe.of(folder, options.file, options.block, what.settings).write(folder)
     try:
         outcome = train(
             what.module,
@@ -126,8 +142,9 @@ def config_of(options: Namespace, loss: str) -> TrainConfig:
         steps=options.steps,
         rate=options.lr,
         schedule=options.schedule,
-        warmup=min(options.warmup, options.steps),
+        warmup=options.warmup,
         optimizer=options.optimizer,
+        momentum=options.momentum,
         weight_decay=options.weight_decay,
         clip=options.clip or None,
         dtype=options.dtype,

@@ -68,9 +68,13 @@ def run(options: Namespace, console: Console) -> int:
     else:
         failed = sum(not proof.passed for _, _, proof in found)
         gradients = sum(len(proof.gradients.rows) for _, _, proof in found)
-        words = f"{len(found)} blocks, {gradients} gradients: "
-        console.say(words + ("all proven" if passed else f"{failed} blocks FAILED"))
+        words = f"{_counted(len(found))}, {gradients} gradients: "
+        console.say(words + ("all proven" if passed else f"{_counted(failed)} FAILED"))
     return FINE if passed else PROBLEM
+
+
+def _counted(blocks: int) -> str:
+    return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
 def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:

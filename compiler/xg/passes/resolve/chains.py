@@ -170,4 +170,6 @@ def _unknown_operator(scope: Scope, name: ast.Name) -> NotYet | UnknownOperator:
     if name.name in COLLECTIVES:
         return NotYet(name.span, f"the collective {name.name}")
     known = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *ops.table())
-    return UnknownOperator(name.span, name.name, known, name.name in scope.values)
+    option = scope.option(name.name)
+    chosen = option[1] if option else name.name  # the word that the option stands for
+    return UnknownOperator(name.span, chosen, known, chosen in scope.values)

@@ -1,0 +1,169 @@
+"""`xg build`: what it writes, and what it leaves alone."""
+
+import itertools
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from cli.conftest import TINY, Xg
+
+from xg.cli import watch
+from xg.cli.console import Console
+
+TWO = TINY + "block Twice(X [B, D], t [B]) -> Y [B, D] {\n    X, t -> Net : Y, l\n}\n"
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_every_kind_of_every_block(xg: Xg, folder: Path) -> None:
+    (folder / "two.xg").write_text(TWO, encoding="utf-8")
+    assert xg("build", "two.xg", "-o", "out").code == 0
+    kinds = ("dot", "pdf", "png", "svg")
+    net = [f"two_net.{view}.{kind}" for view in ("backward", "forward") for kind in kinds]
+    views = ("backward", "forward", "overview")
+    twice = [f"two_twice.{view}.{kind}" for view in views for kind in kinds]
+    assert names(folder / "out") == sorted([*net, *twice, "two_twice_numpy.py", "xg-pictures.json"])
+
+
+def test_a_second_run_writes_nothing(xg: Xg, folder: Path) -> None:
+    xg("build", "tiny.xg", "-o", "out")
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("out").iterdir()}
+    said = xg("build", "tiny.xg", "-o", "out")
+    assert said.out == "tiny.xg: 9 files in out, 0 changed\n"
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("out").iterdir()}
+    assert before == after
+    assert xg("build", "tiny.xg", "-o", "out", "--check").code == 0
+
+
+def test_only_some_kinds(xg: Xg, folder: Path) -> None:
+    xg("build", "tiny.xg", "-o", "out", "--only", "numpy,dot")
+    assert names(folder / "out") == [
+        "tiny_net.backward.dot",
+        "tiny_net.forward.dot",
+        "tiny_net_numpy.py",
+    ]
+
+
+def test_the_module_stands_alone(xg: Xg, folder: Path) -> None:
+    xg("build", "tiny.xg", "-o", "out", "--only", "numpy")
+    code = (
+        "import sys, numpy as np, tiny_net_numpy as m\n"
+        "p = m.init(0, np.float64)\n"
+        "o, s = m.forward(p, {'X': np.ones((3, 4)), 't': np.ones(3)})\n"
+        "print(sorted(m.backward(p, s, {'loss': np.ones(())})), 'xg' in sys.modules)\n"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=folder / "out", capture_output=True, text=True, check=True)
+    assert done.stdout == "['V', 'W', 'X', 'b', 't'] False\n"
+
+
+def test_check_finds_what_is_missing_or_changed(xg: Xg, folder: Path) -> None:
+    assert "is missing" in xg("build", "tiny.xg", "-o", "out", "--check").out
+    assert not (folder / "out").exists()
+    xg("build", "tiny.xg", "-o", "out")
+    path = folder / "out" / "tiny_net.forward.svg"
+    path.write_bytes(path.read_bytes() + b" ")
+    said = xg("build", "tiny.xg", "-o", "out", "--check")
+    assert said.code == 1
+    assert "tiny_net.forward.svg differs" in said.out
+
+
+def test_pictures_of_other_tools_are_not_compared(xg: Xg, folder: Path) -> None:
+    xg("build", "tiny.xg", "-o", "out")
+    path = folder / "out" / "tiny_net.forward.svg"
+    path.write_bytes(path.read_bytes() + b" ")
+    record = folder / "out" / "xg-pictures.json"
+    record.write_text(record.read_text().replace("resvg-py ", "resvg-py 9."))
+    assert xg("build", "tiny.xg", "-o", "out", "--check").code == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny_net_numpy.py", "tiny_net.forward.dot", "tiny_net.forward.png"]
+)
+def test_files_of_others_are_not_overwritten(xg: Xg, folder: Path, name: str) -> None:
+    (folder / "out").mkdir()
+    (folder / "out" / name).write_text("mine\n")
+    said = xg("build", "tiny.xg", "-o", "out")
+    assert said.code == 5
+    assert "xg did not make it" in said.err
+    assert names(folder / "out") == [name]  # all or nothing
+    assert (folder / "out" / name).read_text() == "mine\n"
+
+
+def test_one_wrong_file_stops_all(xg: Xg, folder: Path) -> None:
+    assert xg("build", "tiny.xg", "wrong.xg", "-o", "out").code == 1
+    assert not (folder / "out").exists()
+
+
+def test_two_inputs_of_one_name_are_refused(xg: Xg, folder: Path) -> None:
+    (folder / "a").mkdir()
+    (folder / "a" / "tiny.xg").write_text(TINY, encoding="utf-8")
+    said = xg("build", "tiny.xg", "a/tiny.xg", "-o", "out")
+    assert said.code == 2
+    assert "both write tiny_net.forward.dot" in said.err
+
+
+def test_file_names_are_slugs(xg: Xg, folder: Path) -> None:
+    odd = folder / "con.. ; $(rm) é.xg"
+    odd.write_text(TINY.replace("block Net", "block numpy"), encoding="utf-8")
+    assert xg("build", odd.name, "-o", "out", "--only", "numpy").code == 0
+    assert names(folder / "out") == ["con_rm_numpy_numpy.py"]
+
+
+def test_options_of_one_block_do_not_hinder_others(xg: Xg, folder: Path) -> None:
+    (folder / "two.xg").write_text(TWO, encoding="utf-8")
+    assert xg("build", "two.xg", "-o", "out", "--only", "numpy", "--set", "p=0.25").code == 0
+    assert "no option or dim" in xg("build", "two.xg", "-o", "out", "--set", "q=0.25").err
+
+
+def test_the_theme_reaches_the_picture(xg: Xg, folder: Path) -> None:
+    for theme in ("light", "dark"):
+        xg("build", "tiny.xg", "-o", theme, "--only", "svg", "--theme", theme, "--legend")
+    pictures = [(folder / t / "tiny_net.forward.svg").read_text() for t in ("light", "dark")]
+    assert pictures[0] != pictures[1]
+
+
+def test_watching_builds_again_and_keeps_the_last_good_output(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from xg.cli.build import run
+    from xg.cli.dispatch import parse
+
+    texts = iter([TINY.replace("tanh", "GELU"), "block (", TINY.replace('"A tiny net"', '"New"')])
+    seen: list[str] = []
+
+    def save(_: float) -> None:
+        seen.append((folder / "out" / "tiny_net_numpy.py").read_text().splitlines()[0])
+        text = next(texts, None)
+        if text is None:
+            raise KeyboardInterrupt
+        (folder / "tiny.xg").write_text(text, encoding="utf-8")
+
+    monkeypatch.setattr(watch.time, "sleep", save)
+    options = parse("build", ["tiny.xg", "-o", "out", "--only", "numpy", "--watch"])
+    assert run(options, Console("never")) == 0
+    old = '"""A tiny net: forward and backward pass in NumPy.'
+    assert seen == [old, old, old, '"""New: forward and backward pass in NumPy.']
+    assert "the last good output stays" in capsys.readouterr().err
+
+
+def test_a_killed_build_leaves_no_half_files(xg: Xg, folder: Path) -> None:
+    """Kill the process at many moments: the old bytes or the new ones, never anything else."""
+    xg("build", "tiny.xg", "-o", "out", "--only", "dot,numpy")
+    old = {name: (folder / "out" / name).read_bytes() for name in names(folder / "out")}
+    (folder / "tiny.xg").write_text(TINY.replace("A tiny net", "Another"), encoding="utf-8")
+    xg("build", "tiny.xg", "-o", "new", "--only", "dot,numpy")
+    new = {name: (folder / "new" / name).read_bytes() for name in names(folder / "new")}
+    command = [sys.executable, "-m", "xg", "build", "tiny.xg", "-o", "out", "--only", "dot,numpy"]
+    for delay in itertools.islice(itertools.count(0.05, 0.06), 6):
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        timer = threading.Timer(delay, process.kill)
+        timer.start()
+        process.wait()
+        timer.cancel()
+        for name, content in old.items():
+            assert (folder / "out" / name).read_bytes() in (content, new[name])

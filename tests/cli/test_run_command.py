@@ -1,0 +1,137 @@
+"""`xg run`: arrays from files, through generated code."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from cli.conftest import DIAGRAMS, Xg
+from numpy.typing import NDArray
+
+import xg as package
+from xg_runtime import arrays
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def inputs(rows: int = 3, width: int = 4) -> Arrays:
+    draw = np.random.default_rng(0)
+    return {"X": draw.standard_normal((rows, width)), "t": draw.standard_normal(rows)}
+
+
+@pytest.fixture
+def given(folder: Path) -> Path:
+    """A file with inputs, and one with a cotangent."""
+    arrays.write(folder / "in.npz", inputs())
+    arrays.write(folder / "g.npz", {"loss": np.ones(())})
+    return folder
+
+
+def test_outputs_gradients_and_edges(xg: Xg, given: Path) -> None:
+    words = ["--inputs", "in.npz", "-o", "out.npz", "--d-outputs", "g.npz", "--keep", "H,y,W"]
+    said = xg("run", "tiny.xg", *words, "--dtype", "float64", "--save-params", "p.safetensors")
+    assert said.code == 0
+    found = arrays.read(given / "out.npz")
+    assert list(found) == ["Y", "loss", "d/W", "d/b", "d/V", "d/X", "d/t", "H", "y", "W"]
+    params = arrays.read(given / "p.safetensors")
+    module = package.compile(given / "tiny.xg").load()
+    assert _same(params, module.init(0, np.float64))
+    outputs, saved = module.forward(params, inputs())
+    gradients = module.backward(params, saved, {"loss": np.ones(())})
+    assert np.array_equal(found["Y"], outputs["Y"])
+    assert np.array_equal(found["d/W"], gradients["W"])
+    hidden = np.maximum(inputs()["X"] @ params["W"] + params["b"], 0)
+    assert np.allclose(found["H"], hidden, rtol=1e-12)
+    assert np.allclose(found["y"], found["Y"].mean(-1), rtol=1e-12)
+
+
+def test_parameters_from_a_file(xg: Xg, given: Path) -> None:
+    words = ["run", "tiny.xg", "--inputs", "in.npz", "--dtype", "float64"]
+    xg(*words, "-o", "a.npz", "--save-params", "p.npz", "--seed", 7)
+    xg(*words, "-o", "b.npz", "--params", "p.npz")
+    xg(*words, "-o", "c.npz")
+    a, b, c = (arrays.read(given / f"{name}.npz") for name in "abc")
+    assert _same(a, b)
+    assert not _same(a, c)
+
+
+def test_sizes_are_those_of_the_arrays(xg: Xg, given: Path) -> None:
+    arrays.write(given / "wide.npz", inputs(rows=2, width=7))
+    said = xg("run", "tiny.xg", "--inputs", "wide.npz", "-o", "out.npz", "--save-params", "p.npz")
+    assert said.code == 0
+    assert arrays.read(given / "p.npz")["W"].shape == (7, 14)
+
+
+def test_dropout_is_off_unless_seeded(xg: Xg, given: Path) -> None:
+    words = ["run", "tiny.xg", "--inputs", "in.npz", "--keep", "H"]
+    for name, more in (("a", []), ("b", []), ("c", ["--dropout", 1]), ("d", ["--dropout", 1])):
+        xg(*words, "-o", f"{name}.npz", *more)
+    a, b, c, d = (arrays.read(given / f"{name}.npz") for name in "abcd")
+    assert _same(a, b)
+    assert _same(c, d)
+    assert not _same(a, c)
+
+
+def test_edges_inside_calls_and_rounds(xg: Xg, folder: Path) -> None:
+    ids = np.zeros((2, 5), np.int64)
+    arrays.write(folder / "ids.npz", {"ids": ids, "t": ids})
+    words = ["--inputs", "ids.npz", "-o", "out.npz", "--set", "N_L=2"]
+    model = DIAGRAMS / "transformer.xg"
+    assert xg("run", model, *words, "--keep", "X,layers.1.attn.P,layers.0.H").code == 0
+    found = arrays.read(folder / "out.npz")
+    assert found["layers.1.attn.P"].shape == (2, 4, 5, 5)
+    assert np.allclose(found["layers.1.attn.P"].sum(-1), 1, atol=1e-6)
+    for name, close in (("layers.1.atn.P", "layers.1.attn"), ("layers.0.HH", "H")):
+        said = xg("run", model, *words, "--keep", name)
+        assert said.code == 1
+        assert f"did you mean {close}?" in said.err
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"X": np.zeros(3)}, "X has shape [3], expected [3, 4]"),
+        ({"X": np.zeros((3, 4), int)}, "X holds int64, expected floats"),
+        ({"t": np.zeros(2)}, "t has shape [2], expected [3]"),
+        ({"u": np.zeros(2)}, "in.npz has u, which the program does not take"),
+    ],
+)
+def test_arrays_that_do_not_fit(
+    xg: Xg, folder: Path, changed: Mapping[str, NDArray[Any]], message: str
+) -> None:
+    arrays.write(folder / "in.npz", {**inputs(), **changed})
+    said = xg("run", "tiny.xg", "--inputs", "in.npz", "-o", "out.npz")
+    assert said.code == 1
+    assert message in said.err
+    assert not (folder / "out.npz").exists()
+
+
+def test_ids_out_of_range(xg: Xg, folder: Path) -> None:
+    arrays.write(folder / "ids.npz", {"ids": np.array([[0, 256]]), "t": np.array([[0, 1]])})
+    said = xg("run", DIAGRAMS / "transformer.xg", "--inputs", "ids.npz", "-o", "out.npz")
+    assert said.code == 1
+    assert "ids holds 256, expected integers from 0 to 255" in said.err
+
+
+def test_files_that_cannot_be_read_or_written(xg: Xg, given: Path) -> None:
+    (given / "bad.npz").write_bytes(b"PK\x03\x04 not really")
+    assert xg("run", "tiny.xg", "--inputs", "bad.npz", "-o", "out.npz").code == 5
+    assert xg("run", "tiny.xg", "--inputs", "in.npz", "-o", "out.txt").code == 5
+    assert xg("run", "tiny.xg", "--inputs", "in.npz", "-o", "tiny.xg/out.npz").code == 5
+
+
+def test_a_nan_ends_the_run(xg: Xg, folder: Path) -> None:
+    arrays.write(folder / "in.npz", {**inputs(), "X": np.full((3, 4), np.nan)})
+    said = xg("run", "tiny.xg", "--inputs", "in.npz", "-o", "out.npz")
+    assert said.code == 4
+    assert "NaN" in said.err
+
+
+def test_bfloat16_is_for_later(xg: Xg, given: Path) -> None:
+    words = ["--inputs", "in.npz", "-o", "out.npz", "--dtype", "bfloat16"]
+    assert "bfloat16" in xg("run", "tiny.xg", *words).err
+
+
+def _same(a: Arrays, b: Arrays) -> bool:
+    return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)

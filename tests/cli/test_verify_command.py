@@ -1,0 +1,103 @@
+"""`xg verify`: the table, the data, and that it can fail."""
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from cli.conftest import DIAGRAMS, Xg
+
+from xg import generated
+
+
+def test_gradients_are_proven(xg: Xg) -> None:
+    said = xg("verify", "tiny.xg")
+    assert said.code == 0
+    assert "5 of 5 gradients agree" in said.out
+    assert "NumPy code and interpreter agree: 2 outputs and 5 gradients" in said.out
+    assert said.out.endswith("1 block, 5 gradients: all proven\n")
+
+
+def test_the_same_as_data(xg: Xg) -> None:
+    said = xg("verify", "tiny.xg", "--json", "--seed", 3, "--set", "B=2")
+    found = json.loads(said.out)
+    assert found["passed"] is True
+    (proof,) = found["proofs"]
+    assert proof["seed"] == 3
+    assert proof["sizes"]["B"] == 2
+    assert [row["name"] for row in proof["gradients"]] == ["W", "b", "V", "X", "t"]
+    assert all(row["verdict"] == "ok" and row["error"] <= 1e-6 for row in proof["gradients"])
+
+
+def test_every_choice(xg: Xg) -> None:
+    said = xg("verify", "tiny.xg", "--every-choice")
+    assert "Net act=ReLU" in said.out
+    assert "Net act=tanh" in said.out
+
+
+def test_a_zero_gradient_needs_a_reason(xg: Xg) -> None:
+    said = xg("verify", DIAGRAMS / "mha.xg", "--set", "D=4", "--set", "N_H=2")
+    assert said.code == 0
+    (line,) = (line for line in said.out.splitlines() if line.startswith("b_K"))
+    assert "zero: it shifts whole rows alike, which S in line" in line
+
+
+def test_a_zero_without_a_reason_fails(xg: Xg, folder: Path) -> None:
+    (folder / "zero.xg").write_text(
+        "dim B, D\nblock Net(X [B, D]) -> Y [B, D] {\n"
+        "    param W [D]\n    W -> scale(0) -> BC[d -> b=B, d] : Z [B, D]\n    X -> ⊕<-Z : Y\n}\n",
+        encoding="utf-8",
+    )
+    said = xg("verify", "zero.xg")
+    assert said.code == 1
+    assert "failed: zero or nearly so, without a reason" in said.out
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ('"b": db', '"b": 0.9999 * db'),
+        ('"W": dW', '"W": dW + 1e-4'),
+        ("return dX, dt", "return dX, 1.0001 * dt"),
+    ],
+)
+def test_a_sabotaged_gradient_fails(
+    xg: Xg, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
+) -> None:
+    real = generated.load
+
+    def sabotaged(source: str, name: str) -> ModuleType:
+        assert right in source
+        return real(source.replace(right, wrong), name)
+
+    monkeypatch.setattr(generated, "load", sabotaged)
+    said = xg("verify", "tiny.xg")
+    assert said.code == 1
+    assert "failed: " in said.out
+    assert "4 of 5 gradients agree" in said.out
+    assert "NumPy code and interpreter DIFFER" in said.out
+    assert "1 block FAILED" in said.out
+
+
+def test_a_sabotaged_forward_differs_from_the_interpreter(
+    xg: Xg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = generated.load
+
+    def sabotaged(source: str, name: str) -> ModuleType:
+        assert "X @ W" in source
+        return real(source.replace("X @ W", "(1 + 1e-8) * X @ W"), name)
+
+    monkeypatch.setattr(generated, "load", sabotaged)
+    said = xg("verify", "tiny.xg")
+    assert said.code == 1
+    assert "DIFFER: first in Y" in said.out
+
+
+def test_a_block_without_gradients_proves_nothing(xg: Xg, folder: Path) -> None:
+    (folder / "ints.xg").write_text(
+        "dim B\nblock Net(i [B] in 5) -> j [B, 1] in 5 {\n    i -> R : j\n}\n"
+    )
+    said = xg("verify", "ints.xg")
+    assert said.code == 1
+    assert "Net has no gradients to prove" in said.err
