@@ -165,7 +165,7 @@ class Interpreter:
         gradients: dict[str, Array],
     ) -> None:
         callee = self.program.graphs[step.origin.callee]
-        floats = [v for v in callee.outputs if callee.types[v].is_float]
+        floats = dict.fromkeys(v for v in callee.outputs if callee.types[v].is_float)
         arriving = {v: values[c] for v, c in zip(floats, step.cotangents, strict=True) if c}
         totals: dict[Value, Array] = {}
         for inner in reversed(record.calls[step.origin.saved]):

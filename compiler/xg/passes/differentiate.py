@@ -221,8 +221,7 @@ class _Reverse:
 
     def _call(self, call: Call) -> None:
         callee, backward = self.graphs[call.callee], self.backwards[call.callee]
-        floats = [v for v in call.outputs if self.graph.types[v].is_float]
-        cotangents = self._cotangents(floats, call.span)
+        cotangents = self._cotangents(self._left(call, callee), call.span)
         outputs: list[Value | None] = []
         for port, value in zip(callee.inputs, call.inputs, strict=True):
             gradient = None
@@ -234,6 +233,20 @@ class _Reverse:
         for value, gradient in zip(call.inputs, outputs, strict=True):
             if gradient is not None:
                 self._contribute(value, gradient)
+
+    def _left(self, call: Call, callee: Graph) -> list[Value]:
+        """The float outputs of a call, of several names of one value only the first.
+
+        The cotangents of the others are added to its own.
+        """
+        first: dict[Value, Value] = {}
+        for inside, value in zip(callee.outputs, call.outputs, strict=True):
+            if not self.graph.types[value].is_float:
+                continue
+            known = first.setdefault(inside, value)
+            if known is not value and value in self.parts:
+                self.parts.setdefault(known, []).extend(self.parts.pop(value))
+        return list(first.values())
 
     # ---- names ----------------------------------------------------------------------------------
 
