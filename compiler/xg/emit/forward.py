@@ -127,7 +127,7 @@ class _ForwardWriter(BlockWriter):
         return [f'"""{title} ({safe(place)}).', "", f"{arriving} -> {leaving}".strip(), '"""']
 
     def _saved_fields(self) -> list[str]:
-        names = Names()
+        names = Names(size_variables(self.graph))  # sizes may be saved beside them
         texts: list[str] = []
         for value in self.saved:
             text = self.statements.settle(value).text

@@ -8,7 +8,7 @@ from xg.backends.numpy.templates import INIT
 from xg.emit.forward import Forward
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Located, Source, locate
-from xg.emit.names import Names, spell_symbol
+from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
 from xg.emit.starts import table_lines
@@ -99,7 +99,7 @@ class PublicWriter:
             graph.span,
         )
         self.plan.constants.update(found.constants)
-        fresh = Names(["starts", "shapes", *map(spell_symbol, needed)], self.plan.stems)
+        fresh = Names({"starts", "shapes"} | mentioned(found.lines), self.plan.stems)
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         body = [
@@ -128,7 +128,8 @@ class PublicWriter:
     def _backward(self) -> list[str]:
         graph, scope = self.graph, Scope(self.graph.sizes)
         backward = self.plan.program.backwards[graph.key]
-        names = Names(stems=self.plan.stems)
+        symbols = (*graph.sizes.defaults, *graph.sizes.definitions)
+        names = Names(map(spell_symbol, symbols), self.plan.stems)
         seeds, lines = self._seeds(scope, names)
         constant = self._constant(scope)
         found = self._located(scope)
