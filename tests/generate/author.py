@@ -10,6 +10,7 @@ from generate.sketch import Block, Operand, Param, Port, Statement, Step
 from generate.world import Axis, Known, Signature, World
 
 from xg.dim import ONE, Dim
+from xg.syntax.spelling import ascii_name
 
 # Names of values; many are names of sizes, of operators, or of things in generated code.
 VALUES = (
@@ -67,10 +68,10 @@ class Author:
         """A name that no value of this block has."""
         name = self.random.choice(names)
         number = 1
-        while name in self.taken:
+        while ascii_name(name) in self.taken:
             number += 1
             name = f"{name.split('_')[0]}_{number}"
-        self.taken.add(name)
+        self.taken.add(ascii_name(name))
         return name
 
     def type(self, value: Known) -> str:

@@ -94,8 +94,8 @@ def _residual(author: Author, first: Known) -> Known:
     operand, known = author.beside(first)
     result = replace(first, dense=first.dense or known.dense, size=1.5)
     steps = [Step("⊕", (Port("", author.type(first)),), (operand,), shown=False)]
-    if known.size > 1:  # in a row of calls it would grow
-        steps.append(Step("tanh", (Port("", ""),)))
+    bound = author.random.choice(("tanh", "sigmoid", "S") if first.axes else ("tanh",))
+    steps.append(Step(bound, (Port("", ""),)))  # in a row of calls it would grow
     return author.finish([author.operand(first)], steps, result)
 
 
