@@ -39,7 +39,8 @@ def read_statement(scope: Scope, chain: ast.Chain) -> None:
 
 def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
     """The value that leaves a chain; `peer` is the operand that it will stand beside."""
-    arriving = tuple(read_operand(scope, source, None) for source in chain.sources)
+    label = chain.label if len(chain.sources) == 1 else None
+    arriving = tuple(read_operand(scope, source, None, label) for source in chain.sources)
     if chain.label:
         scope.name(arriving, chain.label)
     kept = [scope.kept(use.guard) for use in chain.steps]
@@ -93,18 +94,25 @@ def _keeps_shape(scope: Scope, use: ast.NodeUse) -> bool:
 # ---- operands -----------------------------------------------------------------------------------
 
 
-def read_operand(scope: Scope, operand: ast.Operand, peer: Value | None) -> Value:
-    """A value, an operator in front of what it takes, or a chain in parentheses."""
+def read_operand(
+    scope: Scope, operand: ast.Operand, peer: Value | None, label: ast.Label | None = None
+) -> Value:
+    """A value, an operator in front of what it takes, or a chain in parentheses.
+
+    `label` names what leaves an operator that stands alone: `T(E) : E_T`.
+    """
     match operand:
         case ast.Path():
             return scope.path(operand)
         case ast.Call():
-            return _read_prefix(scope, operand, peer)
+            return _read_prefix(scope, operand, peer, label)
         case ast.Chain():
             return read_chain(scope, operand, peer)
 
 
-def _read_prefix(scope: Scope, written: ast.Call, peer: Value | None) -> Value:
+def _read_prefix(
+    scope: Scope, written: ast.Call, peer: Value | None, label: ast.Label | None
+) -> Value:
     """`f(x, a)` is `x -> f(a)`: data operands come first, the rest is the node's own."""
     op = scope.operator(written.operator)
     count = 0
@@ -115,8 +123,10 @@ def _read_prefix(scope: Scope, written: ast.Call, peer: Value | None) -> Value:
     data = [argument for argument in written.arguments[:count] if argument.name is None]
     arriving = tuple(_read_argument(scope, argument) for argument in data)
     own = written.arguments[len(data) :]
-    use = ast.NodeUse(written.span, written.operator, written.axes, own, (), None, None, None, None)
-    made = _read_node(scope, use, arriving, UNKNOWN, peer)
+    span, operator, axes = written.span, written.operator, written.axes
+    use = ast.NodeUse(span, operator, axes, own, (), None, None, None, label)
+    targets = scope.label_shapes(label) if label else UNKNOWN
+    made = _read_node(scope, use, arriving, targets, peer)
     if len(made) != 1:
         raise Refused(SeveralOutputs(written.span, written.operator.name, len(made)))
     return made[0]
