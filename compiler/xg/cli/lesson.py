@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 from xg.cli.arguments import open_project, settings_of
 from xg.cli.given import at_sizes_of, expected_inputs
 from xg.cli.task import TextTask, loss_of, text_task
+from xg.cli.writer import Writer
 from xg.dim import Dim
 from xg.driver import Program, Settings, compile_project, declared_dims
 from xg.graph import Call
 from xg.project import Project
-from xg.terminal import printable
 from xg_runtime import arrays, corpus, files
 from xg_runtime.batches import ArraySource, Source, TextSource
 from xg_runtime.corpus import Corpus
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
 from xg_runtime.module import Module
-from xg_runtime.sample import Sampling, TokenModel, sample
+from xg_runtime.sample import Sampling
 
 WINDOW = 64  # tokens, where nothing says otherwise
 HELD = 10  # of so many rows one is kept for validation
@@ -39,8 +39,9 @@ class Lesson:
     program: Program
     source: Source
     loss: str
+    settings: Settings  # under which the program was compiled
     references: Mapping[str, float] = field(default_factory=dict[str, float])
-    text: tuple[TextTask, Corpus, int] | None = None  # and the window
+    text: tuple[Corpus, int] | None = None  # and the window
 
     @property
     def module(self) -> Module:
@@ -53,19 +54,17 @@ class Lesson:
         code = self.program.source()
         known: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
         if self.text:
-            known["vocabulary"] = self.text[1].vocabulary.describe()
+            known["vocabulary"] = self.text[0].vocabulary.describe()
         return known
 
     def sample(self, params: Arrays, options: Namespace) -> str:
         """A prompt and what the model makes of it."""
-        if self.text is None or self.text[0].logits is None:
-            raise InputError("only a model of text, whose logits are an output, can be sampled")
-        task, text, window = self.text
-        model = TokenModel(window, task.ids, task.targets, cast("str", task.logits))
-        prompt = text.vocabulary.encode(options.prompt.encode())
+        if self.text is None:
+            raise InputError("a model of rows of arrays has no text to go on with")
+        text, window = self.text
         how = Sampling(options.temperature, seed=options.seed)
-        made = sample(self.module, params, prompt, options.sample, model, how)
-        return "\n".join(map(printable, text.vocabulary.decode(made).split("\n")))
+        writer = Writer.of(self.program, params, window, text.vocabulary)
+        return writer.write(options.prompt, options.sample, how)
 
     def place_of(self, tensor: str) -> str | None:
         """Where the file makes a tensor: ``line 12 of mlp.xg``, if it has a name there."""
@@ -106,12 +105,14 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     held = _number(program, task.vocabulary)
     if held < text.vocabulary.size:
         raise InputError(
-            f"the text has {text.vocabulary.size} kinds of tokens, {task.ids} is below {held}"
+            f"the text has {text.vocabulary.size} kinds of tokens, and {task.ids} takes {held}: "
+            f"--set {task.vocabulary}={text.vocabulary.size} makes room"
         )
     names = (task.ids, task.targets)
     source = TextSource(text, options.batch, window, options.seed, names)
     references = {"unigram entropy": text.entropy}
-    return Lesson(program, source, loss_of(program.graphs), references, (task, text, window))
+    loss = loss_of(program.graphs, options.loss)
+    return Lesson(program, source, loss, settings, references, (text, window))
 
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
@@ -129,7 +130,7 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     sha256 = hashlib.sha256(files.read(options.data)).hexdigest()
     held = len(rows[str(main.inputs[0].name)]) // HELD
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
-    return Lesson(program, source, loss_of(program.graphs))
+    return Lesson(program, source, loss_of(program.graphs, options.loss), settings_of(options))
 
 
 def _number(program: Program, dim: Dim) -> int:

@@ -21,20 +21,25 @@ class TextTask:
     vocabulary: Dim
 
 
-def loss_of(program: Program) -> str:
-    """The output that training makes small: `loss`, or the only number that comes out."""
+def loss_of(program: Program, wanted: str | None = None) -> str:
+    """The output that training makes small: the one wanted, `loss`, or the only number."""
     main = program.main
     scalars = [
         name
         for name, value in zip(main.output_names, main.outputs, strict=True)
         if main.types[value].is_float and not main.types[value].shape
     ]
-    if "loss" in scalars:
-        return "loss"
-    if len(scalars) != 1:
-        found = ", ".join(main.output_names)
-        raise InputError(f"{main.block} gives no loss to train on: its outputs are {found}")
-    return scalars[0]
+    if wanted is None and len(scalars) == 1:
+        return scalars[0]
+    if (wanted or "loss") in scalars:
+        return wanted or "loss"
+    if wanted is None and scalars:
+        raise InputError(f"--loss chooses what is made small: {', '.join(scalars)}")
+    found = ", ".join(main.output_names)
+    no_loss = (
+        f"{main.block} gives no loss to train on" if wanted is None else f"{wanted} is no loss"
+    )
+    raise InputError(f"{no_loss}, which is a single float: its outputs are {found}")
 
 
 def text_task(program: Program) -> TextTask | None:

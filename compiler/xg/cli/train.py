@@ -62,7 +62,9 @@ def _add_learning(parser: ArgumentParser) -> None:
     learning.add_argument("--loss", metavar="NAME", help="the output to make small")
     learning.add_argument("--lr", type=amount, default=3e-3, metavar="X", help="default: 0.003")
     learning.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
-    learning.add_argument("--warmup", type=natural, default=20, metavar="N", help="steps; default: 20")
+    learning.add_argument(
+        "--warmup", type=natural, default=20, metavar="N", help="steps; default: 20"
+    )
     learning.add_argument("--optimizer", choices=("adamw", "adam", "sgd"), default="adamw")
     learning.add_argument(
         "--momentum", type=amount, default=0.9, metavar="X", help="of sgd; default: 0.9"

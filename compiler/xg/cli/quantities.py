@@ -1,0 +1,31 @@
+"""Numbers among the words of a command line."""
+
+from __future__ import annotations
+
+from argparse import ArgumentTypeError
+from math import isfinite
+
+
+def natural(text: str) -> int:
+    """0, 1, 2 …"""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """1, 2, 3 …"""
+    if natural(text) == 0:
+        raise ArgumentTypeError("at least 1")
+    return int(text)
+
+
+def amount(text: str) -> float:
+    """A real number, at least 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not (isfinite(number) and number >= 0):
+        raise ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return number

@@ -1,0 +1,77 @@
+"""What a run folder tells of the diagram that is trained in it: its file, block and settings.
+
+The diagram is compiled again by whoever needs the model, never loaded as code from the folder: a
+run that somebody else made can be opened without trusting them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from xg.driver import Settings
+
+RECIPE: Final = "run.json"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How the program of a run is compiled; `diagram` leads there from the run folder."""
+
+    diagram: str
+    block: str | None
+    settings: Settings
+
+    @classmethod
+    def of(cls, folder: Path, file: str, block: str | None, settings: Settings) -> Recipe:
+        """The recipe of a run in `folder` of what the user calls `file`."""
+        return cls("-" if file == "-" else _way(Path(file), folder), block, settings)
+
+    @classmethod
+    def read(cls, folder: Path) -> Recipe:
+        """What `folder` tells; raises FileError, and CheckpointError where it makes no sense."""
+        from xg_runtime import files
+        from xg_runtime.errors import CheckpointError
+
+        path = folder / RECIPE
+        try:
+            found: Any = json.loads(files.read(path))
+            told = found["diagram"], found["block"], found["settings"]
+            if not _makes_sense(*told):
+                raise ValueError
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise CheckpointError(f"{path} is damaged: it does not say what was trained") from error
+        return cls(*told)
+
+    def write(self, folder: Path) -> None:
+        """Leave the recipe in `folder`; raises FileError."""
+        from xg_runtime import files
+
+        text = json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
+        files.write(folder / RECIPE, text.encode())
+
+    def file_from(self, folder: Path) -> str:
+        """The file as one would call it from the working folder."""
+        return "-" if self.diagram == "-" else _way(folder / self.diagram, Path())
+
+
+def _makes_sense(diagram: object, block: object, settings: object) -> bool:
+    """Whether what a file says has the types that it should."""
+    if not (isinstance(diagram, str) and isinstance(block, str | None)):
+        return False
+    if not isinstance(settings, dict):
+        return False
+    values = cast("dict[object, object]", settings).values()
+    return all(isinstance(value, str | int) for value in values)
+
+
+def _way(file: Path, folder: Path) -> str:
+    """The path from a folder to a file, so that both can be moved together."""
+    try:
+        return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()
+    except ValueError:  # on two drives
+        return file.resolve().as_posix()
