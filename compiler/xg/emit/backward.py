@@ -100,9 +100,7 @@ class _BackwardWriter(BlockWriter):
         values += [*params, *self.backward.cotangents.values()]
         types = self.statements.types
         sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
-        untaken = [v for v in self.graph.param_values() if v not in params]
-        sources += [(f"params[{self.below(str(v.name))}]", types[v].shape) for v in untaken]
-        return sources
+        return [*sources, *self.untaken_params(params)]
 
     def _head(self, seeds: Sequence[str], results: int) -> list[str]:
         items = ["params: Params", *(["at: str"] if self.path else [])]

@@ -95,8 +95,10 @@ class _ForwardWriter(BlockWriter):
         return [*self._head(inputs), *indented(body)]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
+        types = self.graph.types
         values = [*self.graph.inputs, *params]
-        return [(self.statements.texts[v].text, self.graph.types[v].shape) for v in values]
+        sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
+        return [*sources, *self.untaken_params(params)]
 
     def _dtype_line(self) -> list[str]:
         if not self.scope.typed:

@@ -59,6 +59,12 @@ class BlockWriter:
         at = "at" if self.path else '""'
         return bracketed(f"{', '.join(names)} = take(", ["params", at, f'"{wanted}"'], ")", 4)
 
+    def untaken_params(self, taken: Sequence[Value]) -> list[Source]:
+        """Parameters that serve for their shapes alone."""
+        values = [value for value in self.graph.param_values() if value not in taken]
+        types = self.graph.types
+        return [(f"params[{self.below(str(v.name))}]", types[v].shape) for v in values]
+
     def size_lines(self, sources: Sequence[Source], code: Sequence[str]) -> list[str]:
         """Lines that make the sizes known which the code mentions."""
         words = mentioned(code)

@@ -99,13 +99,15 @@ class PublicWriter:
             graph.span,
         )
         self.plan.constants.update(found.constants)
-        fresh = Names({"starts", "shapes"} | mentioned(found.lines), self.plan.stems)
+        starts = self._starts()
+        words = mentioned([*found.lines, *starts, *shapes])
+        fresh = Names({"starts", "shapes"} | words, self.plan.stems)
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         body = [
             '"""Outputs by name, and what `backward` needs; without a seed dropout is off."""',
             *found.lines,
-            *self._starts(),
+            *starts,
             "shapes = {name: shape for name, (shape, _) in starts.items()}",
             *shapes,
             "check({**inputs, **params}, shapes)",
