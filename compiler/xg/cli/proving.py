@@ -59,7 +59,7 @@ def prove(project: Project, block: str | None, settings: Settings, seed: int) ->
     """Prove one block of a file; raises DiagnosticError, and RunError for a NaN."""
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own)
-    if not draft.graphs.backwards[draft.graphs.entry].gradients:
+    if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     given = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(draft.graphs, given)
