@@ -18,7 +18,7 @@ def measure(pairs: int) -> Iterator[Ratio]:
     with TemporaryDirectory() as folder:
         small, large = (_compile(folder, f"flat_{count}", flat(count)) for count in (SMALL, LARGE))
         many, few = f"compile {LARGE:,} operators", f"{SMALL:,} operators"
-        yield compare(many, large, few, small, min(pairs, 3), 1.5 * LARGE / SMALL)
+        yield compare(many, large, few, small, min(pairs, 3), 1.25 * LARGE / SMALL)
         one, thousand = (_compile(folder, f"deep_{count}", deep(count)) for count in (1, 1_000))
         yield compare("compile 1,000 × Layer", thousand, "1 × Layer", one, pairs, 1.5)
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
+from xg.collector import resting_collector
 from xg.diagnostic import DiagnosticError
 from xg.dim import Dim
 from xg.graph import Program as Graphs
@@ -79,6 +80,7 @@ class Program:
             for path, param, graph, symbols in param_specs(self.graphs)
         }
 
+    @resting_collector()
     def source(self, backend: str = "numpy") -> str:
         """The generated module."""
         _refuse_backend(backend)
@@ -154,6 +156,7 @@ def compile(
     return compile_project(read_project(path), block, {**(sizes or {}), **(options or {})})
 
 
+@resting_collector()
 def compile_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Program:
@@ -162,6 +165,7 @@ def compile_project(
     return Program(differentiate(eliminate_dead(typed)), project)
 
 
+@resting_collector()
 def type_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Graphs:

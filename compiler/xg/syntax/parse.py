@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import cast
 
+from xg.collector import resting_collector
 from xg.diagnostic import Diagnostic, DiagnosticError, Problem
 from xg.source import Source
 from xg.syntax import ast
@@ -23,18 +23,13 @@ MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not 
 def parse(source: Source) -> ast.Module:
     """The tree of a file; DiagnosticError with its mistakes, in the order of the file."""
     check_characters(source)
-    collects = gc.isenabled()
-    gc.disable()  # a growing tree has no garbage, and searching it takes as long as building it
-    try:
-        module, problems = _read(source)
-    finally:
-        if collects:
-            gc.enable()
+    module, problems = _read(source)
     if problems:
         raise DiagnosticError(_told(problems))
     return module
 
 
+@resting_collector()
 def _read(source: Source) -> tuple[ast.Module, list[Problem]]:
     """Run the parser over the tokens, and on after each mistake."""
     tokens, _, problems = tokenize(source)
