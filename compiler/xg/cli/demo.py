@@ -10,16 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.console import Console
-from xg.cli.exits import FINE, PROBLEM
+from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
+from xg.cli.quantities import positive
 from xg.cli.table import table
+from xg.cli.threads import limit_threads
 
 if TYPE_CHECKING:
     from xg.cli.proving import Proof
     from xg_runtime.train import Outcome
 
-EXAMPLE = "xg demo -o out/demo"
+EXAMPLE = "xg demo --out out/demo"
 
 MODEL = "transformer"
+SIZES = ("--set", "N_L=2", "--set", "D=64", "--batch", "16", "--seq", "64")
+LEARNING = ("--lr", "0.01", "--sample", "200", "--overwrite")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +42,18 @@ class Shown:
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Where it goes, and how long it trains."""
-    parser.add_argument("-o", dest="folder", metavar="DIR", type=Path, default=Path("out/demo"))
-    parser.add_argument("--steps", type=int, default=120, metavar="N", help="of training")
+    parser.add_argument(
+        "-o",
+        "--out",
+        dest="folder",
+        metavar="DIR",
+        type=Path,
+        default=Path("out/demo"),
+        help="default: out/demo",
+    )
+    parser.add_argument(
+        "--steps", type=positive, default=300, metavar="N", help="of training; default: 300"
+    )
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="some diagrams of the library; default: all"
     )
@@ -48,19 +62,24 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace, console: Console) -> int:
     """Build, verify, train; end with a table and the pictures' paths."""
     began = time.perf_counter()
+    limit_threads(None)
     names = options.names or _library()
     shown: list[Shown] = []
     for name in names:
         shown.append(_show(name, options.folder))
         console.note(f"{name}: {len(shown[-1].files)} files, {_gradients(shown[-1])}")
-    outcome, entropy, text = _train(options)
+    outcome, entropy, text = _train(options, console)
+    if outcome.interrupted:
+        console.note(f"xg demo: interrupted by {outcome.interrupted}")
+        return INTERRUPTED
     for line in _told(shown, outcome, entropy):
         console.say(line)
     console.say(f"\nwhat it writes by now:\n{text}\n")
     for line in _pictures(shown, outcome.folder):
         console.say(line)
+    console.say(f"more text: xg sample {outcome.folder}")
     console.say(f"{time.perf_counter() - began:.0f} seconds")
-    learned = outcome.losses[-1] < outcome.losses[0]
+    learned = _last(outcome) < outcome.losses[0]
     return FINE if learned and all(each.passed for each in shown) else PROBLEM
 
 
@@ -86,27 +105,15 @@ def _show(name: str, folder: Path) -> Shown:
     return Shown(name, tuple(folder / file for file in made.files), tuple(proofs))
 
 
-def _train(options: Namespace) -> tuple[Outcome, float, str]:
+def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
     """Train the language model on text for a moment; also what it has to beat, and a sample."""
     from xg.cli.dispatch import parse
-    from xg.cli.lesson import lesson
-    from xg.cli.train import config_of
+    from xg.cli.train import learn
     from xg.project.lookup import library
-    from xg_runtime.train import train
 
-    words = [str(library() / f"{MODEL}.xg"), "--steps", str(options.steps), "--sample", "120"]
-    words += ["--set", "N_L=2", "--set", "D=64", "--batch", "8", "--seq", "64", "--lr", "0.004"]
+    words = [str(library() / f"{MODEL}.xg"), "--steps", str(options.steps), *SIZES, *LEARNING]
     chosen = parse("train", words)
-    what = lesson(chosen)
-    outcome = train(
-        what.module,
-        what.source,
-        config_of(chosen, what.loss),
-        options.folder / "training",
-        facts=what.facts,
-        references=what.references,
-        overwrite=True,
-    )
+    what, outcome = learn(chosen, options.folder / "training", console)
     return outcome, what.references["unigram entropy"], what.sample(outcome.params, chosen)
 
 
@@ -119,16 +126,22 @@ def _told(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator[
     rows = [("diagram", "files", "gradients", "largest error", "")]
     for each in shown:
         found = [row for proof in each.proofs for row in proof.gradients.rows]
-        worst = max(row.error for row in found)
+        worst = max((row.error for row in found), default=0.0)
         verdict = "proven" if each.passed else "FAILED"
         rows.append((each.name, str(len(each.files)), str(len(found)), f"{worst:.1e}", verdict))
     yield ""
     yield from table(rows, frozenset({1, 2, 3}))
     yield ""
     yield f"training {MODEL}: {outcome.steps} steps, {outcome.speed:,.0f} tokens/s"
-    last = outcome.losses[-10:]
-    yield f"loss {outcome.losses[0]:.3f} at first, {sum(last) / len(last):.3f} at the end"
+    yield f"loss {outcome.losses[0]:.3f} at first, {_last(outcome):.3f} over the last steps"
+    yield f"validation loss {outcome.validation[-1]:.3f}"
     yield f"unigram entropy of the text {entropy:.3f}: knowing only how often each byte occurs"
+
+
+def _last(outcome: Outcome) -> float:
+    """The mean loss of the last ten steps."""
+    last = outcome.losses[-10:]
+    return sum(last) / len(last)
 
 
 def _pictures(shown: Sequence[Shown], training: Path) -> Iterator[str]:

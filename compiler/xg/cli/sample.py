@@ -68,7 +68,7 @@ def _writer(options: Namespace) -> Writer:
 
     folder: Path = options.folder
     if not folder.is_dir():
-        raise FileError(f"there is no folder {folder}: xg train writes one")
+        raise FileError(f"cannot read {folder}: there is no such folder; xg train writes one")
     held = checkpoint.load(folder, previous=options.previous)
     if "vocabulary" not in held.facts:
         raise InputError(f"{folder} was not trained on text")

@@ -94,34 +94,10 @@ def _add_learning(parser: ArgumentParser) -> None:
 
 def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
-    limit_threads(options.threads)
-    from xg.cli.lesson import lesson
-    from xg.cli.recipe import Recipe
-    from xg_runtime.checkpoint import exists
-    from xg_runtime.errors import NonFiniteError
-    from xg_runtime.train import train
-
     refuse_plan(options)
     refuse_backend(options)
-    what = lesson(options)
-    folder = options.out or Path("runs") / _name(options.file)
-    if not options.resume and (options.overwrite or not exists(folder)):
-        Recipe.of(folder, options.file, options.block, what.settings).write(folder)
-    try:
-        outcome = train(
-            what.module,
-            what.source,
-            config_of(options, what.loss),
-            folder,
-            facts=what.facts,
-            references=what.references,
-            resume="newest" if options.resume else None,
-            overwrite=options.overwrite,
-        )
-    except NonFiniteError as error:
-        place = what.place_of(error.tensor)
-        console.note(f"{error.tensor} is made in {place}" if place else "")
-        raise
+    limit_threads(options.threads)
+    what, outcome = learn(options, options.out or Path("runs") / _name(options.file), console)
     for line in _report(what, outcome):
         console.say(line)
     if options.sample and outcome.interrupted is None:
@@ -130,13 +106,43 @@ def run(options: Namespace, console: Console) -> int:
     return INTERRUPTED if outcome.interrupted else FINE
 
 
+def learn(options: Namespace, folder: Path, console: Console) -> tuple[Lesson, Outcome]:
+    """Train in a folder; raises DiagnosticError and XgRuntimeError."""
+    from xg.cli.lesson import lesson
+    from xg.cli.recipe import Recipe
+    from xg_runtime.checkpoint import exists
+    from xg_runtime.errors import NonFiniteError
+    from xg_runtime.train import train
+
+    what = lesson(options)
+    if not options.resume and (options.overwrite or not exists(folder)):
+        Recipe.of(folder, options.file, options.block, what.settings).write(folder)
+    try:
+        outcome = train(
+            what.module,
+            what.source,
+            _config(options, what.loss),
+            folder,
+            facts=what.facts,
+            references=what.references,
+            resume="newest" if options.resume else None,
+            overwrite=options.overwrite,
+        )
+    except NonFiniteError as error:
+        place = what.place_of(error.tensor)
+        if place:
+            console.note(f"{error.tensor} is made in {place}")
+        raise
+    return what, outcome
+
+
 def _name(file: str) -> str:
     from xg.slug import slug
 
     return "stdin" if file == "-" else slug(PurePath(file).stem)
 
 
-def config_of(options: Namespace, loss: str) -> TrainConfig:
+def _config(options: Namespace, loss: str) -> TrainConfig:
     """The options of a run, in the words of the runtime."""
     from xg_runtime.config import TrainConfig
 
