@@ -36,7 +36,7 @@ def generate(seed: int) -> Sketch:
     """The program of a seed."""
     random = Random(seed)
     world = World.random_one(random)
-    names = random.sample(BLOCKS, random.choice((0, 0, 1, 1, 2)))
+    names = random.sample(BLOCKS, random.choice((0, 1, 1, 2, 2)))
     blocks = [_helper(world, name) for name in names]
     blocks.append(_main(world))
     sketch = tidied(
@@ -61,7 +61,10 @@ def _dims(world: World) -> dict[str, str]:
 
 def _main(world: World) -> Block:
     author = Author(world, "Main", step)
-    _write(author, world.random.randint(2, 7))
+    _write(author, world.random.randint(1, 5))
+    for _ in range(len(world.blocks)):
+        statements.called(author)
+    _write(author, world.random.randint(0, 2))
     return author.block(_outputs(author))
 
 

@@ -217,7 +217,7 @@ def loss(author: Author) -> None:
 def called(author: Author) -> None:
     """A call of a finished block: a new one, a row of them, or a name that was called before."""
     world = author.world
-    if author.calls and world.chance(0.3):
+    if author.calls and world.chance(0.4):
         name, (signature, binding) = author.random.choice(list(author.calls.items()))
         _call(author, signature, binding, name, "")
         return
@@ -226,7 +226,7 @@ def called(author: Author) -> None:
     signature = author.random.choice(world.blocks)
     binding = _binding(author, signature)
     name = author.fresh(("f_1", "attn", "ffn_1", "call"))
-    if signature.name not in author.unnamed and world.chance(0.4):
+    if signature.name not in author.unnamed and world.chance(0.25):
         author.unnamed.add(signature.name)
         name = signature.name
     _call(author, signature, binding, name, _arguments(author, signature), first=True)
@@ -271,7 +271,7 @@ def _call(
     operands = [_operand_for(author, known) for known in wanted]
     head = signature.name if first else name
     label = name if first and name != signature.name else ""
-    if first and signature.layer and author.world.chance(0.7):
+    if first and signature.layer and author.world.chance(0.5):
         head = f"{_count(author)} × {head}"
     elif label:
         author.calls[name] = (signature, binding)

@@ -345,6 +345,6 @@ ANY: tuple[tuple[int, Maker], ...] = (
     (2, reduced),
     (2, sliced),
     (1, concatenated),
-    (3, defined),
+    (5, defined),
 )
 INTEGER: tuple[Maker, ...] = (transposed, reshaped, repeated, sliced)

@@ -87,7 +87,7 @@ class World:
         for name, (first, second) in zip(names, NUMBERS, strict=True):
             world.numbers[name], world.resized[name] = first, second
         world._define_sizes(names)
-        for name in random.sample(("Mix", "SwiGLU", "Warp", "Leaky"), random.choice((0, 0, 1, 2))):
+        for name in random.sample(("Mix", "SwiGLU", "Warp", "Leaky"), random.choice((0, 1, 1, 2))):
             world.ops[name] = define(random, name)
         world._choose_options()
         return world
