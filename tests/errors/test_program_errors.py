@@ -1,0 +1,52 @@
+"""Every mistake of names and shapes is told as its golden file shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from xg.choices import check_choices
+from xg.diagnostic import Diagnostic, Problem, render
+from xg.passes.infer import errors as of_infer
+from xg.passes.resolve import errors as of_resolve
+from xg.project import read_project
+
+FOLDER = Path(__file__).parent / "program"
+CASES = sorted(FOLDER.glob("*.xg"))
+
+# No file of its own shows these: the syntax finds the first before, the second needs two files,
+# the third a wrong `--block`.
+ELSEWHERE = {of_resolve.NoLabel, of_resolve.NotInFile, of_resolve.NoBlock}
+
+
+def mistakes(path: Path) -> tuple[Diagnostic, ...]:
+    return check_choices(read_project(path))
+
+
+def kinds() -> set[type[Problem]]:
+    found = [*vars(of_resolve).values(), *vars(of_infer).values()]
+    modules = {of_resolve.__name__, of_infer.__name__}
+    return {
+        kind
+        for kind in found
+        if isinstance(kind, type) and issubclass(kind, Problem) and kind.__module__ in modules
+    }
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_told_as_in_the_golden(path: Path, golden: Callable[[Path, str], None]) -> None:
+    told = mistakes(path)
+    assert told
+    text = render(told, color=False).replace(str(path), path.name)
+    golden(path.with_suffix(".err"), f"{text}\n")
+
+
+def test_no_golden_without_a_case() -> None:
+    assert [path.stem for path in sorted(FOLDER.glob("*.err"))] == [case.stem for case in CASES]
+
+
+def test_every_kind_of_mistake_has_a_golden() -> None:
+    told = {mistake.code for path in CASES for mistake in mistakes(path)}
+    assert {kind.__name__ for kind in kinds() - ELSEWHERE if kind.code not in told} == set()
