@@ -19,7 +19,7 @@ ELEMENTWISE: Final = (
 )
 REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add"})
 MOVES: Final = frozenset(
-    {"operand", "const", "iota", "as_float", "stop_gradient", "reshape", "transpose", "broadcast"}
+    {"operand", "const", "iota", "as_float", "reshape", "transpose", "broadcast"}
     | {"concat", "cut", "pad", "gather", "pick", "place"}
 )
 

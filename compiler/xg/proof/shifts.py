@@ -219,7 +219,6 @@ Rule = Callable[[Expr, Shifts], Shift | None]
 _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(COMPARE, _none),
     "as_float": _none,
-    "stop_gradient": _none,
     "dropout_keep": _none,
     "add": _sum,
     "sub": _sum,

@@ -13,12 +13,9 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final
 
-from xg.axes import axes_of
-from xg.cost import cost
-from xg.dim import ONE, Dim, number, product, symbol
-from xg.graph import Apply, Call, Program
-from xg.instances import instances
-from xg.prim import Expr, topological
+from xg.dim import ONE, Dim, number, symbol
+from xg.graph import Program
+from xg.proof.facts import SizeFacts, size_facts
 
 PRIMES: Final[tuple[int, ...]] = (
     2,
@@ -47,6 +44,7 @@ PRIMES: Final[tuple[int, ...]] = (
 ROUNDS: Final = 2  # of every repetition
 LEAST_MEAN: Final = 3  # of two numbers, what LN makes is ±1 whatever they are
 SCALARS_AT_MOST: Final = 5_000  # so many are tried one by one
+EFFORT_AT_MOST: Final = 10**9  # operations, before primes repeat
 
 Numbers = dict[str, int]
 Term = tuple[tuple[tuple[str, int], ...], Fraction]
@@ -54,7 +52,7 @@ Term = tuple[tuple[tuple[str, int], ...], Fraction]
 
 def verification_sizes(program: Program, given: Mapping[str, int]) -> Numbers:
     """A number for every symbol of a differentiated program that is not `given` one."""
-    search = _Search(program, dict(given))
+    search = _Search(size_facts(program), dict(given))
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
             if name in program.main.sizes.defaults:
@@ -69,39 +67,22 @@ def verification_sizes(program: Program, given: Mapping[str, int]) -> Numbers:
 class _Search:
     """The sizes of a program, which symbols are settled, and what each other is a multiple of."""
 
-    program: Program
+    facts: SizeFacts
     fixed: Numbers
     factors: dict[str, Dim] = field(default_factory=dict[str, Dim])
-    dims: tuple[Dim, ...] = field(init=False)
-    counts: tuple[Dim, ...] = field(init=False)
-    bounds: tuple[tuple[Dim, Dim], ...] = field(init=False)
-    means: tuple[Dim, ...] = field(init=False)
-    shapes: tuple[tuple[Dim, ...], ...] = field(init=False)
-    moved: Dim = field(init=False)
-    pass_: Dim = field(init=False)
     formulas: dict[str, Dim] = field(default_factory=dict[str, Dim], init=False)
-
-    def __post_init__(self) -> None:
-        """Collect what the program mentions."""
-        self.dims = tuple(dict.fromkeys(_dims(self.program)))
-        self.counts = tuple(dict.fromkeys(_counts(self.program)))
-        self.bounds = tuple(dict.fromkeys(_bounds(self.program)))
-        self.means = tuple(dict.fromkeys(_means(self.program)))
-        self.shapes = tuple(dict.fromkeys(_shapes(self.program)))
-        self.moved = _scalars(self.program)
-        self.pass_ = cost(self.program).total.forward
 
     @property
     def free(self) -> list[str]:
         """The symbols that need a number, in alphabetical order."""
-        dims = (*self.dims, *self.counts)
+        dims = (*self.facts.dims, *self.facts.counts)
         names = {name for dim in dims for name in dim.symbols()}
         return sorted(names - self.fixed.keys())
 
     def stuck(self) -> tuple[str, ...] | None:
         """Make every size whole by multiples; the symbols of one where that fails, or None."""
-        for _ in range(len(self.dims) * len(self.free) + 1):
-            terms = [term for dim in self.dims for term in self._known(dim).terms]
+        for _ in range(len(self.facts.dims) * len(self.free) + 1):
+            terms = [term for dim in self.facts.dims for term in self._known(dim).terms]
             terms.sort(key=lambda term: len(term[0]))  # H/P before H*W/P^2, which it settles too
             missing = next((term for term in terms if self._needs(term) != ONE), None)
             if missing is None:
@@ -147,14 +128,14 @@ class _Search:
 
     def numbers(self) -> Numbers:
         """A prime for each free symbol, and the numbers that follow from them."""
-        axes = {name for dim in self.dims for name in dim.symbols()}
+        axes = {name for dim in self.facts.dims for name in dim.symbols()}
         rounds = {name: ROUNDS for name in self.free if name not in axes}
         names = [name for name in self.free if name in axes]
         primes = {**rounds, **self._first(names, rounds)}
         self._improve(primes, lambda: _exchanges(primes, names))
-        if self._scalars(primes) > SCALARS_AT_MOST:
+        if self._scalars(primes) > SCALARS_AT_MOST or self._effort(primes) > EFFORT_AT_MOST:
             # Primes that repeat do as long as the axes of every tensor differ in length.
-            self._improve(primes, lambda: _changes(primes, names), apart=True)
+            self._improve(primes, lambda: self._changes(primes, names), apart=True)
         return self._values(primes)
 
     def _first(self, names: list[str], rounds: Numbers) -> Numbers:
@@ -188,27 +169,38 @@ class _Search:
             self.formulas.update((name, self._in_primes(symbol(name))) for name in self.free)
         return self.formulas
 
+    def _changes(self, primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
+        """A smaller prime for one symbol, or none for one that is a multiple anyway."""
+        for name in names:
+            multiple = self.factors.get(name, ONE) != ONE
+            smaller = (prime for prime in PRIMES if prime < primes[name])
+            yield from ({name: prime} for prime in ((1,) if multiple else ()))
+            yield from ({name: prime} for prime in smaller)
+        yield from _exchanges(primes, names)
+
     def _allowed(self, primes: Numbers, *, apart: bool = False) -> bool:
         """Whether bounds hold (S and S_max), nothing is a mean of too few, and axes differ."""
         numbers = self._values(primes)
-        bounded = all(low.evaluate(numbers) <= high.evaluate(numbers) for low, high in self.bounds)
-        enough = all(dim.evaluate(numbers) >= LEAST_MEAN for dim in self.means)
+        bounded = all(
+            low.evaluate(numbers) <= high.evaluate(numbers) for low, high in self.facts.bounds
+        )
+        enough = all(dim.evaluate(numbers) >= LEAST_MEAN for dim in self.facts.means)
         return bounded and enough and (not apart or self._apart(numbers))
 
     def _apart(self, numbers: Numbers) -> bool:
-        """Whether axes of one tensor that differ as sizes differ in length."""
-        for shape in self.shapes:
+        """Whether axes of one tensor that differ as sizes differ in length, and none is trivial."""
+        for shape in self.facts.shapes:
             lengths = [dim.evaluate(numbers) for dim in shape]
-            if len(set(lengths)) < len(lengths) or 1 in lengths:
+            if len(set(lengths)) < len(lengths):
                 return False
-        return True
+        return all(dim.evaluate(numbers) > 1 for dim in self.facts.dims)
 
     def _effort(self, primes: Numbers) -> int:
         """About how much is computed: one pass for every scalar that is moved."""
-        return self._scalars(primes) * self.pass_.evaluate(self._values(primes))
+        return self._scalars(primes) * self.facts.operations.evaluate(self._values(primes))
 
     def _scalars(self, primes: Numbers) -> int:
-        return self.moved.evaluate(self._values(primes))
+        return self.facts.scalars.evaluate(self._values(primes))
 
 
 def _exchanges(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
@@ -216,65 +208,5 @@ def _exchanges(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
         yield {one: primes[other], other: primes[one]}
 
 
-def _changes(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
-    """Smaller primes for one symbol or for two."""
-    for name in names:
-        yield from ({name: prime} for prime in PRIMES if prime < primes[name])
-    yield from _exchanges(primes, names)
-
-
-def _scalars(program: Program) -> Dim:
-    """The floats that gradients are checked for."""
-    main = program.main
-    floats = [main.types[value].shape for value in main.inputs if main.types[value].is_float]
-    return sum(map(product, floats), cost(program).total.parameters)
-
-
 def _bare(dim: Dim) -> Iterator[str]:
     return (name for name in dim.symbols() if not name.endswith("'"))
-
-
-def _dims(program: Program) -> Iterator[Dim]:
-    for graph, symbols in instances(program):
-        yield from (dim.substitute(symbols) for dim in axes_of(graph))
-
-
-def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:
-    """The different sizes of each tensor's axes."""
-    for graph, symbols in instances(program):
-        for type_ in graph.types.values():
-            dims = dict.fromkeys(dim.substitute(symbols) for dim in type_.shape)
-            yield tuple(dim for dim in dims if dim.constant is None)
-
-
-def _counts(program: Program) -> Iterator[Dim]:
-    for graph, symbols in instances(program):
-        for step in graph.steps:
-            if isinstance(step, Call) and step.count is not None:
-                yield step.count.substitute(symbols)
-
-
-def _bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
-    for graph, symbols in instances(program):
-        for step in graph.steps:
-            if isinstance(step, Apply) and step.op.facts is not None:
-                types = [graph.types[value] for value in step.inputs]
-                for fact in step.op.facts(types, step.attrs):
-                    yield fact.smaller.substitute(symbols), fact.larger.substitute(symbols)
-
-
-def _means(program: Program) -> Iterator[Dim]:
-    """The axes that a mean is taken over."""
-    for graph, symbols in instances(program):
-        for step in graph.steps:
-            if isinstance(step, Apply):
-                body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
-                means = (expr for expr in topological(body.outputs) if expr.prim == "mean")
-                yield from (_reduced(expr).substitute(symbols) for expr in means)
-
-
-def _reduced(expr: Expr) -> Dim:
-    axes = expr.attr("axes")
-    assert isinstance(axes, tuple)
-    shape = expr.args[0].shape
-    return product(shape[axis] for axis in axes if isinstance(axis, int))

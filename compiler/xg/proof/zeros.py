@@ -15,10 +15,9 @@ def why_zero(graph: Graph, value: Value) -> str | None:
     """
     every = frozenset[int]()
     shifts: dict[Value, Shift] = {value: Shift(value, every)}
-    ends: list[tuple[Apply, Shift]] = []
+    ends: list[Apply] = []
     for step in graph.steps:
-        changing = [shifts[each] for each in step.inputs if each in shifts]
-        if not changing:
+        if not any(each in shifts for each in step.inputs):
             continue
         if isinstance(step, Apply):
             found = _through(step, graph, shifts)
@@ -26,10 +25,10 @@ def why_zero(graph: Graph, value: Value) -> str | None:
             found = {each: Shift(each, every) for each in step.outputs}
         shifts.update(found)
         if isinstance(step, Apply) and not found:
-            ends.append((step, changing[0]))
+            ends.append(step)
     if any(output in shifts for output in graph.outputs):
         return None
-    return "; ".join(dict.fromkeys(_said(step, shift) for step, shift in ends)) or "it is not used"
+    return "; ".join(dict.fromkeys(_said(step, graph) for step in ends)) or "it is not used"
 
 
 def _through(step: Apply, graph: Graph, shifts: Mapping[Value, Shift]) -> dict[Value, Shift]:
@@ -41,8 +40,10 @@ def _through(step: Apply, graph: Graph, shifts: Mapping[Value, Shift]) -> dict[V
     return {each: shift for each, shift in results if shift and each.role != "cache"}
 
 
-def _said(step: Apply, shift: Shift) -> str:
+def _said(step: Apply, graph: Graph) -> str:
+    """Why a change ends here: any change would, or only one of whole rows."""
     glyph, line = step.op.glyph, step.span.line
-    if shift.alike:
-        return f"it shifts whole rows alike, which {glyph} in line {line} does not see"
-    return f"{glyph} in line {line} has no slope"
+    anyhow = {value: Shift(value, frozenset()) for value in step.inputs}
+    if not _through(step, graph, anyhow):
+        return f"{glyph} in line {line} has no slope"
+    return f"it shifts whole rows alike, which {glyph} in line {line} does not see"

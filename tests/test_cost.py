@@ -1,0 +1,94 @@
+"""Costs: formulas against what a person counts, and against what really happens."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import xg
+from xg import prim
+from xg.cost import cost
+from xg.dim import symbol
+from xg.evaluate import MEANING
+from xg.flops import ELEMENTWISE, MOVES, REDUCTIONS, flops
+from xg.interpret import initial
+from xg.proof.sizes import verification_sizes
+
+DIAGRAMS = sorted((Path(__file__).parent.parent / "diagrams").glob("*.xg"))
+B, M, K, N = (symbol(name) for name in "BMKN")
+
+
+def test_a_product_is_two_for_each_term() -> None:
+    a, b = prim.operand("a", (B, M, K)), prim.operand("b", (K, N))
+    assert flops([prim.contract(a, b, "bmk,kn->bmn")]) == B * M * K * N * 2
+
+
+def test_what_is_shared_counts_once_and_numbers_not_at_all() -> None:
+    x = prim.operand("x", (B, N))
+    e = prim.exp(x * 2.0)
+    assert flops([e + e]) == B * N * 3
+    assert flops([x * (prim.const(2.0) + 1.0)]) == B * N
+
+
+def test_moves_cost_nothing_and_reductions_what_they_read() -> None:
+    x = prim.operand("x", (B, N))
+    assert str(flops([prim.transpose(prim.broadcast(x, (M, B, N)), (0, 2, 1))])) == "0"
+    assert flops([prim.reduce_sum(x, -1)]) == B * N
+
+
+def test_every_primitive_has_one_price() -> None:
+    prices = [*ELEMENTWISE, *REDUCTIONS, *MOVES, "contract"]
+    assert sorted(prices) == sorted({*MEANING, "operand"})
+
+
+def test_the_numbers_of_attention() -> None:
+    found = xg.compile(DIAGRAMS[0].parent / "mha.xg").cost()
+    rows = {row.name: row.amount for row in found.blocks[0].rows}
+    assert str(rows["• : A"].forward) == "2*B*D*S^2"
+    assert str(rows["• : A"].backward) == "4*B*D*S^2"
+    assert str(found.total.parameters) == "6*D + 4*D^2"
+
+
+def test_a_repetition_costs_its_count_times_one() -> None:
+    found = xg.compile(DIAGRAMS[0].parent / "transformer.xg").cost()
+    lm, layer, *_ = found.blocks
+    (row,) = (row for row in lm.rows if row.callee == layer.graph.key)
+    assert row.name == "N_L × Layer"
+    for many, one in zip(row.amount.dims()[:3], layer.total.dims()[:3], strict=True):
+        assert many == one * symbol("N_L")
+
+
+@pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+def test_parameters_and_saved_bytes_are_those_of_the_module(path: Path) -> None:
+    draft = xg.compile(path)
+    program = xg.compile(path, sizes=verification_sizes(draft.graphs, {}))
+    params = initial(program.graphs)
+    _, saved = program.load().forward(params, _inputs(program), seed=1)
+    numbers = program.graphs.main.sizes.bind({})
+    total = cost(program.graphs, "float64").total
+    assert total.parameters.evaluate(numbers) == sum(array.size for array in params.values())
+    kept = {id(array): array.nbytes for array in _arrays(saved)}
+    assert total.saved.evaluate(numbers) == sum(kept.values())
+
+
+def _inputs(program: xg.Program) -> dict[str, NDArray[Any]]:
+    draw = np.random.default_rng(0)
+    made: dict[str, NDArray[Any]] = {}
+    for name, spec in program.inputs.items():
+        shape = cast("tuple[int, ...]", spec.shape)
+        bound = cast("int", spec.range)
+        made[name] = draw.integers(0, bound, shape) if bound else draw.standard_normal(shape)
+    return made
+
+
+def _arrays(saved: object) -> Iterator[NDArray[Any]]:
+    pending = [saved]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, np.ndarray):
+            yield part
+        elif isinstance(part, (tuple, list)):
+            pending.extend(cast("list[object]", part))
