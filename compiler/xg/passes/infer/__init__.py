@@ -160,10 +160,22 @@ class _Typist:
         try:
             configured = dict(node.op.configure(use))
         except Misuse as misuse:
-            raise Mistyped(_told(node, misuse)) from None
+            raise Mistyped(_told(node, misuse, self._fitting(node, types))) from None
         if "absent" in node.attrs:
             configured["absent"] = node.attrs["absent"]
         return configured
+
+    def _fitting(self, node: Apply, types: tuple[TensorType, ...]) -> tuple[str, ...]:
+        """The parameter that a • could have meant: one that takes the first operand."""
+        if node.op.family != "matmul" or node.inputs[1].role != "param":
+            return ()
+        wanted = node.pending.targets[0]
+        for param in self.source.params:
+            shape = self.types[param.value].shape
+            fits = len(shape) == 2 and shape[:1] == types[0].shape[-1:]
+            if fits and (wanted is None or shape[-1:] == wanted[-1:]):
+                return (f"did you mean {param.value.span.text}?",)
+        return ()
 
     # ---- calls ----------------------------------------------------------------------------------
 
@@ -195,9 +207,10 @@ class _Unknown(Exception):
     """An operand whose type failed already: its users are not reported again."""
 
 
-def _told(node: Apply, misuse: Misuse) -> OperatorMisuse:
+def _told(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorMisuse:
     places = tuple((node.inputs[index].span, text) for index, text in misuse.notes.items() if index)
-    return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, misuse.help)
+    help = fitting or misuse.help
+    return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, help)
 
 
 def _spell(type_: TensorType, sizes: Sizes) -> str:

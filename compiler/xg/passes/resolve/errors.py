@@ -22,7 +22,9 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """A help line with the most similar known name, or none."""
     from difflib import get_close_matches
 
-    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
+    lowered = {other.lower(): other for other in known}
+    close = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
+    found = [lowered[other] for other in close]
     return (f"did you mean {found[0]}?",) if found else ()
 
 
