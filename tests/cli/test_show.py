@@ -54,9 +54,17 @@ def test_keyboard_signs_are_operators(xg: Xg) -> None:
 
 def test_signatures_read_like_the_language(xg: Xg) -> None:
     said = xg("ops").out
-    assert "LN(x; gamma?, beta?, eps = 1e-05) -> y" in said
-    assert "SM(a, m?; scale = 1, mask = none | causal) -> z" in said
-    assert "C(x_1, x_2, …) -> y" in said
+    assert "x -> LN(gamma?, beta?, eps = 1e-05) : y" in said
+    assert "a -> SM(scale = 1, mask = none | causal)<-m? : z" in said
+    assert "a -> •<=b : y" in said
+    assert "x_1, x_2, … -> C : y" in said
+    assert "range(start, stop?) : y" in said
+
+
+def test_operators_are_found_in_any_letters(xg: Xg) -> None:
+    assert xg("ops", "ln").out.startswith("LN  layer_norm")
+    assert xg("ops", "Softmax").out.startswith("S  softmax")
+    assert "did you mean matmul?" in xg("ops", "matmull").err
 
 
 def test_the_doctor_finds_what_is_here(xg: Xg) -> None:

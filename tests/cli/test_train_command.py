@@ -76,6 +76,41 @@ def test_what_cannot_be_trained(xg: Xg, folder: Path) -> None:
     assert "--data names an .npz" in xg("train", "tiny.xg").err
 
 
+def test_the_loss_can_be_chosen(xg: Xg, folder: Path) -> None:
+    (folder / "two.xg").write_text(
+        "dim B, D = 4\nblock Net(X [B, D], t [B, D]) -> near [], far [] {\n"
+        "    param W [D, D]\n    X -> •<=W : Y [B, D]\n"
+        "    Y -> MSE<-t : near\n    Y -> ReLU -> MSE<-t : far\n}\n",
+        encoding="utf-8",
+    )
+    arrays.write(folder / "rows.npz", {"X": np.ones((20, 4)), "t": np.ones((20, 4))})
+    words = ["train", "two.xg", "--data", "rows.npz", "--steps", 2, "--overwrite"]
+    said = xg(*words)
+    assert said.code == 1
+    assert "--loss chooses what is made small: near, far" in said.err
+    assert "Y is no output of Net that is a single float" in xg(*words, "--loss", "Y").err
+    assert xg(*words, "--loss", "near").code == 0
+    near = losses(folder / "runs" / "two")
+    assert xg(*words, "--loss", "far").code == 0
+    assert losses(folder / "runs" / "two") != near
+
+
+def test_options_of_the_optimizer_are_heard(xg: Xg, text: Path) -> None:
+    words = [MODEL, *SMALL, "--data", "text.txt", "--steps", 4, "--eval", 0, "--overwrite"]
+    seen: list[list[float]] = []
+    for own in (["--momentum", 0], ["--momentum", 0.9], ["--lr", 0.1], ["--clip", 0.01]):
+        assert xg("train", *words, "--optimizer", "sgd", *own).code == 0
+        seen.append(losses(text / "runs" / "transformer"))
+    assert all(seen[0] != other for other in seen[2:])
+    assert seen[0] != seen[1]
+
+
+def test_a_vocabulary_that_is_too_small(xg: Xg, text: Path) -> None:
+    said = xg("train", MODEL, *SMALL, "--data", "text.txt", "--set", "V=100")
+    assert said.code == 1
+    assert "ids takes 100: --set V=256 makes room" in said.err
+
+
 def test_windows_that_the_model_cannot_hold(xg: Xg, text: Path) -> None:
     said = xg("train", MODEL, "--data", "text.txt", "--seq", 600)
     assert said.code == 1

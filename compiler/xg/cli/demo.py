@@ -23,7 +23,8 @@ EXAMPLE = "xg demo --out out/demo"
 
 MODEL = "transformer"
 SIZES = ("--set", "N_L=2", "--set", "D=64", "--batch", "16", "--seq", "64")
-LEARNING = ("--lr", "0.01", "--sample", "200", "--overwrite")
+LEARNING = ("--lr", "0.01", "--overwrite")
+SAMPLE = ("--sample", "200", "--prompt", "A class is ", "--temperature", "0.6")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
     from xg.project.lookup import library
 
     words = [str(library() / f"{MODEL}.xg"), "--steps", str(options.steps), *SIZES, *LEARNING]
+    words += SAMPLE
     chosen = parse("train", words)
     what, outcome = learn(chosen, options.folder / "training", console)
     return outcome, what.references["unigram entropy"], what.sample(outcome.params, chosen)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from typing import Any
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
@@ -33,7 +34,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace, console: Console) -> int:
     """Look, and say; exit 1 if something is missing that xg needs."""
-    found = [_python(), *_packages(), *_engines(), _pictures(), _library(), _torch()]
+    found = [
+        _python(),
+        *_packages(),
+        _blas(),
+        *_engines(),
+        _pictures(),
+        _fonts(),
+        _library(),
+        _temporary(),
+        _torch(),
+    ]
     missing = any(finding.state == "missing" for finding in found)
     if options.json:
         from xg.cli.json_text import json_text
@@ -67,6 +78,21 @@ def _packages() -> Iterator[Finding]:
             yield Finding(package, "missing", purpose, f"pip install {package}")
 
 
+def _blas() -> Finding:
+    """What NumPy multiplies matrices with: without a BLAS training is many times slower."""
+    try:
+        import numpy
+    except ImportError:
+        return Finding("BLAS", "not needed", "comes with numpy")
+    config: Any = numpy.show_config(mode="dicts")
+    found: dict[str, str] = config.get("Build Dependencies", {}).get("blas", {})
+    name = found.get("name", "")
+    if name in ("", "none"):
+        fix = "pip install --force-reinstall numpy, for one with OpenBLAS"
+        return Finding("BLAS", "not needed", "none: training is slow", fix)
+    return Finding("BLAS", "ok", f"{name} {found.get('version', '')}: multiplies matrices")
+
+
 def _engines() -> Iterator[Finding]:
     """The layout engines; one is enough."""
     from xg.backends.graphviz.layout import FIX, probe
@@ -83,6 +109,28 @@ def _pictures() -> Finding:
         return Finding("resvg-py", "ok", f"{version('resvg-py')}: draws PNG")
     except PackageNotFoundError:
         return Finding("resvg-py", "missing", "draws PNG", "pip install resvg-py")
+
+
+def _fonts() -> Finding:
+    from xg.backends.graphviz.font import FAMILY, FOLDER
+
+    count = len(list(FOLDER.glob("*.ttf")))
+    if count == 4:
+        return Finding("font", "ok", f"{FAMILY}, four faces: measures and draws text")
+    return Finding("font", "missing", f"{count} of the four faces of {FAMILY}", "install xg again")
+
+
+def _temporary() -> Finding:
+    """Nothing of xg itself needs it, but `pip` and the tests do: xg writes beside its target."""
+    from tempfile import TemporaryFile
+
+    try:
+        with TemporaryFile():
+            return Finding("temporary files", "ok", "can be written")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        fix = "set TMPDIR to a folder that you may write to"
+        return Finding("temporary files", "not needed", reason, fix)
 
 
 def _library() -> Finding:

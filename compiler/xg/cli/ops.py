@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 EXAMPLE = "xg ops softmax"
 
+SIGNS = {"@": "•", "+": "⊕", "*": "⊙"}  # as a keyboard has them
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """All operators, or one."""
@@ -29,7 +31,7 @@ def run(options: Namespace, console: Console) -> int:
 
     every = list(ops.table().values())
     name: str | None = options.name
-    chosen = [op for op in every if name is None or _is_called(op, name)]
+    chosen = every if name is None else _called(name, every)
     if name is not None and not chosen:
         console.note(f"xg ops: no operator is called {printable(name)}{_instead(name, every)}")
         return USAGE
@@ -43,9 +45,12 @@ def run(options: Namespace, console: Console) -> int:
     return FINE
 
 
-def _is_called(op: Op, name: str) -> bool:
-    signs = {"@": "•", "+": "⊕", "*": "⊙"}
-    return signs.get(name, name) in (op.glyph, op.name)
+def _called(name: str, every: list[Op]) -> list[Op]:
+    """The operator of that glyph or name, in any spelling; of two, the one in the same letters."""
+    sign = SIGNS.get(name, name)
+    exact = [op for op in every if sign in (op.glyph, op.name)]
+    folded = sign.casefold()
+    return exact or [op for op in every if folded in (op.glyph.casefold(), op.name)]
 
 
 def _instead(name: str, every: list[Op]) -> str:
@@ -75,14 +80,15 @@ def _in_full(op: Op) -> Iterator[str]:
 
 
 def signature(op: Op) -> str:
-    """What a use takes, as the language writes it: ``LN(x; gamma, beta, eps = 1e-05)``."""
+    """A use as the language writes it: ``x -> LN(gamma?, beta?, eps = 1e-05) : y``."""
     data = [f"{each.name}{'?' if each.optional else ''}" for each in op.data]
-    if op.variadic:
-        data = ["x_1", "x_2", "…"]
-    own = [_spelled(each) for each in op.own]
-    outputs = ", ".join(op.outputs) or "…"
-    inside = ", ".join(data) + (f"; {', '.join(own)}" if own else "")
-    return f"{op.glyph}({inside}) -> {outputs}"
+    own = ", ".join(map(_spelled, op.own))
+    arrow = "<=" if op.family == "matmul" else "<-"
+    attached = "" if op.variadic else "".join(f"{arrow}{name}" for name in data[1:])
+    first = "x_1, x_2, …" if op.variadic else "".join(data[:1])
+    node = f"{op.glyph}({own})" if own else op.glyph
+    chain = f"{first} -> {node}{attached}" if first else node
+    return f"{chain} : {', '.join(op.outputs) or '…'}"
 
 
 def _spelled(own: Own) -> str:

@@ -35,11 +35,10 @@ def loss_of(program: Program, wanted: str | None = None) -> str:
         return wanted or "loss"
     if wanted is None and scalars:
         raise InputError(f"--loss chooses what is made small: {', '.join(scalars)}")
-    found = ", ".join(main.output_names)
-    no_loss = (
-        f"{main.block} gives no loss to train on" if wanted is None else f"{wanted} is no loss"
-    )
-    raise InputError(f"{no_loss}, which is a single float: its outputs are {found}")
+    lacking = f"{main.block} gives no loss to train on"
+    if wanted is not None:
+        lacking = f"{wanted} is no output of {main.block} that is a single float"
+    raise InputError(f"{lacking}: its outputs are {', '.join(main.output_names)}")
 
 
 def text_task(program: Program) -> TextTask | None:

@@ -1,0 +1,44 @@
+"""Matrix products take one thread, unless somebody says otherwise."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from xg.cli.threads import limit_threads
+
+NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    monkeypatch.setattr(os, "environ", {name: os.environ[name] for name in ("PATH",)})
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("environment")
+def test_one_is_the_default() -> None:
+    limit_threads(None)
+    assert os.environ["OMP_NUM_THREADS"] == "1"
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_environment_decides_before_the_default() -> None:
+    os.environ["MKL_NUM_THREADS"] = "4"
+    limit_threads(None)
+    assert "OMP_NUM_THREADS" not in os.environ
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_option_decides_before_the_environment() -> None:
+    os.environ["OPENBLAS_NUM_THREADS"] = "4"
+    limit_threads(2)
+    assert {os.environ[name] for name in NAMES} == {"2"}
+
+
+@pytest.mark.parametrize("command", ["train", "sample", "demo"])
+def test_it_is_said_before_numpy_is_imported(command: str) -> None:
+    code = f"import sys, xg.cli.dispatch, xg.cli.{command}; print('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
