@@ -1,6 +1,6 @@
 """How many threads NumPy's matrix products take.
 
-One is the default. A small model gains nothing from a second thread, and where another program
+One is the default. A small model gains little from a second thread, and where another program
 wants the same cores, threads that wait for each other make a step many times slower.
 """
 
