@@ -9,7 +9,9 @@ from xg.backends.numpy.public import PublicWriter
 from xg.backends.numpy.spelling import NumpySpelling
 from xg.backends.numpy.support import closure, source
 from xg.backends.numpy.templates import ADD, CHECK, HEADER, TAKE
+from xg.backends.numpy.vocabulary import VOCABULARY
 from xg.emit.backward import backward_function
+from xg.emit.closed import check_closed
 from xg.emit.forward import Forward, forward_function
 from xg.emit.layout import bracketed
 from xg.emit.names import spell_symbol
@@ -19,8 +21,10 @@ from xg.graph import Call, Graph, Program, Value
 
 
 def emit(program: Program) -> str:
-    """The source of the module."""
-    return _Module(program).source()
+    """The source of the module; nothing in it is unknown."""
+    source = _Module(program).source()
+    check_closed(source, VOCABULARY)
+    return source
 
 
 class _Module:

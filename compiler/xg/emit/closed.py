@@ -1,0 +1,120 @@
+"""The last look at generated Python: it consists of known parts only, or it is not given out.
+
+Names and titles of a diagram end up in the code. Whatever slips past their escaping would have to
+show as a construct, a name or a dotted call that no emitter writes.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+NODES: Final = frozenset(
+    {"Module", "Import", "ImportFrom", "alias", "ClassDef", "FunctionDef", "arguments", "arg"}
+    | {"Assign", "AnnAssign", "AugAssign", "Expr", "Return", "Raise", "If", "For"}
+    | {"Name", "Load", "Store", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
+    | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
+    | {"JoinedStr", "FormattedValue", "Compare", "BinOp", "UnaryOp", "USub"}
+    | {"Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow", "RShift", "BitXor"}
+    | {"BitOr", "BitAnd", "Eq", "NotEq", "Gt", "GtE", "LtE", "Is", "IsNot", "In", "NotIn"}
+)
+BUILTINS: Final = frozenset(
+    {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
+    | {"enumerate", "round", "zip", "ValueError"}
+)
+
+
+class UnknownCode(Exception):
+    """Generated code that holds something no emitter writes: a mistake of the compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What the code of one backend may mention.
+
+    `imports` are its import statements, `modules` the names of each imported module, `methods` the
+    attributes of everything else; fields of the module's own classes are added to these.
+    """
+
+    imports: frozenset[str]
+    modules: Mapping[str, frozenset[str]]
+    methods: frozenset[str]
+
+
+def check_closed(source: str, vocabulary: Vocabulary) -> None:
+    """Raise UnknownCode if a module holds anything but known parts."""
+    tree = ast.parse(source)
+    module = _Module(vocabulary, frozenset(_bound(tree)) | BUILTINS, _fields(tree))
+    for node in ast.walk(tree):
+        problem = module.problem(node)
+        if problem:
+            raise UnknownCode(f"line {getattr(node, 'lineno', 0)}: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """One module: the names that mean something in it, and the fields of its classes."""
+
+    vocabulary: Vocabulary
+    names: frozenset[str]
+    fields: frozenset[str]
+
+    def problem(self, node: ast.AST) -> str | None:
+        """What is wrong with a node by itself."""
+        if type(node).__name__ not in NODES:
+            return f"a {type(node).__name__}"
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                return _unknown("", ast.unparse(node), self.vocabulary.imports)
+            case ast.Attribute():
+                return self._attribute(node)
+            case ast.Name(id=name):
+                return _unknown("the name ", name, self.names)
+            case ast.FunctionDef():
+                return _function(node)
+            case ast.Call(func=ast.Name() | ast.Attribute()):
+                return None
+            case ast.Call():
+                return f"a call of {ast.unparse(node.func)}"
+            case _:
+                return None
+
+    def _attribute(self, node: ast.Attribute) -> str | None:
+        owner = node.value.id if isinstance(node.value, ast.Name) else ""
+        known = self.vocabulary.modules.get(owner, self.vocabulary.methods | self.fields)
+        return _unknown("the attribute ", node.attr, known)
+
+
+def _function(node: ast.FunctionDef) -> str | None:
+    """A variable that goes by the name of a function hides it."""
+    calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
+    hidden = {func.id for func in calls if isinstance(func, ast.Name)}.intersection(_bound(node))
+    if hidden:
+        return f"{node.name} calls its own variable {', '.join(sorted(hidden))}"
+    return f"{node.name} is decorated" if node.decorator_list else None
+
+
+def _unknown(what: str, name: str, known: frozenset[str]) -> str | None:
+    return None if name in known and not name.startswith("__") else f"{what}{name}"
+
+
+def _bound(tree: ast.AST) -> Iterator[str]:
+    """Every name that is bound inside a tree: variables, arguments, functions, imports."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if node is not tree:
+                yield name
+            case ast.alias(name=name, asname=asname):
+                yield asname or name
+            case _:
+                pass
+
+
+def _fields(tree: ast.Module) -> frozenset[str]:
+    """The fields of the module's classes."""
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    return frozenset(name for node in classes for name in _bound(node))
