@@ -1,5 +1,6 @@
-"""Every diagram that comes along: checked in all choices, laid out, its gradients proven."""
+"""Every diagram that comes along: checked in all choices, laid out, drawn, its gradients proven."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -7,11 +8,13 @@ import pytest
 from xg.choices import check_choices
 from xg.cli.proving import prove
 from xg.cli.verify import by_default
+from xg.outputs import Wanted, outputs
 from xg.project import read_project
 from xg.source import Source
 from xg.syntax.format import format
 
 DIAGRAMS = sorted((Path(__file__).parent.parent / "diagrams").glob("*.xg"))
+DOT = Wanted(kinds=("dot",))
 diagrams = pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
 
 
@@ -31,6 +34,17 @@ def test_it_has_no_mistakes_in_any_choice(path: Path) -> None:
 def test_it_is_laid_out(path: Path) -> None:
     source = Source.from_bytes(path.name, path.read_bytes())
     assert format(source) == source.text
+
+
+@diagrams
+def test_its_figures_are_those_beside_it(path: Path, golden: Callable[[Path, str], None]) -> None:
+    for name, content in outputs(read_project(path), DOT).files.items():
+        golden(path.parent / name, content.decode())
+
+
+def test_no_figure_is_left_over() -> None:
+    made = {name for path in DIAGRAMS for name in outputs(read_project(path), DOT).files}
+    assert {path.name for path in DIAGRAMS[0].parent.glob("*.dot")} == made
 
 
 @diagrams
