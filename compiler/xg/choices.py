@@ -8,13 +8,14 @@ matter. That keeps the work near the product of few words where all combinations
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 
 from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import Settings, type_project
-from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.errors import NotYet, Refused
 from xg.passes.resolve.units import link
 from xg.project import Project
 from xg.syntax import ast
@@ -28,7 +29,10 @@ Choice = dict[str, str]
 def check_choices(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> tuple[Diagnostic, ...]:
-    """All that is wrong with a file, or with one block, in any choice that `settings` leave."""
+    """All that is wrong with a file, or with one block, in any choice that `settings` leave.
+
+    Plans get a warning: this edition does not compile them.
+    """
     checker = _Checker(project, settings or {})
     blocks = [each.name.name for each in reversed(project.main.blocks)]
     try:
@@ -36,13 +40,20 @@ def check_choices(
             checker.check([block])
         elif block is None and blocks:
             checker.check(blocks)
-        elif block is None and project.main.ops:
+        elif block is None and (project.main.ops or project.main.plans):
             _check_operators(project)
         else:
             type_project(project, block, settings)  # which says what is missing
     except DiagnosticError as error:
         checker.add(error)
-    return checker.diagnostics()
+    return (*checker.diagnostics(), *_unchecked_plans(project))
+
+
+def _unchecked_plans(project: Project) -> Iterator[Diagnostic]:
+    """Warnings: a plan is read and laid out, but nobody has looked into it."""
+    for plan in (*project.main.plans, *project.main.products):
+        refusal = NotYet(plan.name.span, f"the plan {plan.name.name}").diagnostic()
+        yield replace(refusal, severity="warning")
 
 
 def choices_to_meet(

@@ -57,3 +57,12 @@ def test_a_file_of_operators_alone_is_checked(xg: Xg, folder: Path) -> None:
 
 def test_an_unknown_block_is_told(xg: Xg) -> None:
     assert "tiny.xg has no block Nett" in xg("check", "tiny.xg", "--block", "Nett").err
+
+
+def test_plans_are_read_and_not_trusted(xg: Xg, folder: Path) -> None:
+    text = (folder / "tiny.xg").read_text(encoding="utf-8")
+    plan = "\nmesh N_T = 2\nplan TP of Net {\n    W [D, D_ff/N_T]\n}\n"
+    (folder / "plan.xg").write_text(text + plan, encoding="utf-8")
+    said = xg("check", "plan.xg")
+    assert (said.code, said.out) == (0, "plan.xg: ok\n")
+    assert "warning: the plan TP cannot be compiled by this edition" in said.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 
 from xg.cli.arguments import add_files, open_project, refuse_plan, settings_of
 from xg.cli.console import Console
@@ -23,10 +24,10 @@ def run(options: Namespace, console: Console) -> int:
     refuse_plan(options)
     found: list[Diagnostic] = []
     for file in options.files:
-        mistakes = _mistakes(file, options)
-        found += mistakes
+        diagnostics = _diagnostics(file, options)
+        found += diagnostics
         if not options.json:
-            console.say(f"{file}: {'ok' if not mistakes else _counted(len(mistakes))}")
+            console.say(f"{file}: {_counted(_errors(diagnostics))}")
     if found:
         console.diagnose(found)
     if options.json:
@@ -36,10 +37,10 @@ def run(options: Namespace, console: Console) -> int:
         console.write(json_text({"diagnostics": [as_data(each) for each in found]}))
     if found and all(each.code == UNREADABLE for each in found):
         return FILE_FAILED
-    return PROBLEM if found else FINE
+    return PROBLEM if _errors(found) else FINE
 
 
-def _mistakes(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
+def _diagnostics(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
     from xg.choices import check_choices
 
     try:
@@ -48,5 +49,9 @@ def _mistakes(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
         return error.diagnostics
 
 
-def _counted(count: int) -> str:
-    return "1 mistake" if count == 1 else f"{count} mistakes"
+def _errors(diagnostics: Iterable[Diagnostic]) -> int:
+    return sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+
+
+def _counted(errors: int) -> str:
+    return {0: "ok", 1: "1 mistake"}.get(errors, f"{errors} mistakes")
