@@ -1,6 +1,7 @@
 """`xg build`: what it writes, and what it leaves alone."""
 
 import itertools
+import os
 import subprocess
 import sys
 import threading
@@ -159,11 +160,14 @@ def test_a_killed_build_leaves_no_half_files(xg: Xg, folder: Path) -> None:
     xg("build", "tiny.xg", "-o", "new", "--only", "dot,numpy")
     new = {name: (folder / "new" / name).read_bytes() for name in names(folder / "new")}
     command = [sys.executable, "-m", "xg", "build", "tiny.xg", "-o", "out", "--only", "dot,numpy"]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     for delay in itertools.islice(itertools.count(0.05, 0.06), 6):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=variables)
         timer = threading.Timer(delay, process.kill)
         timer.start()
         process.wait()
         timer.cancel()
         for name, content in old.items():
             assert (folder / "out" / name).read_bytes() in (content, new[name])
+    assert subprocess.run(command, check=False, env=variables).returncode == 0
+    assert names(folder / "out") == names(folder / "new")  # nothing stray
