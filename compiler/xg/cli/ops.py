@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.console import Console
@@ -23,12 +24,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     """All operators, or one."""
     parser.add_argument("name", metavar="NAME", nargs="?", help="an operator: S, softmax, • or @")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--figure", metavar="FILE", help="draw the notation instead: .svg, .pdf, .png or .dot"
+    )
 
 
 def run(options: Namespace, console: Console) -> int:
     """Print the table, or one operator in full."""
     from xg import ops
 
+    if options.figure is not None:
+        return _draw(Path(options.figure), console)
     every = list(ops.table().values())
     name: str | None = options.name
     chosen = every if name is None else _called(name, every)
@@ -42,6 +48,24 @@ def run(options: Namespace, console: Console) -> int:
     else:
         for line in _table(every) if name is None else _in_full(chosen[0]):
             console.say(line)
+    return FINE
+
+
+def _draw(path: Path, console: Console) -> int:
+    """The operator dictionary as a figure, in the format of the file's ending."""
+    from xg.backends.graphviz import dot, render
+    from xg.backends.graphviz.dictionary import dictionary
+    from xg_runtime import files
+
+    match path.suffix:
+        case ".dot":
+            data = dot(dictionary()).encode()
+        case ".svg" | ".pdf" | ".png" as ending:
+            data = render(dictionary(), ending[1:])  # pyright: ignore[reportArgumentType] # matched
+        case _:
+            console.note(f"xg ops: {printable(str(path))} must end in .svg, .pdf, .png or .dot")
+            return USAGE
+    files.write(path, data)
     return FINE
 
 
