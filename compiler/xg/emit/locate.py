@@ -61,7 +61,7 @@ def locate(
     """
     texts = known or {}
     places = _places(sources, sizes)
-    wanted, defined = _closure(needed, {*places, *texts, *carried}, sizes)
+    wanted, defined = closure(needed, {*places, *texts, *carried}, sizes)
     found = Located(_reads([name for name in wanted if name in places], sources, places), {})
     found.lost = tuple(name for name in wanted if name in carried and name not in places)
     found.lines += [f"{spell_symbol(name)} = {texts[name]}" for name in wanted if name in texts]
@@ -74,10 +74,13 @@ def locate(
             found.constants[name] = sizes.defaults[name]
         else:
             found.lines.append(f"{spell_symbol(name)} = {sizes.defaults[name]}")
-    for name in defined:
-        text = spell_dim(sizes.definitions[name]).text
-        found.lines.append(f"{spell_symbol(name)} = {text}")
+    found.lines += definition_lines(defined, sizes)
     return found
+
+
+def definition_lines(names: Iterable[str], sizes: Sizes) -> list[str]:
+    """``D_h = D // N_H`` for every name."""
+    return [f"{spell_symbol(n)} = {spell_dim(sizes.definitions[n]).text}" for n in names]
 
 
 def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, tuple[int, int]]:
@@ -91,10 +94,13 @@ def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, tuple[int, int
     return places
 
 
-def _closure(
+def closure(
     needed: Iterable[str], places: Collection[str], sizes: Sizes
 ) -> tuple[list[str], list[str]]:
-    """All symbols needed, those of definitions included; and the defined ones in order."""
+    """All symbols needed, those of definitions included; and the defined ones in order.
+
+    What has a place needs no definition.
+    """
     wanted: dict[str, None] = {}
     defined: dict[str, None] = {}
     stack = [(name, False) for name in reversed(list(needed))]

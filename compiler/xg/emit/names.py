@@ -10,7 +10,7 @@ from keyword import iskeyword, issoftkeyword
 RESERVED = frozenset(
     {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "math", "torch"}
     | {"dtype", "i", "one"}
-    | {"forward", "backward", "init", "table", "check", "take", "add", "Model"}
+    | {"forward", "backward", "init", "table", "check", "array", "take", "add", "Model"}
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}
     | {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
     | {"enumerate", "ValueError"}

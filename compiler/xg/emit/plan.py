@@ -38,8 +38,7 @@ class Plan:
     @classmethod
     def start(cls, program: Program, spelling: Spelling) -> Plan:
         """The plan of a module in a backend's words, before any function is written."""
-        sizes = program.main.sizes
-        names = Names(map(spell_symbol, (*sizes.defaults, *sizes.definitions)))
+        names = Names(map(spell_symbol, _symbols(program)))
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
         for key, graph in program.graphs.items():
@@ -61,6 +60,16 @@ class Plan:
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions are told where their parameters are: all but the entry's."""
         return graph.key != self.program.entry
+
+
+def _symbols(program: Program) -> set[str]:
+    """Every symbol of a size in any function of the module."""
+    found: set[str] = set()
+    for graph in program.graphs.values():
+        found.update(graph.sizes.defaults, graph.sizes.definitions)
+        dims = {dim for type_ in graph.types.values() for dim in type_.shape}
+        found.update(name for dim in dims for name in dim.symbols())
+    return found
 
 
 def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:

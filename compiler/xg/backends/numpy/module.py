@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from xg.backends.numpy.public import PublicWriter
 from xg.backends.numpy.spelling import NumpySpelling
 from xg.backends.numpy.support import closure, source
-from xg.backends.numpy.templates import ADD, CHECK, HEADER, TAKE
+from xg.backends.numpy.templates import ADD, ARRAY, CHECK, HEADER, TAKE
 from xg.backends.numpy.vocabulary import VOCABULARY
 from xg.emit.backward import backward_function
 from xg.emit.closed import check_closed
@@ -39,7 +39,8 @@ class _Module:
         public = PublicWriter(self.plan, *self.saved[main]).functions()
         parts = ["\n".join(lines) for block in blocks for lines in block]
         parts += [*("\n".join(lines) for lines in public), CHECK.rstrip()]
-        helpers = [{"take": TAKE, "add": ADD}[name].rstrip() for name in self.plan.helpers]
+        texts = {"array": ARRAY, "take": TAKE, "add": ADD}
+        helpers = [text.rstrip() for name, text in texts.items() if name in self.plan.helpers]
         operators = [
             "\n".join(_wrapped(function.source(name)))
             for name, function in self.plan.operators.written.items()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xg.backends.numpy.templates import INIT
 from xg.emit.forward import Forward
 from xg.emit.layout import bracketed, indented
-from xg.emit.locate import Located, Source, locate
+from xg.emit.locate import Located, Source, closure, definition_lines, locate
 from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
@@ -68,20 +69,23 @@ class PublicWriter:
         return bracketed("starts = table(", given, ")", 4)
 
     def _init(self) -> list[str]:
-        numbers = self.graph.sizes.bind({})
-        arguments: list[str] = []
-        for name in self.sizes:
-            variable = spell_symbol(name)
-            if name in numbers:
-                self.plan.constants[name] = numbers[name]
-                arguments.append(f"{variable}: int = {variable}")
-            else:
-                arguments.append(f"{variable}: int")
+        """Sizes that arrays carry can be chosen; the others are the module's own."""
+        sizes, carried = self.graph.sizes, carried_symbols(self.graph)
+        wanted, defined = closure(self.sizes, (), sizes)
+        free = [name for name in wanted if name not in defined]
+        numbers = {name: sizes.defaults[name] for name in free if name in sizes.defaults}
+        self.plan.constants.update(numbers)
+        arguments = [
+            f"{spell_symbol(name)}: int" + (f" = {spell_symbol(name)}" if name in numbers else "")
+            for name in free
+            if name in carried or name not in numbers
+        ]
         given = ["seed: int = 0", "dtype: DType = np.float32"]
         head = bracketed(
             "def init(", [*given, *(["*", *arguments] if arguments else [])], ") -> Params:"
         )
-        starts = "\n".join(indented(self._starts())).strip()
+        lines = [*definition_lines(defined, sizes), *self._starts()]
+        starts = "\n".join(indented(lines)).strip()
         return [*head, *INIT.format(starts=starts).strip("\n").splitlines()]
 
     # ---- passes ---------------------------------------------------------------------------------
@@ -90,10 +94,9 @@ class PublicWriter:
         graph, scope = self.graph, Scope(self.graph.sizes)
         shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
         needed = dict.fromkeys((*self.sizes, *scope.needed))
-        sources = [(f'inputs["{v.name}"]', graph.types[v].shape) for v in graph.inputs]
         found = locate(
             needed,
-            [*sources, *self._param_sources()],
+            [*self._given("inputs", graph.inputs), *self._given("params", self._params())],
             graph.sizes,
             graph.sizes.defaults,
             graph.span,
@@ -101,6 +104,8 @@ class PublicWriter:
         self.plan.constants.update(found.constants)
         starts = self._starts()
         words = mentioned([*found.lines, *starts, *shapes])
+        if "array" in words:
+            self.plan.helpers["array"] = None
         fresh = Names({"starts", "shapes"} | words, self.plan.stems)
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
@@ -218,9 +223,16 @@ class PublicWriter:
         texts = scope.shape(self.graph.types[value].shape)
         return tuple_of(texts) if texts else "()"
 
+    def _params(self) -> list[Value]:
+        return [param.value for param in self.graph.params]
+
+    def _given(self, arrays: str, values: Sequence[Value]) -> list[Source]:
+        """Arrays as they come from outside, where one may be missing."""
+        shapes = [(v, self.graph.types[v].shape) for v in values]
+        return [(f'array({arrays}, "{v.name}", {len(shape)})', shape) for v, shape in shapes]
+
     def _param_sources(self) -> list[Source]:
-        values = [param.value for param in self.graph.params]
-        return [(f'params["{v.name}"]', self.graph.types[v].shape) for v in values]
+        return [(f'params["{v.name}"]', self.graph.types[v].shape) for v in self._params()]
 
     def _saved_sources(self) -> list[Source]:
         saved = self.plan.program.backwards[self.graph.key].saved

@@ -46,6 +46,16 @@ INIT = '''
     return params
 '''
 
+ARRAY = '''def array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """An array by its name, refused if it is missing or has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        found = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {found}")
+    return arrays[name]
+'''
+
 CHECK = '''def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Refuse arrays that are missing or that do not agree on the sizes."""
     for name, shape in shapes.items():

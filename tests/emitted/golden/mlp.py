@@ -1,0 +1,270 @@
+"""Multi-Layer Perceptron: forward and backward pass in NumPy.
+
+Compiled by xg from mlp.xg, block MLP. Change the diagram, not this file.
+
+    forward(X [B, S, D]) -> Y [B, S, D]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Params = dict[str, Array]
+DType = Any
+
+D = 64
+
+
+class MLPSaved(NamedTuple):
+    """What `mlp` keeps for its backward pass."""
+
+    X: Array  # [B, S, D]
+    H: Array  # [B, S, D]
+    H_mean: Array  # [B, S, 1]
+    H_rstd: Array  # [B, S, 1]
+    U_1: Array  # [B, S, D_ff]
+    U: Array  # [B, S, D_ff]
+    Y_keep: Array | None  # [B, S, D]
+
+
+def mlp(params: Params, X: Array, *, seed: int | None) -> tuple[Array, MLPSaved]:
+    """Multi-Layer Perceptron (mlp.xg, line 4).
+
+    X [B, S, D] -> Y [B, S, D]
+    """
+    gamma, beta, W_up, b_up, W_down, b_down = take(
+        params, "", "gamma beta W_up b_up W_down b_down"
+    )
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], line 9
+    U_1 = H @ W_up + b_up  # [B, S, D_ff], line 10
+    U = gelu(U_1)  # [B, S, D_ff], line 10
+    Z = U @ W_down + b_down  # [B, S, D], line 11
+    Y_1, Y_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], line 12
+    Y = Y_1 + X  # [B, S, D], line 12
+    return Y, MLPSaved(X, H, H_mean, H_rstd, U_1, U, Y_keep)
+
+
+def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
+    """Backward pass of Multi-Layer Perceptron (mlp.xg, line 4)."""
+    gamma, W_up, W_down = take(params, "", "gamma W_up W_down")
+    D = saved.X.shape[2]
+    D_ff = saved.U_1.shape[2]
+    dZ = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], dDO of line 12
+    db_down = dZ.sum(axis=(0, 1))  # [D], dBC of line 11
+    dU = dZ @ W_down.T  # [B, S, D_ff], d• of line 11
+    # [D_ff, D], d• of line 11
+    dW_down = saved.U.reshape(-1, D_ff).T @ dZ.reshape(-1, D)
+    dU_1 = d_gelu(dU, saved.U_1)  # [B, S, D_ff], dGELU of line 10
+    db_up = dU_1.sum(axis=(0, 1))  # [D_ff], dBC of line 10
+    dH = dU_1 @ W_up.T  # [B, S, D], d• of line 10
+    # [D, D_ff], d• of line 10
+    dW_up = saved.H.reshape(-1, D).T @ dU_1.reshape(-1, D_ff)
+    # [B, S, D], dLN of line 9
+    dX_LN, dgamma, dbeta = d_layer_norm(dH, saved.X, gamma, saved.H_mean, saved.H_rstd)
+    dX = dY + dX_LN  # [B, S, D], sum of a fan-out of line 4
+    grads |= {
+        "gamma": dgamma,
+        "beta": dbeta,
+        "W_up": dW_up,
+        "b_up": db_up,
+        "W_down": dW_down,
+        "b_down": db_down,
+    }
+    return dX
+
+
+def table(*, D: int, D_ff: int) -> dict[str, tuple[tuple[int, ...], float | str]]:
+    """Name, shape and start of every parameter: a word, or the deviation of a normal."""
+    starts: dict[str, tuple[tuple[int, ...], float | str]] = {}
+    starts |= {
+        "gamma": ((D,), "ones"),
+        "beta": ((D,), "zeros"),
+        "W_up": ((D, D_ff), D**-0.5),
+        "b_up": ((D_ff,), "zeros"),
+        "W_down": ((D_ff, D), D_ff**-0.5),
+        "b_down": ((D,), "zeros"),
+    }
+    return starts
+
+
+def init(seed: int = 0, dtype: DType = np.float32, *, D: int = D) -> Params:
+    """Parameters by their names in the diagram, drawn from the seed."""
+    params: Params = {}
+    D_ff = 4 * D
+    starts = table(D=D, D_ff=D_ff)
+    for name, (shape, start) in starts.items():
+        if start == "ones":
+            params[name] = np.ones(shape, dtype)
+        elif start == "zeros":
+            params[name] = np.zeros(shape, dtype)
+        else:
+            params[name] = normal(seed, name, shape, float(start)).astype(dtype)
+    return params
+
+
+def forward(
+    params: Params, inputs: Mapping[str, Array], *, seed: int | None = None
+) -> tuple[dict[str, Array], MLPSaved]:
+    """Outputs by name, and what `backward` needs; without a seed dropout is off."""
+    B, S, D = array(inputs, "X", 3).shape
+    D_ff = array(params, "W_up", 2).shape[1]
+    starts = table(D=D, D_ff=D_ff)
+    shapes = {name: shape for name, (shape, _) in starts.items()}
+    shapes["X"] = (B, S, D)
+    check({**inputs, **params}, shapes)
+    Y, saved = mlp(params, inputs["X"], seed=seed)
+    return {"Y": Y}, saved
+
+
+def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) -> Params:
+    """Gradients of all parameters and float inputs by name; no cotangent means zero."""
+    dtype = next(iter({**params, **d_outputs}.values())).dtype
+    B, S, D = saved.X.shape
+    dY = d_outputs.get("Y")
+    if dY is None:
+        dY = np.zeros((B, S, D), dtype)
+    grads: Params = {}
+    dX = d_mlp(params, saved, dY, grads)
+    grads["X"] = dX
+    for name, value in params.items():
+        grads.setdefault(name, np.zeros_like(value))
+    return grads
+
+
+def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Refuse arrays that are missing or that do not agree on the sizes."""
+    for name, shape in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(shape)} is missing")
+        if arrays[name].shape != shape:
+            found = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(shape)}, not {found}")
+
+
+def array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """An array by its name, refused if it is missing or has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        found = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {found}")
+    return arrays[name]
+
+
+def take(params: Params, at: str, names: str) -> list[Array]:
+    """The named parameters of the call at a path."""
+    return [params[f"{at}.{name}" if at else name] for name in names.split()]
+
+
+def layer_norm(
+    x: Array, gamma: Array, beta: Array, eps: float
+) -> tuple[Array, Array, Array]:
+    """Normalizes the last axis to mean 0 and variance 1, then scales by γ and shifts by
+    β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """
+    mean = x.mean(axis=-1, keepdims=True)
+    centred = x - mean
+    rstd = 1 / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+    return centred * rstd * gamma + beta, mean, rstd
+
+
+def gelu(x: Array) -> Array:
+    """X times the probability that a normal number is below x; `tanh` approximates it:
+    Y = X ⊙ (1 + tanh(sqrt(2/π) (X + 0.044715 X³))) / 2; exact: (1 + erf(X/sqrt(2)))
+    / 2.
+    """
+    t = np.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    return 0.5 * x * (1 + t)
+
+
+def dropout(
+    x: Array, p: float, seed: int | None, place: str
+) -> tuple[Array, Array | None]:
+    """Drops numbers with probability p; `scaled` keeps the mean, `unscaled` is the
+    seed's: Y = m ⊙ X / (1 - p), m = 0 or 1.
+    """
+    keep = keep_mask(x.shape, p, seed, place)
+    return drop(x, keep, 1 - p), keep
+
+
+def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
+    """Gradient of dropout: dX = m ⊙ dY / (1 - p)."""
+    return drop(dy, keep, 1 - p)
+
+
+def d_gelu(dy: Array, x: Array) -> Array:
+    """Gradient of gelu: dX = dY ⊙ g'(X)."""
+    t = np.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    d_inner = 0.7978845608028654 * (1 + 0.134145 * x**2)
+    slope = 0.5 * (1 + t) + 0.5 * x * (1 - t**2) * d_inner
+    return dy * slope
+
+
+def d_layer_norm(
+    dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
+) -> tuple[Array, Array, Array]:
+    """Gradient of layer_norm: dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(σ² + ε)
+    with dx̂ = dY ⊙ γ, dγ = Σ dY ⊙ x̂, dβ = Σ dY.
+    """
+    dx_hat = dy * gamma
+    x_hat = (x - mean) * rstd
+    part = x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True)
+    dx = rstd * (dx_hat - dx_hat.mean(axis=-1, keepdims=True) - part)
+    dgamma = (dy * x_hat).sum(axis=(0, 1))
+    dbeta = dy.sum(axis=(0, 1))
+    return dx, dgamma, dbeta
+
+
+def drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` where it stays, scaled by 1/kept, else 0; `x` itself when nothing is dropped."""
+    return x if keep is None else x * keep * (1 / kept)
+
+
+def keep_mask(
+    shape: tuple[int, ...],
+    p: float,
+    seed: int | None,
+    place: str,
+) -> Array | None:
+    """Which elements dropout keeps; None (all of them) without a seed."""
+    if seed is None:
+        return None
+    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+    return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(shape)
+
+
+def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
+    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
+    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+    centred = np.full(drawn.shape, -2 * 65535, np.int64)
+    for lane in range(4):
+        centred += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
+    return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
+
+
+def random_key(seed: int, place: str) -> int:
+    """A key for the random numbers of one place: FNV-1a of its name, mixed with the seed."""
+    digest = 0xCBF29CE484222325
+    for byte in place.encode():
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return _mix(_mix(seed % 2**64) ^ digest)
+
+
+def _mix(z: int) -> int:
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def random_words(key: int, count: int) -> NDArray[np.uint64]:
+    """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
+    z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    z += np.uint64(key)
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)
