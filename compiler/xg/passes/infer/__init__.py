@@ -13,6 +13,7 @@ from xg.diagnostic import DiagnosticError, Problem
 from xg.graph import Apply, Call, Graph, Program, Value
 from xg.limits import Rank
 from xg.op import Attrs, Data, Misuse, Op, Tensor, Use
+from xg.passes.infer.advice import advice
 from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
 from xg.passes.infer.errors import LabelMismatch, Mistyped, OperatorMisuse, WrongKind
 from xg.passes.infer.shared import shared_shapes
@@ -200,7 +201,9 @@ class _Typist:
             wanted = self.sizes.expand_type(declared)
             if wanted.shape != found.shape or (wanted.range and wanted.range != found.range):
                 written, actual = str(declared), _spell(found, self.sizes)
-                self.problems[LabelMismatch(span, written, actual)] = None
+                names = [str(self.sizes.fold(dim)) for dim in found.shape]
+                help = advice(found.shape, wanted.shape, names)
+                self.problems[LabelMismatch(span, written, actual, help)] = None
 
 
 class _Unknown(Exception):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xg.dim import Dim
 from xg.graph import Call, Graph, Value
+from xg.passes.infer.advice import advice
 from xg.passes.infer.errors import Mistyped, PortMismatch, RepeatChanges, SizeClash
 from xg.tensor import Sizes, TensorType
 
@@ -32,16 +33,17 @@ class Binding:
 def bind(call: Call, callee: Graph, types: Sequence[TensorType], caller: Graph) -> Binding:
     """The binding of a call whose operands have these (expanded) types."""
     symbols: dict[str, Dim] = {}
+    bound: dict[str, Value] = {}
     for port, actual in zip(callee.inputs, types, strict=True):
         formal = _declared(port)
         if len(formal.shape) != len(actual.shape) or formal.is_float != actual.is_float:
             raise Mistyped(_mismatch(call, callee, port, actual, caller))
         for dim, found in _dims(formal, actual):
             if dim.name is not None and symbols.setdefault(dim.name, found) != found:
-                first, second = caller.sizes.fold(symbols[dim.name]), caller.sizes.fold(found)
-                raise Mistyped(
-                    SizeClash(call.span, callee.block, dim.name, str(first), str(second))
-                )
+                ports = bound[dim.name].span, port.span
+                first, second = (str(caller.sizes.fold(d)) for d in (symbols[dim.name], found))
+                raise Mistyped(SizeClash(call.span, callee.block, dim.name, first, second, ports))
+            bound.setdefault(dim.name or "", port)
     freed = frozenset(
         name
         for name, found in symbols.items()
@@ -65,9 +67,8 @@ def check_repeat(
 ) -> None:
     """Refuse a row of calls whose output is no next input."""
     if call.count is not None and before != after:
-        raise Mistyped(
-            RepeatChanges(call.span, callee.block, _spell(before, sizes), _spell(after, sizes))
-        )
+        shapes = _spell(before, sizes), _spell(after, sizes)
+        raise Mistyped(RepeatChanges(call.span, callee.block, *shapes, callee.inputs[0].span))
 
 
 def _declared(port: Value) -> TensorType:
@@ -86,8 +87,12 @@ def _mismatch(
     call: Call, callee: Graph, port: Value, actual: TensorType, caller: Graph
 ) -> PortMismatch:
     found = _spell(actual, caller.sizes)
-    wanted = str(_declared(port))
-    return PortMismatch(call.span, callee.block, str(port.name), wanted, found, port.span)
+    names = [str(caller.sizes.fold(dim)) for dim in actual.shape]
+    declared = _declared(port)
+    help = advice(actual.shape, caller.sizes.expand_type(declared).shape, names)
+    return PortMismatch(
+        call.span, callee.block, str(port.name), str(declared), found, port.span, help
+    )
 
 
 def _spell(type_: TensorType, sizes: Sizes) -> str:

@@ -41,12 +41,13 @@ class LabelMismatch(Problem):
     span: Span
     written: str
     found: str
+    advice: str
 
     def diagnostic(self) -> Diagnostic:
         return self.report(
             f"the label says {self.written}, the edge has {self.found}",
             Label(self.span, f"expected {self.written}, found {self.found}"),
-            help=("R, T or BC changes a shape; a label only names it",),
+            help=(self.advice or "a label names a shape and changes nothing",),
         )
 
 
@@ -61,12 +62,14 @@ class PortMismatch(Problem):
     wanted: str
     found: str
     declared: Span
+    advice: str
 
     def diagnostic(self) -> Diagnostic:
         return self.report(
             f"{self.block} wants {self.port} {self.wanted}, but {self.found} arrives",
             Label(self.span, f"here {self.found}"),
             Label(self.declared, f"declared {self.wanted}", primary=False),
+            help=(self.advice,) if self.advice else (),
         )
 
 
@@ -80,12 +83,18 @@ class SizeClash(Problem):
     symbol: str
     first: str
     second: str
+    ports: tuple[Span, Span]
 
     def diagnostic(self) -> Diagnostic:
+        first, second = self.ports
+        places = {first: f"here {self.symbol} is {self.first}"}
+        told = f"here {self.symbol} is {self.second}"
+        places[second] = f"{places[first]} and {self.second}" if first == second else told
         return self.report(
             f"{self.symbol} of {self.block} would be {self.first} and {self.second} at once",
             Label(self.span),
-            help=(f"give the ports of {self.block} different symbols if they may differ",),
+            *(Label(span, text, primary=False) for span, text in places.items()),
+            help=(f"give the axes different symbols if they may differ in {self.block}",),
         )
 
 
@@ -98,12 +107,14 @@ class RepeatChanges(Problem):
     block: str
     before: str
     after: str
+    port: Span
 
     def diagnostic(self) -> Diagnostic:
         return self.report(
             f"{self.block} cannot be repeated: it makes {self.after} of {self.before}",
-            Label(self.span),
-            help=("what goes round must keep its shape",),
+            Label(self.span, f"{self.before} goes in, {self.after} comes out"),
+            Label(self.port, "each round takes what the one before made", primary=False),
+            help=("what goes round keeps its shape; the other operands stay the same",),
         )
 
 

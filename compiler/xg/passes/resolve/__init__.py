@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xg.diagnostic import DiagnosticError, Problem
 from xg.graph import Call, Graph, Program
@@ -106,9 +106,21 @@ def _callees_first(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:
         if key in done:
             continue
         if key in trail:
-            raise Refused(CallsItself(graphs[key].span, graphs[key].block))
+            raise Refused(_ring([graphs[name] for name in trail[trail.index(key) :]]))
         trail.append(key)
         stack.append((key, True))
         calls = [step for step in graphs[key].steps if isinstance(step, Call)]
         stack.extend((step.callee, False) for step in reversed(calls))
     return done
+
+
+def _ring(graphs: Sequence[Graph]) -> CallsItself:
+    """The way from a block back to itself; whoever asks, it begins where the file does."""
+    first = min(range(len(graphs)), key=lambda i: graphs[i].span.start)
+    ordered = [*graphs[first:], *graphs[:first]]
+    calls: list[tuple[str, Span]] = []
+    for graph, following in zip(ordered, [*ordered[1:], ordered[0]], strict=True):
+        steps = (step for step in graph.steps if isinstance(step, Call))
+        call = next(step for step in steps if step.callee == following.key)
+        calls.append((graph.block, call.span))
+    return CallsItself(tuple(calls))

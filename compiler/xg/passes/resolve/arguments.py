@@ -82,6 +82,7 @@ def _tensor(scope: Scope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Valu
                 expr.span,
                 f"{expr.span.text} is made by another node: it cannot stand in parentheses",
                 (f"let it arrive by an arrow: {use.operator.name}<-{expr.span.text}",),
+                value.span,
             )
         )
     return value

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field, replace
 from xg.graph import Apply, Graph, Param, Value
 from xg.passes.resolve.arguments import start
 from xg.passes.resolve.chains import read_statement
-from xg.passes.resolve.errors import NotYet, OutputMissing, Refused, UnusedParam
+from xg.passes.resolve.errors import (
+    NotYet,
+    OutputMissing,
+    Refused,
+    UnknownValue,
+    UnusedParam,
+    nearest,
+)
 from xg.passes.resolve.instance import Instance, Request
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Linked
@@ -110,12 +117,19 @@ class _BlockResolver:
             self.problems.append(refused)
             return None
 
+    def _meant(self) -> set[str]:
+        """Parameters that an unknown name was probably meant to be."""
+        params = {param.name.name for param in self.block.params}
+        problems = (problem for refused in self.problems for problem in refused.problems)
+        unknown = [problem.name for problem in problems if isinstance(problem, UnknownValue)]
+        return {name for name in params if any(nearest(other, [name]) for other in unknown)}
+
     def _refuse_unfinished(self) -> None:
         for port in self.block.outputs:
             name = port.name.name
             if name not in self.scope.values and name not in self.scope.spoiled:
                 self.problems.append(Refused(OutputMissing(port.span, name)))
-        mentioned = _mentioned(self.block)
+        mentioned = _mentioned(self.block) | self._meant()
         for decl in self.block.params:
             if decl.name.name not in mentioned:
                 self.problems.append(Refused(UnusedParam(decl.span, decl.name.name)))

@@ -140,11 +140,14 @@ class WrongOperands(Problem):
     node: str
     takes: str
     found: int
+    declared: Span | None = None
+    help: tuple[str, ...] = ()
 
     def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.node} takes {self.takes}, but {self.found} arrive", Label(self.span)
-        )
+        arrive = "arrives" if self.found == 1 else "arrive"
+        declared = [Label(self.declared, "declared here", primary=False)] if self.declared else []
+        message = f"{self.node} takes {self.takes}, but {self.found} {arrive}"
+        return self.report(message, Label(self.span), *declared, help=self.help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +180,11 @@ class BadArgument(Problem):
     span: Span
     message: str
     help: tuple[str, ...] = ()
+    made: Span | None = None
 
     def diagnostic(self) -> Diagnostic:
-        return self.report(self.message, Label(self.span), help=self.help)
+        made = [Label(self.made, "made here", primary=False)] if self.made else []
+        return self.report(self.message, Label(self.span), *made, help=self.help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +213,17 @@ class CallsItself(Problem):
     """A block that contains itself."""
 
     code: ClassVar[str] = "XG0211"
-    span: Span
-    name: str
+    ring: tuple[tuple[str, Span], ...]  # every block on the way, with its call of the next one
 
     def diagnostic(self) -> Diagnostic:
-        return self.report(f"{self.name} calls itself", Label(self.span, "on the way from here"))
+        names = [name for name, _ in self.ring]
+        message = f"{names[0]} calls itself"
+        if len(names) > 1:
+            message = f"blocks call each other in a ring: {' → '.join([*names, names[0]])}"
+        (name, first), *rest = self.ring
+        others = [Label(span, f"in {name}", primary=False) for name, span in rest]
+        help = ("a row of calls repeats a block: N × Block",)
+        return self.report(message, Label(first, f"in {name}"), *others, help=help)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,11 +329,19 @@ class CircularSizes(Problem):
     """Dims that are defined by each other."""
 
     code: ClassVar[str] = "XG0218"
-    span: Span
-    name: str
+    ring: tuple[tuple[str, Span], ...]  # every size on the way, with its declaration
 
     def diagnostic(self) -> Diagnostic:
-        return self.report(f"the size of {self.name} depends on itself", Label(self.span))
+        (name, first), *rest = self.ring
+        needs = [other for other, _ in (*rest, self.ring[0])]
+        labels = [Label(first, f"needs {needs[0]}")]
+        for (_, span), other in zip(rest, needs[1:], strict=True):
+            labels.append(Label(span, f"needs {other}", primary=False))
+        return self.report(
+            f"the size of {name} depends on itself",
+            *labels,
+            help=("give one of them a number",) if rest else (f"give {name} a number",),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.graph import Apply, Call, Pending, Value
-from xg.op import Op
+from xg.op import Op, Tensor
 from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.errors import (
     CalledAgain,
@@ -36,8 +36,8 @@ def apply_operator(
         raise Refused(NotYet(use.span, f"an operator that is {what}: put it into a block, which"))
     required = len([d for d in op.data if not d.optional])
     if not op.variadic and not required <= len(data) <= len(op.data):
-        takes = _takes(required, len(op.data))
-        raise Refused(WrongOperands(use.span, use.operator.name, takes, len(data)))
+        takes = _takes(required, [operand.name for operand in op.data])
+        raise Refused(WrongOperands(use.span, op.glyph, takes, len(data), help=_own_help(op, data)))
     tensors, own, absent = op_arguments(scope, use, op)
     absent += tuple(d.name for d in op.data[len(data) :])
     count = len(op.outputs) or len(targets)
@@ -92,8 +92,9 @@ def _call(
     """One call of an instance under a name."""
     block = instance.located.block
     if len(data) != len(block.data):
-        takes = _takes(len(block.data), len(block.data))
-        raise Refused(WrongOperands(use.span, use.operator.name, takes, len(data)))
+        names = [port.name.name for port in block.data]
+        takes = _takes(len(names), names)
+        raise Refused(WrongOperands(use.span, block.name.name, takes, len(data), block.name.span))
     outputs = scope.made(use.label, len(block.outputs), use.span)
     if use.repeat and len(outputs) != 1:
         raise Refused(SeveralOutputs(use.span, block.name.name, len(outputs)))
@@ -111,6 +112,17 @@ def _call(
     return outputs
 
 
-def _takes(least: int, most: int) -> str:
+def _takes(least: int, names: Sequence[str]) -> str:
+    """``1 to 2 operands (a, m)``."""
+    most = len(names)
     count = str(least) if least == most else f"{least} to {most}"
-    return f"{count} operand{'s' if most != 1 else ''}"
+    listed = f" ({', '.join(names)})" if names else ""
+    return f"{count} operand{'s' if most != 1 else ''}{listed}"
+
+
+def _own_help(op: Op, data: Sequence[Value]) -> tuple[str, ...]:
+    """Where parameters belong, if too many operands arrive at a node that takes some."""
+    own = [own.name for own in op.own if isinstance(own, Tensor)]
+    if len(data) <= len(op.data) or not own:
+        return ()
+    return (f"its own parameters stand in parentheses: {op.glyph}({', '.join(own)})",)

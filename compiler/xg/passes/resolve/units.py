@@ -174,7 +174,8 @@ def refuse_cycles(definitions: Mapping[str, Dim], decls: Mapping[str, ast.DimDec
                 pending.pop()
                 settled.add(trail.pop())
             elif other in trail:
-                raise Refused(CircularSizes(decls[other].span, other))
+                ring = trail[trail.index(other) :]
+                raise Refused(CircularSizes(tuple((name, decls[name].span) for name in ring)))
             elif other in definitions and other not in settled:
                 trail.append(other)
                 pending.append(iter(definitions[other].symbols()))
