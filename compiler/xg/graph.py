@@ -130,6 +130,14 @@ class Graph:
         yield from (param.value for param in self.params)
         yield from self.foreign
 
+    def named_calls(self) -> Iterator[Call]:
+        """The first call under every name: later ones share its parameters."""
+        seen: set[str] = set()
+        for step in self.steps:
+            if isinstance(step, Call) and step.path not in seen:
+                seen.add(step.path)
+                yield step
+
     def shape(self, value: Value) -> Shape:
         """A value's shape as people should read it: as written, or with sizes named."""
         if value.declared is not None:

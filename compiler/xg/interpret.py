@@ -191,28 +191,19 @@ class Interpreter:
 def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
     """Every parameter with its path, in file order; rows of calls are counted by the numbers."""
     numbers = program.main.sizes.bind(program.numbers)
-    yield from _specs(program, program.main, "", numbers, {})
-
-
-def _specs(
-    program: Program,
-    graph: Graph,
-    path: str,
-    numbers: Mapping[str, int],
-    symbols: Mapping[str, Dim],
-) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
-    for param in graph.params:
-        yield join(path, str(param.value.name)), param, graph, symbols
-    seen: set[str] = set()
-    for step in graph.steps:
-        if isinstance(step, Call) and step.path not in seen:
-            seen.add(step.path)
+    waiting: list[tuple[Graph, str, Mapping[str, Dim]]] = [(program.main, "", {})]
+    while waiting:
+        graph, path, symbols = waiting.pop()
+        for param in graph.params:
+            yield join(path, str(param.value.name)), param, graph, symbols
+        below: list[tuple[Graph, str, Mapping[str, Dim]]] = []
+        for step in graph.named_calls():
             callee = program.graphs[step.callee]
             inner = inside(step, graph, callee, symbols)
-            count = 1 if step.count is None else step.count.substitute(symbols).evaluate(numbers)
-            for index in range(count):
-                name = step.path if step.count is None else f"{step.path}.{index}"
-                yield from _specs(program, callee, join(path, name), numbers, inner)
+            count = step.count and step.count.substitute(symbols).evaluate(numbers)
+            rounds = [""] if count is None else [f".{index}" for index in range(count)]
+            below += [(callee, join(path, f"{step.path}{each}"), inner) for each in rounds]
+        waiting += reversed(below)
 
 
 def join(path: str, name: str) -> str:

@@ -46,7 +46,8 @@ class Vocabulary:
 def check_closed(source: str, vocabulary: Vocabulary) -> None:
     """Raise UnknownCode if a module holds anything but known parts."""
     tree = ast.parse(source)
-    module = _Module(vocabulary, frozenset(_bound(tree)) | BUILTINS, _fields(tree))
+    names = frozenset(_bound(tree)) | BUILTINS
+    module = _Module(vocabulary, names, vocabulary.methods | _fields(tree))
     for node in ast.walk(tree):
         problem = module.problem(node)
         if problem:
@@ -55,11 +56,11 @@ def check_closed(source: str, vocabulary: Vocabulary) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """One module: the names that mean something in it, and the fields of its classes."""
+    """One module: the names and the attributes that mean something in it."""
 
     vocabulary: Vocabulary
     names: frozenset[str]
-    fields: frozenset[str]
+    attributes: frozenset[str]
 
     def problem(self, node: ast.AST) -> str | None:
         """What is wrong with a node by itself."""
@@ -83,7 +84,7 @@ class _Module:
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         owner = node.value.id if isinstance(node.value, ast.Name) else ""
-        known = self.vocabulary.modules.get(owner, self.vocabulary.methods | self.fields)
+        known = self.vocabulary.modules.get(owner, self.attributes)
         return _unknown("the attribute ", node.attr, known)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from xg.dim import Dim
 from xg.emit.spelling import Scope
@@ -14,48 +15,62 @@ from xg.tensor import Shape
 
 
 def table_lines(program: Program, scope: Scope) -> list[str]:
-    """Lines that fill ``starts``, a dictionary from name to shape and start."""
-    return list(_lines(program, program.main, "", 0, {}, scope))
+    """Lines that fill ``starts``, a dictionary from name to shape and start.
+
+    The parameters of a graph stand before those of its calls.
+    """
+    lines: list[str] = []
+    with_params = _with_params(program)
+    waiting = [_Level(program.main, "", 0, {})]
+    while waiting:
+        level = waiting.pop()
+        lines += level.lines(scope)
+        inner = [level.below(call, program, scope) for call in level.graph.named_calls()]
+        waiting += reversed([each for each in inner if each.graph.key in with_params])
+    return lines
 
 
-def _lines(
-    program: Program,
-    graph: Graph,
-    path: str,
-    depth: int,
-    symbols: Mapping[str, Dim],
-    scope: Scope,
-) -> Iterator[str]:
-    """The parameters of a graph, then those of its calls; as deep as blocks nest."""
-    indent = "    " * depth
-    own = [
-        f"{indent}    {_key(path, str(param.value.name))}: "
-        f"({_shape(_caller(param.type.shape, graph, symbols), scope)}, "
-        f"{_start(param.start, graph, symbols, scope)}),"
-        for param in graph.params
-    ]
-    if own:
-        yield from (f"{indent}starts |= {{", *own, f"{indent}}}")
-    seen: set[str] = set()
-    for step in graph.steps:
-        if not isinstance(step, Call) or step.path in seen:
-            continue
-        seen.add(step.path)
-        callee = program.graphs[step.callee]
-        inner = inside(step, graph, callee, symbols)
-        below = f"{path}.{step.path}" if path else step.path
-        if step.count is None:
-            yield from _lines(program, callee, below, depth, inner, scope)
-        elif _has_params(program, callee):
-            counter = "ijklmn"[depth]
-            count = scope.size(step.count.substitute(symbols)).text
-            yield f"{indent}for {counter} in range({count}):"
-            yield from _lines(program, callee, f"{below}.{{{counter}}}", depth + 1, inner, scope)
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One use of a graph: where its parameters are, inside how many loops, and their sizes.
 
+    `loop` is the line that begins the innermost loop, where this use is its body.
+    """
 
-def _caller(shape: Shape, graph: Graph, symbols: Mapping[str, Dim]) -> Shape:
-    """A shape of a callee in the symbols of the entry."""
-    return tuple(graph.sizes.expand(dim).substitute(symbols) for dim in shape)
+    graph: Graph
+    path: str
+    depth: int
+    symbols: Mapping[str, Dim]
+    loop: str = ""
+
+    def lines(self, scope: Scope) -> Iterator[str]:
+        indent = "    " * self.depth
+        if self.loop:
+            yield self.loop
+        own = [
+            f"{indent}    {_key(self.path, str(param.value.name))}: "
+            f"({_shape(self._in_entry(param.type.shape), scope)}, "
+            f"{_start(param.start, self.graph, self.symbols, scope)}),"
+            for param in self.graph.params
+        ]
+        if own:
+            yield from (f"{indent}starts |= {{", *own, f"{indent}}}")
+
+    def below(self, call: Call, program: Program, scope: Scope) -> _Level:
+        """The use of the callee of a call."""
+        callee = program.graphs[call.callee]
+        inner = inside(call, self.graph, callee, self.symbols)
+        path = f"{self.path}.{call.path}" if self.path else call.path
+        if call.count is None:
+            return _Level(callee, path, self.depth, inner)
+        counter = "ijklmn"[self.depth]
+        count = scope.size(call.count.substitute(self.symbols)).text
+        loop = f"{'    ' * self.depth}for {counter} in range({count}):"
+        return _Level(callee, f"{path}.{{{counter}}}", self.depth + 1, inner, loop)
+
+    def _in_entry(self, shape: Shape) -> Shape:
+        """A shape in the symbols of the entry."""
+        return tuple(self.graph.sizes.expand(dim).substitute(self.symbols) for dim in shape)
 
 
 def _key(path: str, name: str) -> str:
@@ -81,8 +96,10 @@ def _self(scalar: Scalar) -> Iterator[tuple[str, Dim]]:
         yield name, symbol(name)
 
 
-def _has_params(program: Program, graph: Graph) -> bool:
-    return bool(graph.params) or any(
-        isinstance(step, Call) and _has_params(program, program.graphs[step.callee])
-        for step in graph.steps
-    )
+def _with_params(program: Program) -> frozenset[str]:
+    """The graphs that have parameters, or whose calls have."""
+    found: set[str] = set()
+    for key, graph in program.graphs.items():  # callees stand first
+        if graph.params or any(call.callee in found for call in graph.named_calls()):
+            found.add(key)
+    return frozenset(found)

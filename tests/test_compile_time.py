@@ -1,0 +1,57 @@
+"""Compile time grows with the program, and not faster; a repetition costs what one round costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+
+import pytest
+from bench.programs import deep, flat
+
+import xg
+
+FEW, MANY = 400, 1_600
+ROUNDS = 3
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Processor time of the fastest of a few rounds: other work on the machine hardly counts."""
+    times: list[float] = []
+    for _ in range(ROUNDS):
+        start = process_time()
+        action()
+        times.append(process_time() - start)
+    return min(times)
+
+
+def compiling(folder: Path, name: str, text: str) -> Callable[[], str]:
+    file = folder / f"{name}.xg"
+    file.write_text(text, encoding="utf-8")
+    return lambda: xg.compile(file).source("numpy")
+
+
+def test_a_longer_file_takes_proportionally_longer(tmp_path: Path) -> None:
+    few, many = (seconds(compiling(tmp_path, "flat", flat(count))) for count in (FEW, MANY))
+    assert many / few < 1.6 * MANY / FEW, f"{few:.2f} s and {many:.2f} s"
+
+
+def test_a_repetition_is_compiled_once(tmp_path: Path) -> None:
+    one, thousand = (compiling(tmp_path, f"deep_{count}", deep(count)) for count in (1, 1_000))
+    told = one().replace("deep_1.xg", "deep_1000.xg").replace("N_L = 1\n", "N_L = 1000\n")
+    assert thousand() == told
+    assert seconds(thousand) < 1.6 * seconds(one)
+
+
+@pytest.mark.parametrize("depth", [500, 3_000])
+def test_blocks_may_call_each_other_as_deep_as_they_like(depth: int, tmp_path: Path) -> None:
+    blocks = ["dim B\nblock F_0(X [B]) -> Y [B] {\n    param w [B]\n    X -> ⊙<-w : Y\n}\n"]
+    blocks += [
+        f"block F_{i}(X [B]) -> Y [B] {{\n    X -> F_{i - 1} as f : Y\n}}\n"
+        for i in range(1, depth)
+    ]
+    (tmp_path / "deep.xg").write_text("".join(blocks), encoding="utf-8")
+    program = xg.compile(tmp_path / "deep.xg")
+    (path,) = program.params
+    assert path == "f." * (depth - 1) + "w"
+    assert "def f_0(" in program.source("numpy")
