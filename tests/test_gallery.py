@@ -8,6 +8,7 @@ import pytest
 from xg.choices import check_choices
 from xg.cli.proving import prove
 from xg.cli.verify import by_default
+from xg.driver import BACKENDS
 from xg.outputs import Wanted, outputs
 from xg.project import read_project
 from xg.source import Source
@@ -51,6 +52,7 @@ def test_no_figure_is_left_over() -> None:
 def test_its_gradients_are_proven(path: Path) -> None:
     project = read_project(path)
     for block, settings in by_default(project, {}):
-        proof = prove(project, block, settings, seed=0)
+        proof = prove(project, block, settings, seed=0, backends=BACKENDS)
         assert proof.gradients.passed, proof.gradients.rows
-        assert proof.reference.first is None
+        assert list(proof.references) == list(BACKENDS)
+        assert all(reference.first is None for reference in proof.references.values())

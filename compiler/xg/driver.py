@@ -7,11 +7,11 @@ program.inputs, program.source("numpy"), program.render("backward", format="svg"
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from xg.collector import resting_collector
 from xg.diagnostic import DiagnosticError
@@ -32,8 +32,11 @@ if TYPE_CHECKING:
     from xg.backends.graphviz import Format, ThemeName
     from xg.backends.graphviz.figure import Figure
     from xg.cost import Cost
+    from xg_runtime.module import Module
 
 View = Literal["forward", "backward", "overview"]
+Backend = Literal["numpy", "torch"]
+BACKENDS: Final[tuple[Backend, ...]] = get_args(Backend)
 Settings = Mapping[str, str | int]
 
 
@@ -83,10 +86,7 @@ class Program:
     @resting_collector()
     def source(self, backend: str = "numpy") -> str:
         """The generated module."""
-        _refuse_backend(backend)
-        from xg.backends.numpy.module import emit
-
-        return emit(self.graphs)
+        return _emitter(backend)(self.graphs)
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
@@ -114,9 +114,20 @@ class Program:
 
     def load(self, backend: str = "numpy") -> ModuleType:
         """The generated module, imported; it is known to nobody else."""
-        from xg.generated import load
+        from xg.generated import load, require_torch
 
+        if backend == "torch":
+            require_torch()
         return load(self.source(backend), f"{self.graphs.main.block}_{backend}")
+
+    def on_arrays(self, backend: str = "numpy", dtype: str | None = None) -> Module:
+        """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
+        module = self.load(backend)
+        if backend == "numpy":
+            return cast("Module", module)
+        from xg_runtime.tensors import OnArrays, TorchModule
+
+        return OnArrays(cast("TorchModule", module), dtype)
 
     def cost(self) -> Cost:
         """Parameters, FLOPs and saved bytes, per operator, loop and in total."""
@@ -190,8 +201,13 @@ def declared_dims(project: Project) -> dict[str, Span]:
     return {decl.name.name: decl.span for decl in found}
 
 
-def _refuse_backend(backend: str) -> None:
-    if backend == "torch":
-        raise DiagnosticError.of(NotYet(None, "the torch backend"))
-    if backend != "numpy":
-        raise ValueError(f"there is no backend {backend!r}: numpy is one")
+def _emitter(backend: str) -> Callable[[Graphs], str]:
+    """The function that writes a program as a module of a backend."""
+    match backend:
+        case "numpy":
+            from xg.backends.numpy.module import emit
+        case "torch":
+            from xg.backends.torch.module import emit
+        case _:
+            raise ValueError(f"there is no backend {backend!r}: there are {', '.join(BACKENDS)}")
+    return emit

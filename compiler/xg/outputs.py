@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from xg.blocks import concerning, uncalled
 from xg.diagnostic import Diagnostic, DiagnosticError
-from xg.driver import Program, Settings, View, compile_project
+from xg.driver import BACKENDS, Program, Settings, View, compile_project
 from xg.graph import Call
 from xg.project import Project
 from xg.slug import slug, stems
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xg.backends.graphviz import Format, ThemeName
     from xg.backends.graphviz.figure import Figure
 
-Kind = Literal["dot", "svg", "pdf", "png", "numpy"]
+Kind = Literal["dot", "svg", "pdf", "png", "numpy", "torch"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
 
@@ -46,7 +46,7 @@ class Outputs:
 def outputs(project: Project, wanted: Wanted) -> Outputs:
     """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
 
-    Every block has figures; a block that no other calls has a module too.
+    Every block has figures; a block that no other calls has modules too.
     """
     names = [block.name.name for block in project.main.blocks]
     file = slug(PurePath(project.main.span.source.name).stem)
@@ -57,8 +57,9 @@ def outputs(project: Project, wanted: Wanted) -> Outputs:
     for name, program in programs.items():
         for view in views(program):
             _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
-        if name in own and "numpy" in wanted.kinds:
-            made.files[f"{stem[name]}_numpy.py"] = program.source("numpy").encode()
+        for backend in BACKENDS:
+            if name in own and backend in wanted.kinds:
+                made.files[f"{stem[name]}_{backend}.py"] = program.source(backend).encode()
     return made
 
 

@@ -9,7 +9,7 @@ def test_the_demo_builds_verifies_and_trains(xg: Xg, folder: Path) -> None:
     said = xg("demo", "mlp", "--steps", 12)
     assert said.code == 0
     row = next(line.split() for line in said.out.splitlines() if line.startswith("mlp "))
-    assert row[1:3] == ["9", "7"]  # files, gradients
+    assert row[1:3] == ["10", "7"]  # files, gradients
     assert row[-1] == "proven"
     assert "loss 5." in said.out
     assert (folder / "out" / "demo" / "mlp.forward.svg").exists()

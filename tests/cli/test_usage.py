@@ -54,10 +54,10 @@ def test_an_unknown_command_is_wrong_usage(xg: Xg) -> None:
         ["check"],
         ["check", "tiny.xg", "--nothing"],
         ["check", "tiny.xg", "--set", "D"],
-        ["build", "tiny.xg", "--only", "torch"],
+        ["build", "tiny.xg", "--only", "tikz"],
         ["build", "tiny.xg", "--only", "gif"],
         ["show", "tiny.xg", "--as", "html"],
-        ["verify", "tiny.xg", "--against", "torch"],
+        ["verify", "tiny.xg", "--against", "exact"],
         ["run", "tiny.xg"],
         ["train", "tiny.xg", "--steps", "many"],
         ["ops", "nothing"],
@@ -99,9 +99,7 @@ def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
     [
         ["check", "tiny.xg", "--plan", "TP"],
         ["build", "tiny.xg", "--kernels"],
-        ["show", "tiny.xg", "--as", "torch"],
         ["cost", "tiny.xg", "--hardware", "gpu.json"],
-        ["train", "tiny.xg", "--backend", "torch"],
         ["train", "tiny.xg", "--on", "processes"],
     ],
 )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-import xg.backends.numpy.module as numpy_backend
+from xg.backends.numpy.dialect import NUMPY
 from xg.backends.numpy.vocabulary import VOCABULARY
+from xg.backends.torch.dialect import TORCH
 from xg.diagnostic import DiagnosticError
 from xg.emit.closed import UnknownCode, check_closed
+from xg.emit.module import emit
 from xg.graph import Program
 from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer
@@ -89,9 +93,9 @@ def _no_file(use: ast.Use) -> ast.Module:
     raise DiagnosticError(())
 
 
-def test_a_title_that_would_get_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_title_that_would_get_out_is_caught() -> None:
     program = compiled('dim B\nblock F "x" (X [B]) -> Y [B] {\n    X -> ReLU : Y\n}\n')
-    header = numpy_backend.HEADER.replace("{title}", 'x"""\nimport os\n"""')
-    monkeypatch.setattr(numpy_backend, "HEADER", header)
-    with pytest.raises(UnknownCode, match="line 2: import os"):
-        numpy_backend.emit(program)
+    for dialect in (NUMPY, TORCH):
+        header = dialect.header.replace("{title}", 'x"""\nimport os\n"""')
+        with pytest.raises(UnknownCode, match="line 2: import os"):
+            emit(program, replace(dialect, header=header))

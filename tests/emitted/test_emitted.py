@@ -17,18 +17,20 @@ from generate.program import generate
 from generate.proof import check_layout, compiled
 
 import xg
+from xg.backends.numpy.dialect import NUMPY
 from xg.backends.numpy.module import emit
-from xg.backends.numpy.support import closure
+from xg.backends.torch.dialect import TORCH
 from xg.emit.names import RESERVED
 
 GOLDEN = Path(__file__).parent / "golden"
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 GOLDENS = {"mha": "MHA", "mlp": "MLP", "transformer": "LM", "llama": "Llama"}
+IN_TORCH = ("mha", "transformer")
 SMALL = {"V": 11, "D": 12, "N_H": 3, "N_L": 2, "D_ff": 7, "S_max": 9}
 
 
-def source(name: str) -> str:
-    return xg.compile(DIAGRAMS / f"{name}.xg", block=GOLDENS[name]).source("numpy")
+def source(name: str, backend: str = "numpy") -> str:
+    return xg.compile(DIAGRAMS / f"{name}.xg", block=GOLDENS[name]).source(backend)
 
 
 @pytest.mark.parametrize("name", GOLDENS)
@@ -36,15 +38,23 @@ def test_modules_read_as_in_the_golden(name: str, golden: Callable[[Path, str], 
     golden(GOLDEN / f"{name}.py", source(name))
 
 
+@pytest.mark.parametrize("name", IN_TORCH)
+def test_torch_modules_read_as_in_the_golden(
+    name: str, golden: Callable[[Path, str], None]
+) -> None:
+    golden(GOLDEN / f"{name}_torch.py", source(name, "torch"))
+
+
 def test_no_golden_without_a_diagram() -> None:
-    assert {file.stem for file in GOLDEN.glob("*.py")} == set(GOLDENS)
+    in_torch = {f"{name}_torch" for name in IN_TORCH}
+    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *in_torch}
 
 
 # ---- on their own --------------------------------------------------------------------------------
 
 ALONE = """
 import sys
-sys.modules["xg"] = sys.modules["xg_runtime"] = None
+sys.modules["xg"] = sys.modules["xg_runtime"] = sys.modules["torch"] = None
 sys.path.insert(0, sys.argv[1])
 import numpy as np
 import transformer
@@ -57,8 +67,24 @@ print(float(outputs["loss"]))
 """
 
 
-def test_a_module_runs_where_xg_is_not() -> None:
-    command = [sys.executable, "-I", "-W", "error", "-c", ALONE, str(GOLDEN)]
+ALONE_IN_TORCH = """
+import sys
+sys.modules["xg"] = sys.modules["xg_runtime"] = None
+sys.path.insert(0, sys.argv[1])
+import torch
+import transformer_torch as transformer
+params = transformer.init(0, torch.float64, V=11, D=8, S_max=9)
+inputs = {"ids": torch.tensor([[1, 2, 3]]), "t": torch.tensor([[2, 3, 4]])}
+outputs, saved = transformer.forward(params, inputs, seed=1)
+grads = transformer.backward(params, saved, {"loss": torch.tensor(1.0)})
+assert set(grads) == set(params)
+print(float(outputs["loss"]))
+"""
+
+
+@pytest.mark.parametrize("script", [ALONE, ALONE_IN_TORCH], ids=["numpy", "torch"])
+def test_a_module_runs_where_xg_is_not(script: str) -> None:
+    command = [sys.executable, "-I", "-W", "error", "-c", script, str(GOLDEN)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     assert 1.0 < float(ran.stdout) < 5.0
@@ -138,7 +164,8 @@ def test_arrays_that_do_not_fit_are_refused_by_name(model: ModuleType, said: str
 
 
 def test_functions_that_modules_bring_along_are_reserved() -> None:
-    brought = closure(["erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"])
+    words = ["pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"]
+    brought = {*NUMPY.support.closure(["erf", *words]), *TORCH.support.closure(words)}
     assert {name for name in brought if not name.startswith("_")} <= RESERVED
 
 

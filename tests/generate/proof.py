@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 import numpy as np
 from generate.sketch import Sketch
 from numpy.typing import NDArray
 
 from xg.backends.numpy.module import emit
+from xg.backends.torch.module import emit as emit_torch
 from xg.generated import load
 from xg.graph import Program
 from xg.interpret import Interpreter, initial
@@ -25,9 +27,11 @@ from xg.source import Source
 from xg.syntax import ast
 from xg.syntax.format import format
 from xg.syntax.parse import parse
+from xg_runtime.tensors import OnArrays, TorchModule
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
+Generated = ModuleType | OnArrays
 
 CLOSE = 1e-10  # the module against the interpreter
 SLOPE = 1e-6  # gradients against differences
@@ -50,10 +54,24 @@ def prove(sketch: Sketch, seed: int) -> str:
     tree = check_layout(text)
     program = compiled(tree, sketch, dead=seed % 2 == 0)
     source = emit(program)
-    check(program, source, sketch.numbers, seed)
-    if sketch.resized:
-        check(program, source, {**sketch.numbers, **sketch.resized}, seed)
+    module, tensors = load(source, "case"), OnArrays(_torch(program))
+    for numbers in (sketch.numbers, {**sketch.numbers, **sketch.resized}):
+        case = Case.draw(program, module, numbers, seed)
+        case.check_values()
+        case.check_slopes()
+        case.check_precision()
+        case.check_initial()
+        again = Case.draw(program, tensors, numbers, seed)
+        again.check_values()
+        again.check_precision()
+        again.check_initial()
+        if not sketch.resized:
+            break
     return source
+
+
+def _torch(program: Program) -> TorchModule:
+    return cast("TorchModule", load(emit_torch(program), "case_torch"))
 
 
 def check_layout(text: str) -> ast.Module:
@@ -80,28 +98,21 @@ def _no_file(use: ast.Use) -> ast.Module:
     raise AssertionError(f"generated programs are one file: {use}")
 
 
-def check(program: Program, source: str, numbers: Mapping[str, int], seed: int) -> None:
-    """For one set of sizes: values, gradients, precision, initial parameters."""
-    case = Case.draw(program, source, numbers, seed)
-    case.check_values()
-    case.check_slopes()
-    case.check_precision()
-    case.check_initial()
-
-
 @dataclass(frozen=True)
 class Case:
     """A program and its module on random arrays; `sizes` numbers all symbols."""
 
     program: Program
-    module: Any
+    module: Generated
     sizes: Mapping[str, int]
     params: Arrays
     inputs: Arrays
     random: np.random.Generator
 
     @classmethod
-    def draw(cls, program: Program, source: str, numbers: Mapping[str, int], seed: int) -> Case:
+    def draw(
+        cls, program: Program, module: Generated, numbers: Mapping[str, int], seed: int
+    ) -> Case:
         """Random inputs and parameters: nothing zero, whatever the file starts parameters as."""
         random = np.random.default_rng(seed)
         graph = program.main
@@ -115,7 +126,7 @@ class Case:
             else:
                 inputs[str(value.name)] = random.integers(0, type_.range.evaluate(sizes), shape)
         params = initial(replace(program, numbers=numbers), seed)
-        return cls(program, load(source, "case"), sizes, params, inputs, random)
+        return cls(program, module, sizes, params, inputs, random)
 
     # ---- what the interpreter says --------------------------------------------------------------
 
@@ -211,8 +222,9 @@ class Case:
 
     def check_initial(self) -> None:
         """`init` makes every parameter, in its shape."""
-        wanted = inspect.signature(self.module.init).parameters
-        given = {name: self.sizes[name] for name in wanted if name not in ("seed", "dtype")}
+        made_by = self.module.module if isinstance(self.module, OnArrays) else self.module
+        wanted = inspect.signature(made_by.init).parameters
+        given = {name: self.sizes[name] for name in wanted if name in self.sizes}
         made = self.module.init(0, np.float64, **given)
         shapes = {name: value.shape for name, value in made.items()}
         expected = {name: value.shape for name, value in self.params.items()}

@@ -12,10 +12,12 @@ from generate.hunt import hunt, outcome
 from generate.program import generate
 
 from xg import derivative, interpret, ops
-from xg.backends.numpy import module, spelling, support
+from xg.backends.numpy import spelling
+from xg.backends.torch import spelling as torch_spelling
 from xg.derivative import Cotangents
-from xg.emit import body
+from xg.emit import body, templates, words
 from xg.emit.spelling import Scope
+from xg.emit.support import SupportFile
 from xg.emit.text import Text
 from xg.op import Attrs, Gradient, Op, Term
 from xg.passes import differentiate
@@ -88,23 +90,40 @@ def transposed_operand_that_stays(patch: Patch) -> None:
     def swapped(text: Text, rank: int) -> Text:
         return text
 
-    patch.setattr(spelling, "_swapped", swapped)
+    wrong = words.contraction(swapped, 'np.einsum("{spec}", {a}, {b})')
+    patch.setitem(_table(spelling.WORDS), "contract", wrong)
 
 
 def gradients_that_overwrite_each_other(patch: Patch) -> None:
     kept = "grads[name] + part if name in grads else part"
-    assert kept in module.ADD
-    patch.setattr(module, "ADD", module.ADD.replace(kept, "part"))
+    assert kept in templates.HELPERS["add"]
+    changed = templates.HELPERS["add"].replace(kept, "part")
+    patch.setitem(_table(templates.HELPERS), "add", changed)
 
 
 def dropout_without_its_scale(patch: Patch) -> None:
-    source, factor = support.source, " * (1 / kept)"
-    assert factor in source("drop")
+    source, factor = SupportFile.source, " * (1 / kept)"
+    assert factor in source(spelling.SUPPORT, "drop")
 
-    def unscaled(name: str) -> str:
-        return source(name).replace(factor, "")
+    def unscaled(file: SupportFile, name: str) -> str:
+        return source(file, name).replace(factor, "")
 
-    patch.setattr(module, "source", unscaled)
+    patch.setattr(SupportFile, "source", unscaled)
+
+
+def minus_sign_that_torch_loses(patch: Patch) -> None:
+    patch.setitem(_table(torch_spelling.WORDS), "neg", words.bare)
+
+
+def whole_numbers_that_torch_rounds(patch: Patch) -> None:
+    patch.setitem(_table(torch_spelling.WORDS), "as_float", words.bare)
+
+
+def zeros_that_torch_makes_wide(patch: Patch) -> None:
+    def made(scope: Scope) -> str:
+        return "dtype=torch.float64"
+
+    patch.setattr(torch_spelling, "_made", made)
 
 
 def numbers_that_stay_wide(patch: Patch) -> None:
@@ -136,6 +155,9 @@ SABOTAGE = (
     mean_of_a_fan_out,
     row_whose_rounds_are_one,
     minus_sign_that_is_lost,
+    minus_sign_that_torch_loses,
+    whole_numbers_that_torch_rounds,
+    zeros_that_torch_makes_wide,
     transposed_operand_that_stays,
     gradients_that_overwrite_each_other,
     dropout_without_its_scale,

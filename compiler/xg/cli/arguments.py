@@ -44,15 +44,17 @@ def add_choice(parser: ArgumentParser) -> None:
 def add_backend(parser: ArgumentParser) -> None:
     """What computes, and on how many ranks."""
     parser.add_argument(
-        "--backend", choices=("numpy", "torch"), default="numpy", help="torch: not in this edition"
+        "--backend", choices=("numpy", "torch"), default="numpy", help="what computes"
     )
     parser.add_argument("--on", metavar="simulated", help="ranks (not in this edition)")
 
 
 def refuse_backend(options: Namespace) -> None:
-    """Raise DiagnosticError for what only later editions compute with."""
+    """Raise DiagnosticError for what is not installed, or only later editions compute with."""
     if options.backend == "torch":
-        raise not_yet("the torch backend")
+        from xg.generated import require_torch
+
+        require_torch()
     if options.on is not None:
         raise not_yet(f"a program on several ranks (--on {options.on})")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "xg build diagrams/mha.xg -o out --only svg,numpy"
 
-LATER = ("torch", "html", "tikz")
+LATER = ("html", "tikz")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="kinds",
         type=kinds,
         metavar="KIND,...",
-        help="some of dot, svg, pdf, png, numpy; default: all",
+        help="some of dot, svg, pdf, png, numpy, torch; default: all",
     )
     parser.add_argument(
         "--theme",

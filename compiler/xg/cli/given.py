@@ -37,6 +37,7 @@ class Given:
     inputs: Arrays
     params: Arrays | None  # None: to be drawn
     cotangents: Arrays | None  # None: no gradients are wanted
+    dtype: str  # of its floats: float32 where NumPy lacks the one that is asked for
 
     @classmethod
     def read(cls, options: Namespace) -> Given:
@@ -47,12 +48,13 @@ class Given:
         inputs = arrays.read(options.inputs)
         params = arrays.read(options.params) if options.params else None
         program = at_sizes_of(inputs | (params or {}), project, options.block, settings)
-        of = options.dtype
+        of = _dtype(options)
         return cls(
             program,
             fit(inputs, expected_inputs(program), dtype=of, source=str(options.inputs)),
             params and fit(params, expected(program.params), dtype=of, source=str(options.params)),
             _cotangents(program, options),
+            of,
         )
 
 
@@ -71,7 +73,11 @@ def _cotangents(program: Program, options: Namespace) -> Arrays | None:
     found = arrays.read(options.d_outputs)
     floats = {name: spec for name, spec in program.outputs.items() if spec.dtype == "float"}
     wanted = {name: want for name, want in expected(floats).items() if name in found}
-    return fit(found, wanted, dtype=options.dtype, source=str(options.d_outputs))
+    return fit(found, wanted, dtype=_dtype(options), source=str(options.d_outputs))
+
+
+def _dtype(options: Namespace) -> str:
+    return "float32" if options.dtype == "bfloat16" else options.dtype
 
 
 def expected(specs: Mapping[str, TensorSpec]) -> dict[str, Expected]:

@@ -6,7 +6,7 @@ import hashlib
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -40,13 +40,14 @@ class Lesson:
     source: Source
     loss: str
     settings: Settings  # under which the program was compiled
+    backend: str
     references: Mapping[str, float] = field(default_factory=dict[str, float])
     text: tuple[Corpus, int] | None = None  # and the window
 
     @property
     def module(self) -> Module:
         """The generated module."""
-        return cast("Module", self.program.load())
+        return self.program.on_arrays(self.backend)
 
     @property
     def facts(self) -> dict[str, object]:
@@ -112,7 +113,8 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     source = TextSource(text, options.batch, window, options.seed, names)
     references = {"unigram entropy": text.entropy}
     loss = loss_of(program.graphs, options.loss)
-    return Lesson(program, source, loss, settings, references, (text, window))
+    of_text = (text, window)
+    return Lesson(program, source, loss, settings, options.backend, references, of_text)
 
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
@@ -130,7 +132,8 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     sha256 = hashlib.sha256(files.read(options.data)).hexdigest()
     held = len(rows[str(main.inputs[0].name)]) // HELD
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
-    return Lesson(program, source, loss_of(program.graphs, options.loss), settings_of(options))
+    loss = loss_of(program.graphs, options.loss)
+    return Lesson(program, source, loss, settings_of(options), options.backend)
 
 
 def _number(program: Program, dim: Dim) -> int:

@@ -6,7 +6,7 @@ on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from xg import interpret
 from xg.blocks import concerning
-from xg.driver import Program, Settings, compile_project, declared_dims
+from xg.driver import Backend, Program, Settings, compile_project, declared_dims
 from xg.interpret import Interpreter, param_specs
 from xg.project import Project
 from xg.proof.sizes import verification_sizes
@@ -23,6 +23,7 @@ from xg.proof.zeros import why_zero
 from xg_runtime import agreement, gradcheck, invent
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected
+from xg_runtime.module import Module
 from xg_runtime.norm import global_norm
 
 REFERENCE_TOLERANCE: Final = 1e-10
@@ -47,15 +48,22 @@ class Proof:
     program: Program
     sizes: Mapping[str, int]
     gradients: gradcheck.Report
-    reference: Reference
+    references: Mapping[Backend, Reference]
 
     @property
     def passed(self) -> bool:
-        """Whether every gradient agrees, and the code with the interpreter."""
-        return self.gradients.passed and self.reference.first is None
+        """Whether every gradient agrees, and the code of every backend with the interpreter."""
+        agree = all(reference.first is None for reference in self.references.values())
+        return self.gradients.passed and agree
 
 
-def prove(project: Project, block: str | None, settings: Settings, seed: int) -> Proof:
+def prove(
+    project: Project,
+    block: str | None,
+    settings: Settings,
+    seed: int,
+    backends: Sequence[Backend] = ("numpy",),
+) -> Proof:
     """Prove one block of a file; raises DiagnosticError, and RunError for a NaN."""
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own)
@@ -68,14 +76,18 @@ def prove(project: Project, block: str | None, settings: Settings, seed: int) ->
     params = interpret.initial(program.graphs, seed)
     inputs = invent.invent(_expected(program), {}, seed)
     report = gradcheck.check_module(
-        program.load(),  # pyright: ignore[reportArgumentType] - a module has no static type
+        program.on_arrays(),
         params,
         inputs,
         zeros=dict(_zeros(program)),
         dropout=seed,
         seed=seed,
     )
-    return Proof(program, sizes, report, _compared(program, params, inputs, seed))
+    references: dict[Backend, Reference] = {
+        backend: _compared(program, program.on_arrays(backend), params, inputs, seed)
+        for backend in backends
+    }
+    return Proof(program, sizes, report, references)
 
 
 def _expected(program: Program) -> dict[str, Expected]:
@@ -107,9 +119,10 @@ def _zeros(program: Program) -> Iterator[tuple[str, str]]:
                 yield path, reason
 
 
-def _compared(program: Program, params: Arrays, inputs: Arrays, seed: int) -> Reference:
+def _compared(
+    program: Program, module: Module, params: Arrays, inputs: Arrays, seed: int
+) -> Reference:
     """Run code and interpreter on the same arrays, with the same dropout and cotangents."""
-    module = program.load()
     outputs, saved = module.forward(params, inputs, seed=seed)
     reference = Interpreter(program.graphs, params, seed)
     expected, record = reference.forward(inputs)

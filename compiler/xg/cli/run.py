@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from xg.cli.arguments import add_backend, add_file, refuse_backend
 from xg.cli.console import Console
-from xg.cli.exits import FINE
-from xg.cli.later import not_yet
+from xg.cli.exits import FINE, USAGE
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
@@ -35,7 +34,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--keep", type=edges, default=[], metavar="EDGE,...", help="edges to write too"
     )
     parser.add_argument(
-        "--dtype", choices=("float32", "float64", "bfloat16"), default="float32", help="of floats"
+        "--dtype",
+        choices=("float32", "float64", "bfloat16"),
+        default="float32",
+        help="of floats; bfloat16 with --backend torch, its results are written as float32",
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="draws the parameters where no file gives them"
@@ -56,14 +58,16 @@ def run(options: Namespace, console: Console) -> int:
     from xg_runtime.run import run as compute
 
     refuse_backend(options)
-    if options.dtype == "bfloat16":
-        raise not_yet("bfloat16, which NumPy lacks,")
+    half = options.dtype == "bfloat16"
+    if half and (options.backend != "torch" or options.keep):
+        console.note("xg run: NumPy has no bfloat16: --backend torch has, without --keep")
+        return USAGE
     _refuse_endings(options)
     given = Given.read(options)
-    module = given.program.load()
-    params: Arrays = given.params or module.init(options.seed, options.dtype)
+    module = given.program.on_arrays(options.backend, options.dtype if half else None)
+    params: Arrays = given.params or module.init(options.seed, given.dtype)
     results = compute(
-        module,  # pyright: ignore[reportArgumentType] - a module has no static type
+        module,
         params,
         given.inputs,
         d_outputs=given.cotangents,

@@ -12,12 +12,14 @@ from xg.cli.exits import FINE, PROBLEM
 
 if TYPE_CHECKING:
     from xg.cli.proving import Proof
-    from xg.driver import Settings
+    from xg.driver import Backend, Settings
     from xg.project import Project
 
 EXAMPLE = "xg verify diagrams/mha.xg"
 
-LATER = ("torch", "single", "exact", "document")
+KINDS = ("fd", "torch")
+LATER = ("single", "exact", "document")
+NAMES: Mapping[str, str] = {"numpy": "NumPy", "torch": "torch"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -26,9 +28,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         type=against,
-        default="fd",
-        metavar="fd",
-        help="finite differences; torch, single, exact and document are not in this edition",
+        default=("fd",),
+        metavar="KIND,...",
+        help="fd (finite differences, always) and torch (the torch code too); "
+        "single, exact and document are not in this edition",
     )
     parser.add_argument(
         "--every-choice", action="store_true", help="of options, not only the defaults"
@@ -37,26 +40,32 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def against(text: str) -> str:
-    """Only ``fd``, for now."""
-    for word in text.split(","):
+def against(text: str) -> tuple[str, ...]:
+    """`fd,torch`."""
+    words = tuple(word.strip() for word in text.split(","))
+    for word in words:
         if word in LATER:
-            raise ArgumentTypeError(f"{word} is not in this edition: fd is")
-        if word != "fd":
-            raise ArgumentTypeError(f"{word!r} is none of fd, {', '.join(LATER)}")
-    return text
+            raise ArgumentTypeError(f"{word} is not in this edition: {', '.join(KINDS)} are")
+        if word not in KINDS:
+            raise ArgumentTypeError(f"{word!r} is none of {', '.join((*KINDS, *LATER))}")
+    return words
 
 
 def run(options: Namespace, console: Console) -> int:
     """Prove every block of every file, and go on after one that fails."""
     from xg.cli.proving import prove
+    from xg.generated import require_torch
 
     refuse_plan(options)
+    backends: list[Backend] = ["numpy"]
+    if "torch" in options.against:
+        require_torch()
+        backends.append("torch")
     found: list[tuple[str, Settings, Proof]] = []
     for file in options.files:
         project = open_project(file)
         for block, settings in _wanted(project, options):
-            proof = prove(project, block, settings, options.seed)
+            proof = prove(project, block, settings, options.seed, backends)
             found.append((file, settings, proof))
             if not options.json:
                 console.write("\n".join(_lines(file, settings, proof)) + "\n\n")
@@ -114,17 +123,16 @@ def _lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
     sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.sizes.items()))
     yield f"at {sizes or 'fixed sizes'}, float64, dropout on"
     yield table(proof.gradients).rstrip()
-    reference = proof.reference
-    counted = f"{reference.outputs} outputs and {reference.gradients} gradients"
-    if reference.first is None:
-        yield f"NumPy code and interpreter agree: {counted}, error at most {reference.error:.1e}"
-    else:
-        where = f"first in {reference.first}, error {reference.error:.1e}"
-        yield f"NumPy code and interpreter DIFFER: {where}"
+    for backend, reference in proof.references.items():
+        counted = f"{reference.outputs} outputs and {reference.gradients} gradients"
+        if reference.first is None:
+            said = f"agree: {counted}, error at most {reference.error:.1e}"
+        else:
+            said = f"DIFFER: first in {reference.first}, error {reference.error:.1e}"
+        yield f"{NAMES[backend]} code and interpreter {said}"
 
 
 def _as_data(file: str, settings: Settings, proof: Proof) -> Mapping[str, object]:
-    reference = proof.reference
     return {
         "file": file,
         "block": proof.program.graphs.main.block,
@@ -145,7 +153,10 @@ def _as_data(file: str, settings: Settings, proof: Proof) -> Mapping[str, object
             }
             for row in proof.gradients.rows
         ],
-        "reference": {"error": _finite(reference.error), "first_difference": reference.first},
+        "references": {
+            backend: {"error": _finite(reference.error), "first_difference": reference.first}
+            for backend, reference in proof.references.items()
+        },
     }
 
 

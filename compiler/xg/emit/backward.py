@@ -90,8 +90,8 @@ class _BackwardWriter(BlockWriter):
         code = [*self.statements.lines, *grads]
         code += [f"return {', '.join(results)}"] if results else []
         sizes = self.size_lines(self._sources(params), code)
-        dtype = [f"dtype = {seeds[0]}.dtype"] if self.scope.typed else []
-        body = [*self._docstring(), *taken, *sizes, *dtype, *code]
+        types = self.type_lines(seeds, seeds)
+        body = [*self._docstring(), *taken, *sizes, *types, *code]
         return [*self._head(seeds, len(results)), *indented(body)]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
@@ -166,7 +166,7 @@ class _BackwardWriter(BlockWriter):
     def _zeros(self, value: Value) -> str:
         """Zeros to which the rounds of a row add."""
         texts = self.scope.shape(self.statements.types[value].shape)
-        return f"np.zeros({tuple_of(texts) if texts else '()'}, {self.scope.float_type()})"
+        return self.plan.spelling.zeros(tuple_of(texts) if texts else "()", self.scope)
 
 
 def _fixed(backward: Backward) -> Iterator[Value]:

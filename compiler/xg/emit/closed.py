@@ -22,7 +22,7 @@ NODES: Final = frozenset(
 )
 BUILTINS: Final = frozenset(
     {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
-    | {"enumerate", "round", "zip", "ValueError"}
+    | {"enumerate", "isinstance", "ord", "round", "zip", "ValueError"}
 )
 
 
@@ -36,11 +36,13 @@ class Vocabulary:
 
     `imports` are its import statements, `modules` the names of each imported module, `methods` the
     attributes of everything else; fields of the module's own classes are added to these.
+    `decorators` are all that may stand above a function.
     """
 
     imports: frozenset[str]
     modules: Mapping[str, frozenset[str]]
     methods: frozenset[str]
+    decorators: frozenset[str] = frozenset()
 
 
 def check_closed(source: str, vocabulary: Vocabulary) -> None:
@@ -74,7 +76,7 @@ class _Module:
             case ast.Name(id=name):
                 return _unknown("the name ", name, self.names)
             case ast.FunctionDef():
-                return _function(node)
+                return self._function(node)
             case ast.Call(func=ast.Name() | ast.Attribute()):
                 return None
             case ast.Call():
@@ -87,14 +89,15 @@ class _Module:
         known = self.vocabulary.modules.get(owner, self.attributes)
         return _unknown("the attribute ", node.attr, known)
 
-
-def _function(node: ast.FunctionDef) -> str | None:
-    """A variable that goes by the name of a function hides it."""
-    calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
-    hidden = {func.id for func in calls if isinstance(func, ast.Name)}.intersection(_bound(node))
-    if hidden:
-        return f"{node.name} calls its own variable {', '.join(sorted(hidden))}"
-    return f"{node.name} is decorated" if node.decorator_list else None
+    def _function(self, node: ast.FunctionDef) -> str | None:
+        """A variable that goes by the name of a function hides it."""
+        calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
+        hidden = {func.id for func in calls if isinstance(func, ast.Name)} & {*_bound(node)}
+        if hidden:
+            return f"{node.name} calls its own variable {', '.join(sorted(hidden))}"
+        above = {ast.unparse(decorator) for decorator in node.decorator_list}
+        strange = sorted(above - self.vocabulary.decorators)
+        return f"{node.name} is decorated by {strange[0]}" if strange else None
 
 
 def _unknown(what: str, name: str, known: frozenset[str]) -> str | None:

@@ -91,7 +91,7 @@ class _ForwardWriter(BlockWriter):
         kept = self._saved_fields()
         code = [*self.statements.lines, *self._return(results, kept)]
         sizes = self.size_lines(self._sources(params), code)
-        body = [*self._docstring(), *taken, *sizes, *self._dtype_line(), *code]
+        body = [*self._docstring(), *taken, *sizes, *self._type_lines(), *code]
         return [*self._head(inputs), *indented(body)]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
@@ -100,13 +100,12 @@ class _ForwardWriter(BlockWriter):
         sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
         return [*sources, *self.untaken_params(params)]
 
-    def _dtype_line(self) -> list[str]:
-        if not self.scope.typed:
-            return []
-        floats = [v for v in self.graph.inputs if self.graph.types[v].is_float]
-        floats += [v for v in self.graph.param_values() if v in self.statements.texts]
-        text = self.statements.texts[floats[0]].text if floats else "np.zeros(0)"
-        return [f"dtype = {text}.dtype"]
+    def _type_lines(self) -> list[str]:
+        texts = self.statements.texts
+        params = [texts[v].text for v in self.graph.param_values() if v in texts]
+        inputs = [(texts[v].text, self.graph.types[v].is_float) for v in self.graph.inputs]
+        floats = [text for text, is_float in inputs if is_float]
+        return self.type_lines([*floats, *params], [*(text for text, _ in inputs), *params])
 
     def _head(self, inputs: Sequence[str]) -> list[str]:
         kinds = [f"{name}: Array" for name in inputs]
@@ -114,7 +113,7 @@ class _ForwardWriter(BlockWriter):
         self.plan.arguments[self.graph.key] = self.lost
         items = ["params: Params", *(["at: str"] if self.path else []), *kinds]
         if self.graph.key in self.plan.random:
-            items += ["*", "seed: int | None"]
+            items += ["*", f"seed: {self.plan.spelling.seed}"]
         results = ["Array"] * len(self.graph.outputs) + [self.plan.classes[self.graph.key]]
         name = self.plan.functions[self.graph.key]
         return bracketed(f"def {name}(", items, f") -> tuple[{', '.join(results)}]:")

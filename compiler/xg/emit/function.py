@@ -19,8 +19,8 @@ from xg.tensor import Sizes
 class OperatorFunction:
     """The text of a function without its name, and what a call has to give beside operands.
 
-    `own` are the operator's numbers, by attribute; `sizes` are symbols; `dtype` and `random` say
-    that it wants the float type, and seed and place.
+    `own` are the operator's numbers, by attribute; `sizes` are symbols; `dtype`, `device` and
+    `random` say that it wants the float type, the device, and seed and place.
     """
 
     head: str
@@ -28,6 +28,7 @@ class OperatorFunction:
     own: tuple[Scalar, ...]
     sizes: tuple[str, ...]
     dtype: bool
+    device: bool
     random: bool
     support: tuple[str, ...]
     results: int
@@ -47,7 +48,11 @@ def operator_function(
     floats = [n for n, e in zip(operands, body.operands, strict=True) if e.kind == "float"]
     numbers = _numbers(body, attrs)
     own = {key: names.fresh(key) for key in numbers}
-    scope = Scope(sizes, f"{floats[0]}.dtype" if floats else "dtype")
+    scope = Scope(
+        sizes,
+        dtype=f"{floats[0]}.dtype" if floats else "dtype",
+        device=f"{operands[0]}.device" if operands else "device",
+    )
     scope.own = {id(scalar): own[key] for key, scalar in numbers.items()}
     writer = BodyWriter(spelling, scope, names)
     for name, expr in zip(operands, body.operands, strict=True):
@@ -56,13 +61,14 @@ def operator_function(
     code = [*writer.lines, *(result.text for result in results)]
     symbols = tuple(name for name in scope.needed if spell_symbol(name) in mentioned(code))
     random = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
-    dtype = scope.typed and not floats
+    dtype, device = scope.typed and not floats, scope.placed and not operands
     given = [f"{name}: Array" for name in operands]
     given += [f"{name}: float" for name in own.values()] + [
         f"{spell_symbol(name)}: int" for name in symbols
     ]
-    given += ["seed: int | None", "place: str"] if random else []
+    given += [f"seed: {spelling.seed}", "place: str"] if random else []
     given += ["dtype: DType"] if dtype else []
+    given += ["device: Device"] if device else []
     optional = _optional(body)
     given = [g.replace(": Array", ": Array | None") if g in optional else g for g in given]
     returned = [result.text for result in results]
@@ -76,6 +82,7 @@ def operator_function(
         own=tuple(numbers.values()),
         sizes=symbols,
         dtype=dtype,
+        device=device,
         random=random,
         support=tuple(scope.support),
         results=len(results),

@@ -9,9 +9,10 @@ from keyword import iskeyword, issoftkeyword
 # What generated code means by itself, wherever it stands: no variable and no size is called so.
 RESERVED = frozenset(
     {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "math", "torch"}
-    | {"dtype", "i", "one"}
+    | {"dtype", "device", "i", "one"}
     | {"forward", "backward", "init", "table", "check", "array", "take", "add", "Model"}
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}
+    | {"Device", "Seed", "mix", "shift_right", "signed"}
     | {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
     | {"enumerate", "ValueError"}
     | {"erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"}

@@ -18,13 +18,16 @@ from xg.tensor import Shape, Sizes
 class Scope:
     """What the text of one function may mention, and what it did mention.
 
-    `dtype` is the text of the float type of the function's tensors. `needed` collects the symbols
-    of sizes, `support` the backend's own functions, `typed` whether the float type was mentioned.
+    `dtype` is the text of the float type of the function's tensors, `device` of where they are.
+    `needed` collects the symbols of sizes, `support` the backend's own functions, `typed` and
+    `placed` whether type and device were mentioned.
     """
 
     sizes: Sizes
     dtype: str = "dtype"
+    device: str = "device"
     typed: bool = False
+    placed: bool = False
     own: dict[int, str] = field(default_factory=dict[int, str])
     needed: dict[str, None] = field(default_factory=dict[str, None])
     support: dict[str, None] = field(default_factory=dict[str, None])
@@ -52,6 +55,11 @@ class Scope:
         self.typed = True
         return self.dtype
 
+    def place(self) -> str:
+        """The text of the device."""
+        self.placed = True
+        return self.device
+
     def use(self, function: str) -> str:
         """The name of a support function, which the module then brings along."""
         self.support[function] = None
@@ -62,9 +70,11 @@ Spell = Callable[[Expr, Sequence[Text], Scope], Text]
 
 
 class Spelling(Protocol):
-    """A backend's words."""
+    """A backend's words. `seed` is the type of a seed; `empty` a float tensor without elements."""
 
     name: str
+    seed: str
+    empty: str
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive, its arguments given as text."""
@@ -72,6 +82,10 @@ class Spelling(Protocol):
 
     def cast(self, text: Text, scope: Scope) -> Text:
         """Integers or wide floats as floats of the function's type."""
+        ...
+
+    def zeros(self, shape: str, scope: Scope) -> str:
+        """Zeros of a shape, a tuple as text, of the function's type."""
         ...
 
     def support(self, function: str) -> str:

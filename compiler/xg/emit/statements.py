@@ -189,6 +189,8 @@ class Statements:
             args += ["seed", self.place.format(step.place)]
         if function.dtype:
             args.append(self.scope.float_type())
+        if function.device:
+            args.append(self.scope.place())
         return Text(f"{self.functions.name(step.op, function)}({', '.join(args)})")
 
     # ---- lines ----------------------------------------------------------------------------------

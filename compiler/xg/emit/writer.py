@@ -81,6 +81,13 @@ class BlockWriter:
         self.lost = found.lost
         return found.lines
 
+    def type_lines(self, floats: Sequence[str], tensors: Sequence[str]) -> list[str]:
+        """Lines that fetch float type and device, where the code mentions them, from tensors."""
+        empty = self.plan.spelling.empty
+        lines = [f"dtype = {next(iter(floats), empty)}.dtype"] if self.scope.typed else []
+        placed = [f"device = {next(iter(tensors), empty)}.device"]
+        return lines + (placed if self.scope.placed else [])
+
     def _variable(self) -> frozenset[str]:
         """Symbols that the arrays of this block or of its callers carry: no default is true."""
         found = carried_symbols(self.graph) | self.plan.above[self.graph.key]

@@ -1,14 +1,10 @@
 """Functions that a generated module brings along when it needs them: each stands alone in NumPy.
 
-They are ordinary, tested code; `source` hands out their text. Names are those of generated code.
+They are ordinary, tested code, whose text is handed out. Names are those of generated code.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,42 +152,3 @@ def random_words(key: int, count: int) -> NDArray[np.uint64]:
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return z ^ z >> np.uint64(31)
-
-
-# ---- handing them out -------------------------------------------------------------------------
-
-
-@cache
-def _functions() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """For every function above: its text and the other functions that it calls."""
-    text = Path(__file__).read_text(encoding="utf-8")
-    nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    names = {node.name for node in nodes}
-    found: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for node in nodes:
-        called = {
-            inner.func.id
-            for inner in ast.walk(node)
-            if isinstance(inner, ast.Call)
-            and isinstance(inner.func, ast.Name)
-            and inner.func.id in names
-        }
-        found[node.name] = (ast.get_source_segment(text, node) or "", tuple(sorted(called)))
-    return found
-
-
-def source(function: str) -> str:
-    """The text of a function."""
-    return _functions()[function][0]
-
-
-def closure(functions: Iterable[str]) -> list[str]:
-    """The functions and all that they call, in the order of this file."""
-    wanted: set[str] = set()
-    pending = list(functions)
-    while pending:
-        name = pending.pop()
-        if name not in wanted:
-            wanted.add(name)
-            pending.extend(_functions()[name][1])
-    return [name for name in _functions() if name in wanted]

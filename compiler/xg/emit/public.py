@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xg.backends.numpy.templates import INIT
+from xg.emit.dialect import Dialect
 from xg.emit.forward import Forward
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Located, Source, closure, definition_lines, locate
@@ -24,6 +24,7 @@ class PublicWriter:
     `entry` is its forward function; `lost` are the sizes that it saves as numbers.
     """
 
+    dialect: Dialect
     plan: Plan
     entry: Forward
     lost: tuple[str, ...]
@@ -80,13 +81,13 @@ class PublicWriter:
             for name in free
             if name in carried or name not in numbers
         ]
-        given = ["seed: int = 0", "dtype: DType = np.float32"]
+        given = ["seed: int = 0", *self.dialect.types]
         head = bracketed(
             "def init(", [*given, *(["*", *arguments] if arguments else [])], ") -> Params:"
         )
         lines = [*definition_lines(defined, sizes), *self._starts()]
         starts = "\n".join(indented(lines)).strip()
-        return [*head, *INIT.format(starts=starts).strip("\n").splitlines()]
+        return [*head, *self.dialect.init.format(starts=starts).strip("\n").splitlines()]
 
     # ---- passes ---------------------------------------------------------------------------------
 
@@ -119,11 +120,12 @@ class PublicWriter:
             *self._entry_call(names),
             *_returned(results),
         ]
-        given = ["params: Params", "inputs: Mapping[str, Array]", "*", "seed: int | None = None"]
+        seed = f"seed: {self.dialect.spelling.seed} = None"
+        given = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
         head = bracketed(
             "def forward(", given, f") -> tuple[dict[str, Array], {self.saved_class}]:"
         )
-        return [*head, *indented(body)]
+        return self._decorated([*head, *indented(body)])
 
     def _entry_call(self, results: list[str]) -> list[str]:
         arguments = ["params", *(f'inputs["{value.name}"]' for value in self.graph.inputs)]
@@ -147,7 +149,7 @@ class PublicWriter:
         head = f"{', '.join(given)} = {call}" if given else call
         body = [
             '"""Gradients of all parameters and float inputs by name; no cotangent means zero."""',
-            "dtype = next(iter({**params, **d_outputs}.values())).dtype",
+            *self.dialect.like,
             *found.lines,
             *lines,
             "grads: Params = {}",
@@ -155,12 +157,19 @@ class PublicWriter:
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
             *constant,
             "for name, value in params.items():",
-            "    grads.setdefault(name, np.zeros_like(value))",
+            f"    grads.setdefault(name, {self.dialect.library}.zeros_like(value))",
             "return grads",
         ]
         arguments = ["params: Params", f"saved: {self.saved_class}"]
         arguments.append("d_outputs: Mapping[str, Array]")
-        return [*bracketed("def backward(", arguments, ") -> Params:"), *indented(body)]
+        head = bracketed("def backward(", arguments, ") -> Params:")
+        return self._decorated([*head, *indented(body)])
+
+    def _decorated(self, lines: list[str]) -> list[str]:
+        return [self.dialect.decorator, *lines] if self.dialect.decorator else lines
+
+    def _zeros(self, value: Value, scope: Scope) -> str:
+        return self.dialect.spelling.zeros(self._shape(value, scope), scope)
 
     def unsaved(self) -> tuple[str, ...]:
         """Symbols of shapes that nothing carries but inputs: to be saved as numbers too."""
@@ -174,7 +183,7 @@ class PublicWriter:
         gradients = self.plan.program.backwards[self.graph.key].gradients
         inputs = [value for value in self.graph.inputs if self.graph.types[value].is_float]
         return [
-            f'grads["{value.name}"] = np.zeros({self._shape(value, scope)}, dtype)'
+            f'grads["{value.name}"] = {self._zeros(value, scope)}'
             for value in inputs
             if value not in gradients
         ]
@@ -213,7 +222,7 @@ class PublicWriter:
             lines += [
                 f'{seed} = d_outputs.get("{name}")',
                 f"if {seed} is None:",
-                f"    {seed} = np.zeros({self._shape(value, scope)}, dtype)",
+                f"    {seed} = {self._zeros(value, scope)}",
             ]
         return list(names.values()), lines
 

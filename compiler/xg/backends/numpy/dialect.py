@@ -1,0 +1,54 @@
+"""What a module in NumPy is made of."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.backends.numpy.spelling import SUPPORT, NumpySpelling
+from xg.backends.numpy.vocabulary import VOCABULARY
+from xg.emit.dialect import Dialect
+
+HEADER = '''"""{title}: forward and backward pass in NumPy.
+
+Compiled by xg from {file}, block {block}. Change the diagram, not this file.
+
+    forward({inputs}) -> {outputs}
+"""
+
+from __future__ import annotations
+
+{math}from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Params = dict[str, Array]
+DType = Any
+'''
+
+INIT = '''
+    """Parameters by their names in the diagram, drawn from the seed."""
+    params: Params = {{}}
+    {starts}
+    for name, (shape, start) in starts.items():
+        if start == "ones":
+            params[name] = np.ones(shape, dtype)
+        elif start == "zeros":
+            params[name] = np.zeros(shape, dtype)
+        else:
+            params[name] = normal(seed, name, shape, float(start)).astype(dtype)
+    return params
+'''
+
+NUMPY: Final = Dialect(
+    spelling=NumpySpelling(),
+    support=SUPPORT,
+    vocabulary=VOCABULARY,
+    library="np",
+    header=HEADER,
+    init=INIT,
+    types=("dtype: DType = np.float32",),
+    like=("dtype = next(iter({**params, **d_outputs}.values())).dtype",),
+)

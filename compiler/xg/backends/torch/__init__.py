@@ -1,0 +1,1 @@
+"""Readable torch: forward and backward in plain tensor operations, and a module around them."""

@@ -1,0 +1,12 @@
+"""A program as a module in torch."""
+
+from __future__ import annotations
+
+from xg.backends.torch.dialect import TORCH
+from xg.emit.module import emit as emit_module
+from xg.graph import Program
+
+
+def emit(program: Program) -> str:
+    """The source of the module."""
+    return emit_module(program, TORCH)

@@ -1,0 +1,95 @@
+"""Functions that a generated module brings along when it needs them: each stands alone in torch.
+
+They are ordinary, tested code, whose text is handed out. Names are those of generated code.
+Random numbers are those of the NumPy backend, bit for bit: 64-bit words wrap round in both.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+Array = torch.Tensor
+Device = torch.device | None
+Seed = int | torch.Tensor | None
+
+
+def pad(x: Array, axis: int, start: int, length: int) -> Array:
+    """Zeros of the given length along an axis, with `x` from `start` on."""
+    behind = length - start - x.shape[axis]
+    return torch.constant_pad_nd(x, (0, 0) * (-axis - 1) + (start, behind))
+
+
+def pick(x: Array, ids: Array) -> Array:
+    """One element per row of the last axis."""
+    return x.gather(-1, ids[..., None])[..., 0]
+
+
+def place(values: Array, ids: Array, length: int) -> Array:
+    """Zeros with one value per row of a new last axis, at its id."""
+    rows = values.new_zeros((*ids.shape, length))
+    return rows.scatter_(-1, ids[..., None], values[..., None])
+
+
+def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
+    """Rows summed by their ids: the gradient of a table that was read by them."""
+    axes = updates.shape[ids.ndim :]
+    table = updates.new_zeros((rows, *axes))
+    return table.index_add_(0, ids.reshape(-1), updates.reshape(ids.numel(), *axes))
+
+
+def drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` where it stays, scaled by 1/kept, else 0; `x` itself when nothing is dropped."""
+    return x if keep is None else x * keep * (1 / kept)
+
+
+def keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
+    """Which elements of `x` dropout keeps; None (all of them) without a seed."""
+    if seed is None:
+        return None
+    drawn = random_words(random_key(seed, place, x.device), x.numel())
+    return (shift_right(drawn, 40) >= round(p * 2**24)).reshape(x.shape)
+
+
+def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
+    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
+    drawn = random_words(random_key(seed, place), math.prod(shape))
+    centred = torch.full_like(drawn, -2 * 65535)
+    for lane in range(4):
+        centred += shift_right(drawn, 16 * lane) & 65535
+    return (centred.double() * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
+
+
+def random_key(seed: Seed, place: str, device: Device = None) -> Array:
+    """A key for the random numbers of one place: FNV-1a of its name, mix with the seed."""
+    digest = 0xCBF29CE484222325
+    for char in place:
+        digest = (digest ^ ord(char)) * 0x100000001B3 % 2**64
+    if isinstance(seed, int):
+        seed = signed(seed % 2**64)
+    start = torch.as_tensor(seed, dtype=torch.int64, device=device)
+    return mix(mix(start) ^ signed(digest))
+
+
+def random_words(key: Array, count: int) -> Array:
+    """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
+    golden = signed(0x9E3779B97F4A7C15)
+    return mix(torch.arange(1, count + 1, device=key.device) * golden + key)
+
+
+def mix(z: Array) -> Array:
+    """Every bit of a word made to depend on all of it."""
+    z = (z ^ shift_right(z, 30)) * signed(0xBF58476D1CE4E5B9)
+    z = (z ^ shift_right(z, 27)) * signed(0x94D049BB133111EB)
+    return z ^ shift_right(z, 31)
+
+
+def shift_right(z: Array, bits: int) -> Array:
+    """Words shift_right to the right, zeros moving in: torch would copy the sign."""
+    return z >> bits & 2 ** (64 - bits) - 1 if bits else z
+
+
+def signed(word: int) -> int:
+    """A 64-bit word as torch holds it."""
+    return word - 2**64 if word >= 2**63 else word

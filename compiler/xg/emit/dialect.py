@@ -1,0 +1,29 @@
+"""What a backend's modules are made of, besides the words for primitives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xg.emit.closed import Vocabulary
+from xg.emit.spelling import Spelling
+from xg.emit.support import SupportFile
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The parts of a module that are the same in all modules of one backend.
+
+    `header` and `init` are templates. `library` is the name of the imported library. `types` are
+    the arguments of ``init`` that say what arrays are made of; `like` are lines that read them off
+    given arrays, for cotangents that are missing. `decorator` stands above the public functions.
+    """
+
+    spelling: Spelling
+    support: SupportFile
+    vocabulary: Vocabulary
+    library: str
+    header: str
+    init: str
+    types: tuple[str, ...]
+    like: tuple[str, ...]
+    decorator: str = ""

@@ -1,0 +1,48 @@
+"""Functions that a generated module brings along, taken from a file of ordinary, tested code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+
+
+class SupportFile:
+    """The functions of a file and what they call among themselves."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def source(self, function: str) -> str:
+        """The text of a function."""
+        return self._functions[function][0]
+
+    def closure(self, functions: Iterable[str]) -> list[str]:
+        """The functions and all that they call, in the order of the file."""
+        wanted: set[str] = set()
+        pending = list(functions)
+        while pending:
+            name = pending.pop()
+            if name not in wanted:
+                wanted.add(name)
+                pending.extend(self._functions[name][1])
+        return [name for name in self._functions if name in wanted]
+
+    @cached_property
+    def _functions(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """For every function: its text and the other functions that it calls."""
+        text = self._path.read_text(encoding="utf-8")
+        nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+        names = {node.name for node in nodes}
+        found: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for node in nodes:
+            called = {
+                inner.func.id
+                for inner in ast.walk(node)
+                if isinstance(inner, ast.Call)
+                and isinstance(inner.func, ast.Name)
+                and inner.func.id in names
+            }
+            found[node.name] = (ast.get_source_segment(text, node) or "", tuple(sorted(called)))
+        return found

@@ -1,0 +1,82 @@
+"""A generated torch module, used as one on arrays.
+
+    module = OnArrays(generated)                        float32 and float64 as they come
+    module = OnArrays(generated, dtype="bfloat16")      computed in bfloat16, which NumPy lacks
+
+Arrays and tensors share their memory, so a step of training changes the one through the other.
+Needs torch.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import DTypeLike
+
+from xg_runtime.module import Array, Arrays, Saved, is_float
+
+Tensors = dict[str, torch.Tensor]
+
+_TYPES: Final = {"float32": torch.float32, "float64": torch.float64, "bfloat16": torch.bfloat16}
+
+
+class TorchModule(Protocol):
+    """`init`, `forward` and `backward` of one program, on tensors."""
+
+    def init(self, seed: int = 0, dtype: torch.dtype = ...) -> Tensors:
+        """Return the parameters by their diagram names."""
+        ...
+
+    def forward(
+        self, params: Tensors, inputs: Tensors, *, seed: int | None = None
+    ) -> tuple[Tensors, Saved]:
+        """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
+        ...
+
+    def backward(self, params: Tensors, saved: Saved, d_outputs: Tensors) -> Tensors:
+        """Return the gradients of all parameters and float inputs, keyed by name."""
+        ...
+
+
+@dataclass(frozen=True)
+class OnArrays:
+    """The module on arrays; `dtype` is what floats are computed in, where it is not theirs."""
+
+    module: TorchModule
+    dtype: str | None = None
+
+    def init(self, seed: int = 0, dtype: DTypeLike = np.float32, **sizes: int) -> Arrays:
+        """Return the parameters by their diagram names."""
+        wanted = _TYPES[np.dtype(dtype).name]
+        return _arrays(self.module.init(seed, wanted, **sizes))
+
+    def forward(
+        self, params: Arrays, inputs: Arrays, *, seed: int | None = None
+    ) -> tuple[Arrays, Saved]:
+        """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
+        outputs, saved = self.module.forward(
+            self._tensors(params), self._tensors(inputs), seed=seed
+        )
+        return _arrays(outputs), saved
+
+    def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
+        """Return the gradients of all parameters and float inputs, keyed by name."""
+        found = self.module.backward(self._tensors(params), saved, self._tensors(d_outputs))
+        return _arrays(found)
+
+    def _tensors(self, arrays: Arrays) -> Tensors:
+        return {name: self._tensor(array) for name, array in arrays.items()}
+
+    def _tensor(self, array: Array) -> torch.Tensor:
+        tensor = torch.as_tensor(np.asarray(array))
+        return tensor.to(_TYPES[self.dtype]) if self.dtype and is_float(array) else tensor
+
+
+def _arrays(tensors: Tensors) -> Arrays:
+    return {name: _array(tensor) for name, tensor in tensors.items()}
+
+
+def _array(tensor: torch.Tensor) -> Array:
+    """Return the array of a tensor; every bfloat16 is a float32."""
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
