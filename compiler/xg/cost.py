@@ -90,10 +90,11 @@ class Cost:
 
 
 def cost(program: Program, dtype: str = "float32") -> Cost:
-    """Count a differentiated program, floats being of `dtype`."""
+    """Count a program, floats being of `dtype`; without a backward pass nothing is saved."""
     counted: dict[str, _Counted] = {}
     for key, graph in program.graphs.items():  # callees stand first
-        counter = _Counter(graph, program.backwards[key], program.graphs, counted, BYTES[dtype])
+        backward = program.backwards.get(key) or Backward(graph, {}, (), {}, (), {})
+        counter = _Counter(graph, backward, program.graphs, counted, BYTES[dtype])
         counted[key] = counter.count(is_main=key == program.entry)
     return Cost(program, dtype, tuple(each.cost for each in reversed(counted.values())))
 

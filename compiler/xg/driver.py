@@ -129,6 +129,17 @@ class Program:
 
         return OnArrays(cast("TorchModule", module), dtype)
 
+    @resting_collector()
+    def step(self, output: str | None = None) -> Program:
+        """The same block position by position, with states (a KV cache) for what it must keep.
+
+        It gives one output, by default the first with an axis of positions. Raises DiagnosticError
+        where earlier positions depend on later ones.
+        """
+        from xg.passes.increment import increment
+
+        return Program(increment(self.graphs, output), self.project)
+
     def cost(self) -> Cost:
         """Parameters, FLOPs and saved bytes, per operator, loop and in total."""
         from xg.cost import cost

@@ -17,7 +17,7 @@ from xg.scalar import Scalar
 from xg.source import Span
 from xg.tensor import Shape, Sizes, TensorType
 
-Role = Literal["input", "param", "edge", "cache", "saved", "cotangent"]
+Role = Literal["input", "param", "state", "edge", "cache", "saved", "cotangent"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +42,18 @@ class Param:
     value: Value
     type: TensorType
     start: str | Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a call finds from the step before as `past`, and leaves to the step after as `next`.
+
+    Like a parameter it belongs to a call and is known by its path: ``layers.3.attn.K``.
+    """
+
+    name: str
+    past: Value
+    next: Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ class Graph:
     """The forward pass of one instance of a block.
 
     `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
-    the types that its labels promise.
+    the types that its labels promise; `states` are what it keeps from one step to the next.
     """
 
     key: str
@@ -123,6 +135,7 @@ class Graph:
     span: Span
     foreign: tuple[Value, ...] = ()
     claims: tuple[tuple[Value, TensorType, Span], ...] = ()
+    states: tuple[State, ...] = ()
     types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
 
     def param_values(self) -> Iterator[Value]:

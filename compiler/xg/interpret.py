@@ -41,19 +41,33 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """Runs one program on given parameters (by path). `seed` draws dropout; None turns it off."""
+    """Runs one program on given parameters (by path). `seed` draws dropout; None turns it off.
+
+    `states` are what the calls of a step find from the step before, by path.
+    """
 
     program: Program
     params: Arrays
     seed: int | None = None
+    states: Arrays = field(default_factory=dict[str, Array])
 
     def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
         """Outputs by name, and the record that `backward` needs."""
         graph = self.program.main
-        sizes = bind_sizes(self.program, {**self.params, **inputs})
+        sizes = bind_sizes(self.program, {**self.params, **inputs}, self.states)
         record = self._run(graph, "", sizes, [inputs[str(v.name)] for v in graph.inputs])
         outputs = [record.values[value] for value in graph.outputs]
         return dict(zip(graph.output_names, outputs, strict=True)), record
+
+    def next_states(self, record: Record) -> dict[str, Array]:
+        """What every call leaves to the next step, by path."""
+        found: dict[str, Array] = {}
+        waiting = [record]
+        while waiting:
+            one = waiting.pop()
+            found |= {join(one.path, s.name): one.values[s.next] for s in one.graph.states}
+            waiting += [each for records in one.calls.values() for each in records]
+        return found
 
     def backward(self, record: Record, d_outputs: Arrays) -> dict[str, Array]:
         """Gradients of all parameters (by path) and float inputs; a missing cotangent is zero."""
@@ -81,6 +95,8 @@ class Interpreter:
         record = Record(graph, path, sizes, dict(zip(graph.inputs, inputs, strict=True)))
         for value in graph.param_values():
             record.values[value] = self.params[join(path, str(value.name))]
+        for state in graph.states:
+            record.values[state.past] = self.states[join(path, state.name)]
         for step in graph.steps:
             if isinstance(step, Apply):
                 self._apply(step, record, graph.types)
@@ -198,12 +214,40 @@ def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[s
             yield join(path, str(param.value.name)), param, graph, symbols
         below: list[tuple[Graph, str, Mapping[str, Dim]]] = []
         for step in graph.named_calls():
-            callee = program.graphs[step.callee]
-            inner = inside(step, graph, callee, symbols)
-            count = step.count and step.count.substitute(symbols).evaluate(numbers)
-            rounds = [""] if count is None else [f".{index}" for index in range(count)]
-            below += [(callee, join(path, f"{step.path}{each}"), inner) for each in rounds]
+            below += _called(program, step, graph, path, symbols, numbers)
         waiting += reversed(below)
+
+
+def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
+    """Every state with its path, in the sizes of the entry; rows of calls are counted."""
+    numbers = program.main.sizes.bind(program.numbers)
+    waiting: list[tuple[Graph, str, Mapping[str, Dim]]] = [(program.main, "", {})]
+    while waiting:
+        graph, path, symbols = waiting.pop()
+        for state in graph.states:
+            type_ = graph.sizes.expand_type(graph.types[state.past]).substitute(symbols)
+            yield join(path, state.name), type_
+        below: list[tuple[Graph, str, Mapping[str, Dim]]] = []
+        for step in graph.steps:
+            if isinstance(step, Call):
+                below += _called(program, step, graph, path, symbols, numbers)
+        waiting += reversed(below)
+
+
+def _called(
+    program: Program,
+    call: Call,
+    graph: Graph,
+    path: str,
+    symbols: Mapping[str, Dim],
+    numbers: Mapping[str, int],
+) -> Iterator[tuple[Graph, str, Mapping[str, Dim]]]:
+    """The graphs that a call runs, in order, each with its path and symbols."""
+    callee = program.graphs[call.callee]
+    inner = inside(call, graph, callee, symbols)
+    count = call.count and call.count.substitute(symbols).evaluate(numbers)
+    rounds = [""] if count is None else [f".{index}" for index in range(count)]
+    return ((callee, join(path, f"{call.path}{each}"), inner) for each in rounds)
 
 
 def join(path: str, name: str) -> str:
@@ -225,13 +269,15 @@ def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int])
     return callee.sizes.bind(_free(callee, {**own, **numbers, **known}))
 
 
-def bind_sizes(program: Program, arrays: Arrays) -> dict[str, int]:
+def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -> dict[str, int]:
     """A number for every symbol: from the arrays' shapes, else by default; all must agree."""
     graph = program.main
     numbers = dict(graph.sizes.bind(program.numbers))
-    typed = [(v, graph.types[v]) for v in (*graph.inputs, *(p.value for p in graph.params))]
-    for value, type_ in typed:
-        array = arrays.get(str(value.name))
+    read = (*graph.inputs, *(param.value for param in graph.params))
+    given = {value: arrays.get(str(value.name)) for value in read}
+    given |= {state.past: (states or {}).get(state.name) for state in graph.states}
+    for value, array in given.items():
+        type_ = graph.types[value]
         if array is None:
             raise BadInput(f"{value.name} {type_} is missing")
         if array.ndim != len(type_.shape):
@@ -240,10 +286,11 @@ def bind_sizes(program: Program, arrays: Arrays) -> dict[str, int]:
             if dim.name is not None:
                 numbers[dim.name] = length
     numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}
-    for value, type_ in typed:
+    for value, array in given.items():
+        type_ = graph.types[value]
         wanted = tuple(dim.evaluate(numbers) for dim in type_.shape)
-        if wanted != arrays[str(value.name)].shape:
-            found = list(arrays[str(value.name)].shape)
+        if array is not None and wanted != array.shape:
+            found = list(array.shape)
             raise BadInput(f"{value.name} {type_} should be {list(wanted)}, but is {found}")
     return numbers
 

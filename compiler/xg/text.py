@@ -60,6 +60,9 @@ def _graph_lines(graph: Graph, names: _Names) -> Iterator[str]:
     yield f"graph {graph.key} ({inputs}) -> {outputs}"
     for param in graph.params:
         yield f"  param {names.of(param.value)} {param.type} = {_start(param.start)}"
+    for state in graph.states:
+        past = _typed(state.past, graph.types, graph.sizes, names)
+        yield f"  state {state.name} = {past} next {names.of(state.next)}"
     for step in graph.steps:
         yield f"  {_step(step, graph.types, graph.sizes, names)}"
     yield f"  return {names.all(graph.outputs)}"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from cli.conftest import Xg
+from cli.conftest import DIAGRAMS, Xg
 
 from xg import ops
 
@@ -85,3 +85,10 @@ def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) ->
     said = xg("doctor")
     assert said.code == 1
     assert "fix: " in said.out
+
+
+def test_a_step_in_every_form(xg: Xg) -> None:
+    file = str(DIAGRAMS / "llama.xg")
+    assert "state K = K_past [B, N_KV, T, D_h] next K" in xg("show", file, "--pass", "step").out
+    assert "past" in xg("show", file, "--pass", "step", "--as", "dot").out
+    assert "*T" in xg("show", file, "--pass", "step", "--as", "cost").out

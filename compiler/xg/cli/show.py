@@ -17,8 +17,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--pass",
         dest="view",
-        choices=("forward", "backward", "overview"),
-        help="of DOT, by default forward; of the graph, by default both passes",
+        choices=("forward", "backward", "overview", "step"),
+        help="of DOT, by default forward; of the graph, by default both passes; step: "
+        "the forward pass for new positions only, with the cache that it keeps",
     )
     parser.add_argument(
         "--as",
@@ -32,6 +33,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     program = compile_one(options)
+    if options.view == "step":
+        program, options.view = program.step(), "forward"
     match options.form:
         case "dot":
             console.write(program.dot(options.view or "forward"))

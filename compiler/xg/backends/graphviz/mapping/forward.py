@@ -29,7 +29,7 @@ def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> F
     notation = drawing.notation
     return Figure(
         graph.title or graph.block,
-        "forward pass",
+        "step" if graph.states else "forward pass",
         f"Computes {notation.words(graph.outputs)} from {notation.words(graph.inputs)}"
         f" in {len(operations)} steps.",
         arranged.nodes,
@@ -57,8 +57,11 @@ class ForwardDrawing:
         return [Terminal(value, self._tensor(value)) for value in (*inputs, *params)]
 
     def results(self) -> list[Terminal]:
-        """Return the tensors that the block gives."""
-        return [Terminal(value, self._tensor(value)) for value in self.graph.outputs]
+        """Return the tensors that the block gives, or keeps for the next step without a use."""
+        read = {value for step in self.graph.steps for value in step.inputs}
+        kept = (state.next for state in self.graph.states if state.next not in read)
+        results = dict.fromkeys((*self.graph.outputs, *kept))
+        return [Terminal(value, self._tensor(value)) for value in results]
 
     def operations(self) -> list[Operation]:
         """Return one operation for every step that is a node of its own."""
@@ -90,8 +93,14 @@ class ForwardDrawing:
         arrows: Sequence[tuple[Value, EdgeStyle]],
         outputs: Sequence[Value],
     ) -> Operation:
-        """Tell what flows from what stands beside: every leaf that is not the first operand."""
-        aside = [place > 0 and value in self.leaves for place, (value, _) in enumerate(arrows)]
+        """Tell what flows from what stands beside: every leaf that is not the first operand.
+
+        What a step finds from the one before stands beside too, though it comes first.
+        """
+        aside = [
+            value in self.leaves and (place > 0 or value.role == "state")
+            for place, (value, _) in enumerate(arrows)
+        ]
         pairs = list(zip(arrows, aside, strict=True))
         flows = tuple(Flow(value, style) for (value, style), leaf in pairs if not leaf)
         beside = tuple((self._tensor(value), style) for (value, style), leaf in pairs if leaf)

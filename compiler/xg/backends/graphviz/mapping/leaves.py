@@ -1,7 +1,8 @@
 """Leaves: tensors that are drawn beside the node that takes them, once for every use.
 
-They are parameters, inputs that no node takes first, and views of both that are written in place,
-BC_{B,S}(b) and E⊤, as the seed writes them (seed 001, 4.3.8).
+They are parameters, inputs that no node takes first, what a step finds from the one before, and
+views of these that are written in place, BC_{B,S}(b) and E⊤, as the seed writes them (seed 001,
+4.3.8).
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves
     """Find the leaves of a graph's forward pass; inputs in `flowing` are none."""
     first = {step.inputs[0] for step in graph.steps if step.inputs} | flowing
     asides = {value for value in graph.inputs if value not in first}
-    leaves = frozenset({*graph.param_values(), *asides})
+    past = (state.past for state in graph.states)
+    leaves = frozenset({*graph.param_values(), *asides, *past})
     return Leaves(leaves, _views(graph, leaves))
 
 

@@ -1,0 +1,254 @@
+"""One block as a step: what is wanted of its outputs decides, backwards, what each value must be.
+
+A value that is wanted whole is kept: the new positions are appended to those of the steps before,
+which the block finds in a state of its own. So every block takes new positions and gives new ones,
+and its callers need not know what it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from xg.diagnostic import DiagnosticError, Problem
+from xg.dim import Dim, symbol
+from xg.graph import Apply, Call, Graph, Program, Value
+from xg.instances import inside
+from xg.passes.increment.errors import LooksAhead, NoStep, Refused
+from xg.passes.increment.operator import StepUse, step_use
+from xg.passes.increment.positions import Positions, Whole
+from xg.passes.increment.specialize import specialize
+from xg.passes.increment.views import kept_earlier
+from xg.source import Span
+
+Token = tuple[Value, Whole]  # a value in one of its states
+Port = tuple[int, Whole]  # an input or output by its place
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a block: which outputs in which state.
+
+    `same` are its symbols that are the axis of positions, the first of which stays. `suffix` tells
+    the states of several calls under one name apart.
+    """
+
+    callee: str
+    same: tuple[str, ...]
+    outputs: tuple[Port, ...]
+    suffix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """An operator of the step; `outputs` has a token where the output is read, else None."""
+
+    step: Apply
+    use: StepUse
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value of which all positions are kept, along one axis."""
+
+    value: Value
+    axis: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call in the step, and what it asks of its callee."""
+
+    step: Call
+    request: Request
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A block as a step, before its values are made: `parts` in order."""
+
+    request: Request
+    graph: Graph
+    positions: Positions
+    inputs: tuple[Port, ...]
+    parts: tuple[Used | Kept | Called, ...]
+    alias: Mapping[Token, Token]
+
+    def states_of(self, value: Value) -> frozenset[Whole]:
+        """In which states a value occurs."""
+        found = {whole for place, whole in self.inputs if self.graph.inputs[place] is value}
+        for part in self.parts:
+            if isinstance(part, Kept):
+                if part.value is value:
+                    rank = len(self.graph.types[value].shape)
+                    found |= {(False,) * rank, tuple(i == part.axis for i in range(rank))}
+            else:
+                found |= {whole for made, whole in part.outputs if made is value}
+        return frozenset(found)
+
+
+Asking = Generator[Request, Planned, Planned]
+
+
+@dataclass(slots=True)
+class BlockPlanner:
+    """Plans one request."""
+
+    program: Program
+    request: Request
+    past: Dim
+    graph: Graph = field(init=False)
+    positions: Positions = field(init=False)
+    wanted: dict[Value, dict[Whole, None]] = field(init=False)
+    parts: list[Used | Kept | Called] = field(init=False)
+    alias: dict[Token, Token] = field(init=False)
+
+    def plan(self) -> Asking:
+        """The plan; yields what it has to know of the blocks that are called."""
+        graph = self.program.graphs[self.request.callee]
+        length, *others = self.request.same or (None,)
+        one = {name: symbol(length) for name in others if length is not None and name}
+        self.graph = graph = specialize(graph, one)
+        self.positions = Positions(length, self.past)
+        self.wanted, self.parts, self.alias = {}, [], {}
+        producers = {value: step for step in graph.steps for value in step.outputs}
+        constant = self._constants()
+        suffixes = self._suffixes()
+        for place, whole in self.request.outputs:
+            self._want((graph.outputs[place], whole))
+        for step in reversed(graph.steps):
+            for value in step.outputs:
+                if value not in constant:
+                    self._keep(value, step.span, producers)
+            if isinstance(step, Apply):
+                self._use(step)
+            elif any(value in self.wanted for value in step.outputs):
+                yield from self._call(step, suffixes[step])
+        for value in graph.inputs:
+            self._keep(value, value.span, producers)
+        inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
+        parts = tuple(reversed(self.parts))
+        return Planned(self.request, graph, self.positions, tuple(inputs), parts, self.alias)
+
+    def _want(self, token: Token) -> Token:
+        value, whole = token
+        if value.role == "param" and any(self._all(value, value.span)):
+            help = "give it rows enough for the longest text: range(S) -> Emb(P), P [S_max, D]"
+            what = "has exactly as many rows as there are positions"
+            raise DiagnosticError.of(NoStep(value.span, str(value.name), what, help))
+        self.wanted.setdefault(value, {})[whole] = None
+        return token
+
+    def _refuse(self, span: Span, node: str, what: str, *, ahead: bool = False) -> NoReturn:
+        problem: Problem = (LooksAhead if ahead else NoStep)(span, node, what)
+        raise DiagnosticError.of(problem)
+
+    def _all(self, value: Value, span: Span) -> Whole:
+        try:
+            return self.positions.all(self.graph.types[value].shape)
+        except Refused as refused:
+            self._refuse(span, value.name or "this node", str(refused))
+
+    def _constants(self) -> frozenset[Value]:
+        """What depends on no input: positions and tables, which a step computes at any length."""
+        found = {*self.graph.param_values()}
+        for step in self.graph.steps:
+            if isinstance(step, Apply) and found.issuperset(step.inputs):
+                found.update(step.outputs)
+        return frozenset(found)
+
+    def _suffixes(self) -> dict[Call, str]:
+        """A second call under one name has the same parameters and states of its own."""
+        seen: dict[str, int] = {}
+        suffixes: dict[Call, str] = {}
+        for step in self.graph.steps:
+            if isinstance(step, Call):
+                seen[step.path] = number = seen.get(step.path, 0) + 1
+                suffixes[step] = self.request.suffix + (f"_{number}" if number > 1 else "")
+        return suffixes
+
+    # ---- caches ---------------------------------------------------------------------------------
+
+    def _keep(self, value: Value, span: Span, producers: dict[Value, Apply | Call]) -> None:
+        """Make a value that is wanted whole one that is kept, where that is its place."""
+        for whole in list(self.wanted.get(value, ())):
+            every = self._all(value, span)
+            if not any(whole) or (sum(every) > 1 and whole != every):
+                continue  # new, or of queries that are new and keys that are not
+            if sum(every) > 1:
+                what = f"is needed for every pair of positions {self.positions.length}"
+                self._refuse(span, value.name or "this node", what)
+            if not kept_earlier(value, producers, self.graph.types):
+                del self.wanted[value][whole]
+                self._want((value, (False,) * len(whole)))
+                self.parts.append(Kept(value, whole.index(True), span))
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _use(self, step: Apply) -> None:
+        for ports in _rounds([list(self.wanted.get(value, ())) for value in step.outputs]):
+            types = [self.graph.types[value] for value in step.inputs]
+            try:
+                use = step_use(step, types, ports, self.positions)
+            except Refused as refused:
+                self._refuse(step.span, step.op.glyph, str(refused), ahead=refused.ahead)
+            names = dict(zip(step.op.operand_names(step.attrs), step.inputs, strict=True))
+            inputs = tuple(self._want((names[name], whole)) for name, whole in use.operands)
+            outputs = tuple((step.outputs[place], whole) for place, whole in ports)
+            if use.same is not None:
+                self.alias[outputs[0]] = inputs[0]
+            else:
+                self.parts.append(Used(step, use, inputs, outputs))
+
+    def _call(self, call: Call, suffix: str) -> Generator[Request, Planned, None]:
+        callee = self.program.graphs[call.callee]
+        same = self._positions_of(call, callee)
+        if call.count is not None and self.positions.length in call.count.symbols():
+            self._refuse(call.span, callee.block, "is repeated once for each position")
+        for ports in _rounds([list(self.wanted.get(value, ())) for value in call.outputs]):
+            request = Request(call.callee, same, tuple(ports), suffix)
+            planned = yield request
+            carried = [whole for place, whole in planned.inputs if place == 0]
+            if call.count is not None and [any(whole) for whole in carried] != [False]:
+                self._refuse(call.span, callee.block, "goes round with more than new positions")
+            inputs = [self._want((call.inputs[place], whole)) for place, whole in planned.inputs]
+            outputs = tuple((call.outputs[place], whole) for place, whole in ports)
+            self.parts.append(Called(call, request, tuple(inputs), outputs))
+
+    def _positions_of(self, call: Call, callee: Graph) -> tuple[str, ...]:
+        """The callee's symbols that are the caller's axis of positions here; inputs' come first."""
+        length = self.positions.length
+        if length is None:
+            return ()
+        symbols = {length: symbol(length), **inside(call, self.graph, callee, {})}
+        mentioned = [name for dim in _axes(callee) for name in dim.symbols()]
+        found: dict[str, None] = {}
+        for name in mentioned:
+            dim = symbols.get(name)
+            if dim is not None and length in dim.symbols():
+                if dim.name != length:
+                    what = f"takes {dim} positions where {callee.block} says {name}"
+                    self._refuse(call.span, callee.block, what)
+                found[name] = None
+        return tuple(found)
+
+
+def _axes(graph: Graph) -> list[Dim]:
+    """Every size that a graph mentions on its edges, those of the inputs first."""
+    values = [*graph.inputs, *graph.types]
+    return [dim for value in values for dim in graph.types[value].shape]
+
+
+def _rounds(states: Sequence[list[Whole]]) -> list[list[Port]]:
+    """The outputs that are made together: the first state of each, then the second of some …"""
+    count = max(map(len, states), default=0)
+    return [
+        [(place, found[turn]) for place, found in enumerate(states) if turn < len(found)]
+        for turn in range(count)
+    ]

@@ -1,0 +1,76 @@
+"""Why a block cannot be run position by position (XG055x)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xg.diagnostic import Diagnostic, Label, Problem
+from xg.source import Span
+
+
+class Refused(Exception):
+    """What a body does that a step cannot follow, in a few words; the node is not known yet.
+
+    `ahead` tells that it would need later positions.
+    """
+
+    def __init__(self, what: str, *, ahead: bool = False) -> None:
+        super().__init__(what)
+        self.ahead = ahead
+
+
+@dataclass(frozen=True, slots=True)
+class LooksAhead(Problem):
+    """A node whose result at one position depends on later ones, which a step does not have."""
+
+    code: ClassVar[str] = "XG0551"
+    span: Span
+    node: str
+    what: str
+    help: str = "only what sees earlier positions alone can be run step by step"
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.node} {self.what}: a step does not know later positions",
+            Label(self.span),
+            help=(self.help,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoPositions(Problem):
+    """A block that gives nothing for each position of a text."""
+
+    code: ClassVar[str] = "XG0552"
+    span: Span
+    block: str
+    found: tuple[str, ...]
+    wanted: str | None = None
+
+    def diagnostic(self) -> Diagnostic:
+        what = self.wanted or "no output"
+        verb = "has no axis" if self.wanted else "has an axis"
+        return self.report(
+            f"{self.block} cannot be run step by step: {what} {verb} of positions before its last",
+            Label(self.span, ", ".join(self.found)),
+            help=("ids [B, S] in V -> Z [B, S, V]: the S of both is the axis of positions",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoStep(Problem):
+    """A node that does something with the axis of positions that steps do not follow."""
+
+    code: ClassVar[str] = "XG0553"
+    span: Span
+    node: str
+    what: str
+    help: str = "keep the positions an axis of their own, one for each token"
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.node} {self.what}: a step cannot follow",
+            Label(self.span),
+            help=(self.help,),
+        )

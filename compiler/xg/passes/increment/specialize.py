@@ -1,0 +1,53 @@
+"""A graph in which several symbols are one: an Attention that is called with S = S_k."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import cast
+
+from xg.dim import Dim
+from xg.graph import Apply, Call, Graph
+from xg.scalar import Scalar
+from xg.scalar import size as as_size
+
+
+def specialize(graph: Graph, symbols: Mapping[str, Dim]) -> Graph:
+    """The graph with symbols replaced in every type and every attribute; its values stay."""
+
+    def change(dim: Dim) -> Dim:
+        return dim.substitute(symbols)
+
+    if not symbols:
+        return graph
+    steps: list[Apply | Call] = []
+    for step in graph.steps:
+        if isinstance(step, Apply):
+            attrs = {key: attribute(value, change) for key, value in step.attrs.items()}
+            steps.append(replace(step, attrs=attrs))
+        else:
+            sizes = {name: change(dim) for name, dim in step.sizes.items()}
+            count = change(step.count) if step.count is not None else None
+            steps.append(replace(step, sizes=sizes, count=count))
+    types = {value: type_.substitute(symbols) for value, type_ in graph.types.items()}
+    return replace(graph, steps=tuple(steps), types=types)
+
+
+def attribute(value: object, change: Callable[[Dim], Dim]) -> object:
+    """An attribute of an operator with every size in it changed."""
+    if isinstance(value, Dim):
+        return change(value)
+    if isinstance(value, Scalar):
+        return _scalar(value, change)
+    if isinstance(value, tuple):
+        return tuple(attribute(item, change) for item in cast("tuple[object, ...]", value))
+    return value
+
+
+def _scalar(scalar: Scalar, change: Callable[[Dim], Dim]) -> Scalar:
+    """The same object where nothing changes: generated code knows numbers by their identity."""
+    if all(change(dim) == dim for dim in scalar.dims()):
+        return scalar
+    if isinstance(scalar.value, Dim):
+        return as_size(change(scalar.value))
+    return replace(scalar, args=tuple(_scalar(arg, change) for arg in scalar.args))

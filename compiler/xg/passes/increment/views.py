@@ -1,0 +1,40 @@
+"""Where a cache stands: at the value that is needed whole, or at one that it is a mere view of.
+
+``K -> BC -> T : KT`` is needed whole as KT. The views cost little and a repetition would make the
+cache larger, so what is kept is K: the first value with a name before anything is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xg.graph import Apply, Call, Value
+from xg.prim import topological
+from xg.tensor import TensorType
+
+_VIEWS = frozenset({"operand", "reshape", "transpose", "broadcast"})
+
+Producers = Mapping[Value, Apply | Call]
+Types = Mapping[Value, TensorType]
+
+
+def kept_earlier(value: Value, producers: Producers, types: Types) -> bool:
+    """Whether the cache belongs further up than `value`."""
+    chain = list(_upwards(value, producers, types))
+    if any(repeats for _, repeats in chain):
+        return True
+    return any(source.name for source, _ in chain) or (bool(chain) and not value.name)
+
+
+def _upwards(value: Value, producers: Producers, types: Types) -> Iterator[tuple[Value, bool]]:
+    """What a value is a view of, from near to far, and whether the view repeats elements."""
+    while True:
+        step = producers.get(value)
+        if not isinstance(step, Apply) or len(step.inputs) != 1:
+            return
+        body = step.op.body([types[step.inputs[0]]], step.attrs)
+        prims = {expr.prim for expr in topological(body.outputs)}
+        if not prims <= _VIEWS:
+            return
+        (value,) = step.inputs
+        yield value, "broadcast" in prims
