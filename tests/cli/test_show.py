@@ -92,3 +92,13 @@ def test_a_step_in_every_form(xg: Xg) -> None:
     assert "state K = K_past [B, N_KV, T, D_h] next K" in xg("show", file, "--pass", "step").out
     assert "past" in xg("show", file, "--pass", "step", "--as", "dot").out
     assert "*T" in xg("show", file, "--pass", "step", "--as", "cost").out
+    for backend in ("numpy", "torch"):
+        code = xg("show", file, "--pass", "step", "--as", backend).out
+        assert "def step(" in code
+        compile(code, "llama", "exec")
+
+
+def test_what_looks_ahead_is_named(xg: Xg) -> None:
+    refused = xg("show", str(DIAGRAMS / "bert.xg"), "--block", "BERT", "--pass", "step")
+    assert refused.code == 1
+    assert "a step does not know later positions" in refused.err

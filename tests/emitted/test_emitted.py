@@ -45,9 +45,14 @@ def test_torch_modules_read_as_in_the_golden(
     golden(GOLDEN / f"{name}_torch.py", source(name, "torch"))
 
 
+def test_the_step_reads_as_in_the_golden(golden: Callable[[Path, str], None]) -> None:
+    llama = xg.compile(DIAGRAMS / "llama.xg", block="Llama")
+    golden(GOLDEN / "llama_step.py", llama.step().source("numpy"))
+
+
 def test_no_golden_without_a_diagram() -> None:
     in_torch = {f"{name}_torch" for name in IN_TORCH}
-    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *in_torch}
+    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *in_torch, "llama_step"}
 
 
 # ---- on their own --------------------------------------------------------------------------------

@@ -68,10 +68,10 @@ class Stepping:
     ) -> tuple[Array, dict[str, Array]]:
         """One step over the positions start … stop-1, and the states after it."""
         interpreter = Interpreter(self.step.graphs, self.params, states=states)
-        outputs, record = interpreter.forward(self._cut(start, stop))
+        outputs, record = interpreter.forward(self.cut(start, stop))
         return outputs[self.name], interpreter.next_states(record)
 
-    def _cut(self, start: int, stop: int) -> dict[str, Array]:
+    def cut(self, start: int, stop: int) -> dict[str, Array]:
         main = self.step.graphs.main
         given: dict[str, Array] = {}
         for value in main.inputs:
@@ -116,3 +116,24 @@ def written(text: str, block: str | None = None) -> Program:
 def entered(program: Program, key: str) -> Program:
     """The same program with another of its graphs as the entry."""
     return replace(program, graphs=replace(program.graphs, entry=key))
+
+
+def generated(one: Stepping, sizes: Sequence[int], backend: str = "numpy") -> Array:
+    """The output of pieces of these sizes as the generated step of a backend gives it."""
+    module = one.step.load(backend)
+    params = _of(backend, one.params)
+    cache = module.empty_cache(params, B=BATCH)
+    at, outputs = 0, list[Array]()
+    for size in sizes:
+        output, cache = module.step(params, cache, _of(backend, one.cut(at, at + size)))
+        outputs.append(np.asarray(output[one.name]))
+        at += size
+    return np.concatenate(outputs, axis=-2)
+
+
+def _of(backend: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
+    if backend == "numpy":
+        return dict(arrays)
+    from torch import as_tensor
+
+    return {name: as_tensor(array) for name, array in arrays.items()}

@@ -57,6 +57,7 @@ class _ForwardWriter(BlockWriter):
     ) -> _ForwardWriter:
         names = Names(size_variables(graph), plan.stems)
         scope = Scope(graph.sizes)
+        kept = [state.next for state in graph.states]
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
         statements = Statements(
             spelling=plan.spelling,
@@ -65,8 +66,8 @@ class _ForwardWriter(BlockWriter):
             names=names,
             types=graph.types,
             wanted=names_by_label(graph),
-            fixed=frozenset({*labelled, *saved, *graph.outputs}),
-            uses=count_uses(graph.steps, (*graph.outputs, *saved)),
+            fixed=frozenset({*labelled, *saved, *graph.outputs, *kept}),
+            uses=count_uses(graph.steps, (*graph.outputs, *saved, *kept)),
             backward=False,
             place=place_text(plan, graph),
         )
@@ -79,8 +80,9 @@ class _ForwardWriter(BlockWriter):
         for value, name in zip(graph.inputs, inputs, strict=True):
             self.statements.texts[value] = Text(name)
         params = [value for value in graph.param_values() if self.statements.uses[value]]
-        taken = self.take_params(params)
+        taken = [*self.take_params(params), *self._take_states()]
         needed = set(read_values(graph.steps)) | set(self.saved) | set(graph.outputs)
+        needed |= {state.next for state in graph.states}
         for step in graph.steps:
             if isinstance(step, Apply):
                 keep = [v for v in step.outputs if v in needed or v.role != "cache"]
@@ -88,15 +90,15 @@ class _ForwardWriter(BlockWriter):
             else:
                 self._call(step)
         results = [self.statements.settle(value).text for value in graph.outputs]
-        kept = self._saved_fields()
-        code = [*self.statements.lines, *self._return(results, kept)]
+        fields = self._saved_fields()
+        code = [*self.statements.lines, *self._keep(), *self._return(results, fields)]
         sizes = self.size_lines(self._sources(params), code)
         body = [*self._docstring(), *taken, *sizes, *self._type_lines(), *code]
         return [*self._head(inputs), *indented(body)]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         types = self.graph.types
-        values = [*self.graph.inputs, *params]
+        values = [*self.graph.inputs, *(state.past for state in self.graph.states), *params]
         sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
         return [*sources, *self.untaken_params(params)]
 
@@ -111,12 +113,17 @@ class _ForwardWriter(BlockWriter):
         kinds = [f"{name}: Array" for name in inputs]
         kinds += [f"{spell_symbol(name)}: int" for name in self.lost]
         self.plan.arguments[self.graph.key] = self.lost
-        items = ["params: Params", *(["at: str"] if self.path else []), *kinds]
+        items = ["params: Params"]
+        if self.graph.key in self.plan.stateful:
+            items += ["cache: Params", "kept: Params"]
+        items += [*(["at: str"] if self.path else []), *kinds]
         if self.graph.key in self.plan.random:
             items += ["*", f"seed: {self.plan.spelling.seed}"]
-        results = ["Array"] * len(self.graph.outputs) + [self.plan.classes[self.graph.key]]
+        results = ["Array"] * len(self.graph.outputs)
+        results += [self.plan.classes[self.graph.key]] if self.plan.saves else []
+        returned = results[0] if len(results) == 1 else f"tuple[{', '.join(results)}]"
         name = self.plan.functions[self.graph.key]
-        return bracketed(f"def {name}(", items, f") -> tuple[{', '.join(results)}]:")
+        return bracketed(f"def {name}(", items, f") -> {returned}:")
 
     def _docstring(self) -> list[str]:
         graph = self.graph
@@ -137,7 +144,29 @@ class _ForwardWriter(BlockWriter):
             texts.append(text)
         return [*texts, *map(spell_symbol, self.saved_sizes)]
 
+    # ---- states ---------------------------------------------------------------------------------
+
+    def _take_states(self) -> list[str]:
+        """Lines that fetch what the step before has left."""
+        lines: list[str] = []
+        for state in self.graph.states:
+            name = self.names.fresh(str(state.past.name))
+            self.statements.texts[state.past] = Text(name)
+            lines.append(f"{name} = cache[{self.below(state.name)}]")
+        return lines
+
+    def _keep(self) -> list[str]:
+        """Lines that leave something to the next step."""
+        return [
+            f"kept[{self.below(state.name)}] = {self.statements.settle(state.next).text}"
+            for state in self.graph.states
+        ]
+
+    # ---- results --------------------------------------------------------------------------------
+
     def _return(self, results: Sequence[str], fields: Sequence[str]) -> list[str]:
+        if not self.plan.saves:
+            return [f"return {', '.join(results)}"]
         saved = f"{self.plan.classes[self.graph.key]}("
         lines = bracketed(f"return {', '.join(results)}, {saved}", fields, ")", 4)
         if len(lines) == 1:
@@ -150,9 +179,10 @@ class _ForwardWriter(BlockWriter):
     def _call(self, call: Call) -> None:
         mentions = [self.statements.settle(value).text for value in call.inputs]
         outputs = [self.statements.name(value) for value in call.outputs]
-        name = self.names.fresh(f"{identifier(call.path)}_saved")
+        name = self.names.fresh(f"{identifier(call.path)}_saved") if self.plan.saves else ""
         self.statements.texts[call.saved] = Text(name)
         function = self.plan.functions[call.callee]
+        given = ["params", *(["cache", "kept"] if call.callee in self.plan.stateful else [])]
         rest = [
             self.scope.size(call.sizes.get(name, symbol(name))).text
             for name in self.plan.arguments[call.callee]
@@ -160,21 +190,21 @@ class _ForwardWriter(BlockWriter):
         rest += ["seed=seed"] if call.callee in self.plan.random else []
         comment = f"# {self._shape(call.outputs[0])}, line {call.span.line}"
         if call.count is None:
-            head = f"{', '.join([*outputs, name])} = {function}("
-            args = ["params", self.below(call.path), *mentions, *rest]
+            head = f"{', '.join([*outputs, *([name] if name else [])])} = {function}("
+            args = [*given, self.below(call.path), *mentions, *rest]
             self.statements.lines += [comment, *bracketed(head, args, ")", 4)]
             return
         count = self.scope.size(call.count).text
-        args = ["params", self.below(f"{call.path}.{{i}}"), outputs[0], *mentions[1:], *rest]
-        if not self.path:
-            args[1] = f'f"{call.path}.{{i}}"'
+        path = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
+        args = [*given, path, outputs[0], *mentions[1:], *rest]
+        one = ", one" if name else ""
         self.statements.lines += [
             comment,
             f"{outputs[0]} = {mentions[0]}",
-            f"{name}: list[{self.plan.classes[call.callee]}] = []",
+            *([f"{name}: list[{self.plan.classes[call.callee]}] = []"] if name else []),
             f"for i in range({count}):",
-            *indented(bracketed(f"{outputs[0]}, one = {function}(", args, ")", 8)),
-            f"    {name}.append(one)",
+            *indented(bracketed(f"{outputs[0]}{one} = {function}(", args, ")", 8)),
+            *([f"    {name}.append(one)"] if name else []),
         ]
 
     def _shape(self, value: Value) -> str:

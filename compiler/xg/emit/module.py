@@ -13,9 +13,11 @@ from xg.emit.layout import bracketed
 from xg.emit.names import spell_symbol
 from xg.emit.plan import Plan
 from xg.emit.public import PublicWriter
+from xg.emit.stepping import StepWriter
 from xg.emit.templates import HELPERS
 from xg.emit.writer import safe
 from xg.graph import Call, Graph, Program, Value
+from xg.tensor import TensorType
 
 
 def emit(program: Program, dialect: Dialect) -> str:
@@ -35,7 +37,8 @@ class _Module:
     def source(self) -> str:
         blocks = [list(self._block(key)) for key in self.program.graphs]
         main = self.program.entry
-        public = PublicWriter(self.dialect, self.plan, *self.saved[main]).functions()
+        writer = PublicWriter if self.plan.saves else StepWriter
+        public = writer(self.dialect, self.plan, *self.saved[main]).functions()
         parts = ["\n".join(lines) for block in blocks for lines in block]
         parts += ["\n".join(lines) for lines in public]
         self.plan.helpers["check"] = None
@@ -44,7 +47,8 @@ class _Module:
             "\n".join(_wrapped(function.source(name)))
             for name, function in self.plan.operators.written.items()
         ]
-        needed = self.dialect.support.closure([*self.plan.operators.support, "normal"])
+        drawn = ["normal"] if self.plan.saves else []
+        needed = self.dialect.support.closure([*self.plan.operators.support, *drawn])
         support = [self.dialect.support.source(name) for name in needed]
         constants = "\n".join(
             f"{spell_symbol(name)} = {value}" for name, value in sorted(self.plan.constants.items())
@@ -59,6 +63,9 @@ class _Module:
         file = graph.span.source.name.rsplit("/", 1)[-1]
         return self.dialect.header.format(
             math="import math\n" if math else "",
+            typing=self._typing(),
+            what="forward and backward pass" if self.plan.saves else "step",
+            function="forward" if self.plan.saves else "step",
             title=safe(graph.title),
             file=safe(file),
             block=graph.block,
@@ -69,10 +76,20 @@ class _Module:
             ),
         )
 
+    def _typing(self) -> str:
+        names = [*self.dialect.typing, *(["NamedTuple"] if self.plan.saves else [])]
+        return f"from typing import {', '.join(names)}\n" if names else ""
+
     # ---- blocks ---------------------------------------------------------------------------------
 
     def _block(self, key: str) -> Iterator[list[str]]:
-        graph, backward = self.program.graphs[key], self.program.backwards[key]
+        graph = self.program.graphs[key]
+        if not self.plan.saves:
+            forward = forward_function(self.plan, graph, ())
+            self.saved[key] = (forward, ())
+            yield forward.lines
+            return
+        backward = self.program.backwards[key]
         forward = forward_function(self.plan, graph, backward.saved)
         reverse, lost = backward_function(self.plan, backward, forward)
         if key == self.program.entry:
@@ -116,7 +133,8 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
 
 
 def _spelled(graph: Graph, value: Value) -> str:
-    return f"{value.name} {value.declared}"
+    type_ = TensorType(graph.shape(value), graph.types[value].range)
+    return f"{value.name} {value.declared or type_}"
 
 
 def _shape(graph: Graph, value: Value) -> str:

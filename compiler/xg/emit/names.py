@@ -9,6 +9,7 @@ from keyword import iskeyword, issoftkeyword
 # What generated code means by itself, wherever it stands: no variable and no size is called so.
 RESERVED = frozenset(
     {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "math", "torch"}
+    | {"cache", "kept", "step", "states", "empty_cache"}
     | {"dtype", "device", "i", "one"}
     | {"forward", "backward", "init", "table", "check", "array", "take", "add", "Model"}
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}

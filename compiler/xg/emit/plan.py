@@ -19,7 +19,8 @@ class Plan:
     `functions` and `classes` name each graph's functions, `stems` all functions of the module;
     `random` are the graphs that draw random numbers; `shared` are parameters (graph, name) that
     more than one place has a gradient for. `above` are the symbols that a graph's callers know,
-    `arguments` those of them that its function takes as numbers.
+    `arguments` those of them that its function takes as numbers. `stateful` are the graphs that
+    keep something from step to step, or whose calls do.
     """
 
     program: Program
@@ -31,6 +32,7 @@ class Plan:
     shared: frozenset[tuple[str, str]]
     stems: frozenset[str]
     above: Mapping[str, frozenset[str]]
+    stateful: frozenset[str]
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
@@ -55,7 +57,13 @@ class Plan:
             shared=shared_params(program),
             stems=function_stems(program, functions.values()),
             above=size_symbols_above(program),
+            stateful=stateful(program),
         )
+
+    @property
+    def saves(self) -> bool:
+        """Whether forward functions keep something for backward ones."""
+        return bool(self.program.backwards)
 
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions are told where their parameters are: all but the entry's."""
@@ -92,8 +100,9 @@ def _own_numbers(callee: Graph, caller: Graph) -> set[str]:
 
 
 def carried_symbols(graph: Graph) -> frozenset[str]:
-    """The symbols that are an axis of an input or a parameter of a graph."""
-    values = [*graph.inputs, *(param.value for param in graph.params)]
+    """The symbols that are an axis of an input, a state or a parameter of a graph."""
+    values = [*graph.inputs, *(state.past for state in graph.states)]
+    values += [param.value for param in graph.params]
     dims = [dim for value in values for dim in graph.types[value].shape]
     names = (graph.sizes.fold(dim).name for dim in dims)
     return frozenset(name for name in names if name)
@@ -120,6 +129,16 @@ def draws_random(program: Program) -> frozenset[str]:
                 body = step.op.body([graph.types[v] for v in step.inputs], step.attrs)
                 if any(expr.prim == "dropout_keep" for expr in topological(body.outputs)):
                     found.add(key)
+    return frozenset(found)
+
+
+def stateful(program: Program) -> frozenset[str]:
+    """The graphs that have states, or whose calls have."""
+    found: set[str] = set()
+    for key, graph in program.graphs.items():  # callees stand first
+        calls = (step.callee for step in graph.steps if isinstance(step, Call))
+        if graph.states or not found.isdisjoint(calls):
+            found.add(key)
     return frozenset(found)
 
 

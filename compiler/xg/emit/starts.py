@@ -1,8 +1,8 @@
-"""The table of parameters: names, shapes and what they start as, with loops kept as loops."""
+"""Tables of what belongs to calls, parameters and states, with loops kept as loops."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xg.dim import Dim
@@ -13,21 +13,41 @@ from xg.instances import inside
 from xg.scalar import Scalar
 from xg.tensor import Shape
 
+Symbols = Mapping[str, Dim]
+Row = tuple[str, str, str]  # a name, its shape in the sizes of the entry, what else is said
+Rows = Callable[[Graph, Symbols, Scope], list[Row]]
+
 
 def table_lines(program: Program, scope: Scope) -> list[str]:
     """Lines that fill ``starts``, a dictionary from name to shape and start.
 
     The parameters of a graph stand before those of its calls.
     """
+    return _lines(program, scope, "starts", _params, _having(program, lambda g: bool(g.params)))
+
+
+def state_lines(program: Program, scope: Scope) -> list[str]:
+    """Lines that fill ``found``, a dictionary from the name of a state to shape and kind."""
+    return _lines(program, scope, "found", _states, _having(program, lambda g: bool(g.states)))
+
+
+def _lines(
+    program: Program, scope: Scope, table: str, rows: Rows, having: frozenset[str]
+) -> list[str]:
     lines: list[str] = []
-    with_params = _with_params(program)
     waiting = [_Level(program.main, "", 0, {})]
     while waiting:
         level = waiting.pop()
-        lines += level.lines(scope)
-        inner = [level.below(call, program, scope) for call in level.graph.named_calls()]
-        waiting += reversed([each for each in inner if each.graph.key in with_params])
+        lines += level.lines(scope, table, rows)
+        inner = [level.below(call, program, scope) for call in _calls(level.graph)]
+        waiting += reversed([each for each in inner if each.graph.key in having])
     return lines
+
+
+def _calls(graph: Graph) -> list[Call]:
+    """One call for each path and callee: later ones share its parameters, and its states."""
+    calls = [step for step in graph.steps if isinstance(step, Call)]
+    return list({(call.path, call.callee): call for call in reversed(calls)}.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +63,16 @@ class _Level:
     symbols: Mapping[str, Dim]
     loop: str = ""
 
-    def lines(self, scope: Scope) -> Iterator[str]:
+    def lines(self, scope: Scope, table: str, rows: Rows) -> Iterator[str]:
         indent = "    " * self.depth
         if self.loop:
             yield self.loop
         own = [
-            f"{indent}    {_key(self.path, str(param.value.name))}: "
-            f"({_shape(self._in_entry(param.type.shape), scope)}, "
-            f"{_start(param.start, self.graph, self.symbols, scope)}),"
-            for param in self.graph.params
+            f"{indent}    {_key(self.path, name)}: ({shape}, {rest}),"
+            for name, shape, rest in rows(self.graph, self.symbols, scope)
         ]
         if own:
-            yield from (f"{indent}starts |= {{", *own, f"{indent}}}")
+            yield from (f"{indent}{table} |= {{", *own, f"{indent}}}")
 
     def below(self, call: Call, program: Program, scope: Scope) -> _Level:
         """The use of the callee of a call."""
@@ -68,9 +86,33 @@ class _Level:
         loop = f"{'    ' * self.depth}for {counter} in range({count}):"
         return _Level(callee, f"{path}.{{{counter}}}", self.depth + 1, inner, loop)
 
-    def _in_entry(self, shape: Shape) -> Shape:
-        """A shape in the symbols of the entry."""
-        return tuple(self.graph.sizes.expand(dim).substitute(self.symbols) for dim in shape)
+
+def _params(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
+    return [
+        (
+            str(param.value.name),
+            _shape(_in_entry(param.type.shape, graph, symbols), scope),
+            _start(param.start, graph, symbols, scope),
+        )
+        for param in graph.params
+    ]
+
+
+def _states(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
+    types = [(state.name, graph.types[state.past]) for state in graph.states]
+    return [
+        (
+            name,
+            _shape(_in_entry(type_.shape, graph, symbols), scope),
+            '"float"' if type_.is_float else '"int"',
+        )
+        for name, type_ in types
+    ]
+
+
+def _in_entry(shape: Shape, graph: Graph, symbols: Symbols) -> Shape:
+    """A shape in the symbols of the entry."""
+    return tuple(graph.sizes.expand(dim).substitute(symbols) for dim in shape)
 
 
 def _key(path: str, name: str) -> str:
@@ -96,10 +138,11 @@ def _self(scalar: Scalar) -> Iterator[tuple[str, Dim]]:
         yield name, symbol(name)
 
 
-def _with_params(program: Program) -> frozenset[str]:
-    """The graphs that have parameters, or whose calls have."""
+def _having(program: Program, has: Callable[[Graph], bool]) -> frozenset[str]:
+    """The graphs that have something, or whose calls have."""
     found: set[str] = set()
     for key, graph in program.graphs.items():  # callees stand first
-        if graph.params or any(call.callee in found for call in graph.named_calls()):
+        calls = (step.callee for step in graph.steps if isinstance(step, Call))
+        if has(graph) or not found.isdisjoint(calls):
             found.add(key)
     return frozenset(found)

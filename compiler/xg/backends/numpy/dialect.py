@@ -8,18 +8,17 @@ from xg.backends.numpy.spelling import SUPPORT, NumpySpelling
 from xg.backends.numpy.vocabulary import VOCABULARY
 from xg.emit.dialect import Dialect
 
-HEADER = '''"""{title}: forward and backward pass in NumPy.
+HEADER = '''"""{title}: {what} in NumPy.
 
 Compiled by xg from {file}, block {block}. Change the diagram, not this file.
 
-    forward({inputs}) -> {outputs}
+    {function}({inputs}) -> {outputs}
 """
 
 from __future__ import annotations
 
 {math}from collections.abc import Mapping
-from typing import Any, NamedTuple
-
+{typing}
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,6 +41,16 @@ INIT = '''
     return params
 '''
 
+EMPTY = '''
+    """What a step finds where nothing was before: no positions, for texts of a batch."""
+    dtype = next(iter(params.values()), np.zeros(0)).dtype
+    {states}
+    cache: Params = {{}}
+    for name, (shape, kind) in found.items():
+        cache[name] = np.zeros(shape, np.int64 if kind == "int" else dtype)
+    return cache
+'''
+
 NUMPY: Final = Dialect(
     spelling=NumpySpelling(),
     support=SUPPORT,
@@ -50,5 +59,7 @@ NUMPY: Final = Dialect(
     header=HEADER,
     init=INIT,
     types=("dtype: DType = np.float32",),
+    typing=("Any",),
+    empty=EMPTY,
     like=("dtype = next(iter({**params, **d_outputs}.values())).dtype",),
 )

@@ -8,18 +8,17 @@ from xg.backends.torch.spelling import SUPPORT, TorchSpelling
 from xg.backends.torch.vocabulary import VOCABULARY
 from xg.emit.dialect import Dialect
 
-HEADER = '''"""{title}: forward and backward pass in torch.
+HEADER = '''"""{title}: {what} in torch.
 
 Compiled by xg from {file}, block {block}. Change the diagram, not this file.
 
-    forward({inputs}) -> {outputs}
+    {function}({inputs}) -> {outputs}
 """
 
 from __future__ import annotations
 
 {math}from collections.abc import Mapping
-from typing import Any, NamedTuple
-
+{typing}
 import torch
 
 Array = torch.Tensor
@@ -44,6 +43,17 @@ INIT = '''
     return params
 '''
 
+EMPTY = '''
+    """What a step finds where nothing was before: no positions, for texts of a batch."""
+    like = next(iter(params.values()), torch.zeros(0))
+    {states}
+    cache: Params = {{}}
+    for name, (shape, kind) in found.items():
+        dtype = torch.int64 if kind == "int" else like.dtype
+        cache[name] = torch.zeros(shape, dtype=dtype, device=like.device)
+    return cache
+'''
+
 TORCH: Final = Dialect(
     spelling=TorchSpelling(),
     support=SUPPORT,
@@ -56,5 +66,6 @@ TORCH: Final = Dialect(
         "like = next(iter({**params, **d_outputs}.values()))",
         "dtype, device = like.dtype, like.device",
     ),
+    empty=EMPTY,
     decorator="@torch.no_grad()",
 )

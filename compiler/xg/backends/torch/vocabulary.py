@@ -11,7 +11,7 @@ IMPORTS: Final = frozenset(
         "from __future__ import annotations",
         "import math",
         "from collections.abc import Mapping",
-        "from typing import Any, NamedTuple",
+        "from typing import NamedTuple",
         "import torch",
     }
 )
