@@ -7,7 +7,7 @@ program.inputs, program.source("numpy"), program.render("backward", format="svg"
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -86,7 +86,7 @@ class Program:
     @resting_collector()
     def source(self, backend: str = "numpy") -> str:
         """The generated module."""
-        return _emitter(backend)(self.graphs)
+        return _emitted(self.graphs, backend)
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
@@ -212,13 +212,18 @@ def declared_dims(project: Project) -> dict[str, Span]:
     return {decl.name.name: decl.span for decl in found}
 
 
-def _emitter(backend: str) -> Callable[[Graphs], str]:
-    """The function that writes a program as a module of a backend."""
+def _emitted(graphs: Graphs, backend: str) -> str:
+    """The program as a module of a backend."""
     match backend:
         case "numpy":
-            from xg.backends.numpy.module import emit
+            from xg.backends.numpy.module import emit as emit_numpy
+
+            return emit_numpy(graphs)
         case "torch":
-            from xg.backends.torch.module import emit
+            from xg.backends.torch.module import emit as emit_torch
+            from xg.passes.outline import outline
+
+            saves = bool(graphs.backwards)  # the step of a decoder does not
+            return emit_torch(graphs, differentiate(outline(graphs)) if saves else None)
         case _:
             raise ValueError(f"there is no backend {backend!r}: there are {', '.join(BACKENDS)}")
-    return emit

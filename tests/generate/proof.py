@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, cast
 
 import numpy as np
+from generate.model import model_gradients
 from generate.sketch import Sketch
 from numpy.typing import NDArray
 
@@ -22,6 +23,7 @@ from xg.numbers import check_numbers
 from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.infer import infer
+from xg.passes.outline import outline
 from xg.passes.resolve import resolve
 from xg.source import Source
 from xg.syntax import ast
@@ -65,13 +67,15 @@ def prove(sketch: Sketch, seed: int) -> str:
         again.check_values()
         again.check_precision()
         again.check_initial()
+        check_model(again)
         if not sketch.resized:
             break
     return source
 
 
 def _torch(program: Program) -> TorchModule:
-    return cast("TorchModule", load(emit_torch(program), "case_torch"))
+    source = emit_torch(program, differentiate(outline(program)))
+    return cast("TorchModule", load(source, "case_torch"))
 
 
 def check_layout(text: str) -> ast.Module:
@@ -96,6 +100,21 @@ def compiled(tree: ast.Module, sketch: Sketch, *, dead: bool) -> Program:
 
 def _no_file(use: ast.Use) -> ast.Module:
     raise AssertionError(f"generated programs are one file: {use}")
+
+
+def check_model(case: Case) -> None:
+    """The `torch.nn.Module` gives, under autograd, what the functions give."""
+    assert isinstance(case.module, OnArrays)
+    expected, saved = case.module.forward(case.params, case.inputs, seed=DROPOUT)
+    derived = case.module.backward(case.params, saved, case.cotangents)
+    sizes = case.given_sizes()
+    outputs, gradients = model_gradients(
+        case.module.module, sizes, case.params, case.inputs, case.cotangents, DROPOUT
+    )
+    for name, value in expected.items():
+        if not np.allclose(outputs[name], value, CLOSE, CLOSE):
+            raise Failure("model value", f"{name} is {outputs[name]}, not {value}")
+    case.compare(gradients, derived)
 
 
 @dataclass(frozen=True)
@@ -144,7 +163,7 @@ class Case:
                 raise Failure("finite", name)
         gradients = interpreter.backward(record, self.cotangents)
         derived = self.module.backward(self.params, saved, self.cotangents)
-        self._compare(derived, gradients)
+        self.compare(derived, gradients)
 
     @cached_property
     def cotangents(self) -> Arrays:
@@ -154,7 +173,8 @@ class Case:
         kept = floats[1:] if len(floats) > 1 and self.random.random() < 0.2 else floats
         return {name: self.random.standard_normal(outputs[name].shape) for name in kept}
 
-    def _compare(self, derived: Arrays, expected: Arrays) -> None:
+    def compare(self, derived: Arrays, expected: Arrays) -> None:
+        """The derived gradients are those that are expected."""
         if set(derived) != set(expected):
             raise Failure("gradients", f"{sorted(derived)} instead of {sorted(expected)}")
         whole = _norm(expected) + 1e-2 * _norm(self.cotangents)
@@ -220,12 +240,15 @@ class Case:
             if value.dtype == np.float64:
                 raise Failure("precision", f"{name} is float64")
 
-    def check_initial(self) -> None:
-        """`init` makes every parameter, in its shape."""
+    def given_sizes(self) -> dict[str, int]:
+        """The sizes that `init` lets a caller choose."""
         made_by = self.module.module if isinstance(self.module, OnArrays) else self.module
         wanted = inspect.signature(made_by.init).parameters
-        given = {name: self.sizes[name] for name in wanted if name in self.sizes}
-        made = self.module.init(0, np.float64, **given)
+        return {name: self.sizes[name] for name in wanted if name in self.sizes}
+
+    def check_initial(self) -> None:
+        """`init` makes every parameter, in its shape."""
+        made = self.module.init(0, np.float64, **self.given_sizes())
         shapes = {name: value.shape for name, value in made.items()}
         expected = {name: value.shape for name, value in self.params.items()}
         if shapes != expected:

@@ -16,6 +16,7 @@ from xg.emit.text import Text, tuple_of
 from xg.emit.writer import (
     BlockWriter,
     count_uses,
+    may_be_none,
     names_by_label,
     place_text,
     read_values,
@@ -96,7 +97,7 @@ class _BackwardWriter(BlockWriter):
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         assert self.backward is not None
-        values = [v for v in self.backward.saved if v.role != "saved"]
+        values = [v for v in self.backward.saved if v.role != "saved" and not may_be_none(v)]
         values += [*params, *self.backward.cotangents.values()]
         types = self.statements.types
         sources = [(self.statements.texts[v].text, types[v].shape) for v in values]

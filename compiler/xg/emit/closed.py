@@ -7,22 +7,24 @@ show as a construct, a name or a dotted call that no emitter writes.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 NODES: Final = frozenset(
     {"Module", "Import", "ImportFrom", "alias", "ClassDef", "FunctionDef", "arguments", "arg"}
-    | {"Assign", "AnnAssign", "AugAssign", "Expr", "Return", "Raise", "If", "For"}
+    | {"Assign", "AnnAssign", "AugAssign", "Expr", "Return", "Raise", "If", "For", "With"}
     | {"Name", "Load", "Store", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
     | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
+    | {"withitem", "BoolOp", "And"}
     | {"JoinedStr", "FormattedValue", "Compare", "BinOp", "UnaryOp", "USub"}
     | {"Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow", "RShift", "BitXor"}
     | {"BitOr", "BitAnd", "Eq", "NotEq", "Gt", "GtE", "LtE", "Is", "IsNot", "In", "NotIn"}
 )
 BUILTINS: Final = frozenset(
     {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
-    | {"enumerate", "isinstance", "ord", "round", "zip", "ValueError"}
+    | {"enumerate", "isinstance", "ord", "round", "staticmethod", "super"}
+    | {"zip", "ValueError"}
 )
 
 
@@ -36,20 +38,22 @@ class Vocabulary:
 
     `imports` are its import statements, `modules` the names of each imported module, `methods` the
     attributes of everything else; fields of the module's own classes are added to these.
-    `decorators` are all that may stand above a function.
+    `decorators` are all that may stand above a function; `callables` are variables that may be
+    called, which hide nothing.
     """
 
     imports: frozenset[str]
     modules: Mapping[str, frozenset[str]]
     methods: frozenset[str]
     decorators: frozenset[str] = frozenset()
+    callables: frozenset[str] = frozenset()
 
 
-def check_closed(source: str, vocabulary: Vocabulary) -> None:
-    """Raise UnknownCode if a module holds anything but known parts."""
+def check_closed(source: str, vocabulary: Vocabulary, attributes: Iterable[str] = ()) -> None:
+    """Raise UnknownCode if a module holds anything but known parts, and its own `attributes`."""
     tree = ast.parse(source)
     names = frozenset(_bound(tree)) | BUILTINS
-    module = _Module(vocabulary, names, vocabulary.methods | _fields(tree))
+    module = _Module(vocabulary, names, vocabulary.methods.union(attributes, _fields(tree)))
     for node in ast.walk(tree):
         problem = module.problem(node)
         if problem:
@@ -92,7 +96,8 @@ class _Module:
     def _function(self, node: ast.FunctionDef) -> str | None:
         """A variable that goes by the name of a function hides it."""
         calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
-        hidden = {func.id for func in calls if isinstance(func, ast.Name)} & {*_bound(node)}
+        called = {func.id for func in calls if isinstance(func, ast.Name)}
+        hidden = (called & {*_bound(node)}) - self.vocabulary.callables
         if hidden:
             return f"{node.name} calls its own variable {', '.join(sorted(hidden))}"
         above = {ast.unparse(decorator) for decorator in node.decorator_list}
@@ -101,7 +106,8 @@ class _Module:
 
 
 def _unknown(what: str, name: str, known: frozenset[str]) -> str | None:
-    return None if name in known and not name.startswith("__") else f"{what}{name}"
+    hidden = name.startswith("__") and name != "__init__"
+    return None if name in known and not hidden else f"{what}{name}"
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:

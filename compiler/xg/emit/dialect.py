@@ -14,9 +14,9 @@ class Dialect:
     """The parts of a module that are the same in all modules of one backend.
 
     `header`, `init` and `empty` (of a cache) are templates. `library` is the name of the imported
-    library, `typing` what the header needs of that module. `types` are the arguments of ``init``
-    that say what arrays are made of; `like` are lines that read them off given arrays, for
-    cotangents that are missing. `decorator` stands above the public functions.
+    library. `types` are the arguments of ``init`` that say what arrays are made of; `like` are
+    lines that read them off given arrays, for cotangents that are missing. `decorator` stands above
+    the public functions.
     """
 
     spelling: Spelling
@@ -28,5 +28,4 @@ class Dialect:
     types: tuple[str, ...]
     empty: str
     like: tuple[str, ...]
-    typing: tuple[str, ...] = ()
     decorator: str = ""

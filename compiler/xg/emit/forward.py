@@ -76,7 +76,8 @@ class _ForwardWriter(BlockWriter):
 
     def write(self) -> list[str]:
         graph = self.graph
-        inputs = [self.names.fresh(str(value.name)) for value in graph.inputs]
+        wanted = names_by_label(graph)  # of a piece between two calls an input may be unnamed
+        inputs = [self.names.fresh(v.name or wanted.get(v, "value")) for v in graph.inputs]
         for value, name in zip(graph.inputs, inputs, strict=True):
             self.statements.texts[value] = Text(name)
         params = [value for value in graph.param_values() if self.statements.uses[value]]

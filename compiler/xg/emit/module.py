@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from xg.emit.backward import backward_function
 from xg.emit.closed import check_closed
@@ -15,32 +15,41 @@ from xg.emit.plan import Plan
 from xg.emit.public import PublicWriter
 from xg.emit.stepping import StepWriter
 from xg.emit.templates import HELPERS
-from xg.emit.writer import safe
+from xg.emit.writer import may_be_none, safe
 from xg.graph import Call, Graph, Program, Value
 from xg.tensor import TensorType
+
+Section = Callable[["ModuleWriter", PublicWriter], list[list[str]]]
 
 
 def emit(program: Program, dialect: Dialect) -> str:
     """The source of the module; nothing in it is unknown."""
-    source = _Module(program, dialect).source()
-    check_closed(source, dialect.vocabulary)
-    return source
+    return ModuleWriter(program, dialect, Plan.start(program, dialect.spelling)).source()
 
 
-class _Module:
-    def __init__(self, program: Program, dialect: Dialect) -> None:
+class ModuleWriter:
+    """Writes one module; a backend may add sections of its own behind the public functions."""
+
+    def __init__(self, program: Program, dialect: Dialect, plan: Plan) -> None:
         self.program = program
         self.dialect = dialect
+        self.plan = plan
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
-        self.plan = Plan.start(program, dialect.spelling)
 
-    def source(self) -> str:
-        blocks = [list(self._block(key)) for key in self.program.graphs]
+    def source(self, section: Section | None = None, attributes: Iterable[str] = ()) -> str:
+        """The text, known to consist of what the dialect's vocabulary has, and `attributes`."""
         main = self.program.entry
+        parts = [part for key in self.reached(main) for part in self.block(key)]
         writer = PublicWriter if self.plan.saves else StepWriter
-        public = writer(self.dialect, self.plan, *self.saved[main]).functions()
-        parts = ["\n".join(lines) for block in blocks for lines in block]
-        parts += ["\n".join(lines) for lines in public]
+        public = writer(self.dialect, self.plan, *self.saved[main])
+        parts += public.functions()
+        parts += section(self, public) if section else []
+        source = self._assembled(["\n".join(lines) for lines in parts])
+        check_closed(source, self.dialect.vocabulary, attributes)
+        return source
+
+    def _assembled(self, parts: Sequence[str]) -> str:
+        """The parts, and before and behind them what they mention."""
         self.plan.helpers["check"] = None
         helpers = [text.rstrip() for name, text in HELPERS.items() if name in self.plan.helpers]
         operators = [
@@ -54,16 +63,15 @@ class _Module:
             f"{spell_symbol(name)} = {value}" for name, value in sorted(self.plan.constants.items())
         )
         code = "\n\n\n".join([*parts, *helpers, *operators, *support]) + "\n"
-        math = re.search(r"(?<![\w.])math\.", code) is not None
-        head = self._header(math=math) + (f"\n{constants}\n" if constants else "")
+        head = self._header(code) + (f"\n{constants}\n" if constants else "")
         return f"{head}\n\n{code}"
 
-    def _header(self, *, math: bool) -> str:
+    def _header(self, code: str) -> str:
         graph = self.program.main
         file = graph.span.source.name.rsplit("/", 1)[-1]
         return self.dialect.header.format(
-            math="import math\n" if math else "",
-            typing=self._typing(),
+            math="import math\n" if re.search(r"(?<![\w.])math\.", code) else "",
+            typing=_typing(self.dialect.header + code),
             what="forward and backward pass" if self.plan.saves else "step",
             function="forward" if self.plan.saves else "step",
             title=safe(graph.title),
@@ -76,13 +84,18 @@ class _Module:
             ),
         )
 
-    def _typing(self) -> str:
-        names = [*self.dialect.typing, *(["NamedTuple"] if self.plan.saves else [])]
-        return f"from typing import {', '.join(names)}\n" if names else ""
-
     # ---- blocks ---------------------------------------------------------------------------------
 
-    def _block(self, key: str) -> Iterator[list[str]]:
+    def reached(self, entry: str) -> Sequence[str]:
+        """A graph and all that it calls, callees first."""
+        wanted = {entry}
+        for key, graph in reversed(list(self.program.graphs.items())):
+            if key in wanted:
+                wanted.update(step.callee for step in graph.steps if isinstance(step, Call))
+        return [key for key in self.program.graphs if key in wanted]
+
+    def block(self, key: str) -> Iterator[list[str]]:
+        """What a block saves, its forward and its backward function."""
         graph = self.program.graphs[key]
         if not self.plan.saves:
             forward = forward_function(self.plan, graph, ())
@@ -118,9 +131,15 @@ class _Module:
                 kind = self.plan.classes[call.callee]
                 lines.append(f"    {name}: {kind if call.count is None else f'list[{kind}]'}")
             else:
-                optional = " | None" if value.role == "cache" and value.name == "keep" else ""
+                optional = " | None" if may_be_none(value) else ""
                 lines.append(f"    {name}: Array{optional}  # {_shape(graph, value)}")
         return [*lines, *(f"    {spell_symbol(name)}: int" for name in sizes)]
+
+
+def _typing(code: str) -> str:
+    """The import of what the code mentions of that module."""
+    names = [name for name in ("Any", "NamedTuple") if re.search(rf"\b{name}\b", code)]
+    return f"from typing import {', '.join(names)}\n" if names else ""
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:

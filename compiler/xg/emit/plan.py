@@ -20,7 +20,8 @@ class Plan:
     `random` are the graphs that draw random numbers; `shared` are parameters (graph, name) that
     more than one place has a gradient for. `above` are the symbols that a graph's callers know,
     `arguments` those of them that its function takes as numbers. `stateful` are the graphs that
-    keep something from step to step, or whose calls do.
+    keep something from step to step, or whose calls do. `top` are the graphs whose parameters go by
+    their own names, without a path: the entry, and pieces of it.
     """
 
     program: Program
@@ -33,13 +34,19 @@ class Plan:
     stems: frozenset[str]
     above: Mapping[str, frozenset[str]]
     stateful: frozenset[str]
+    top: frozenset[str]
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
 
     @classmethod
-    def start(cls, program: Program, spelling: Spelling) -> Plan:
-        """The plan of a module in a backend's words, before any function is written."""
+    def start(
+        cls, program: Program, spelling: Spelling, pieces: frozenset[str] = frozenset()
+    ) -> Plan:
+        """The plan of a module in a backend's words, before any function is written.
+
+        `pieces` are graphs that compute a part of the entry.
+        """
         names = Names(map(spell_symbol, _symbols(program)))
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
@@ -58,6 +65,7 @@ class Plan:
             stems=function_stems(program, functions.values()),
             above=size_symbols_above(program),
             stateful=stateful(program),
+            top=pieces | {program.entry},
         )
 
     @property
@@ -66,8 +74,8 @@ class Plan:
         return bool(self.program.backwards)
 
     def has_path(self, graph: Graph) -> bool:
-        """Whether a graph's functions are told where their parameters are: all but the entry's."""
-        return graph.key != self.program.entry
+        """Whether a graph's functions are told where their parameters are."""
+        return graph.key not in self.top
 
 
 def _symbols(program: Program) -> set[str]:
@@ -150,7 +158,7 @@ def shared_params(program: Program) -> frozenset[tuple[str, str]]:
         whole = (key, "*") in shared
         for step in graph.steps:
             if isinstance(step, Call):
-                if step.path in calls or whole:
+                if (step.path and step.path in calls) or whole:
                     shared.add((step.callee, "*"))
                 calls[step.path] = step.callee
         for value in graph.foreign:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xg.emit.dialect import Dialect
@@ -14,6 +14,7 @@ from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
 from xg.emit.starts import table_lines
 from xg.emit.text import WIDTH, tuple_of
+from xg.emit.writer import may_be_none
 from xg.graph import Graph, Value
 
 
@@ -71,23 +72,30 @@ class PublicWriter:
 
     def _init(self) -> list[str]:
         """Sizes that arrays carry can be chosen; the others are the module's own."""
+        chosen, lines = self.chosen_sizes(self.sizes)
+        head = bracketed("def init(", self.init_arguments(chosen), ") -> Params:")
+        lines += self._starts()
+        starts = "\n".join(indented(lines)).strip()
+        return [*head, *self.dialect.init.format(starts=starts).strip("\n").splitlines()]
+
+    def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Of the needed symbols those that a caller of ``init`` chooses; lines for the defined."""
         sizes, carried = self.graph.sizes, carried_symbols(self.graph)
-        wanted, defined = closure(self.sizes, (), sizes)
+        wanted, defined = closure(needed, (), sizes)
         free = [name for name in wanted if name not in defined]
         numbers = {name: sizes.defaults[name] for name in free if name in sizes.defaults}
         self.plan.constants.update(numbers)
-        arguments = [
-            f"{spell_symbol(name)}: int" + (f" = {spell_symbol(name)}" if name in numbers else "")
-            for name in free
-            if name in carried or name not in numbers
+        chosen = [name for name in free if name in carried or name not in numbers]
+        return chosen, definition_lines(defined, sizes)
+
+    def init_arguments(self, chosen: Sequence[str]) -> list[str]:
+        """The arguments of ``init``, and of what calls it."""
+        defaults = self.graph.sizes.defaults
+        sizes = [
+            f"{name}: int" + (f" = {name}" if symbol in defaults else "")
+            for symbol, name in zip(chosen, map(spell_symbol, chosen), strict=True)
         ]
-        given = ["seed: int = 0", *self.dialect.types]
-        head = bracketed(
-            "def init(", [*given, *(["*", *arguments] if arguments else [])], ") -> Params:"
-        )
-        lines = [*definition_lines(defined, sizes), *self._starts()]
-        starts = "\n".join(indented(lines)).strip()
-        return [*head, *self.dialect.init.format(starts=starts).strip("\n").splitlines()]
+        return ["seed: int = 0", *self.dialect.types, *(["*", *sizes] if sizes else [])]
 
     # ---- passes ---------------------------------------------------------------------------------
 
@@ -248,7 +256,7 @@ class PublicWriter:
         return [
             (f"saved.{self.entry.fields[value]}", self.graph.types[value].shape)
             for value in saved
-            if value.role != "saved"
+            if value.role != "saved" and not may_be_none(value)
         ]
 
 

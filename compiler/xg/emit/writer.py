@@ -155,6 +155,11 @@ def size_variables(graph: Graph) -> set[str]:
     return {spell_symbol(name) for name in found}
 
 
+def may_be_none(value: Value) -> bool:
+    """Whether a saved value is absent when dropout is off: its mask."""
+    return value.role == "cache" and value.name == "keep"
+
+
 def shape_text(type_: TensorType) -> str:
     """``[B, S, D]``, as written."""
     return "[" + ", ".join(str(dim) for dim in type_.shape) + "]"

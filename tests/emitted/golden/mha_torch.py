@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 Array = torch.Tensor
 Params = dict[str, Array]
+Names = tuple[str, ...]
 DType = torch.dtype
 Device = torch.device | str | None
 Seed = int | torch.Tensor | None
@@ -182,6 +183,124 @@ def backward(params: Params, saved: MHASaved, d_outputs: Mapping[str, Array]) ->
     for name, value in params.items():
         grads.setdefault(name, torch.zeros_like(value))
     return grads
+
+
+class MHAStep(torch.autograd.Function):
+    """`mha` as one step of autograd, backwards by `d_mha`."""
+
+    @staticmethod
+    def forward(ctx: Any, names: Names, seed: Seed, X: Array, *weights: Array) -> Array:
+        params = dict(zip(names, weights))
+        Y, saved = mha(params, X, seed=seed)
+        remember(ctx, params, saved)
+        return Y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dY: Array) -> tuple[Array | None, ...]:
+        params, saved = recall(ctx)
+        grads: Params = {}
+        with torch.autocast(*ctx.autocast):
+            dX = d_mha(params, saved, dY, grads)
+        return None, None, dX, *[grads.get(name) for name in params]
+
+
+class Model(torch.nn.Module):
+    """Multi-Head Attention as a module."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        dtype: DType = torch.float32,
+        device: Device = None,
+        *,
+        D: int = D,
+    ) -> None:
+        super().__init__()
+        params = init(seed, dtype, device, D=D)
+        own = {name: value for name, value in params.items() if "." not in name}
+        adopt(self, own, "")
+
+    def forward(self, X: Array, *, seed: Seed = None) -> dict[str, Array]:
+        """Outputs by name; in training, dropout draws a seed if none is given."""
+        if seed is None and self.training:
+            seed = torch.randint(2**62, (), device=X.device)
+        Y = MHAStep.apply(
+            ("gamma", "beta", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"),
+            seed,
+            X,
+            self.gamma,
+            self.beta,
+            self.W_Q,
+            self.W_K,
+            self.W_V,
+            self.W_O,
+            self.b_Q,
+            self.b_K,
+            self.b_V,
+            self.b_O,
+        )
+        return {"Y": Y}
+
+
+class Place(NamedTuple):
+    """Where a saved tensor stands in a list."""
+
+    index: int
+
+
+def adopt(module: torch.nn.Module, params: Params, at: str) -> Names:
+    """Give a module the parameters below a path, in modules as deep as it; their names."""
+    below = f"{at}." if at else ""
+    for name in [name for name in params if name.startswith(below)]:
+        owner = module
+        *path, last = name[len(below) :].split(".")
+        for part in path:
+            if part not in dict(owner.named_children()):
+                owner.add_module(part, torch.nn.Module())
+            owner = owner.get_submodule(part)
+        owner.register_parameter(last, torch.nn.Parameter(params[name]))
+    return tuple([f"{below}{name}" for name, _ in module.named_parameters()])
+
+
+def remember(ctx: Any, params: Params, saved: Any) -> None:
+    """Hand autograd what the backward pass needs: it frees every tensor after its use."""
+    tensors: list[Array] = []
+    ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
+    ctx.save_for_backward(*params.values(), *tensors)
+    devices = [tensor.device.type for tensor in (*params.values(), *tensors)]
+    device = devices[0] if devices else "cpu"
+    enabled = torch.is_autocast_enabled(device)
+    ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
+
+
+def recall(ctx: Any) -> tuple[Params, Any]:
+    """The parameters and what was saved, as the forward pass had them."""
+    tensors, count = ctx.saved_tensors, len(ctx.names)
+    return dict(zip(ctx.names, tensors[:count])), unpacked(ctx.kept, tensors[count:])
+
+
+def packed(saved: Any, tensors: list[Array]) -> Any:
+    """What a block saved, its tensors moved to a list."""
+    if isinstance(saved, torch.Tensor):
+        tensors.append(saved)
+        return Place(len(tensors) - 1)
+    if isinstance(saved, list):
+        return [packed(part, tensors) for part in saved]
+    if isinstance(saved, tuple):
+        return saved._make([packed(part, tensors) for part in saved])
+    return saved
+
+
+def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
+    """What a block saved, its tensors back in their places."""
+    if isinstance(kept, Place):
+        return tensors[kept.index]
+    if isinstance(kept, list):
+        return [unpacked(part, tensors) for part in kept]
+    if isinstance(kept, tuple):
+        return kept._make([unpacked(part, tensors) for part in kept])
+    return kept
 
 
 def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 Array = torch.Tensor
 Params = dict[str, Array]
+Names = tuple[str, ...]
 DType = torch.dtype
 Device = torch.device | str | None
 Seed = int | torch.Tensor | None
@@ -223,8 +224,8 @@ def d_layer(
     return dX
 
 
-class LMSaved(NamedTuple):
-    """What `lm` keeps for its backward pass."""
+class LMSaved_2(NamedTuple):
+    """What `lm_3` keeps for its backward pass."""
 
     ids: Array  # [B, S]
     t: Array  # [B, S]
@@ -239,9 +240,9 @@ class LMSaved(NamedTuple):
     loss_lse: Array  # [B, S, 1]
 
 
-def lm(
+def lm_3(
     params: Params, ids: Array, t: Array, *, seed: Seed
-) -> tuple[Array, Array, LMSaved]:
+) -> tuple[Array, Array, LMSaved_2]:
     """Language Model (transformer.xg, line 51).
 
     ids [B, S], t [B, S] -> Z [B, S, V], loss []
@@ -262,14 +263,14 @@ def lm(
     Z_1 = E.T  # [D, V], line 60
     Z = Y @ Z_1  # [B, S, V], line 60
     loss, loss_lse = cross_entropy(Z, t, B, S)  # [], line 61
-    saved = LMSaved(
+    saved = LMSaved_2(
         ids, t, PE_1, Y_1, layers_saved, Y, Y_mean, Y_rstd, Z_1, Z, loss_lse
     )
     return Z, loss, saved
 
 
-def d_lm(
-    params: Params, saved: LMSaved, dZ: Array, dloss: Array, grads: Params
+def d_lm_3(
+    params: Params, saved: LMSaved_2, dZ: Array, dloss: Array, grads: Params
 ) -> None:
     """Backward pass of Language Model (transformer.xg, line 51)."""
     gamma = params["gamma"]
@@ -365,7 +366,7 @@ def init(
 @torch.no_grad()
 def forward(
     params: Params, inputs: Mapping[str, Array], *, seed: Seed = None
-) -> tuple[dict[str, Array], LMSaved]:
+) -> tuple[dict[str, Array], LMSaved_2]:
     """Outputs by name, and what `backward` needs; without a seed dropout is off."""
     B, S = array(inputs, "ids", 2).shape
     V, D = array(params, "E", 2).shape
@@ -376,12 +377,14 @@ def forward(
     shapes["ids"] = (B, S)
     shapes["t"] = (B, S)
     check({**inputs, **params}, shapes)
-    Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
+    Z, loss, saved = lm_3(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 
 
 @torch.no_grad()
-def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> Params:
+def backward(
+    params: Params, saved: LMSaved_2, d_outputs: Mapping[str, Array]
+) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
     like = next(iter({**params, **d_outputs}.values()))
     dtype, device = like.dtype, like.device
@@ -394,10 +397,264 @@ def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> 
     if dloss is None:
         dloss = torch.zeros((), dtype=dtype, device=device)
     grads: Params = {}
-    d_lm(params, saved, dZ, dloss, grads)
+    d_lm_3(params, saved, dZ, dloss, grads)
     for name, value in params.items():
         grads.setdefault(name, torch.zeros_like(value))
     return grads
+
+
+class LM1Saved(NamedTuple):
+    """What `lm_1` keeps for its backward pass."""
+
+    ids: Array  # [B, S]
+    PE_1: Array  # [S]
+
+
+def lm_1(params: Params, ids: Array) -> tuple[Array, LM1Saved]:
+    """Language Model, piece 1 (transformer.xg, line 51).
+
+    ids [B, S] -> X [B, S, D]
+    """
+    E, P = take(params, "", "E P")
+    S = ids.shape[1]
+    device = ids.device
+    PE_1 = torch.arange(S, device=device)  # [S], line 54
+    PE = P[PE_1]  # [S, D], line 54
+    X = E[ids] + PE  # [B, S, D], lines 55-56
+    return X, LM1Saved(ids, PE_1)
+
+
+def d_lm_1(params: Params, saved: LM1Saved, dX: Array, grads: Params) -> None:
+    """Backward pass of Language Model, piece 1 (transformer.xg, line 51)."""
+    V = params["E"].shape[0]
+    S_max = params["P"].shape[0]
+    dPE = dX.sum(dim=0)  # [S, D], dBC of line 56
+    dE = scatter_add(dX, saved.ids, V)  # [V, D], dEmb of line 55
+    dP = scatter_add(dPE, saved.PE_1, S_max)  # [S_max, D], dEmb of line 54
+    grads |= {
+        "E": dE,
+        "P": dP,
+    }
+
+
+class LM1Step(torch.autograd.Function):
+    """`lm_1` as one step of autograd, backwards by `d_lm_1`."""
+
+    @staticmethod
+    def forward(ctx: Any, names: Names, ids: Array, *weights: Array) -> Array:
+        params = dict(zip(names, weights))
+        X, saved = lm_1(params, ids)
+        remember(ctx, params, saved)
+        return X
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dX: Array) -> tuple[Array | None, ...]:
+        params, saved = recall(ctx)
+        grads: Params = {}
+        with torch.autocast(*ctx.autocast):
+            d_lm_1(params, saved, dX, grads)
+        return None, None, *[grads.get(name) for name in params]
+
+
+class LayerStep(torch.autograd.Function):
+    """`layer` as one step of autograd, backwards by `d_layer`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, at: str, names: Names, seed: Seed, X: Array, *weights: Array
+    ) -> Array:
+        params = dict(zip(names, weights))
+        Y, saved = layer(params, at, X, seed=seed)
+        remember(ctx, params, saved)
+        ctx.at = at
+        return Y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dY: Array) -> tuple[Array | None, ...]:
+        params, saved = recall(ctx)
+        grads: Params = {}
+        with torch.autocast(*ctx.autocast):
+            dX = d_layer(params, ctx.at, saved, dY, grads)
+        return None, None, None, dX, *[grads.get(name) for name in params]
+
+
+class Layer(torch.nn.Module):
+    """Transformer Layer at its place in the model."""
+
+    def __init__(self, params: Params, at: str) -> None:
+        super().__init__()
+        self.at, self.names = at, adopt(self, params, at)
+
+    def forward(self, X: Array, *, seed: Seed = None) -> Array:
+        return LayerStep.apply(self.at, self.names, seed, X, *self.parameters())
+
+
+class LM2Saved(NamedTuple):
+    """What `lm_2` keeps for its backward pass."""
+
+    Y_1: Array  # [B, S, D]
+    t: Array  # [B, S]
+    Y: Array  # [B, S, D]
+    Y_mean: Array  # [B, S, 1]
+    Y_rstd: Array  # [B, S, 1]
+    Z_1: Array  # [D, V]
+    Z: Array  # [B, S, V]
+    loss_lse: Array  # [B, S, 1]
+
+
+def lm_2(params: Params, Y_1: Array, t: Array) -> tuple[Array, Array, LM2Saved]:
+    """Language Model, piece 2 (transformer.xg, line 51).
+
+    value [B, S, D], t [B, S] -> Z [B, S, V], loss []
+    """
+    E, gamma, beta = take(params, "", "E gamma beta")
+    B, S = Y_1.shape[:2]
+    Y, Y_mean, Y_rstd = layer_norm(Y_1, gamma, beta, 1e-05)  # [B, S, D], line 59
+    Z_1 = E.T  # [D, V], line 60
+    Z = Y @ Z_1  # [B, S, V], line 60
+    loss, loss_lse = cross_entropy(Z, t, B, S)  # [], line 61
+    return Z, loss, LM2Saved(Y_1, t, Y, Y_mean, Y_rstd, Z_1, Z, loss_lse)
+
+
+def d_lm_2(
+    params: Params, saved: LM2Saved, dZ: Array, dloss: Array, grads: Params
+) -> Array:
+    """Backward pass of Language Model, piece 2 (transformer.xg, line 51)."""
+    gamma = params["gamma"]
+    B, S, D = saved.Y_1.shape
+    V = saved.Z_1.shape[1]
+    # [B, S, V], dCE of line 61
+    dZ_CE = d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_lse, B, S, V)
+    dZ_2 = dZ + dZ_CE  # [B, S, V], sum of a fan-out of line 60
+    dY = dZ_2 @ saved.Z_1.T  # [B, S, D], d• of line 60
+    dE = (saved.Y.reshape(-1, D).T @ dZ_2.reshape(-1, V)).T  # [V, D], d•, dT of line 60
+    # [B, S, D], dLN of line 59
+    dY_1, dgamma, dbeta = d_layer_norm(dY, saved.Y_1, gamma, saved.Y_mean, saved.Y_rstd)
+    grads |= {
+        "E": dE,
+        "gamma": dgamma,
+        "beta": dbeta,
+    }
+    return dY_1
+
+
+class LM2Step(torch.autograd.Function):
+    """`lm_2` as one step of autograd, backwards by `d_lm_2`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, names: Names, Y_1: Array, t: Array, *weights: Array
+    ) -> tuple[Array, Array]:
+        params = dict(zip(names, weights))
+        Z, loss, saved = lm_2(params, Y_1, t)
+        remember(ctx, params, saved)
+        return Z, loss
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dZ: Array, dloss: Array) -> tuple[Array | None, ...]:
+        params, saved = recall(ctx)
+        grads: Params = {}
+        with torch.autocast(*ctx.autocast):
+            dY_1 = d_lm_2(params, saved, dZ, dloss, grads)
+        return None, dY_1, None, *[grads.get(name) for name in params]
+
+
+class Model(torch.nn.Module):
+    """Language Model as a module."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        dtype: DType = torch.float32,
+        device: Device = None,
+        *,
+        V: int = V,
+        D: int = D,
+        S_max: int = S_max,
+    ) -> None:
+        super().__init__()
+        params = init(seed, dtype, device, V=V, D=D, S_max=S_max)
+        self.layers = torch.nn.ModuleList(
+            [Layer(params, f"layers.{i}") for i in range(N_L)]
+        )
+        own = {name: value for name, value in params.items() if "." not in name}
+        adopt(self, own, "")
+
+    def forward(self, ids: Array, t: Array, *, seed: Seed = None) -> dict[str, Array]:
+        """Outputs by name; in training, dropout draws a seed if none is given."""
+        if seed is None and self.training:
+            seed = torch.randint(2**62, (), device=ids.device)
+        X = LM1Step.apply(("E", "P"), ids, self.E, self.P)
+        Z_1 = X
+        for block in self.layers:
+            Z_1 = block(Z_1, seed=seed)
+        Z, loss = LM2Step.apply(
+            ("E", "gamma", "beta"), Z_1, t, self.E, self.gamma, self.beta
+        )
+        return {"Z": Z, "loss": loss}
+
+
+class Place(NamedTuple):
+    """Where a saved tensor stands in a list."""
+
+    index: int
+
+
+def adopt(module: torch.nn.Module, params: Params, at: str) -> Names:
+    """Give a module the parameters below a path, in modules as deep as it; their names."""
+    below = f"{at}." if at else ""
+    for name in [name for name in params if name.startswith(below)]:
+        owner = module
+        *path, last = name[len(below) :].split(".")
+        for part in path:
+            if part not in dict(owner.named_children()):
+                owner.add_module(part, torch.nn.Module())
+            owner = owner.get_submodule(part)
+        owner.register_parameter(last, torch.nn.Parameter(params[name]))
+    return tuple([f"{below}{name}" for name, _ in module.named_parameters()])
+
+
+def remember(ctx: Any, params: Params, saved: Any) -> None:
+    """Hand autograd what the backward pass needs: it frees every tensor after its use."""
+    tensors: list[Array] = []
+    ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
+    ctx.save_for_backward(*params.values(), *tensors)
+    devices = [tensor.device.type for tensor in (*params.values(), *tensors)]
+    device = devices[0] if devices else "cpu"
+    enabled = torch.is_autocast_enabled(device)
+    ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
+
+
+def recall(ctx: Any) -> tuple[Params, Any]:
+    """The parameters and what was saved, as the forward pass had them."""
+    tensors, count = ctx.saved_tensors, len(ctx.names)
+    return dict(zip(ctx.names, tensors[:count])), unpacked(ctx.kept, tensors[count:])
+
+
+def packed(saved: Any, tensors: list[Array]) -> Any:
+    """What a block saved, its tensors moved to a list."""
+    if isinstance(saved, torch.Tensor):
+        tensors.append(saved)
+        return Place(len(tensors) - 1)
+    if isinstance(saved, list):
+        return [packed(part, tensors) for part in saved]
+    if isinstance(saved, tuple):
+        return saved._make([packed(part, tensors) for part in saved])
+    return saved
+
+
+def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
+    """What a block saved, its tensors back in their places."""
+    if isinstance(kept, Place):
+        return tensors[kept.index]
+    if isinstance(kept, list):
+        return [unpacked(part, tensors) for part in kept]
+    if isinstance(kept, tuple):
+        return kept._make([unpacked(part, tensors) for part in kept])
+    return kept
 
 
 def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:

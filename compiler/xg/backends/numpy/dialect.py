@@ -59,7 +59,6 @@ NUMPY: Final = Dialect(
     header=HEADER,
     init=INIT,
     types=("dtype: DType = np.float32",),
-    typing=("Any",),
     empty=EMPTY,
     like=("dtype = next(iter({**params, **d_outputs}.values())).dtype",),
 )

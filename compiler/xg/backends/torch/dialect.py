@@ -23,6 +23,7 @@ import torch
 
 Array = torch.Tensor
 Params = dict[str, Array]
+Names = tuple[str, ...]
 DType = torch.dtype
 Device = torch.device | str | None
 Seed = int | torch.Tensor | None

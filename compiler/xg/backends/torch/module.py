@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from xg.backends.torch.dialect import TORCH
+from xg.backends.torch.model import model_section
+from xg.emit.module import ModuleWriter
 from xg.emit.module import emit as emit_module
-from xg.graph import Program
+from xg.emit.plan import Plan
+from xg.emit.public import PublicWriter
+from xg.graph import Graph, Program
 
 
-def emit(program: Program) -> str:
-    """The source of the module."""
-    return emit_module(program, TORCH)
+def emit(program: Program, outlined: Program | None) -> str:
+    """The source of the module; `outlined` is the same program with an entry of calls only.
+
+    Without it there is no `Model`.
+    """
+    if outlined is None:
+        return emit_module(program, TORCH)
+    graphs = {**outlined.graphs, **program.graphs}
+    backwards = {**outlined.backwards, **program.backwards}
+    both = replace(program, graphs=graphs, backwards=backwards)
+    pieces = frozenset(outlined.graphs.keys() - program.graphs.keys())
+    writer = ModuleWriter(both, TORCH, Plan.start(both, TORCH.spelling, pieces))
+
+    def section(writer: ModuleWriter, public: PublicWriter) -> list[list[str]]:
+        return model_section(writer, public, outlined)
+
+    return writer.source(section, attributes=_attributes(program.main))
+
+
+def _attributes(main: Graph) -> Iterator[str]:
+    """What `Model` holds: its own parameters, and a module for every call."""
+    for value in main.param_values():
+        yield from str(value.name).split(".")
+    yield from (call.path for call in main.named_calls())

@@ -1,0 +1,80 @@
+"""The entry block as calls only: its own operators gathered into blocks of their own.
+
+A module that answers automatic differentiation block by block (`torch.nn.Module` around generated
+code) needs a forward and a backward function for every piece between two calls: what stands before
+the layers, and what stands behind them. Operators in a row become one piece; calls stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from xg.graph import Apply, Call, Graph, Param, Program, Value
+
+
+def outline(program: Program) -> Program:
+    """The program with an entry of calls; pieces are called under the empty path.
+
+    An entry without calls is one piece: itself.
+    """
+    main = program.main
+    pieces: list[Graph] = []
+    steps: list[Apply | Call] = []
+    for run in _runs(main):
+        if isinstance(run[0], Call):
+            steps += run
+        else:
+            whole = len(run) == len(main.steps)
+            piece = main if whole else _piece(main, run, len(pieces) + 1)
+            if piece.outputs:  # else nothing reads what it computes
+                pieces.append(piece)
+                steps.append(_call(piece))
+    callees = {key: graph for key, graph in program.graphs.items() if key != program.entry}
+    named = {piece.key: piece for piece in pieces}
+    entry = replace(main, key=f"{main.key}, outlined", steps=tuple(steps), foreign=())
+    graphs = {**callees, **named, entry.key: entry}
+    return replace(program, graphs=graphs, entry=entry.key, backwards={})
+
+
+def _runs(main: Graph) -> Iterator[list[Apply | Call]]:
+    """The steps, calls and operators apart."""
+    for _, run in groupby(main.steps, lambda step: isinstance(step, Call)):
+        yield list(run)
+
+
+def _call(piece: Graph) -> Call:
+    saved = Value(None, "saved", piece.span)
+    return Call(piece.key, "", piece.inputs, piece.outputs, saved, piece.span)
+
+
+def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
+    """The block that computes a run of operators."""
+    made = dict.fromkeys(value for step in run for value in step.outputs)
+    read = dict.fromkeys(value for step in run for value in step.inputs)
+    held = {param.value: param for param in _params(main)}
+    inputs = tuple(value for value in read if value not in made and value not in held)
+    inside = set(run)
+    leaving = {v for step in main.steps if step not in inside for v in step.inputs}
+    outputs = tuple(value for value in made if value in leaving.union(main.outputs))
+    return replace(
+        main,
+        key=f"{main.key}, piece {number}",
+        block=f"{main.block}_{number}",
+        title=f"{main.title}, piece {number}",
+        inputs=inputs,
+        outputs=outputs,
+        output_names=tuple(str(value.name or "value") for value in outputs),
+        output_types=tuple(main.types[value] for value in outputs),
+        params=tuple(param for value, param in held.items() if value in read),
+        steps=tuple(run),
+        foreign=(),
+        claims=(),
+    )
+
+
+def _params(main: Graph) -> Iterator[Param]:
+    """Every parameter that the block reads; those of its calls under their paths (``bert.E``)."""
+    yield from main.params
+    yield from (Param(value, main.types[value], "ones") for value in main.foreign)
