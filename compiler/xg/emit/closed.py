@@ -16,7 +16,7 @@ NODES: Final = frozenset(
     | {"Assign", "AnnAssign", "AugAssign", "Expr", "Return", "Raise", "If", "For", "With"}
     | {"Name", "Load", "Store", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
     | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
-    | {"withitem", "BoolOp", "And"}
+    | {"withitem", "BoolOp", "And", "Or"}
     | {"JoinedStr", "FormattedValue", "Compare", "BinOp", "UnaryOp", "USub"}
     | {"Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow", "RShift", "BitXor"}
     | {"BitOr", "BitAnd", "Eq", "NotEq", "Gt", "GtE", "LtE", "Is", "IsNot", "In", "NotIn"}

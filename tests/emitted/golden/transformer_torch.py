@@ -600,7 +600,7 @@ class Model(torch.nn.Module):
 class Place(NamedTuple):
     """Where a saved tensor stands in a list."""
 
-    index: int
+    number: int
 
 
 def adopt(module: torch.nn.Module, params: Params, at: str) -> Names:
@@ -639,22 +639,20 @@ def packed(saved: Any, tensors: list[Array]) -> Any:
     if isinstance(saved, torch.Tensor):
         tensors.append(saved)
         return Place(len(tensors) - 1)
-    if isinstance(saved, list):
-        return [packed(part, tensors) for part in saved]
-    if isinstance(saved, tuple):
-        return saved._make([packed(part, tensors) for part in saved])
-    return saved
+    if saved is None or isinstance(saved, int):
+        return saved
+    parts = [packed(part, tensors) for part in saved]
+    return parts if isinstance(saved, list) else saved._make(parts)
 
 
 def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
     """What a block saved, its tensors back in their places."""
     if isinstance(kept, Place):
-        return tensors[kept.index]
-    if isinstance(kept, list):
-        return [unpacked(part, tensors) for part in kept]
-    if isinstance(kept, tuple):
-        return kept._make([unpacked(part, tensors) for part in kept])
-    return kept
+        return tensors[kept.number]
+    if kept is None or isinstance(kept, int):
+        return kept
+    parts = [unpacked(part, tensors) for part in kept]
+    return parts if isinstance(kept, list) else kept._make(parts)
 
 
 def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:

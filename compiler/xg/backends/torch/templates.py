@@ -38,7 +38,7 @@ RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
 PLACE: Final = '''class Place(NamedTuple):
     """Where a saved tensor stands in a list."""
 
-    index: int
+    number: int
 '''
 
 PACKED: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
@@ -46,22 +46,20 @@ PACKED: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
     if isinstance(saved, torch.Tensor):
         tensors.append(saved)
         return Place(len(tensors) - 1)
-    if isinstance(saved, list):
-        return [packed(part, tensors) for part in saved]
-    if isinstance(saved, tuple):
-        return saved._make([packed(part, tensors) for part in saved])
-    return saved
+    if saved is None or isinstance(saved, int):
+        return saved
+    parts = [packed(part, tensors) for part in saved]
+    return parts if isinstance(saved, list) else saved._make(parts)
 '''
 
 UNPACKED: Final = '''def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
     """What a block saved, its tensors back in their places."""
     if isinstance(kept, Place):
-        return tensors[kept.index]
-    if isinstance(kept, list):
-        return [unpacked(part, tensors) for part in kept]
-    if isinstance(kept, tuple):
-        return kept._make([unpacked(part, tensors) for part in kept])
-    return kept
+        return tensors[kept.number]
+    if kept is None or isinstance(kept, int):
+        return kept
+    parts = [unpacked(part, tensors) for part in kept]
+    return parts if isinstance(kept, list) else kept._make(parts)
 '''
 
 AROUND_MODEL: Final = (PLACE, ADOPT, REMEMBER, RECALL, PACKED, UNPACKED)

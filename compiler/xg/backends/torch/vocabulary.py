@@ -32,8 +32,8 @@ METHODS: Final = frozenset(
 OF_MODULES: Final = frozenset(
     {"__init__", "_make", "function", "once_differentiable"}
     | {"Function", "Module", "ModuleList", "Parameter", "add_module", "at", "autocast", "apply"}
-    | {"get_parameter", "get_submodule", "index", "kept", "named_children", "named_parameters"}
-    | {"names", "parameters", "register_parameter", "save_for_backward", "saved_tensors"}
+    | {"get_parameter", "get_submodule", "kept", "named_children", "named_parameters"}
+    | {"names", "number", "parameters", "register_parameter", "save_for_backward", "saved_tensors"}
     | {"startswith", "training", "type"}
 )
 DECORATORS: Final = frozenset(
