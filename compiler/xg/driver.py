@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from xg.backends.graphviz import Format, ThemeName
     from xg.backends.graphviz.figure import Figure
     from xg.cost import Cost
+    from xg_runtime.generate import StepModule
     from xg_runtime.module import Module
 
 View = Literal["forward", "backward", "overview"]
@@ -128,6 +129,15 @@ class Program:
         from xg_runtime.tensors import OnArrays, TorchModule
 
         return OnArrays(cast("TorchModule", module), dtype)
+
+    def step_on_arrays(self, backend: str = "numpy") -> StepModule:
+        """The generated module of `step()` on NumPy arrays, whatever computes."""
+        module = self.step().load(backend)
+        if backend == "numpy":
+            return cast("StepModule", module)
+        from xg_runtime.tensors import StepOnArrays, TorchStep
+
+        return StepOnArrays(cast("TorchStep", module))
 
     @resting_collector()
     def step(self, output: str | None = None) -> Program:

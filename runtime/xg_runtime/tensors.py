@@ -73,6 +73,38 @@ class OnArrays:
         return tensor.to(_TYPES[self.dtype]) if self.dtype and is_float(array) else tensor
 
 
+class TorchStep(Protocol):
+    """`empty_cache` and `step` of one program, on tensors."""
+
+    def empty_cache(self, params: Tensors) -> Tensors:
+        """Return the cache before the first step."""
+        ...
+
+    def step(self, params: Tensors, cache: Tensors, inputs: Tensors) -> tuple[Tensors, Tensors]:
+        """Return the outputs at the new positions, and the cache with them."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepOnArrays:
+    """The step of a generated torch module on arrays; its cache stays in tensors."""
+
+    module: TorchStep
+
+    def empty_cache(self, params: Arrays) -> Tensors:
+        """Return the cache before the first step."""
+        return self.module.empty_cache(_tensors(params))
+
+    def step(self, params: Arrays, cache: Tensors, inputs: Arrays) -> tuple[Arrays, Tensors]:
+        """Return the outputs at the new positions, and the cache with them."""
+        outputs, kept = self.module.step(_tensors(params), cache, _tensors(inputs))
+        return _arrays(outputs), kept
+
+
+def _tensors(arrays: Arrays) -> Tensors:
+    return {name: torch.as_tensor(np.asarray(array)) for name, array in arrays.items()}
+
+
 def _arrays(tensors: Tensors) -> Arrays:
     return {name: _array(tensor) for name, tensor in tensors.items()}
 

@@ -37,7 +37,7 @@ def test_the_option_decides_before_the_environment() -> None:
     assert {os.environ[name] for name in NAMES} == {"2"}
 
 
-@pytest.mark.parametrize("command", ["train", "sample", "demo"])
+@pytest.mark.parametrize("command", ["train", "generate", "demo"])
 def test_it_is_said_before_numpy_is_imported(command: str) -> None:
     code = f"import sys, xg.cli.dispatch, xg.cli.{command}; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -28,7 +28,7 @@ def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
     assert "--color {auto,always,never}" in said.out
 
 
-NEEDY = ("demo", "train", "sample", "run", "fmt")  # they take long, or files
+NEEDY = ("demo", "train", "generate", "run", "fmt")  # they take long, or files
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in NEEDY])

@@ -11,7 +11,7 @@ COMMANDS = {
     "verify": "prove the gradients by finite differences, and the code by the interpreter",
     "cost": "count parameters, FLOPs and saved bytes, as formulas and numbers",
     "train": "train a diagram on text or arrays",
-    "sample": "write text with a model that was trained",
+    "generate": "write text with a model, published or trained here",
     "ops": "list the operators: signature, formula, gradient, glyph",
     "doctor": "say what was found on this machine, and how to mend it",
     "demo": "build the gallery, verify every gradient, train a model",

@@ -26,6 +26,11 @@ class Console:
         """A result, as it is."""
         sys.stdout.write(text)
 
+    def stream(self, text: str) -> None:
+        """A part of a result that is to be seen at once."""
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
     def say(self, line: str = "") -> None:
         """A line of a result."""
         sys.stdout.write(line + "\n")

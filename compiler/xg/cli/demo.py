@@ -78,7 +78,7 @@ def run(options: Namespace, console: Console) -> int:
     console.say(f"\nwhat it writes by now:\n{text}\n")
     for line in _pictures(shown, outcome.folder):
         console.say(line)
-    console.say(f"more text: xg sample {outcome.folder}")
+    console.say(f"more text: xg generate {outcome.folder}")
     console.say(f"{time.perf_counter() - began:.0f} seconds")
     learned = _last(outcome) < outcome.losses[0]
     return FINE if learned and all(each.passed for each in shown) else PROBLEM

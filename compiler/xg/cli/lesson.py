@@ -64,7 +64,7 @@ class Lesson:
             raise InputError("a model of rows of arrays has no text to go on with")
         text, window = self.text
         how = Sampling(options.temperature, seed=options.seed)
-        writer = Writer.of(self.program, params, window, text.vocabulary)
+        writer = Writer(self.program, params, text.vocabulary, window)
         return writer.write(options.prompt, options.sample, how)
 
     def place_of(self, tensor: str) -> str | None:

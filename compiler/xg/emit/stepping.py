@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from xg.conditions import conditions
 from xg.dim import Dim
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source, closure, locate
@@ -12,9 +13,7 @@ from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.public import PublicWriter
 from xg.emit.spelling import Scope
 from xg.emit.starts import state_lines
-from xg.graph import Apply, Graph
-from xg.instances import Symbols, instances
-from xg.op import AtMost
+from xg.graph import Apply
 
 
 @dataclass(slots=True)
@@ -51,18 +50,19 @@ class StepWriter(PublicWriter):
         return bracketed("found = states(", given, ")", 4)
 
     def _empty(self) -> list[str]:
-        """What parameters do not carry and no default tells has to be given: the batch."""
+        """What inputs carry and parameters do not has to be given: the batch."""
         sizes = self.graph.sizes
         sources = self._param_sources()
         carried = {sizes.fold(dim).name for _, shape in sources for dim in shape}
         past = str(self._past.name)
         wanted, defined = closure(self.held, [name for name in carried if name], sizes)
+        given = {sizes.fold(d).name for v in self.graph.inputs for d in self.graph.types[v].shape}
         free = [
             name
             for name in wanted
             if name not in carried
             and name not in defined
-            and name not in sizes.defaults
+            and (name in given or name not in sizes.defaults)
             and name != past
         ]
         located = [name for name in wanted if name not in free and name != past]
@@ -143,7 +143,7 @@ class StepWriter(PublicWriter):
     def _limits(self, scope: Scope) -> Iterator[str]:
         """Lines that refuse more positions than a table has rows."""
         seen: set[tuple[Dim, Dim]] = set()
-        for limit in self._conditions():
+        for limit in conditions(self.plan.program):
             pair = (limit.smaller, limit.larger)
             if pair not in seen and str(self._past.name) in limit.smaller.symbols():
                 seen.add(pair)
@@ -152,20 +152,3 @@ class StepWriter(PublicWriter):
                 yield f"if {smaller} > {larger}:"
                 yield f'    told = f"{told}"'
                 yield f'    raise ValueError(f"{{told}}: {limit.why}")'
-
-    def _conditions(self) -> Iterator[AtMost]:
-        """What numbers must settle, in the sizes of the entry."""
-        for graph, symbols in instances(self.plan.program):
-            for step in graph.steps:
-                if isinstance(step, Apply) and step.op.facts is not None:
-                    types = [graph.types[value] for value in step.inputs]
-                    for fact in step.op.facts(types, step.attrs):
-                        yield AtMost(
-                            _in_entry(fact.smaller, graph, symbols),
-                            _in_entry(fact.larger, graph, symbols),
-                            fact.why,
-                        )
-
-
-def _in_entry(dim: Dim, graph: Graph, symbols: Symbols) -> Dim:
-    return graph.sizes.expand(dim).substitute(symbols)

@@ -1,4 +1,4 @@
-"""`xg sample`: text from a run, and only from the program that was trained."""
+"""`xg generate`: text from a run, and only from the program that was trained."""
 
 import json
 import shutil
@@ -29,73 +29,92 @@ def train(xg: Xg, folder: Path) -> Train:
 
 
 def test_it_goes_on_with_a_prompt(xg: Xg, train: Train) -> None:
-    said = xg("sample", "run", "--prompt", "the c", "--length", 20, "--temperature", 0)
+    said = xg("generate", "run", "--prompt", "the c", "--tokens", 20, "--temperature", 0)
     assert said.code == 0
     assert said.out.startswith("the cat ")
     assert len(said.out) == len("the c") + 20 + len("\n")
 
 
 def test_seed_and_choice_of_tokens(xg: Xg, train: Train) -> None:
-    words = ["sample", "run", "--length", 30, "--prompt", "the ", "--temperature", 3]
+    words = ["generate", "run", "--tokens", 30, "--prompt", "the ", "--temperature", 3]
     first = xg(*words).out
     assert xg(*words).out == first
     assert xg(*words, "--seed", 1).out != first
-    likeliest = xg("sample", "run", "--length", 30, "--prompt", "the ", "--temperature", 0).out
+    likeliest = xg("generate", "run", "--tokens", 30, "--prompt", "the ", "--temperature", 0).out
     assert xg(*words, "--top-k", 1).out == likeliest != first
+
+
+def test_the_cache_and_the_backend_make_no_difference(xg: Xg, train: Train) -> None:
+    words = ["generate", "run", "--tokens", 40, "--prompt", "the ", "--temperature", 1]
+    cached = xg(*words)
+    assert xg(*words, "--no-cache").out == cached.out
+    assert xg(*words, "--backend", "torch").out == cached.out
+    assert "40 tokens, the first after" in cached.err
+
+
+def test_a_text_ends_at_its_stop(xg: Xg, train: Train) -> None:
+    words = ["generate", "run", "--prompt", "the c", "--temperature", 0]
+    assert xg(*words, "--stop", " ").out == "the cat\n"
+    assert xg(*words, "--tokens", 0).out == "the c\n"
 
 
 def test_training_with_a_sample_says_the_same(xg: Xg, train: Train) -> None:
     said = train("--steps", 5, "--sample", 25, "--prompt", "the ", "--temperature", 0.5)
-    alone = xg("sample", "run", "--length", 25, "--prompt", "the ", "--temperature", 0.5)
+    alone = xg("generate", "run", "--tokens", 25, "--prompt", "the ", "--temperature", 0.5)
     assert said.out.endswith(f"\n\n{alone.out}")
 
 
 def test_the_run_and_its_diagram_can_be_moved_together(
     xg: Xg, train: Train, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = xg("sample", "run", "--prompt", "the ").out
+    before = xg("generate", "run", "--prompt", "the ").out
     (folder / "elsewhere").mkdir()
     for name in ("run", "lm.xg"):
         (folder / name).rename(folder / "elsewhere" / name)
-    assert xg("sample", "elsewhere/run", "--prompt", "the ").out == before
+    assert xg("generate", "elsewhere/run", "--prompt", "the ").out == before
     monkeypatch.chdir(folder / "elsewhere" / "run")
-    assert xg("sample", ".", "--prompt", "the ").out == before
+    assert xg("generate", ".", "--prompt", "the ").out == before
 
 
 def test_a_diagram_alone_can_be_moved(xg: Xg, train: Train, folder: Path) -> None:
-    before = xg("sample", "run", "--prompt", "the ").out
+    before = xg("generate", "run", "--prompt", "the ").out
     (folder / "deep").mkdir()
     (folder / "lm.xg").rename(folder / "deep" / "lm.xg")
-    said = xg("sample", "run")
+    said = xg("generate", "run")
     assert said.code == 5
     assert "cannot read lm.xg" in said.err
-    assert xg("sample", "run", "--diagram", "deep/lm.xg", "--prompt", "the ").out == before
+    assert xg("generate", "run", "--diagram", "deep/lm.xg", "--prompt", "the ").out == before
 
 
 def test_a_changed_diagram_is_refused(xg: Xg, train: Train, folder: Path) -> None:
     text = (folder / "lm.xg").read_text(encoding="utf-8")
     (folder / "lm.xg").write_text(text.replace("GELU | ReLU", "ReLU | GELU"), encoding="utf-8")
-    said = xg("sample", "run")
+    said = xg("generate", "run")
     assert said.code == 4
     assert "lm.xg does not give the program that was trained" in said.err
 
 
-def test_what_cannot_be_sampled(xg: Xg, train: Train, folder: Path) -> None:
-    assert "there is no such folder" in xg("sample", "nothing").err
+def test_what_cannot_go_on(xg: Xg, train: Train, folder: Path) -> None:
+    assert xg("generate", "nothing").code == 5
     (folder / "empty").mkdir()
-    assert xg("sample", "empty").code == 4
-    assert xg("sample", "run", "--prompt", "").code == 1
-    said = xg("sample", "run", "--prompt", "Q")
+    assert xg("generate", "empty").code == 4
+    assert xg("generate", "run", "--prompt", "").code == 1
+    said = xg("generate", "run", "--prompt", "Q")
     assert said.code == 1
     assert "'Q' is not in the training text" in said.err
-    assert xg("sample", "run", "--temperature", -1).code == 2
-    assert xg("sample", "run", "--temperature", "nan").code == 2
+    assert xg("generate", "run", "--temperature", -1).code == 2
+    assert xg("generate", "run", "--top-p", 0).code == 2
+    assert xg("generate", "run", "--top-p", 1.5).code == 2
+    assert xg("generate", "run", "--set", "D=8").code == 2
+    assert xg("generate", "lm.xg").code == 2
+    assert "--stop 'th' is 2 tokens" in xg("generate", "run", "--stop", "th").err
+    assert xg("generate", "run", "--temperature", "nan").code == 2
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"diagram": 3, "block": null, "settings": {}}'])
 def test_a_damaged_recipe_is_told(xg: Xg, train: Train, folder: Path, damage: str) -> None:
     (folder / "run" / "run.json").write_text(damage)
-    said = xg("sample", "run")
+    said = xg("generate", "run")
     assert said.code == 4
     assert "run.json is damaged" in said.err
 

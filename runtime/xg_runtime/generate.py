@@ -1,0 +1,132 @@
+"""Text from a token model, one token at a time.
+
+    for token in generate(Stepping(module, params, model), prompt, 200, Sampling(), stop=(2,)):
+
+Two readers give the logits of what follows a text. `Stepping` reads every token once, by the step
+of a decoder with its cache; `Rereading` reads the whole text again for each, by its forward pass.
+Both give the same tokens.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from xg_runtime.errors import InputError, NonFiniteError
+from xg_runtime.module import Array, Arrays, Module
+from xg_runtime.random import fold, uniform
+from xg_runtime.sample import Sampling, draw
+
+Cache: TypeAlias = Any  # of the step's own kind
+
+
+@dataclass(frozen=True)
+class TokenModel:
+    """How a program takes and gives tokens: ids [1, S] in, logits [1, S, V] out.
+
+    `others` are the shapes of its other inputs, -1 for S: they get zeros (a loss needs targets).
+    Of a text longer than `window` the model sees the end; only the first `tokens` ids are drawn.
+    """
+
+    window: int | None = None
+    tokens: int | None = None
+    ids: str = "ids"
+    logits: str = "Z"
+    others: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+
+class StepModule(Protocol):
+    """`empty_cache` and `step` of one program, on arrays."""
+
+    def empty_cache(self, params: Arrays) -> Cache:
+        """Return the cache before the first step."""
+        ...
+
+    def step(self, params: Arrays, cache: Cache, inputs: Arrays) -> tuple[Arrays, Cache]:
+        """Return the outputs at the new positions, and the cache with them."""
+        ...
+
+
+class Reader(Protocol):
+    """Reads a text piece by piece."""
+
+    @property
+    def model(self) -> TokenModel:
+        """How the program takes and gives tokens."""
+        ...
+
+    def read(self, new: Array) -> Array:
+        """Return the logits [V] of what follows the text so far with the tokens `new` [N]."""
+        ...
+
+
+@dataclass
+class Rereading:
+    """Reads the whole text again each time, by the forward pass."""
+
+    module: Module
+    params: Arrays
+    model: TokenModel
+    text: list[int] = field(default_factory=list[int])
+
+    def read(self, new: Array) -> Array:
+        """Return the logits of what follows."""
+        self.text += new.tolist()
+        ids = np.array([self.text[-(self.model.window or 0) :]], np.int64)
+        inputs = {self.model.ids: ids}
+        for name, shape in self.model.others.items():
+            sizes = [ids.shape[1] if size < 0 else size for size in shape]
+            inputs[name] = np.zeros(sizes, np.int64)
+        outputs, _ = self.module.forward(self.params, inputs)
+        return outputs[self.model.logits][0, -1]
+
+
+@dataclass
+class Stepping:
+    """Reads each token once, and keeps a cache; anew where the window moves on."""
+
+    module: StepModule
+    params: Arrays
+    model: TokenModel
+    text: list[int] = field(default_factory=list[int])
+    cache: Cache = None
+
+    def read(self, new: Array) -> Array:
+        """Return the logits of what follows."""
+        self.text += new.tolist()
+        ids = new.astype(np.int64)
+        moves = self.model.window is not None and len(self.text) > self.model.window
+        if moves:
+            ids = np.array(self.text[-(self.model.window or 0) :], np.int64)
+        if moves or self.cache is None:
+            self.cache = self.module.empty_cache(self.params)
+        inputs = {self.model.ids: ids[None]}
+        outputs, self.cache = self.module.step(self.params, self.cache, inputs)
+        return outputs[self.model.logits][0, -1]
+
+
+def generate(
+    reader: Reader,
+    prompt: Array,
+    length: int,
+    sampling: Sampling,
+    stop: Collection[int] = (),
+) -> Iterator[int]:
+    """Yield at most `length` tokens that follow `prompt` [N], none behind one of `stop`.
+
+    Raises InputError for an empty prompt, NonFiniteError when the logits are not numbers.
+    """
+    if len(prompt) == 0:
+        raise InputError("a prompt needs at least one token")
+    new = prompt
+    for place in range(len(prompt), len(prompt) + length):
+        logits = reader.read(new)[: reader.model.tokens].astype(np.float64)
+        if np.isnan(logits).any() or np.isposinf(logits).any():
+            name = reader.model.logits
+            raise NonFiniteError(f"{name} is not finite", name, place)
+        token = draw(logits, sampling, uniform(fold(sampling.seed, "sample", place)))
+        if token in stop:
+            return
+        yield token
+        new = np.array([token])
