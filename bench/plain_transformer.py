@@ -1,7 +1,8 @@
-"""The model of `transformer.xg` as one writes it by hand in NumPy, without xg."""
+"""The model of `diagrams/transformer.xg` as one writes it by hand in NumPy, without xg."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,20 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Params = dict[str, Array]
 
-HEADS, LAYERS, EPS = 4, 4, 1e-5
+EPS = 1e-5
 GELU_SCALE = (2 / np.pi) ** 0.5
 
 
-def loss_and_gradients(params: Params, ids: Array, targets: Array) -> tuple[float, Params]:
+def loss_and_gradients(
+    params: Params, ids: Array, targets: Array, sizes: Mapping[str, int]
+) -> tuple[float, Params]:
     """Loss and gradients by the names of the diagram."""
     grads: Params = {}
+    heads, layers = sizes["N_H"], sizes["N_L"]
     x = params["E"][ids] + params["P"]
     kept: list[tuple[Array, ...]] = []
-    for i in range(LAYERS):
-        x, tape = _layer(params, f"layers.{i}.", x)
+    for i in range(layers):
+        x, tape = _layer(params, f"layers.{i}.", x, heads)
         kept.append(tape)
     Y, x_hat, rstd = _norm(x, params["gamma"], params["beta"])
     logits = Y @ params["E"].T
@@ -36,52 +40,59 @@ def loss_and_gradients(params: Params, ids: Array, targets: Array) -> tuple[floa
     dZ = probs / targets.size
     grads["E"] = _weights(Y, dZ).T
     dX, grads["gamma"], grads["beta"] = _norm_back(dZ @ params["E"], x_hat, rstd, params["gamma"])
-    for i in reversed(range(LAYERS)):
-        dX = _layer_back(params, grads, f"layers.{i}.", kept[i], dX)
+    for i in reversed(range(layers)):
+        dX = _layer_back(params, grads, f"layers.{i}.", kept[i], dX, heads)
     np.add.at(grads["E"], ids, dX)
     grads["P"] = dX.sum(0)
     return loss, grads
 
 
-def _layer(p: Params, at: str, X: Array) -> tuple[Array, tuple[Array, ...]]:
+def _layer(p: Params, at: str, X: Array, heads: int) -> tuple[Array, tuple[Array, ...]]:
     S = X.shape[1]
     H, h_hat, h_rstd = _norm(X, p[at + "gamma_1"], p[at + "beta_1"])
-    Q, K, V = (_split(H @ p[at + name]) for name in ("W_Q", "W_K", "W_V"))
+    Q, K, V = (
+        _split(H @ p[f"{at}attn.W_{name}"] + p[f"{at}attn.b_{name}"], heads) for name in "QKV"
+    )
     scores = Q @ K.swapaxes(-1, -2) / Q.shape[-1] ** 0.5
     scores[..., ~np.tri(S, dtype=bool)] = -np.inf
     A = np.exp(scores - scores.max(-1, keepdims=True))
     np.divide(A, A.sum(-1, keepdims=True), out=A)
     mixed = _join(A @ V)
-    M = mixed @ p[at + "W_O"] + X
+    M = mixed @ p[at + "attn.W_O"] + p[at + "attn.b_O"] + X
     G, g_hat, g_rstd = _norm(M, p[at + "gamma_2"], p[at + "beta_2"])
-    U = G @ p[at + "W_up"] + p[at + "b_up"]
+    U = G @ p[at + "ffn.W_up"] + p[at + "ffn.b_up"]
     T = np.tanh(GELU_SCALE * U * (1 + 0.044715 * U * U))
     F = 0.5 * U * (1 + T)
-    Y = F @ p[at + "W_down"] + p[at + "b_down"] + M
+    Y = F @ p[at + "ffn.W_down"] + p[at + "ffn.b_down"] + M
     return Y, (H, h_hat, h_rstd, Q, K, V, A, mixed, G, g_hat, g_rstd, U, T, F)
 
 
-def _layer_back(p: Params, grads: Params, at: str, tape: tuple[Array, ...], dY: Array) -> Array:
+def _layer_back(
+    p: Params, grads: Params, at: str, tape: tuple[Array, ...], dY: Array, heads: int
+) -> Array:
     H, h_hat, h_rstd, Q, K, V, A, mixed, G, g_hat, g_rstd, U, T, F = tape
-    grads[at + "W_down"], grads[at + "b_down"] = _weights(F, dY), dY.sum((0, 1))
-    dF = dY @ p[at + "W_down"].T
+    grads[at + "ffn.W_down"], grads[at + "ffn.b_down"] = _weights(F, dY), dY.sum((0, 1))
+    dF = dY @ p[at + "ffn.W_down"].T
     inner = GELU_SCALE * (1 + 3 * 0.044715 * U * U)
     dU = dF * 0.5 * (1 + T + U * (1 - T * T) * inner)
-    grads[at + "W_up"], grads[at + "b_up"] = _weights(G, dU), dU.sum((0, 1))
+    grads[at + "ffn.W_up"], grads[at + "ffn.b_up"] = _weights(G, dU), dU.sum((0, 1))
     dM, grads[at + "gamma_2"], grads[at + "beta_2"] = _norm_back(
-        dU @ p[at + "W_up"].T, g_hat, g_rstd, p[at + "gamma_2"]
+        dU @ p[at + "ffn.W_up"].T, g_hat, g_rstd, p[at + "gamma_2"]
     )
     dM += dY
-    grads[at + "W_O"] = _weights(mixed, dM)
-    dO = _split(dM @ p[at + "W_O"].T)
+    grads[at + "attn.W_O"], grads[at + "attn.b_O"] = _weights(mixed, dM), dM.sum((0, 1))
+    dO = _split(dM @ p[at + "attn.W_O"].T, heads)
     dA = dO @ V.swapaxes(-1, -2)
     dA = (dA - (dA * A).sum(-1, keepdims=True)) * A / Q.shape[-1] ** 0.5
     dQ, dK, dV = dA @ K, dA.swapaxes(-1, -2) @ Q, A.swapaxes(-1, -2) @ dO
     dH = np.zeros_like(H)
-    for name, gradient in (("W_Q", dQ), ("W_K", dK), ("W_V", dV)):
+    for name, gradient in (("Q", dQ), ("K", dK), ("V", dV)):
         joined = _join(gradient)
-        grads[at + name] = _weights(H, joined)
-        dH += joined @ p[at + name].T
+        grads[f"{at}attn.W_{name}"], grads[f"{at}attn.b_{name}"] = (
+            _weights(H, joined),
+            joined.sum((0, 1)),
+        )
+        dH += joined @ p[f"{at}attn.W_{name}"].T
     dX, grads[at + "gamma_1"], grads[at + "beta_1"] = _norm_back(
         dH, h_hat, h_rstd, p[at + "gamma_1"]
     )
@@ -106,9 +117,9 @@ def _weights(x: Array, dy: Array) -> Array:
     return x.reshape(-1, x.shape[-1]).T @ dy.reshape(-1, dy.shape[-1])
 
 
-def _split(x: Array) -> Array:
+def _split(x: Array, heads: int) -> Array:
     B, S, D = x.shape
-    return x.reshape(B, S, HEADS, D // HEADS).swapaxes(1, 2)
+    return x.reshape(B, S, heads, D // heads).swapaxes(1, 2)
 
 
 def _join(x: Array) -> Array:

@@ -1,55 +1,105 @@
-"""The model of `transformer.xg` in eager torch, its gradients by autograd."""
+"""The model of `diagrams/transformer.xg` as one writes it by hand in torch: an `nn.Module`."""
 
 # torch says too little of its own types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
-from bench.plain_transformer import EPS, HEADS, LAYERS
-
-Params = dict[str, Tensor]
+Way = Literal["explicit", "sdpa"]  # how attention is computed
 
 
-def tensors(params: dict[str, NDArray[Any]]) -> Params:
-    """Parameters that autograd follows."""
-    return {name: torch.from_numpy(value).requires_grad_() for name, value in params.items()}
+class Attention(nn.Module):
+    """Causal self-attention, by an explicit softmax or by torch's own function."""
+
+    def __init__(self, width: int, heads: int, way: Way) -> None:
+        super().__init__()
+        self.heads, self.way = heads, way
+        self.Q, self.K, self.V, self.O = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[B, S, D]`` to the same."""
+        Q, K, V = (
+            f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in (self.Q, self.K, self.V)
+        )
+        if self.way == "sdpa":
+            mixed = functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
+        else:
+            scores = Q @ K.transpose(-1, -2) * Q.shape[-1] ** -0.5
+            future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
+            mixed = scores.masked_fill(future, float("-inf")).softmax(-1) @ V
+        return self.O(mixed.transpose(1, 2).flatten(2))
 
 
-def loss_and_gradients(
-    params: Params, ids: NDArray[Any], targets: NDArray[Any]
-) -> tuple[float, dict[str, NDArray[Any]]]:
-    """Loss and gradients by the names of the diagram."""
-    for value in params.values():
-        value.grad = None
-    loss = _loss(params, torch.from_numpy(ids), torch.from_numpy(targets))
-    loss.backward()
-    return loss.item(), {name: np.asarray(value.grad) for name, value in params.items()}
+class Layer(nn.Module):
+    """Attention and a perceptron, each behind a norm and beside a residual."""
+
+    def __init__(self, width: int, heads: int, way: Way) -> None:
+        super().__init__()
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attn = Attention(width, heads, way)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``[B, S, D]`` to the same."""
+        x = x + self.attn(self.norm_1(x))
+        return x + self.down(functional.gelu(self.up(self.norm_2(x)), approximate="tanh"))
 
 
-def _loss(p: Params, ids: Tensor, targets: Tensor) -> Tensor:
-    x = p["E"][ids] + p["P"]
-    D = x.shape[-1]
-    for i in range(LAYERS):
-        at = f"layers.{i}."
-        H = functional.layer_norm(x, (D,), p[at + "gamma_1"], p[at + "beta_1"], EPS)
-        Q, K, V = (_split(H @ p[at + name]) for name in ("W_Q", "W_K", "W_V"))
-        mixed = functional.scaled_dot_product_attention(Q, K, V, is_causal=True)
-        x = mixed.transpose(1, 2).flatten(2) @ p[at + "W_O"] + x
-        G = functional.layer_norm(x, (D,), p[at + "gamma_2"], p[at + "beta_2"], EPS)
-        U = functional.gelu(G @ p[at + "W_up"] + p[at + "b_up"], approximate="tanh")
-        x = U @ p[at + "W_down"] + p[at + "b_down"] + x
-    Y = functional.layer_norm(x, (D,), p["gamma"], p["beta"], EPS)
-    Z = Y @ p["E"].T
-    return functional.cross_entropy(Z.flatten(0, 1), targets.flatten())
+class LM(nn.Module):
+    """Embeddings, layers, a head tied to the tokens' table, and the loss."""
+
+    def __init__(self, sizes: Mapping[str, int], way: Way) -> None:
+        super().__init__()
+        width = sizes["D"]
+        self.tokens = nn.Embedding(sizes["V"], width)
+        self.places = nn.Embedding(sizes["S_max"], width)
+        self.layers = nn.ModuleList(Layer(width, sizes["N_H"], way) for _ in range(sizes["N_L"]))
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss."""
+        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1], device=ids.device))
+        for layer in self.layers:
+            x = layer(x)
+        logits = functional.linear(self.norm(x), self.tokens.weight)
+        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+    def by_diagram(self) -> Iterator[tuple[str, Tensor, bool]]:
+        """Every parameter by its name in the diagram, and whether it lies transposed there."""
+        yield "E", self.tokens.weight, False
+        yield "P", self.places.weight, False
+        yield from _affine("", "", self.norm)
+        for i, layer in enumerate(self.layers):
+            assert isinstance(layer, Layer)
+            at = f"layers.{i}."
+            yield from _affine(at, "_1", layer.norm_1)
+            yield from _affine(at, "_2", layer.norm_2)
+            for name in "QKVO":
+                yield from _linear(f"{at}attn.", name, getattr(layer.attn, name))
+            yield from _linear(f"{at}ffn.", "up", layer.up)
+            yield from _linear(f"{at}ffn.", "down", layer.down)
+
+    def load(self, params: Mapping[str, NDArray[Any]]) -> None:
+        """Take parameters over by their names in the diagram."""
+        with torch.no_grad():
+            for name, parameter, turned in self.by_diagram():
+                value = torch.from_numpy(params[name])
+                parameter.copy_(value.T if turned else value)
 
 
-def _split(x: Tensor) -> Tensor:
-    return x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+def _affine(at: str, end: str, norm: nn.LayerNorm) -> Iterator[tuple[str, Tensor, bool]]:
+    yield f"{at}gamma{end}", norm.weight, False
+    yield f"{at}beta{end}", norm.bias, False
+
+
+def _linear(at: str, name: str, linear: nn.Linear) -> Iterator[tuple[str, Tensor, bool]]:
+    yield f"{at}W_{name}", linear.weight, True
+    yield f"{at}b_{name}", linear.bias, False

@@ -1,63 +1,43 @@
-"""Loss and gradients of a small transformer: generated NumPy, hand-written NumPy, eager torch."""
+"""Loss and gradients of a transformer: generated, written by hand, in NumPy and in torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from bench.contestants import MAKERS, Task
+from bench.pairs import Ratio, summary
+from bench.turns import race
 
-import xg
-from bench import plain_transformer
-from bench.pairs import Ratio, compare
-
-FILE = Path(__file__).parent / "transformer.xg"
-Array = NDArray[Any]
-Step = Callable[[], tuple[float, dict[str, Array]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Contestants:
-    """One step on the same parameters and data, each on its own; torch where it is installed."""
-
-    generated: Step
-    plain: Step
-    torch: Step | None
-
-
-def contestants(dtype: type[np.floating[Any]], batch: int, length: int) -> Contestants:
-    """Make them, on random tokens."""
-    module = xg.compile(FILE, sizes={"S": length}).load("numpy")
-    params: dict[str, Array] = module.init(0, dtype, S=length)
-    tokens = np.random.default_rng(0).integers(0, 256, (2, batch, length))
-    ids, targets = tokens
-    one = {"loss": np.ones((), dtype)}
-
-    def generated() -> tuple[float, dict[str, Array]]:
-        outputs, saved = module.forward(params, {"ids": ids, "t": targets})
-        return float(outputs["loss"]), module.backward(params, saved, one)
-
-    def plain() -> tuple[float, dict[str, Array]]:
-        return plain_transformer.loss_and_gradients(params, ids, targets)
-
-    if find_spec("torch") is None:
-        return Contestants(generated, plain, None)
-    from bench import torch_transformer
-
-    leaves = torch_transformer.tensors({name: p.copy() for name, p in params.items()})
-    return Contestants(
-        generated, plain, lambda: torch_transformer.loss_and_gradients(leaves, ids, targets)
-    )
+TASKS: Final[Mapping[str, Task]] = {
+    "D 32, L 2": Task(8, 32, {"D": 32, "N_L": 2, "N_H": 4, "V": 256}),
+    "D 256, L 4": Task(8, 128, {"D": 256, "N_L": 4, "N_H": 8, "V": 1024}),
+    "D 768, L 2": Task(4, 256, {"D": 768, "N_L": 2, "N_H": 12, "V": 1024}),
+}
+# Who is held against whom, and what the ratio should not exceed.
+GOALS: Final = (
+    ("xg NumPy", "NumPy by hand", None),
+    ("xg NumPy", "torch SDPA", None),
+    ("xg NumPy, kernels", "NumPy by hand", None),
+    ("xg NumPy, kernels", "torch SDPA", 1.0),
+    ("torch eager", "torch SDPA", None),
+    ("torch compiled", "torch SDPA", None),
+)
 
 
 def measure(pairs: int) -> Iterator[Ratio]:
-    """Generated against hand-written NumPy, and against torch."""
-    rivals = contestants(np.float32, 8, 64)
-    what = "training step, generated NumPy"
-    yield compare(what, rivals.generated, "written by hand", rivals.plain, pairs, None)
-    if rivals.torch:
-        yield compare(what, rivals.generated, "eager torch", rivals.torch, pairs, None)
+    """Time and peak memory of all, in the same rounds."""
+    for size, task in TASKS.items():
+        yield from measure_task(size, task, pairs)
+
+
+def measure_task(size: str, task: Task, pairs: int) -> Iterator[Ratio]:
+    """One size of the model."""
+    torch = find_spec("torch") is not None
+    names = [name for name in MAKERS if torch or "torch" not in name]
+    found = race(names, task, pairs)
+    for name, reference, target in GOALS:
+        if name in found.seconds and reference in found.seconds:
+            times = list(zip(found.seconds[name], found.seconds[reference], strict=True))
+            yield summary(f"{size}: {name}", reference, times, target)

@@ -85,9 +85,18 @@ class Program:
         }
 
     @resting_collector()
-    def source(self, backend: str = "numpy") -> str:
-        """The generated module."""
-        return _emitted(self.graphs, backend)
+    def source(self, backend: str = "numpy", *, kernels: bool = False) -> str:
+        """The generated module; with `kernels` fused, and faster than it reads."""
+        graphs = self.fused if kernels else self.graphs
+        return _emitted(graphs, backend, kernels=kernels)
+
+    @cached_property
+    def fused(self) -> Graphs:
+        """The graphs with patterns replaced by fused operators: what kernels compute."""
+        from xg.passes.fuse import fuse
+
+        fused = fuse(self.graphs)
+        return differentiate(fused) if self.graphs.backwards else fused
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
@@ -113,17 +122,20 @@ class Program:
         """What a notebook shows: the forward figure, light or dark as the page is."""
         return self.render("forward", "svg", theme="auto").decode()
 
-    def load(self, backend: str = "numpy") -> ModuleType:
+    def load(self, backend: str = "numpy", *, kernels: bool = False) -> ModuleType:
         """The generated module, imported; it is known to nobody else."""
         from xg.generated import load, require_torch
 
         if backend == "torch":
             require_torch()
-        return load(self.source(backend), f"{self.graphs.main.block}_{backend}")
+        source = self.source(backend, kernels=kernels)
+        return load(source, f"{self.graphs.main.block}_{backend}")
 
-    def on_arrays(self, backend: str = "numpy", dtype: str | None = None) -> Module:
+    def on_arrays(
+        self, backend: str = "numpy", dtype: str | None = None, *, kernels: bool = False
+    ) -> Module:
         """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-        module = self.load(backend)
+        module = self.load(backend, kernels=kernels)
         if backend == "numpy":
             return cast("Module", module)
         from xg_runtime.tensors import OnArrays, TorchModule
@@ -222,18 +234,19 @@ def declared_dims(project: Project) -> dict[str, Span]:
     return {decl.name.name: decl.span for decl in found}
 
 
-def _emitted(graphs: Graphs, backend: str) -> str:
+def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
     """The program as a module of a backend."""
     match backend:
         case "numpy":
             from xg.backends.numpy.module import emit as emit_numpy
 
-            return emit_numpy(graphs)
+            return emit_numpy(graphs, kernels=kernels)
         case "torch":
             from xg.backends.torch.module import emit as emit_torch
             from xg.passes.outline import outline
 
             saves = bool(graphs.backwards)  # the step of a decoder does not
-            return emit_torch(graphs, differentiate(outline(graphs)) if saves else None)
+            outlined = differentiate(outline(graphs)) if saves else None
+            return emit_torch(graphs, outlined, kernels=kernels)
         case _:
             raise ValueError(f"there is no backend {backend!r}: there are {', '.join(BACKENDS)}")

@@ -71,7 +71,7 @@ class Apply:
 
     `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
     after shape inference. In a backward graph `origin` is the step that this one differentiates;
-    the sum of a fan-out has none.
+    the sum of a fan-out has none. `parts` are the steps that a fused one stands for.
     """
 
     op: Op
@@ -82,6 +82,7 @@ class Apply:
     place: str = ""
     pending: Pending = field(default_factory=Pending)
     origin: Apply | None = None
+    parts: tuple[Apply, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,11 +25,15 @@ PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for: which kinds, in which colours, of which block in which choice."""
+    """What is asked for: which kinds, in which colours, of which block in which choice.
+
+    `kernels` asks for fused code.
+    """
 
     kinds: tuple[Kind, ...] = KINDS
     theme: ThemeName = "auto"
     legend: bool = False
+    kernels: bool = False
     block: str | None = None
     settings: Settings = field(default_factory=dict[str, "str | int"])
 
@@ -59,7 +63,8 @@ def outputs(project: Project, wanted: Wanted) -> Outputs:
             _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
         for backend in BACKENDS:
             if name in own and backend in wanted.kinds:
-                made.files[f"{stem[name]}_{backend}.py"] = program.source(backend).encode()
+                code = program.source(backend, kernels=wanted.kernels)
+                made.files[f"{stem[name]}_{backend}.py"] = code.encode()
     return made
 
 

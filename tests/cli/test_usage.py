@@ -98,7 +98,6 @@ def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
     "words",
     [
         ["check", "tiny.xg", "--plan", "TP"],
-        ["build", "tiny.xg", "--kernels"],
         ["cost", "tiny.xg", "--hardware", "gpu.json"],
         ["train", "tiny.xg", "--on", "processes"],
     ],

@@ -49,6 +49,13 @@ def add_backend(parser: ArgumentParser) -> None:
     parser.add_argument("--on", metavar="simulated", help="ranks (not in this edition)")
 
 
+def add_kernels(parser: ArgumentParser) -> None:
+    """Which form of the code."""
+    parser.add_argument(
+        "--kernels", action="store_true", help="fused code: faster, and further from the figure"
+    )
+
+
 def refuse_backend(options: Namespace) -> None:
     """Raise DiagnosticError for what is not installed, or only later editions compute with."""
     if options.backend == "torch":

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_files, open_project, refuse_plan, settings_of
+from xg.cli.arguments import add_files, add_kernels, open_project, refuse_plan, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
-from xg.cli.later import not_yet
 
 if TYPE_CHECKING:
     from xg.outputs import Kind, Outputs
@@ -40,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="colours; auto is light, and follows the reader in an SVG",
     )
     parser.add_argument("--legend", action="store_true", help="explain the glyphs in the figure")
-    parser.add_argument("--kernels", action="store_true", help="fused code (not in this edition)")
+    add_kernels(parser)
     parser.add_argument(
         "--check", action="store_true", help="write nothing; exit 1 if a file would change"
     )
@@ -62,8 +61,6 @@ def kinds(text: str) -> tuple[Kind, ...]:
 def run(options: Namespace, console: Console) -> int:
     """Build once, or again and again."""
     refuse_plan(options)
-    if options.kernels:
-        raise not_yet("fused code (--kernels)")
     if not options.watch:
         return _build(options, console)
     if options.check or "-" in options.files:
@@ -110,6 +107,7 @@ def _made(options: Namespace) -> Mapping[str, Outputs]:
         kinds=options.kinds or KINDS,
         theme=options.theme,
         legend=options.legend,
+        kernels=options.kernels,
         block=options.block,
         settings=settings_of(options),
     )

@@ -41,13 +41,14 @@ class Lesson:
     loss: str
     settings: Settings  # under which the program was compiled
     backend: str
+    kernels: bool
     references: Mapping[str, float] = field(default_factory=dict[str, float])
     text: tuple[Corpus, int] | None = None  # and the window
 
     @property
     def module(self) -> Module:
         """The generated module."""
-        return self.program.on_arrays(self.backend)
+        return self.program.on_arrays(self.backend, kernels=self.kernels)
 
     @property
     def facts(self) -> dict[str, object]:
@@ -114,7 +115,8 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     references = {"unigram entropy": text.entropy}
     loss = loss_of(program.graphs, options.loss)
     of_text = (text, window)
-    return Lesson(program, source, loss, settings, options.backend, references, of_text)
+    how = options.backend, options.kernels
+    return Lesson(program, source, loss, settings, *how, references, of_text)
 
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
@@ -133,7 +135,8 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     held = len(rows[str(main.inputs[0].name)]) // HELD
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
     loss = loss_of(program.graphs, options.loss)
-    return Lesson(program, source, loss, settings_of(options), options.backend)
+    how = options.backend, options.kernels
+    return Lesson(program, source, loss, settings_of(options), *how)
 
 
 def _number(program: Program, dim: Dim) -> int:

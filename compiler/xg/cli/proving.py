@@ -63,8 +63,13 @@ def prove(
     settings: Settings,
     seed: int,
     backends: Sequence[Backend] = ("numpy",),
+    *,
+    kernels: bool = False,
 ) -> Proof:
-    """Prove one block of a file; raises DiagnosticError, and RunError for a NaN."""
+    """Prove one block of a file; raises DiagnosticError, and RunError for a NaN.
+
+    With `kernels` the code that is held against differences and interpreter is the fused one.
+    """
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own)
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
@@ -76,7 +81,7 @@ def prove(
     params = interpret.initial(program.graphs, seed)
     inputs = invent.invent(_expected(program), {}, seed)
     report = gradcheck.check_module(
-        program.on_arrays(),
+        program.on_arrays(kernels=kernels),
         params,
         inputs,
         zeros=dict(_zeros(program)),
@@ -84,7 +89,9 @@ def prove(
         seed=seed,
     )
     references: dict[Backend, Reference] = {
-        backend: _compared(program, program.on_arrays(backend), params, inputs, seed)
+        backend: _compared(
+            program, program.on_arrays(backend, kernels=kernels), params, inputs, seed
+        )
         for backend in backends
     }
     return Proof(program, sizes, report, references)

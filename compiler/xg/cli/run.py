@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_backend, add_file, refuse_backend
+from xg.cli.arguments import add_backend, add_file, add_kernels, refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.syntax.spelling import ascii_name
@@ -44,6 +44,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--dropout", type=int, metavar="SEED", help="dropout on, drawn from SEED")
     add_backend(parser)
+    add_kernels(parser)
 
 
 def edges(text: str) -> list[str]:
@@ -64,7 +65,9 @@ def run(options: Namespace, console: Console) -> int:
         return USAGE
     _refuse_endings(options)
     given = Given.read(options)
-    module = given.program.on_arrays(options.backend, options.dtype if half else None)
+    module = given.program.on_arrays(
+        options.backend, options.dtype if half else None, kernels=options.kernels
+    )
     params: Arrays = given.params or module.init(options.seed, given.dtype)
     results = compute(
         module,

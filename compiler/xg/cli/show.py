@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from xg.cli.arguments import add_file, compile_one
+from xg.cli.arguments import add_file, add_kernels, compile_one
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 
@@ -28,11 +28,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="ir",
         help="the graph (ir), a figure's DOT text, the code, or the cost; default: ir",
     )
+    add_kernels(parser)
 
 
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     program = compile_one(options)
+    if options.kernels and options.form in ("dot", "cost"):
+        console.note("xg show: --kernels changes the code and its graph: --as ir, numpy or torch")
+        return USAGE
     if options.view == "step":
         program, options.view = program.step(), "forward"
     match options.form:
@@ -49,7 +53,8 @@ def run(options: Namespace, console: Console) -> int:
             from xg.text import spell_program
 
             passes = (options.view,) if options.view else ("forward", "backward")
-            console.write(spell_program(program.graphs, passes))
+            graphs = program.fused if options.kernels else program.graphs
+            console.write(spell_program(graphs, passes))
         case backend:
-            console.write(program.source(backend))
+            console.write(program.source(backend, kernels=options.kernels))
     return FINE

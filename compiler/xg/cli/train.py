@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_backend, add_file, refuse_backend, refuse_plan
+from xg.cli.arguments import add_backend, add_file, add_kernels, refuse_backend, refuse_plan
 from xg.cli.console import Console
 from xg.cli.exits import FINE, INTERRUPTED
 from xg.cli.quantities import amount, natural, positive
@@ -54,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_threads(parser)
     add_backend(parser)
+    add_kernels(parser)
 
 
 def _add_learning(parser: ArgumentParser) -> None:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_files, open_project, refuse_plan, settings_of
+from xg.cli.arguments import add_files, add_kernels, open_project, refuse_plan, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 
@@ -36,6 +36,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--every-choice", action="store_true", help="of options, not only the defaults"
     )
+    add_kernels(parser)
     parser.add_argument("--seed", type=int, default=0, help="draws parameters, inputs and dropout")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
@@ -65,7 +66,7 @@ def run(options: Namespace, console: Console) -> int:
     for file in options.files:
         project = open_project(file)
         for block, settings in _wanted(project, options):
-            proof = prove(project, block, settings, options.seed, backends)
+            proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
             found.append((file, settings, proof))
             if not options.json:
                 console.write("\n".join(_lines(file, settings, proof)) + "\n\n")

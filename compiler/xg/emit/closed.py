@@ -23,7 +23,7 @@ NODES: Final = frozenset(
 )
 BUILTINS: Final = frozenset(
     {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
-    | {"enumerate", "isinstance", "ord", "round", "staticmethod", "super"}
+    | {"enumerate", "isinstance", "max", "min", "ord", "round", "slice", "staticmethod", "super"}
     | {"zip", "ValueError"}
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xg.emit.closed import Vocabulary
+from xg.emit.kernel import Kernels
 from xg.emit.spelling import Spelling
 from xg.emit.support import SupportFile
 
@@ -17,6 +18,7 @@ class Dialect:
     library. `types` are the arguments of ``init`` that say what arrays are made of; `like` are
     lines that read them off given arrays, for cotangents that are missing. `decorator` stands above
     the public functions.
+    `kernels` are functions by hand, where there are any.
     """
 
     spelling: Spelling
@@ -29,3 +31,4 @@ class Dialect:
     empty: str
     like: tuple[str, ...]
     decorator: str = ""
+    kernels: Kernels | None = None

@@ -19,19 +19,21 @@ from xg.tensor import Sizes
 class OperatorFunction:
     """The text of a function without its name, and what a call has to give beside operands.
 
-    `own` are the operator's numbers, by attribute; `sizes` are symbols; `dtype`, `device` and
-    `random` say that it wants the float type, the device, and seed and place.
+    `own` are the operator's numbers and words, by attribute; `sizes` are symbols; `dtype`, `device`
+    and `random` say that it wants the float type, the device, and seed and place; `absent` are the
+    places among its operands of those that a use does not have.
     """
 
     head: str
     lines: tuple[str, ...]
-    own: tuple[Scalar, ...]
+    own: tuple[Scalar | str, ...]
     sizes: tuple[str, ...]
     dtype: bool
     device: bool
     random: bool
     support: tuple[str, ...]
     results: int
+    absent: tuple[int, ...] = ()
 
     def source(self, name: str) -> list[str]:
         """The function under a name."""

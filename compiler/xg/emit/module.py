@@ -22,9 +22,10 @@ from xg.tensor import TensorType
 Section = Callable[["ModuleWriter", PublicWriter], list[list[str]]]
 
 
-def emit(program: Program, dialect: Dialect) -> str:
+def emit(program: Program, dialect: Dialect, *, kernels: bool = False) -> str:
     """The source of the module; nothing in it is unknown."""
-    return ModuleWriter(program, dialect, Plan.start(program, dialect.spelling)).source()
+    plan = Plan.start(program, dialect.spelling, kernels=dialect.kernels if kernels else None)
+    return ModuleWriter(program, dialect, plan).source()
 
 
 class ModuleWriter:
@@ -35,6 +36,7 @@ class ModuleWriter:
         self.dialect = dialect
         self.plan = plan
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
+        self.support = plan.kernels.support if plan.kernels else dialect.support
 
     def source(self, section: Section | None = None, attributes: Iterable[str] = ()) -> str:
         """The text, known to consist of what the dialect's vocabulary has, and `attributes`."""
@@ -57,8 +59,8 @@ class ModuleWriter:
             for name, function in self.plan.operators.written.items()
         ]
         drawn = ["normal"] if self.plan.saves else []
-        needed = self.dialect.support.closure([*self.plan.operators.support, *drawn])
-        support = [self.dialect.support.source(name) for name in needed]
+        needed = self.support.closure([*self.plan.operators.support, *drawn])
+        support = [self.support.source(name) for name in needed]
         constants = "\n".join(
             f"{spell_symbol(name)} = {value}" for name, value in sorted(self.plan.constants.items())
         )

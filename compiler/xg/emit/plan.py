@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from xg.emit.kernel import Kernels
 from xg.emit.names import Names, camel, snake, spell_symbol
 from xg.emit.spelling import Spelling
 from xg.emit.statements import Functions, function_name
@@ -35,19 +36,26 @@ class Plan:
     above: Mapping[str, frozenset[str]]
     stateful: frozenset[str]
     top: frozenset[str]
+    kernels: Kernels | None = None
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
 
     @classmethod
     def start(
-        cls, program: Program, spelling: Spelling, pieces: frozenset[str] = frozenset()
+        cls,
+        program: Program,
+        spelling: Spelling,
+        pieces: frozenset[str] = frozenset(),
+        *,
+        kernels: Kernels | None = None,
     ) -> Plan:
         """The plan of a module in a backend's words, before any function is written.
 
         `pieces` are graphs that compute a part of the entry.
         """
         names = Names(map(spell_symbol, _symbols(program)))
+        names.reserve(kernels.helpers() if kernels else ())
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
         for key, graph in program.graphs.items():
@@ -57,15 +65,16 @@ class Plan:
         return cls(
             program=program,
             spelling=spelling,
-            operators=Functions(spelling, names),
+            operators=Functions(spelling, names, kernels),
             functions=functions,
             classes=classes,
             random=draws_random(program),
             shared=shared_params(program),
-            stems=function_stems(program, functions.values()),
+            stems=function_stems(program, functions.values(), kernels),
             above=size_symbols_above(program),
             stateful=stateful(program),
             top=pieces | {program.entry},
+            kernels=kernels,
         )
 
     @property
@@ -116,12 +125,15 @@ def carried_symbols(graph: Graph) -> frozenset[str]:
     return frozenset(name for name in names if name)
 
 
-def function_stems(program: Program, blocks: Iterable[str]) -> frozenset[str]:
+def function_stems(
+    program: Program, blocks: Iterable[str], kernels: Kernels | None
+) -> frozenset[str]:
     """What the functions of a module are called, before numbers tell equal names apart."""
     passes = (*program.graphs.values(), *program.backwards.values())
     steps = (step for part in passes for step in part.steps if isinstance(step, Apply))
     names = {function_name(step.op.name) for step in steps}
     names.update(name for block in blocks for name in (block, f"d_{block}"))
+    names.update(kernels.names() if kernels else ())
     return frozenset(names | {f"{name}_" for name in names})
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from xg.emit.body import BodyWriter, is_inline
 from xg.emit.function import OperatorFunction, operator_function
+from xg.emit.kernel import Kernels
 from xg.emit.layout import broken
 from xg.emit.names import Names, snake, spell_symbol
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
 from xg.graph import Apply, Value
-from xg.op import Op
 from xg.prim import Body
 from xg.tensor import TensorType
 
@@ -31,17 +31,22 @@ class Functions:
 
     spelling: Spelling
     names: Names
+    kernels: Kernels | None = None
     sources: dict[tuple[str, tuple[str, ...]], str] = field(
         default_factory=dict[tuple[str, tuple[str, ...]], str]
     )
     written: dict[str, OperatorFunction] = field(default_factory=dict[str, OperatorFunction])
     support: dict[str, None] = field(default_factory=dict[str, None])
 
-    def name(self, op: Op, function: OperatorFunction) -> str:
+    def kernel(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
+        """The kernel for a step and its name, if there is one."""
+        return self.kernels.find(step, body) if self.kernels else None
+
+    def name(self, wanted: str, function: OperatorFunction) -> str:
         """The name under which a function is called."""
         key = (function.head, function.lines)
         if key not in self.sources:
-            self.sources[key] = self.names.fresh(function_name(op.name))
+            self.sources[key] = self.names.fresh(wanted)
             self.written[self.sources[key]] = function
             self.support.update(dict.fromkeys(function.support))
         return self.sources[key]
@@ -121,10 +126,11 @@ class Statements:
             )
             self.settle(longest)
             text = self._text(step, body)
-        if len(text.text) > WIDTH - 20 and is_inline(body):
+        if len(text.text) > WIDTH - 20 and self._inline(step, body):
             text = self._in_steps(step, body)
         alone = len(needed) == 1 and self.uses[needed[0]] == 1 and needed[0] not in self.fixed
-        if alone and len(text.text) <= PENDING_WIDTH and (is_inline(body) or not self.backward):
+        inline = self._inline(step, body)
+        if alone and len(text.text) <= PENDING_WIDTH and (inline or not self.backward):
             self.waiting[needed[0]] = Waiting(text, steps)
         else:
             self._assign(needed, text, steps)
@@ -136,13 +142,17 @@ class Statements:
     # ---- texts ----------------------------------------------------------------------------------
 
     def _text(self, step: Apply, body: Body) -> Text:
-        if is_inline(body):
+        if self._inline(step, body):
             elementwise = step.op.family in ("add", "multiply")
             operands = [self._operand(value, step, elementwise) for value in step.inputs]
             text = self._writer().inline(body, operands)
             self.functions.support.update(self.scope.support)
             return text
         return self._call(step, body)
+
+    def _inline(self, step: Apply, body: Body) -> bool:
+        """Whether a step is written in place; what a kernel computes is not."""
+        return is_inline(body) and self.functions.kernel(step, body) is None
 
     def _in_steps(self, step: Apply, body: Body) -> Text:
         """The text of an operator that is too long for one line, its first parts on lines."""
@@ -179,9 +189,17 @@ class Statements:
         return producer if producer.attrs["shape"] == producer.attrs["atoms"] else None
 
     def _call(self, step: Apply, body: Body) -> Text:
-        function = operator_function(step.op, body, step.attrs, self.scope.sizes, self.spelling)
+        name, function = self.functions.kernel(step, body) or (
+            function_name(step.op.name),
+            operator_function(step.op, body, step.attrs, self.scope.sizes, self.spelling),
+        )
         args = [self.mention(value).text for value in step.inputs]
-        args += [self.scope.number(scalar).text for scalar in function.own]
+        for place in function.absent:
+            args.insert(place, "None")
+        args += [
+            f'"{own}"' if isinstance(own, str) else self.scope.number(own).text
+            for own in function.own
+        ]
         args += map(spell_symbol, function.sizes)
         self.scope.needed.update(dict.fromkeys(function.sizes))
         if function.random:
@@ -191,7 +209,7 @@ class Statements:
             args.append(self.scope.float_type())
         if function.device:
             args.append(self.scope.place())
-        return Text(f"{self.functions.name(step.op, function)}({', '.join(args)})")
+        return Text(f"{self.functions.name(name, function)}({', '.join(args)})")
 
     # ---- lines ----------------------------------------------------------------------------------
 
@@ -214,16 +232,24 @@ class Statements:
     def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
         shapes = ", ".join(self._shape(value) for value in values[:1])
         origins = [step.origin or step for step in steps] if self.backward else list(steps)
-        lines = sorted({step.span.line for step in origins})
+        parts = [part for step in origins for part in step.parts or (step,)]
+        lines = sorted({part.span.line for part in parts})
         place = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
         if not self.backward:
-            return f"{shapes}, {place}"
+            return ", ".join([shapes, place, *_fused(steps)])
         named = dict.fromkeys(map(_said, steps))
         return f"{shapes}, {', '.join(named)} of {place}"
 
     def _shape(self, value: Value) -> str:
         shape = self.scope.sizes.fold_shape(self.types[value].shape)
         return "[" + ", ".join(str(dim) for dim in shape) + "]"
+
+
+def _fused(steps: Sequence[Apply]) -> list[str]:
+    """Which labelled edges fused steps have no array for."""
+    inner = [value for step in steps for part in step.parts[:-1] for value in part.outputs]
+    names = [str(value.name) for value in inner if value.name and value.role == "edge"]
+    return [f"fuses {', '.join(names)}"] if names else []
 
 
 def count_uses(steps: Iterable[Sequence[Value]]) -> Counter[Value]:

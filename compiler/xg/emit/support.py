@@ -1,4 +1,4 @@
-"""Functions that a generated module brings along, taken from a file of ordinary, tested code."""
+"""Functions that a generated module brings along, taken from files of ordinary, tested code."""
 
 from __future__ import annotations
 
@@ -9,17 +9,21 @@ from pathlib import Path
 
 
 class SupportFile:
-    """The functions of a file and what they call among themselves."""
+    """The functions of some files and what they call among themselves."""
 
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
+    def __init__(self, *paths: str) -> None:
+        self._paths = [Path(path) for path in paths]
 
     def source(self, function: str) -> str:
         """The text of a function."""
         return self._functions[function][0]
 
+    def called(self, function: str) -> tuple[str, ...]:
+        """The functions that a function calls."""
+        return self._functions[function][1]
+
     def closure(self, functions: Iterable[str]) -> list[str]:
-        """The functions and all that they call, in the order of the file."""
+        """The functions and all that they call, in the order of the files."""
         wanted: set[str] = set()
         pending = list(functions)
         while pending:
@@ -32,11 +36,12 @@ class SupportFile:
     @cached_property
     def _functions(self) -> dict[str, tuple[str, tuple[str, ...]]]:
         """For every function: its text and the other functions that it calls."""
-        text = self._path.read_text(encoding="utf-8")
-        nodes = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-        names = {node.name for node in nodes}
+        texts = [path.read_text(encoding="utf-8") for path in self._paths]
+        bodies = [(text, ast.parse(text).body) for text in texts]
+        nodes = [(text, n) for text, body in bodies for n in body if isinstance(n, ast.FunctionDef)]
+        names = {node.name for _, node in nodes}
         found: dict[str, tuple[str, tuple[str, ...]]] = {}
-        for node in nodes:
+        for text, node in nodes:
             called = {
                 inner.func.id
                 for inner in ast.walk(node)

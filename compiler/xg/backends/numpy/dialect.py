@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.backends.numpy.kernel_table import KERNELS
 from xg.backends.numpy.spelling import SUPPORT, NumpySpelling
 from xg.backends.numpy.vocabulary import VOCABULARY
 from xg.emit.dialect import Dialect
@@ -60,5 +61,6 @@ NUMPY: Final = Dialect(
     init=INIT,
     types=("dtype: DType = np.float32",),
     empty=EMPTY,
+    kernels=KERNELS,
     like=("dtype = next(iter({**params, **d_outputs}.values())).dtype",),
 )

@@ -7,6 +7,6 @@ from xg.emit.module import emit as emit_module
 from xg.graph import Program
 
 
-def emit(program: Program) -> str:
-    """The source of the module."""
-    return emit_module(program, NUMPY)
+def emit(program: Program, *, kernels: bool = False) -> str:
+    """The source of the module, of fused graphs with the kernels of the backend."""
+    return emit_module(program, NUMPY, kernels=kernels)

@@ -18,12 +18,36 @@ IMPORTS: Final = frozenset(
     }
 )
 FUNCTIONS: Final = frozenset(
-    {"abs", "add", "arange", "argsort", "broadcast_to", "clip", "concatenate", "copysign", "cos"}
-    | {"einsum", "exp", "float32", "full", "inf", "int64", "log", "maximum", "minimum", "ones"}
+    {
+        "abs",
+        "add",
+        "arange",
+        "argsort",
+        "broadcast_to",
+        "clip",
+        "concatenate",
+        "copysign",
+        "copyto",
+        "cos",
+    }
+    | {
+        "einsum",
+        "empty",
+        "exp",
+        "float32",
+        "full",
+        "inf",
+        "int64",
+        "log",
+        "matmul",
+        "maximum",
+        "minimum",
+        "ones",
+    }
     | {"pad", "prod", "put_along_axis", "sin", "sqrt", "take_along_axis", "tanh", "uint64"}
     | {"unique", "where", "zeros", "zeros_like"}
 )
-MATH: Final = frozenset({"cos", "erf", "exp", "log", "sin", "sqrt", "tanh"})
+MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = frozenset(
     {"T", "append", "astype", "dtype", "encode", "get", "items", "max", "mean", "ndim", "reduceat"}
     | {"reshape", "setdefault", "shape", "size", "split", "sum", "swapaxes", "transpose", "values"}

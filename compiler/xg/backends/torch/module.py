@@ -14,18 +14,19 @@ from xg.emit.public import PublicWriter
 from xg.graph import Graph, Program
 
 
-def emit(program: Program, outlined: Program | None) -> str:
+def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -> str:
     """The source of the module; `outlined` is the same program with an entry of calls only.
 
-    Without it there is no `Model`.
+    Without it there is no `Model`. With `kernels` the graphs are fused ones.
     """
     if outlined is None:
-        return emit_module(program, TORCH)
+        return emit_module(program, TORCH, kernels=kernels)
     graphs = {**outlined.graphs, **program.graphs}
     backwards = {**outlined.backwards, **program.backwards}
     both = replace(program, graphs=graphs, backwards=backwards)
     pieces = frozenset(outlined.graphs.keys() - program.graphs.keys())
-    writer = ModuleWriter(both, TORCH, Plan.start(both, TORCH.spelling, pieces))
+    by_hand = TORCH.kernels if kernels else None
+    writer = ModuleWriter(both, TORCH, Plan.start(both, TORCH.spelling, pieces, kernels=by_hand))
 
     def section(writer: ModuleWriter, public: PublicWriter) -> list[list[str]]:
         return model_section(writer, public, outlined)

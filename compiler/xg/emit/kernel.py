@@ -1,0 +1,133 @@
+"""Kernels: functions by hand that a backend has for some operators, instead of their bodies.
+
+A kernel takes the operands of its operator in order, then by name numbers and words of the use,
+``seed`` and ``place``; it gives what the body gives. Where it does not fit, the body is written.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from xg.emit.function import OperatorFunction
+from xg.emit.support import SupportFile
+from xg.graph import Apply
+from xg.op import Attrs
+from xg.prim import Body
+from xg.scalar import Scalar
+
+Fits = Callable[[Attrs, Body], bool]
+
+
+def always(attrs: Attrs, body: Body) -> bool:
+    """A kernel for every use whose operands it takes."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The function that computes an operator, for the uses that fit."""
+
+    operator: str
+    function: str
+    fits: Fits = always
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one backend; the file of their functions, and all that these may call."""
+
+    path: Path
+    support: SupportFile
+    table: Sequence[Kernel]
+
+    def find(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
+        """Name and text of the function for a step, of which only the body's outputs are needed."""
+        for kernel in self._by_operator.get(step.op.name, ()):
+            node = self._nodes[kernel.function]
+            derived = step.origin if step.op.name.startswith("gradient of ") else None
+            attrs = (derived or step).attrs
+            taken = _taken(node, body, attrs)
+            if taken and len(body.outputs) == _results(node) and kernel.fits(attrs, body):
+                return kernel.function, self._function(node, taken)
+        return None
+
+    def names(self) -> frozenset[str]:
+        """What the functions of the file are called: no variable may be called so."""
+        return frozenset(self._nodes)
+
+    def helpers(self) -> frozenset[str]:
+        """Those that only kernels call: no function of a module may be called so."""
+        return self.names() - {kernel.function for kernel in self.table}
+
+    def _function(self, node: ast.FunctionDef, taken: _Taken) -> OperatorFunction:
+        assert node.returns
+        text = self._text.splitlines()[node.body[0].lineno - 1 : node.end_lineno]
+        return OperatorFunction(
+            head=f"({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}:",
+            lines=tuple(line.removeprefix("    ") for line in text),
+            own=taken.own,
+            sizes=(),
+            dtype=False,
+            device=False,
+            random=any(arg.arg == "seed" for arg in node.args.args),
+            support=self.support.called(node.name),
+            results=_results(node),
+            absent=taken.absent,
+        )
+
+    # ---- the file -------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_operator(self) -> dict[str, list[Kernel]]:
+        found: dict[str, list[Kernel]] = {}
+        for kernel in self.table:
+            found.setdefault(kernel.operator, []).append(kernel)
+        return found
+
+    @cached_property
+    def _text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def _nodes(self) -> dict[str, ast.FunctionDef]:
+        tree = ast.parse(self._text)
+        return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a function takes of a use: which operands are missing, then numbers and words."""
+
+    absent: tuple[int, ...]
+    own: tuple[Scalar | str, ...]
+
+
+def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
+    """What a function takes of a use; None if it wants other operands, or numbers not there."""
+    operands = [str(expr.name) for expr in body.operands]
+    absent: list[int] = []
+    own: list[Scalar | str] = []
+    for place, arg in enumerate(node.args.args):
+        if operands and arg.arg == operands[0]:
+            operands.pop(0)
+        elif arg.annotation and ast.unparse(arg.annotation) == "Array | None" and not own:
+            absent.append(place)
+        elif arg.arg not in ("seed", "place"):
+            value = attrs.get(arg.arg)
+            if not isinstance(value, Scalar | str):
+                return None
+            own.append(value)
+    return None if operands else _Taken(tuple(absent), tuple(own))
+
+
+def _results(node: ast.FunctionDef) -> int:
+    """How many results a function gives, by its annotation."""
+    match node.returns:
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=elements)):
+            return len(elements)
+        case _:
+            return 1

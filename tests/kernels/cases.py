@@ -1,0 +1,146 @@
+"""Uses of operators that a kernel computes: arrays to give it, and what the bodies make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from kernels.samples import uses
+from numpy.typing import NDArray
+from ops.sample import SIZES, Sample
+from ops.trial import Trial
+
+from xg import ops
+from xg.emit.function import OperatorFunction
+from xg.emit.kernel import Kernels
+from xg.evaluate import Context, evaluate
+from xg.graph import Apply
+from xg.op import Op
+from xg.prim import Body
+from xg.random import key
+from xg.scalar import Scalar
+from xg.source import Source, Span
+from xg.tensor import TensorType
+
+Array = NDArray[Any]
+NOWHERE = Span(Source("none.xg", ""), 0, 0)
+SEEDS, PLACE = (None, 5), "somewhere"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One use: the kernel's name and function, its operands, and the values of the body."""
+
+    name: str
+    kernel: str
+    function: OperatorFunction
+    arrays: Sequence[Array | None]
+    wanted: Sequence[Array | None]
+    sizes: Mapping[str, int]
+    seed: int | None
+
+    @property
+    def numbers(self) -> list[float | str]:
+        """The numbers and words that the kernel takes behind its operands."""
+        own = self.function.own
+        return [n.evaluate(self.sizes) if isinstance(n, Scalar) else n for n in own]
+
+
+def cases(kernels: Kernels) -> Iterator[Case]:
+    """Every sample that some kernel fits, forward and backward, dropout off and on, sizes of 1."""
+    for op, sample, name in uses():
+        for sizes in (SIZES, *({**SIZES, symbol: 1} for symbol in sample.symbols())):
+            for seed in SEEDS:
+                yield from _forward(kernels, op, sample, sizes, seed, name)
+                yield from _backward(kernels, op, sample, sizes, seed, name)
+
+
+def _trial(op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None) -> Trial:
+    made = Trial.make(op, sample, sizes=sizes)
+    attrs = {name: value for name, value in made.attrs.items() if value is not None}
+    attrs = {name: None for name in made.attrs if name == "ignore"} | attrs
+    context = Context(sizes, np.float64, None if seed is None else key(seed, PLACE))
+    return Trial(op, sample, attrs, made.arrays, context)
+
+
+def _forward(
+    kernels: Kernels, op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None, name: str
+) -> Iterator[Case]:
+    trial = _trial(op, sample, sizes, seed)
+    body = op.body(sample.types, trial.attrs)
+    step = Apply(op, (), (), trial.attrs, NOWHERE)
+    yield from _case(kernels, step, body, trial.arrays, trial.context, seed, name)
+
+
+def _backward(
+    kernels: Kernels, op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None, name: str
+) -> Iterator[Case]:
+    trial = _trial(op, sample, sizes, seed)
+    floats = [operand for operand, type_ in sample.operands.items() if type_.is_float]
+    if op.pullback:
+        yield from _terms(kernels, trial, seed, name)
+        return
+    if not floats:
+        return
+    forward = Apply(op, (), (), trial.attrs, NOWHERE)
+    derived = op.adjoint_op(sample.types, trial.attrs, floats)
+    known = {**trial.arrays, **trial.outputs(), **trial.cotangents()}
+    types = {**dict(zip(sample.operands, sample.types, strict=True)), **_made(trial)}
+    body = derived.body([types[data.name] for data in derived.data], {})
+    step = Apply(derived, (), (), {}, NOWHERE, origin=forward)
+    arrays = {data.name: known[data.name] for data in derived.data}
+    yield from _case(kernels, step, body, arrays, trial.context, seed, f"gradient of {name}")
+
+
+def _terms(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Iterator[Case]:
+    """The gradients of an operator that gives them as uses of others, those of one use each."""
+    assert trial.op.pullback
+    for term in trial.op.pullback(trial.attrs).values():
+        if isinstance(term, str) or not all(isinstance(arg, str) for arg in term.args):
+            continue
+        op = ops.table()[term.op]
+        types = {
+            **dict(zip(trial.sample.operands, trial.sample.types, strict=True)),
+            **_made(trial),
+        }
+        known = {**trial.arrays, **trial.cotangents()}
+        args = [f"d{trial.op.outputs[0]}" if arg == "d" else str(arg) for arg in term.args]
+        if not all(arg in known for arg in args):
+            continue
+        body = op.body([types[arg] for arg in args], term.attrs)
+        arrays = {str(expr.name): known[arg] for expr, arg in zip(body.operands, args, strict=True)}
+        step = Apply(op, (), (), term.attrs, NOWHERE)
+        yield from _case(kernels, step, body, arrays, trial.context, seed, f"gradient of {name}")
+
+
+def _made(trial: Trial) -> dict[str, TensorType]:
+    """The types of outputs, caches and cotangents."""
+    body = trial.op.body(trial.sample.types, trial.attrs)
+    names = list(trial.outputs())
+    made = {n: TensorType(e.shape) for n, e in zip(names, body.outputs, strict=True)}
+    return made | {f"d{name}": type_ for name, type_ in made.items()}
+
+
+def _case(
+    kernels: Kernels,
+    step: Apply,
+    body: Body,
+    arrays: Mapping[str, Array | None],
+    context: Context,
+    seed: int | None,
+    name: str,
+) -> Iterator[Case]:
+    found = kernels.find(step, body)
+    if found is None:
+        return
+    kernel, function = found
+    given: list[Array | None] = [arrays[str(expr.name)] for expr in body.operands]
+    for place in function.absent:
+        given.insert(place, None)
+    if seed is None:  # a mask of all ones is None in generated code
+        given = [None if a is not None and a.dtype == np.bool_ else a for a in given]
+    wanted: list[Array | None] = list(evaluate(body.outputs, arrays, context))  # type: ignore[arg-type]
+    wanted = [None if a is not None and a.dtype == np.bool_ and seed is None else a for a in wanted]
+    yield Case(name, kernel, function, given, wanted, context.sizes, seed)
