@@ -16,12 +16,18 @@ from xg.backends.numpy.module import emit
 
 PROGRAMS = 1_000
 CHUNK = 50
+ONCE_WRONG = (1181, 1593, 1767, 1790, 6608)  # beyond those, found by `./dev fuzz`
 FORMATTED = 150  # of them are shown to the formatter and the linter
 
 
 @pytest.mark.parametrize("start", range(0, PROGRAMS, CHUNK))
 def test_random_programs(start: int) -> None:
     failures = [str(found) for found in hunt(range(start, start + CHUNK))]
+    assert not failures, "\n".join(failures)
+
+
+def test_programs_that_were_wrong_once() -> None:
+    failures = [str(found) for found in hunt(ONCE_WRONG)]
     assert not failures, "\n".join(failures)
 
 

@@ -55,7 +55,7 @@ class _ForwardWriter(BlockWriter):
     def start(
         cls, plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
     ) -> _ForwardWriter:
-        names = Names(size_variables(graph), plan.stems)
+        names = Names(size_variables(graph) | plan.told(graph), plan.stems)
         scope = Scope(graph.sizes)
         kept = [state.next for state in graph.states]
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}

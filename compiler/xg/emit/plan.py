@@ -82,6 +82,11 @@ class Plan:
         """Whether forward functions keep something for backward ones."""
         return bool(self.program.backwards)
 
+    def told(self, graph: Graph) -> frozenset[str]:
+        """The variables of the sizes that a graph tells its calls as numbers."""
+        callees = [step.callee for step in graph.steps if isinstance(step, Call)]
+        return frozenset(spell_symbol(name) for key in callees for name in self.arguments[key])
+
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions are told where their parameters are."""
         return graph.key not in self.top

@@ -55,6 +55,8 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
     read = dict.fromkeys(value for step in run for value in step.inputs)
     held = {param.value: param for param in _params(main)}
     inputs = tuple(value for value in read if value not in made and value not in held)
+    if not any(main.types[value].is_float for value in read if value not in made):
+        inputs += tuple(_floats(main))[:1]  # whose type the floats made here shall have
     inside = set(run)
     leaving = {v for step in main.steps if step not in inside for v in step.inputs}
     outputs = tuple(value for value in made if value in leaving.union(main.outputs))
@@ -72,6 +74,11 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
         foreign=(),
         claims=(),
     )
+
+
+def _floats(main: Graph) -> Iterator[Value]:
+    yield from (value for value in main.inputs if main.types[value].is_float)
+    yield from main.param_values()
 
 
 def _params(main: Graph) -> Iterator[Param]:

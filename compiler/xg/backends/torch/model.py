@@ -152,7 +152,7 @@ class _Section:
 
     def _forward(self) -> list[str]:
         entry = self.entry
-        names = Names(size_variables(entry) | {"self"}, self.plan.stems)
+        names = Names(size_variables(entry) | self.plan.told(entry) | {"self"}, self.plan.stems)
         inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
         scope = Scope(entry.sizes)
         texts = inputs | {p.value: _own(str(p.value.name)) for p in entry.params}
@@ -190,7 +190,7 @@ class _Section:
         seeded = call.callee in self.plan.random
         left = ", ".join(results)
         if not call.path:
-            return self._piece_call(call, [*(["seed"] if seeded else []), *sizes, *args], left)
+            return self._piece_call(call, list(args), sizes, left)
         passed = [*sizes, *(["seed=seed"] if seeded else [])]
         if call.count is None:
             return bracketed(f"{left} = self.{call.path}(", [*args, *passed], ")", 8)
@@ -201,17 +201,18 @@ class _Section:
             *indented(bracketed(f"{left} = block(", rest, ")", 12)),
         ]
 
-    def _piece_call(self, call: Call, args: Sequence[str], left: str) -> list[str]:
+    def _piece_call(self, call: Call, args: list[str], sizes: list[str], left: str) -> list[str]:
         graph = self.writer.program.graphs[call.callee]
         params = [str(param.value.name) for param in graph.params]
+        seeded = call.callee in self.plan.random
         if call.callee not in self.steps:  # nothing in it has a gradient
             given = ", ".join(f'"{name}": {_own(name)}' for name in params)
             function = self.plan.functions[call.callee]
-            args = [arg if arg != "seed" else "seed=seed" for arg in args]
-            return bracketed(f"{left}, _ = {function}(", [f"{{{given}}}", *args], ")", 8)
+            args = [f"{{{given}}}", *args, *sizes, *(["seed=seed"] if seeded else [])]
+            return bracketed(f"{left}, _ = {function}(", args, ")", 8)
         names = [f'"{name}"' for name in params]
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
-        args = [listed, *args, *map(_own, params)]
+        args = [listed, *(["seed"] if seeded else []), *sizes, *args, *map(_own, params)]
         return bracketed(f"{left} = {self.steps[call.callee]}.apply(", args, ")", 8)
 
     def _size_lines(self, scope: Scope, inputs: Mapping[Value, str]) -> list[str]:

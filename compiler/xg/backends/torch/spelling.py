@@ -22,7 +22,7 @@ class TorchSpelling:
 
     name = "torch"
     seed = "Seed"
-    empty = "torch.zeros(0)"
+    empty = "torch.zeros(0, dtype=torch.float64)"  # as in NumPy
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""
