@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xg.diagnostic import DiagnosticError
     from xg.driver import Program, compile
+    from xg.importing import Imported, import_exported
 
 __version__ = "0.1.0"
-__all__ = ["DiagnosticError", "Program", "__version__", "compile"]
+__all__ = [
+    "DiagnosticError",
+    "Imported",
+    "Program",
+    "__version__",
+    "compile",
+    "import_exported",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -25,4 +33,8 @@ def __getattr__(name: str) -> object:
         from xg import driver
 
         return getattr(driver, name)
+    if name in ("Imported", "import_exported"):
+        from xg import importing
+
+        return getattr(importing, name)
     raise AttributeError(f"module 'xg' has no attribute '{name}'")

@@ -11,7 +11,7 @@ import pytest
 from docs.markdown import Block, blocks, commands, matches, pieces
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/generation.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/generation.md", "docs/importing.md")
 SOURCE_ROOTS = ("compiler", "runtime", "grammar")
 
 

@@ -56,6 +56,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "split": (
         Sample({"x": floats(B, S + S_k, D)}, targets=((B, S, D), (B, S_k, D)), leading=("x",)),
     ),
+    "not": (Sample({"m": ints(B, S, below=BITS)}),),
     "slice": (
         Sample(
             {"x": floats(B, S_max, D)}, {"start": ONE, "stop": S}, axes("S_max"), fixed=("S_max",),

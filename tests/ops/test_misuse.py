@@ -25,6 +25,7 @@ CASES = [
     ("SM", Sample({"a": BSD, "m": ints(S, D, below=BITS)}), "SM masks [B, S, D] with [S, D]"),
     ("SM", Sample({"a": BSD, "m": ints(B, S, D, below=V)}), "SM takes a mask of 0 and 1"),
     ("SM", Sample({"a": floats(S)}, {"mask": "causal"}), "a causal mask needs an axis of queries"),
+    ("not", Sample({"m": ints(B, S, below=V)}), "not takes a mask of 0 and 1"),
     ("LN", Sample({"x": floats()}), "LN needs an axis to normalize"),
     ("LN", Sample({"x": BSD, "gamma": floats(V)}), "LN normalizes D numbers"),
     ("DO", Sample({"x": BSD}, {"p": 1.0}), "DO drops with probability 1"),

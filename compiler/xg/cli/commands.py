@@ -12,6 +12,7 @@ COMMANDS = {
     "cost": "count parameters, FLOPs and saved bytes, as formulas and numbers",
     "train": "train a diagram on text or arrays",
     "generate": "write text with a model, published or trained here",
+    "import": "write a model of torch as a diagram, with its weights",
     "ops": "list the operators: signature, formula, gradient, glyph",
     "doctor": "say what was found on this machine, and how to mend it",
     "demo": "build the gallery, verify every gradient, train a model",

@@ -1,0 +1,131 @@
+"""The file that `torch.export.save` writes, opened as data: JSON and raw numbers, no pickle.
+
+`torch.export.load` unpickles the example inputs and hands the texts of symbolic sizes to `eval`,
+so a file can run code of its author. Here nothing of a file is ever run, and torch is not needed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+SCHEMA: Final = 8  # the major version of the serialized graph that is read here
+Array = NDArray[Any]
+Json = Mapping[str, Any]
+
+# torch's numbers of element types. NumPy lacks bfloat16, which is the upper half of a float32.
+BFLOAT16: Final = 13
+DTYPES: Final[Mapping[int, str]] = {
+    1: "u1",
+    2: "i1",
+    3: "i2",
+    4: "i4",
+    5: "i8",
+    6: "f2",
+    7: "f4",
+    8: "f8",
+    12: "?",
+    BFLOAT16: "u2",
+}
+
+
+class Damaged(Exception):
+    """A file that is not what it should be, and why."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The graph as JSON, and every parameter, buffer and constant by its name in the model."""
+
+    program: Json
+    arrays: Mapping[str, Array]
+
+
+def read_archive(data: bytes) -> Archive:
+    """Open the bytes of a `.pt2` file; raises Damaged."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return _read(archive)
+    except zipfile.BadZipFile:
+        raise Damaged("it is not an archive") from None
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+        raise Damaged(f"it is damaged ({type(error).__name__})") from None
+    except (EOFError, OSError, NotImplementedError, RuntimeError, RecursionError) as error:
+        raise Damaged(f"it is damaged ({type(error).__name__})") from None
+
+
+def _read(archive: zipfile.ZipFile) -> Archive:
+    names = archive.namelist()
+    models = [name for name in names if name.endswith("/models/model.json")]
+    if not models:
+        old = "serialized_exported_program.json" in names
+        why = (
+            "torch before 2.9 wrote it; export it again" if old else "it holds no models/model.json"
+        )
+        raise Damaged(why)
+    root = models[0].removesuffix("models/model.json")
+    program = _json(archive, models[0])
+    version = program["schema_version"]["major"]
+    if version != SCHEMA:
+        raise Damaged(f"its schema has version {version}, and {SCHEMA} is read here")
+    arrays: dict[str, Array] = {}
+    for kind in ("weights", "constants"):
+        config = f"{root}data/{kind}/model_{kind}_config.json"
+        if config in names:
+            entries = cast("Mapping[str, Json]", _json(archive, config)["config"])
+            arrays |= _arrays(archive, f"{root}data/{kind}/", entries)
+    return Archive(program, arrays)
+
+
+def _json(archive: zipfile.ZipFile, name: str) -> Json:
+    return cast("Json", json.loads(_bytes(archive, name)))
+
+
+def _bytes(archive: zipfile.ZipFile, name: str) -> bytes:
+    # torch stores and never compresses: a compressed entry could claim any size.
+    if archive.getinfo(name).compress_type != zipfile.ZIP_STORED:
+        raise Damaged("it is compressed, which torch.export.save never does")
+    return archive.read(name)
+
+
+def _arrays(archive: zipfile.ZipFile, folder: str, entries: Mapping[str, Json]) -> dict[str, Array]:
+    found: dict[str, Array] = {}
+    stored: dict[str, bytes] = {}
+    for name, entry in entries.items():
+        if entry["use_pickle"]:
+            raise Damaged(f"{name} is pickled, and nothing is unpickled here")
+        path = folder + entry["path_name"]
+        if path not in stored:
+            stored[path] = _bytes(archive, path)
+        found[name] = _array(stored[path], entry["tensor_meta"])
+    return found
+
+
+def _array(data: bytes, meta: Json) -> Array:
+    """A tensor inside the storage that it shares with others."""
+    if meta["dtype"] not in DTYPES:
+        raise Damaged(f"element type {meta['dtype']} is unknown to NumPy")
+    storage = np.frombuffer(data, np.dtype(DTYPES[meta["dtype"]]).newbyteorder("<"))
+    shape = [int(size["as_int"]) for size in meta["sizes"]]
+    strides = [int(size["as_int"]) for size in meta["strides"]]
+    offset = int(meta["storage_offset"]["as_int"])
+    last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    if min(shape, default=1) < 0 or min(strides, default=1) < 0 or offset < 0:
+        raise Damaged("a weight has a negative size")
+    if math.prod(shape) and last >= storage.size:
+        raise Damaged("a weight is cut off")
+    if not math.prod(shape):
+        return np.zeros(shape, storage.dtype)
+    steps = [step * storage.itemsize for step in strides]
+    view = np.lib.stride_tricks.as_strided(storage[offset:], shape, steps)
+    if meta["dtype"] == BFLOAT16:
+        return (view.astype("u4") << 16).view("f4")
+    return np.array(view, dtype=storage.dtype.newbyteorder("="))

@@ -1,0 +1,321 @@
+"""One block as text: the names in it, its parameters, its chains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.diagnostic import Problem
+from xg.importing.blocks import Blocks, Instance, Run
+from xg.importing.chains import Chains, Link, operands
+from xg.importing.diagram import Model, Step, Weight
+from xg.importing.dims import Dims, spell
+from xg.importing.errors import NotSpoken, Unspeakable
+from xg.importing.layout import Value
+from xg.importing.names import Names, Roles, edge_name, identifier, parameter_name
+from xg.importing.spelling import node_text, source_text
+
+LONGEST = 84  # a chain that would be longer goes on in the next line
+
+
+@dataclass(frozen=True)
+class File:
+    """What the blocks of a file share."""
+
+    model: Model
+    blocks: Blocks
+    dims: Dims
+    op_names: Mapping[str, str]
+    block_names: Mapping[int, str]
+    writers: dict[int, BlockWriter] = field(default_factory=dict[int, "BlockWriter"])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+
+class BlockWriter:
+    """One block: the names in it, and its chains."""
+
+    def __init__(self, file: File, instance: Instance) -> None:
+        self.file = file
+        self.instance = instance
+        self.model, self.dims = file.model, file.dims
+        self.chains = Chains(instance, file.model)
+        self.taken = Names()
+        self.names: dict[Value, str] = {}
+        self.own: list[Value] = []  # parameters, in the order of their use
+        self.run_names: dict[int, str] = {}
+        self._name_inputs()
+        self._name_runs()
+        self._name_parameters()
+
+    # ---- names ----------------------------------------------------------------------------------
+
+    def _name_inputs(self) -> None:
+        named = {value: name for name, value in self.model.inputs.items()}
+        is_entry = self.instance is self.file.blocks.entry
+        first = True
+        for value in self.inputs:
+            if is_entry or value.kind == "int":
+                wanted = identifier(named.get(value, "ids"))
+            else:
+                wanted = "X" if first else "M"
+                first = False
+            self.names[value] = self.taken.new(wanted)
+
+    @property
+    def inputs(self) -> Sequence[Value]:
+        """What arrives: for the entry, all inputs of the model in their order."""
+        if self.instance is self.file.blocks.entry:
+            return list(self.model.inputs.values())
+        return self.instance.inputs
+
+    def _name_runs(self) -> None:
+        taken = Names()
+        for place, item in enumerate(self.instance.items):
+            if isinstance(item, Run):
+                earlier = next(
+                    (
+                        self.run_names[i]
+                        for i, each in enumerate(self.instance.items[:place])
+                        if isinstance(each, Run)
+                        and each.instances[0].module == item.instances[0].module
+                    ),
+                    None,
+                )
+                name = identifier(item.name.partition("@")[0], "call")
+                self.run_names[place] = earlier if item.again and earlier else taken.new(name)
+
+    def _name_parameters(self) -> None:
+        roles = Roles(self.instance, self.model)
+        uses: dict[Value, tuple[Step, int]] = {}
+        for item in self.instance.items:
+            if isinstance(item, Step):
+                for place, value in enumerate(item.operands):
+                    if value in self.model.weights:
+                        uses.setdefault(value, (self._reader(item), place))
+        inside = self._reached()
+        for value, use in uses.items():
+            if value in inside:
+                self.names[value] = inside[value]
+                continue
+            name = roles.of.get(value) or parameter_name(self.instance, value, use, self.model)
+            self.names[value] = self.taken.new(name)
+            self.own.append(value)
+        self.roles = roles
+
+    def _reader(self, step: Step) -> Step:
+        """What reads a parameter: behind a T, the product."""
+        user = self.chains.single(step.outputs[0]) if step.operator == "T" else None
+        return user if isinstance(user, Step) else step
+
+    def _reached(self) -> dict[Value, str]:
+        """Parameters of calls that this block reads by their paths."""
+        found: dict[Value, str] = {}
+        for item, name in self.calls(self.instance):
+            if len(item.instances) == 1:
+                waiting = [(f"{name}.", item.instances[0])]
+                while waiting:
+                    prefix, instance = waiting.pop()
+                    writer = self.file.writers[instance.definition]
+                    pairs = zip(writer.own, writer.aligned(instance), strict=True)
+                    found |= {actual: prefix + writer.names[formal] for formal, actual in pairs}
+                    waiting += [
+                        (f"{prefix}{inner}.", each.instances[0])
+                        for each, inner in writer.calls(instance)
+                        if len(each.instances) == 1
+                    ]
+        return found
+
+    def calls(self, instance: Instance) -> Iterator[tuple[Run, str]]:
+        """The calls of an instance of this block with their names."""
+        for place, item in enumerate(instance.items):
+            if isinstance(item, Run):
+                yield item, self.run_names[place]
+
+    def aligned(self, instance: Instance) -> list[Value]:
+        """The parameters of an instance, in the order of this block's own."""
+        places = {
+            value: (i, j)
+            for i, item in reversed(list(enumerate(self.instance.items)))
+            for j, value in reversed(list(enumerate(operands(item))))
+        }
+        return [operands(instance.items[i])[j] for i, j in (places[value] for value in self.own)]
+
+    def parameters(self, instance: Instance) -> Iterator[tuple[str, Weight]]:
+        """The names of an instance's parameters, and where their numbers are."""
+        from xg.syntax.spelling import ascii_name
+
+        for formal, actual in zip(self.own, self.aligned(instance), strict=True):
+            yield ascii_name(self.names[formal]), self.model.weights[actual]
+
+    def name(self, value: Value, wanted: str) -> str:
+        """The name of an edge, made when it is first asked for."""
+        if value not in self.names:
+            self.names[value] = self.taken.new(self.roles.of.get(value, wanted))
+        return self.names[value]
+
+    # ---- text -----------------------------------------------------------------------------------
+
+    def text(self) -> str:
+        """The block."""
+        outputs = self._name_outputs()
+        lines = [self._chain(chain) for chain in self.chains.lines()]
+        data = ", ".join(self._port(value) for value in self.inputs)
+        name = self.file.block_names[self.instance.definition]
+        head = f"block {name}({data}) -> {', '.join(outputs)} {{"
+        return "\n".join([head, *self._params(), "", *lines, "}", ""])
+
+    def _name_outputs(self) -> list[str]:
+        ports: list[str] = []
+        for value in self._outputs():
+            if value in self.names:  # an input goes out as it came in
+                self.file.problems.append(
+                    NotSpoken("an output", "the model", "it is an input as it came in")
+                )
+            scalar = not value.axes
+            self.names[value] = self.taken.new("loss" if scalar else "Y")
+            ports.append(f"{self.names[value]} {self.dims.shape(value)}")
+        return ports
+
+    def _outputs(self) -> Sequence[Value]:
+        if self.instance is self.file.blocks.entry:
+            return list(dict.fromkeys(self.model.outputs))
+        return self.instance.outputs
+
+    def _port(self, value: Value) -> str:
+        bound = self.file.model.ranges.get(self._origin(value))
+        range_ = (
+            f" in {spell(self.dims[bound])}" if value.kind == "int" and bound is not None else ""
+        )
+        return f"{self.names[value]} {self.dims.shape(value)}{range_}"
+
+    def _origin(self, value: Value) -> Value:
+        """The input that integers come from."""
+        steps = {each: step for step in self.model.steps for each in step.outputs}
+        while value in steps and steps[value].data:
+            value = steps[value].data[0]
+        return value
+
+    def _params(self) -> Iterator[str]:
+        """Parameters of one shape and one start together, in the order of their use."""
+        groups: dict[tuple[str, str], list[str]] = {}
+        for value in self.own:
+            name = self.names[value]
+            start = " = ones" if name.startswith(("gamma", "g_")) or name == "g" else ""
+            start = " = zeros" if name.startswith(("beta", "b_")) or name == "b" else start
+            kind = name.partition("_")[0]
+            groups.setdefault((kind, self.dims.shape(value) + start), []).append(name)
+        line = ""
+        for (_, shape), names in groups.items():
+            group = f"{', '.join(names)} {shape}"
+            if line and len(line) + len(group) > LONGEST:
+                yield line
+                line = ""
+            line = f"{line}, {group}" if line else f"    param {group}"
+        if line:
+            yield line
+
+    def _chain(self, chain: Sequence[Link]) -> str:
+        first = chain[0]
+        sources = self._sources(first)
+        lines: list[str] = []
+        line = f"    {sources}" if sources else ""
+        for link in chain:
+            try:
+                node = self._node(link)
+            except Unspeakable as problem:
+                self._report(link, problem)
+                continue
+            if isinstance(link.node, Step) and not operands(link.node):
+                line = f"    {node}"
+            elif line and len(line) + len(node) > LONGEST:
+                lines.append(line)
+                line = f"      -> {node}"
+            else:
+                line += f" -> {node}" if line else f"      -> {node}"
+            if link.labelled:
+                lines.append(f"{line} : {self._label(link)}")
+                line = ""
+        return "\n".join(lines)
+
+    def _report(self, link: Link, problem: Unspeakable) -> None:
+        node = link.node
+        where = node.stack[-1].path if isinstance(node, Step) and node.stack else ""
+        operator = node.operator if isinstance(node, Step) else node.name
+        found = NotSpoken(operator, where or "the model", problem.reason, problem.advice)
+        if found not in self.file.problems:
+            self.file.problems.append(found)
+
+    def _sources(self, link: Link) -> str:
+        node = link.node
+        read = operands(node)
+        if not read:
+            return ""
+        if isinstance(node, Step) and node.operator == "C":
+            return ", ".join(self._operand(value) for value in read)
+        return self._operand(read[link.flows])
+
+    def _operand(self, value: Value) -> str:
+        """A value where it is read: its name, or the node that is written in its place."""
+        if value in self.names:
+            return self.names[value]
+        step = self.chains.producer[value]
+        assert isinstance(step, Step)
+        if not step.operands:
+            return source_text(step, self.dims)
+        inner = step.data[0]
+        producer = self.chains.producer.get(inner)
+        if inner in self.names:
+            text = self.names[inner]
+        else:
+            assert isinstance(producer, Step)
+            text = source_text(producer, self.dims)
+        return f"{step.operator}({text})"
+
+    def _node(self, link: Link) -> str:
+        node = link.node
+        if isinstance(node, Run):
+            return self._call(node)
+        if not node.operands:
+            return source_text(node, self.dims)
+        own = [self._operand(value) for value in node.own]
+        data = [value for place, value in enumerate(node.data) if place != link.flows]
+        if node.operator == "C":
+            return "C"
+        if node.operator == "op":
+            narrow = node.attrs["formula"][2]
+            weights = [
+                value
+                for place, value in enumerate(node.data)
+                if narrow[place] and value in self.model.weights
+            ]
+            own = [self._operand(value) for value in weights]
+            data = [value for value in data if value not in weights]
+        text = node_text(node, own, self.file.op_names, self.dims)
+        arrow = "<=" if node.operator == "•" else "<-"
+        return text + "".join(f"{arrow}{self._operand(value)}" for value in data)
+
+    def _call(self, run: Run) -> str:
+        place = self.instance.items.index(run)
+        name = self.run_names[place]
+        others = "".join(f"<-{self._operand(value)}" for value in run.inputs[1:])
+        if run.again:
+            return name + others
+        block = self.file.block_names[run.instances[0].definition]
+        count = len(run.instances)
+        times = f"{self._count(count)} × " if count > 1 else ""
+        return f"{times}{block}{others} as {name}"
+
+    def _count(self, count: int) -> str:
+        declared = {text: name for name, text in self.dims.declared if name.startswith("N_L")}
+        return declared[str(count)]
+
+    def _label(self, link: Link) -> str:
+        wanted = edge_name(link.node)
+        if isinstance(link.node, Step) and link.node.operator == "Emb":
+            source = self.chains.producer.get(link.node.data[0])
+            added = self.chains.single(link.node.outputs[0])
+            wanted = "E" if isinstance(added, Step) and added.operator == "⊕" else wanted
+            wanted = "PE" if isinstance(source, Step) and source.operator == "range" else wanted
+        return ", ".join(
+            f"{self.name(value, wanted)} {self.dims.shape(value)}" for value in link.node.outputs
+        )

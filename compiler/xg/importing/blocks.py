@@ -1,0 +1,225 @@
+"""Modules as blocks: which steps are whose, and what goes into each and out of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from xg.importing.diagram import Model, Step
+from xg.importing.exported import Scope
+from xg.importing.layout import Value
+
+FEWEST: Final = 3  # a module of fewer nodes is written where it is used; layouts do not count
+UNSEEN: Final = frozenset({"R", "T", "BC", "range", "sinusoid", "slice", "pick"})
+SPLIT: Final = ("Transformer", "MultiheadAttention")  # the modules of torch.nn that are blocks
+
+
+@dataclass(eq=False)
+class Instance:
+    """One module with its steps; `path` is where names inside it begin."""
+
+    key: str
+    path: str
+    kind: str
+    items: list[Step | Run] = field(default_factory=list["Step | Run"])
+    inputs: list[Value] = field(default_factory=list[Value])
+    outputs: list[Value] = field(default_factory=list[Value])
+    definition: int = -1  # instances of one definition are one block
+
+    @property
+    def module(self) -> str:
+        """What all calls of one module share."""
+        return self.key.partition("@")[0]
+
+    def relative(self, path: str) -> str:
+        """A path as seen from here."""
+        return path[len(self.path) + 1 :] if path.startswith(f"{self.path}.") else path
+
+
+@dataclass(eq=False)
+class Run:
+    """A call, or several in a row of one block, each on what the one before it gave.
+
+    `again` is the call that has its parameters, where the module was called before.
+    """
+
+    name: str
+    instances: list[Instance]
+    again: bool = False
+
+    @property
+    def inputs(self) -> list[Value]:
+        """What goes in, the first round the run."""
+        return self.instances[0].inputs
+
+    @property
+    def outputs(self) -> list[Value]:
+        """What comes out behind the last."""
+        return self.instances[-1].outputs
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The entry, and every instance, callees first; those of one definition are one block."""
+
+    entry: Instance
+    instances: Sequence[Instance]
+
+    def definitions(self) -> Iterator[Instance]:
+        """One instance of each block, callees first."""
+        seen: set[int] = set()
+        for instance in self.instances:
+            if instance.definition not in seen:
+                seen.add(instance.definition)
+                yield instance
+
+
+class Builder:
+    """Groups steps by their modules."""
+
+    def __init__(self, model: Model, inline: set[str]) -> None:
+        self.model = model
+        self.inline = inline
+        self.producers = {value: step for step in model.steps for value in step.outputs}
+        self.users: dict[Value, list[Step]] = {}
+        for step in model.steps:
+            for value in dict.fromkeys(step.operands):
+                self.users.setdefault(value, []).append(step)
+        self.home: dict[Step, tuple[Instance, ...]] = {}
+        self.depth: list[tuple[int, Instance]] = []
+        self.split_keys: set[str] = set()
+        self.counts: Counter[str] = Counter()
+        self.nodes: Counter[str] = Counter()
+        self.parametric: set[str] = set()
+        for step in model.steps:
+            for scope in step.stack:
+                self.counts[scope.key] += 1
+                self.nodes[scope.key] += step.operator not in UNSEEN
+                if any(value in model.weights for value in step.operands):
+                    self.parametric.add(scope.key)
+
+    def build(self) -> Instance:
+        """The entry with everything below it."""
+        steps = list(self.model.steps)
+        root = steps[0].stack[0] if steps and steps[0].stack else Scope("", "", "Model")
+        entry = Instance(root.key, root.path, _class(root.kind))
+        waiting: list[tuple[Instance, list[Step], tuple[Instance, ...]]] = [(entry, steps, ())]
+        while waiting:
+            instance, own, outer = waiting.pop()
+            chain = (*outer, instance)
+            self.depth.append((len(chain), instance))
+            instance.path = self._base(own, instance.path)
+            groups: dict[str, list[Step]] = {}
+            before: Step | None = None
+            for step in own:
+                previous, before = before, step
+                scope = self._child(step, chain, len(own))
+                if scope is None:
+                    self.home[step] = chain
+                    instance.items.append(step)
+                    continue
+                if scope.key in groups and groups[scope.key][-1] is not previous:
+                    self.split_keys.add(scope.key)
+                if scope.key not in groups:
+                    child = Instance(scope.key, scope.path, _class(scope.kind))
+                    runs = [item for item in instance.items if isinstance(item, Run)]
+                    again = any(run.instances[0].module == child.module for run in runs)
+                    instance.items.append(Run(instance.relative(scope.path), [child], again))
+                    groups[scope.key] = []
+                    waiting.append((child, groups[scope.key], chain))
+                groups[scope.key].append(step)
+        for _, instance in sorted(self.depth, key=lambda item: -item[0]):
+            self._ports(instance)
+        return entry
+
+    def _base(self, steps: Iterable[Step], path: str) -> str:
+        """The deepest module that has all of some steps: names begin there."""
+        shared: Sequence[Scope] | None = None
+        for step in steps:
+            stack = step.stack if shared is None else _common(shared, step.stack)
+            shared = stack
+        paths = [scope.path for scope in shared or () if _is_module(scope)]
+        return max([path, *paths], key=len)
+
+    def _child(self, step: Step, chain: tuple[Instance, ...], total: int) -> Scope | None:
+        """The module below an instance that a step belongs to as a block."""
+        keys = {instance.key for instance in chain}
+        place = max((i for i, s in enumerate(step.stack) if s.key in keys), default=-1)
+        for scope in step.stack[place + 1 :]:
+            if self._is_block(scope) and self.counts[scope.key] < total:
+                return scope
+        return None
+
+    def _is_block(self, scope: Scope) -> bool:
+        return (
+            _is_module(scope)
+            and scope.key not in self.inline
+            and scope.path not in self.inline
+            and scope.key in self.parametric
+            and self.nodes[scope.key] >= FEWEST
+        )
+
+    def _ports(self, instance: Instance) -> None:
+        """What an instance reads from outside, and what of it is read outside."""
+        inside = {step for step, chain in self.home.items() if instance in chain}
+        made = [value for step in self.model.steps if step in inside for value in step.outputs]
+        known = set(made)
+        read = [v for step in self.model.steps if step in inside for v in step.operands]
+        instance.inputs = [
+            value
+            for value in dict.fromkeys(read)
+            if value not in known and value not in self.model.weights
+        ]
+        final = set(self.model.outputs)
+        instance.outputs = [
+            value
+            for value in made
+            if value in final or any(user not in inside for user in self.users.get(value, []))
+        ]
+
+    def refused(self) -> set[str]:
+        """Modules that cannot be blocks: torn apart, or with weights that others reach into."""
+        found = set(self.split_keys)
+        for value in self.model.weights:
+            chains = [self.home[step] for step in self.users.get(value, [])]
+            owner = max(chains, key=len, default=())
+            for chain in chains:
+                # Names reach down into calls, never up or sideways.
+                if modules(chain) != modules(owner)[: len(chain)]:
+                    found |= {each.key for each in chain if each not in owner}
+        return found
+
+    def owner(self, value: Value) -> Instance:
+        """The instance that declares a parameter: the innermost that reads it."""
+        return max((self.home[step] for step in self.users[value]), key=len)[-1]
+
+    def callees_first(self) -> list[Instance]:
+        """Every instance behind those that it calls."""
+        return [each for _, each in sorted(self.depth, key=lambda item: -item[0])]
+
+
+def modules(chain: Sequence[Instance]) -> list[str]:
+    """The modules of instances: two calls of one have the same."""
+    return [each.module for each in chain]
+
+
+def _class(kind: str) -> str:
+    return kind.rpartition(".")[2]
+
+
+def _is_module(scope: Scope) -> bool:
+    """Whether a module can be a block: not the ready-made ones that are one node."""
+    if scope.kind.startswith("torch.nn."):
+        return _class(scope.kind).startswith(SPLIT)
+    return True
+
+
+def _common(one: Sequence[Scope], other: Sequence[Scope]) -> Sequence[Scope]:
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return one[:count]

@@ -1,0 +1,154 @@
+"""The steps of one block as chains: what flows, what is attached, where a line ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xg.importing.blocks import Instance, Run
+from xg.importing.diagram import Model, Step
+from xg.importing.layout import Value
+from xg.importing.spelling import spreads_in_front
+
+Node = Step | Run
+SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow
+LAID_OUT = frozenset({"R", "T", "BC", "RoPE"})
+ENDS = frozenset({"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb"})
+SOURCES = frozenset({"range", "sinusoid"})
+
+
+@dataclass(frozen=True)
+class Link:
+    """A node of a chain: what it is, which operand flows in, whether its edge is labelled."""
+
+    node: Node
+    flows: int
+    labelled: bool
+
+
+class Chains:
+    """How the nodes of a block hang together."""
+
+    def __init__(self, instance: Instance, model: Model) -> None:
+        self.instance = instance
+        self.weights = model.weights
+        self.nodes = list(instance.items)
+        self.users: dict[Value, list[Node]] = {}
+        for node in self.nodes:
+            for value in operands(node):
+                self.users.setdefault(value, []).append(node)
+        self.kept = set(instance.outputs)
+        self.producer = {value: node for node in self.nodes for value in node.outputs}
+        self.inline = {node for node in self.nodes if self._is_inline(node)}
+
+    def single(self, value: Value) -> Node | None:
+        """The one node that reads a value; None if there are several, or it goes out."""
+        users = self.users.get(value, [])
+        return users[0] if len(users) == 1 and value not in self.kept else None
+
+    def _is_inline(self, node: Node) -> bool:
+        """Whether a node is written inside another: BC(b), T(E), range(S), sinusoid(S, D)."""
+        if not isinstance(node, Step) or len(node.outputs) != 1:
+            return False
+        user = self.single(node.outputs[0])
+        if user is None:
+            return False
+        if node.operator in SOURCES:
+            return True
+        place = operands(user).index(node.outputs[0])
+        attached = place > 0 and isinstance(user, Step)
+        if node.operator == "T":
+            return attached and node.data[0] in self.weights and len(node.data[0].axes) == 2
+        if node.operator != "BC" or not attached or not isinstance(user, Step):
+            return False
+        inner = self.producer.get(node.data[0])
+        turned = isinstance(inner, Step) and inner.operator in ("T", "BC")
+        return not turned and spreads_in_front(node)
+
+    def lines(self) -> list[list[Link]]:
+        """Every chain, in an order in which everything is there before it is read."""
+        done: set[Node] = set(self.inline)
+        found: list[list[Link]] = []
+        while len(done) < len(self.nodes):
+            ready = [node for node in self.nodes if node not in done and self._ready(node, done)]
+            drafts = [self._chain(node, done) for node in ready]
+            free = [chain for chain, blocked in drafts if not blocked]
+            chain = free[0] if free else drafts[-1][0]
+            found.append(chain)
+            done |= {link.node for link in chain}
+        return found
+
+    def _ready(self, node: Node, done: set[Node]) -> bool:
+        """Whether all that a node reads is there."""
+        waiting = list(operands(node))
+        while waiting:
+            producer = self.producer.get(waiting.pop())
+            if producer is None:
+                continue
+            if producer in self.inline:
+                waiting += operands(producer)
+            elif producer not in done:
+                return False
+        return True
+
+    def _chain(self, first: Node, done: set[Node]) -> tuple[list[Link], bool]:
+        """The chain that begins with a node; whether it stops at a node that is not ready."""
+        done = set(done)
+        node, flows = first, self._first_operand(first)
+        links: list[Link] = []
+        while True:
+            done.add(node)
+            following = self._next(node, links)
+            blocked = following is not None and not self._ready(following[0], done)
+            if following is None or blocked:
+                links.append(Link(node, flows, labelled=True))
+                return links, blocked
+            links.append(Link(node, flows, labelled=_is_labelled(node)))
+            node, flows = following
+
+    def _first_operand(self, node: Node) -> int:
+        if isinstance(node, Step) and node.operator in SWAPPED:
+            return 1 if self.producer.get(node.data[0]) in self.inline else 0
+        if isinstance(node, Step) and node.operator == "op":
+            return node.attrs["formula"][2].index(False)
+        return 0
+
+    def _next(self, node: Node, links: list[Link]) -> tuple[Node, int] | None:
+        """The node that a chain goes on with, and the operand that flows into it."""
+        if len(node.outputs) != 1:
+            return None
+        (value,) = node.outputs
+        user = self.single(value)
+        if user is None or user in self.inline:
+            return None
+        place = operands(user).index(value)
+        swapped = isinstance(user, Step) and user.operator in SWAPPED and place == 1
+        if not swapped and not _is_first(user, place):
+            return None
+        if isinstance(user, Step):
+            if user.operator == "C" or operands(user).count(value) > 1:
+                return None
+            products = user.operator == "•" and user.data[1] not in self.weights
+            turned = self.producer.get(user.data[1]) if products else None
+            of_weight = isinstance(turned, Step) and turned in self.inline
+            laid_out = isinstance(node, Step) and node.operator in LAID_OUT
+            if products and laid_out and not of_weight:
+                return None
+        return user, place
+
+
+def _is_first(node: Node, place: int) -> bool:
+    """Whether an operand is the one that arrives by the chain."""
+    if isinstance(node, Step) and node.operator == "op":
+        return node.attrs["formula"][2].index(False) == place
+    return place == 0
+
+
+def operands(node: Node) -> tuple[Value, ...]:
+    """What a node reads, in order."""
+    return node.operands if isinstance(node, Step) else tuple(node.inputs)
+
+
+def _is_labelled(node: Node) -> bool:
+    return isinstance(node, Step) and (
+        node.operator in LAID_OUT - {"RoPE"} or node.operator in ENDS
+    )

@@ -1,0 +1,67 @@
+"""The model in the operators of the legend: steps in order, each in its module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xg.importing.exported import Scope
+from xg.importing.layout import Value
+from xg.importing.sizes import Size, Sizes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One node: an operator on values. `data` arrive by arrows, `own` stand in its box.
+
+    `attrs` are what else stands in the box, by the writer's names; sizes in it are `Size`s.
+    """
+
+    operator: str
+    data: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    stack: tuple[Scope, ...]
+    own: tuple[Value, ...] = ()
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def operands(self) -> tuple[Value, ...]:
+        """Everything that it reads."""
+        return (*self.data, *self.own)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The axes of R, T and BC: `source` and `target` as groups of factors by number.
+
+    `sizes` says how long each factor is; those that only `target` has are new.
+    """
+
+    source: tuple[tuple[int, ...], ...]
+    target: tuple[tuple[int, ...], ...]
+    sizes: tuple[Size, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Where the numbers of a parameter come from: a tensor of the model, cut and turned."""
+
+    source: str
+    transposed: bool = False
+    axis: int = 0
+    start: int | None = None
+    stop: int | None = None
+
+
+@dataclass(frozen=True)
+class Model:
+    """A whole model: what comes in by name, its steps, what goes out, where weights come from."""
+
+    inputs: Mapping[str, Value]
+    steps: Sequence[Step]
+    outputs: Sequence[Value]
+    weights: Mapping[Value, Weight]
+    ranges: Mapping[Value, Size]  # what integers index
+    sizes: Sizes
+    notes: Sequence[str] = ()  # what the diagram does otherwise than the model

@@ -1,0 +1,249 @@
+"""Names for sizes: B, S, V, D, N_H, D_h … with their numbers, and formulas where one follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from xg.dim import ONE, ZERO, Dim, number, symbol
+from xg.importing.diagram import Arrangement, Model, Step
+from xg.importing.layout import Value
+from xg.importing.sizes import Size, Sizes
+
+STRONG: Final = 3  # a proposal of less weight gives way to a product of named parts
+ORDER: Final = ("B", "S", "V", "D", "N_L", "N_H", "N_KV", "D_h", "D_ff", "S_max")
+
+
+@dataclass(frozen=True)
+class Dims:
+    """What the file declares (a name, and its number or formula), and what every size is called."""
+
+    declared: tuple[tuple[str, str], ...]
+    of: dict[Size, Dim]
+    symbols: dict[str, Dim]
+    sizes: Sizes
+
+    def __getitem__(self, size: Size | None) -> Dim:
+        """A size in names of the file; None is 1."""
+        return ONE if size is None else self.of[self.sizes.find(size)]
+
+    def shape(self, value: Value) -> str:
+        """``[B, S, D]``."""
+        return "[" + ", ".join(spell(self[size]) for size in value.axes) + "]"
+
+    def renamed(self, dim: Dim) -> Dim:
+        """A size in torch's symbols, in names of the file."""
+        return dim.substitute(self.symbols)
+
+
+def spell(dim: Dim) -> str:
+    """A size as it stands in a file."""
+    return str(dim)
+
+
+def name_sizes(model: Model, counts: Iterable[int]) -> Dims:
+    """Names for all sizes of a model, and for the lengths of its repetitions."""
+    return _Namer(model).names(counts)
+
+
+class _Namer:
+    """Gives each class of equal sizes its name, the strongest proposals first."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.sizes = model.sizes
+        self.of: dict[Size, Dim] = {}
+        self.numbers: dict[str, str] = {}  # what is declared: a number, a formula or nothing
+        self.values: dict[str, int] = {}
+
+    def names(self, counts: Iterable[int]) -> Dims:
+        sizes = list(dict.fromkeys(self.sizes.find(size) for size in _mentioned(self.model)))
+        symbols = self._symbols(sizes)
+        numeric = [size for size in sizes if self.sizes.dim(size).constant is not None]
+        waiting = list(numeric)
+        for size in numeric:
+            waiting += [part for way in self.sizes.parts(size) for part in way]
+        known = list(dict.fromkeys(self.sizes.find(size) for size in waiting))
+        for size in sorted(known, key=self._strength):
+            self._name(size)
+        for size in known:
+            self._follow(size)
+        for size in (*known, *sizes):
+            self._fall_back(size, symbols)
+        for step in self.model.steps:
+            if step.operator == "C":
+                self._add_up(step)
+        for size in _named_axes(self.model):
+            self._name_axis(self.sizes.find(size))
+        for count in counts:
+            self._declare("N_L", count)
+        ordered = sorted(self.numbers, key=lambda name: _rank(name))
+        return Dims(
+            tuple((name, self.numbers[name]) for name in ordered), self.of, symbols, self.sizes
+        )
+
+    def _symbols(self, sizes: list[Size]) -> dict[str, Dim]:
+        """torch's symbols, named by where they first stand in an input."""
+        found: dict[str, Dim] = {}
+        for size in sizes:
+            for name in self.sizes.dim(size).symbols():
+                if name not in found:
+                    own = self.sizes.find(self.sizes.make(symbol(name)))
+                    word = "B" if "B" in self.sizes.hints.get(own, {}) else "S"
+                    found[name] = symbol(self._free(word))
+                    self.numbers[str(found[name])] = ""
+        return found
+
+    def _add_up(self, joined: Step) -> None:
+        """The axis of a C is as long as its parts together."""
+        place: int = joined.attrs["axis"]
+        total = ZERO
+        for value in joined.data:
+            size = value.axes[place]
+            total = total + (ONE if size is None else self.of[self.sizes.find(size)])
+        made = joined.outputs[0].axes[place]
+        if made is not None:
+            name = self.of[self.sizes.find(made)].name
+            if name is not None and self.numbers.get(name, "").isdigit():
+                self.numbers[name] = spell(total)
+            elif name is None:
+                self.of[self.sizes.find(made)] = total
+
+    def _name_axis(self, size: Size) -> None:
+        """A name for an axis that an operator calls by its name."""
+        dim = self.of[size]
+        if dim.name is not None:
+            return
+        count = dim.constant
+        name = self._declare("N", count) if count is not None else self._free("S")
+        self.numbers[name] = spell(dim)
+        for other, known in self.of.items():
+            if known == dim and (count is None or other == size):
+                self.of[other] = symbol(name)
+
+    def _free(self, word: str) -> str:
+        if word not in self.numbers:
+            return word
+        number = 2
+        while f"{word}_{number}" in self.numbers:
+            number += 1
+        return f"{word}_{number}"
+
+    def _best(self, size: Size) -> tuple[str, int]:
+        hints = self.sizes.hints.get(self.sizes.find(size), {})
+        return max(hints.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+
+    def _strength(self, size: Size) -> tuple[int, int]:
+        return -self._best(size)[1], size
+
+    def _name(self, size: Size) -> None:
+        """The proposed name, unless a product of parts says more."""
+        word, weight = self._best(size)
+        value = self.sizes.dim(size).constant
+        if not word or value is None or (weight < STRONG and self.sizes.parts(size)):
+            return
+        if weight < STRONG and self.values.get("D") == value:
+            word = "D"
+        self.of[size] = symbol(self._declare(word, value))
+
+    def _declare(self, word: str, value: int) -> str:
+        """A name for a number: the same for the same number."""
+        name, count = word, 1
+        while self.values.get(name, value) != value or (
+            name in self.numbers and name not in self.values
+        ):
+            count += 1
+            name = f"{word}_{count}"
+        self.numbers.setdefault(name, str(value))
+        self.values[name] = value
+        return name
+
+    def _follow(self, size: Size) -> None:
+        """``D_h = D/N_H``: the last part of a split follows from the others."""
+        for way in self.sizes.parts(size):
+            first, last = way[0], way[-1]
+            if len(way) != 2 or first not in self.of:
+                continue
+            whole = self._whole(size)
+            if whole is None:
+                continue
+            rest = whole / self.of[first]
+            if last not in self.of:
+                self.of[last] = rest
+            name = self.of[last].name
+            if name == "D_h" and self.numbers.get(name, "").isdigit():
+                self.numbers[name] = spell(rest)
+
+    def _whole(self, size: Size) -> Dim | None:
+        """The name of a size, or of another of the same number that heads are a part of."""
+        if size in self.of:
+            return self.of[size]
+        same = [n for n, v in self.values.items() if v == self.sizes.dim(size).constant]
+        return symbol("D") if "D" in same else None
+
+    def _fall_back(self, size: Size, symbols: dict[str, Dim]) -> None:
+        """Products of named parts, numbers, and what torch says of sizes with symbols."""
+        if size in self.of:
+            return
+        for way in self.sizes.parts(size):
+            for part in way:
+                if part not in self.of:
+                    self.of[part] = self._plain(part, symbols)
+            total = ONE
+            for part in way:
+                total = total * self.of[part]
+            self.of[size] = total.substitute(self._formulas())
+            return
+        self.of[size] = self._plain(size, symbols)
+
+    def _plain(self, size: Size, symbols: dict[str, Dim]) -> Dim:
+        dim = self.sizes.dim(size)
+        return number(dim.constant) if dim.constant is not None else dim.substitute(symbols)
+
+    def _formulas(self) -> dict[str, Dim]:
+        """Names that are formulas, so that N_H*D_h is D again."""
+        return {
+            name: symbol("D") / symbol("N_H")
+            for name, text in self.numbers.items()
+            if text == "D/N_H"
+        }
+
+
+def _rank(name: str) -> tuple[int, str]:
+    stem = next((word for word in sorted(ORDER, key=len, reverse=True) if name == word), None)
+    if stem is None:
+        stem = next((w for w in ORDER if name.startswith(f"{w}_")), None)
+    return (ORDER.index(stem) if stem else len(ORDER), name)
+
+
+def _mentioned(model: Model) -> Iterator[Size]:
+    """Every size that a file will mention, in order."""
+    for value in model.inputs.values():
+        yield from _axes(value)
+        if value in model.ranges:
+            yield model.ranges[value]
+    for step in model.steps:
+        for value in (*step.operands, *step.outputs):
+            yield from _axes(value)
+        for attr in step.attrs.values():
+            if isinstance(attr, Arrangement):
+                yield from attr.sizes
+        for key in ("length", "contracted"):
+            yield from step.attrs.get(key, ())
+
+
+def _named_axes(model: Model) -> Iterator[Size]:
+    """The axes that `pick`, `slice`, `mean` and `sum` name."""
+    for step in model.steps:
+        places: tuple[int, ...] = step.attrs.get("over", ())
+        if step.operator in ("pick", "slice"):
+            places = (step.attrs["axis"],)
+        for place in places:
+            size = step.data[0].axes[place]
+            if size is not None:
+                yield size
+
+
+def _axes(value: Value) -> Iterator[Size]:
+    yield from (size for size in value.axes if size is not None)

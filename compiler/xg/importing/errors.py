@@ -1,0 +1,64 @@
+"""What can be wrong with a model that is imported (XG09xx)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xg.diagnostic import Diagnostic, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnArchive(Problem):
+    """A file that `torch.export.save` did not write, or that is damaged."""
+
+    code: ClassVar[str] = "XG0901"
+    file: str
+    reason: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.file} is no program of torch.export: {self.reason}",
+            help=("torch.export.save(torch.export.export(model, inputs), 'model.pt2') writes one",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotSpoken(Problem):
+    """An operator of a model that the language cannot say."""
+
+    code: ClassVar[str] = "XG0902"
+    operator: str
+    where: str
+    reason: str
+    advice: str = ""
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.operator} in {self.where}: {self.reason}",
+            help=(self.advice,) if self.advice else (),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotAnInput(Problem):
+    """An input, an output or a weight of a model that the language has no place for."""
+
+    code: ClassVar[str] = "XG0903"
+    name: str
+    reason: str
+    advice: str = ""
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.name}: {self.reason}", help=(self.advice,) if self.advice else ()
+        )
+
+
+class Unspeakable(Exception):
+    """Carries the reason why a node cannot be said out of the rule that found it."""
+
+    def __init__(self, reason: str, advice: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.advice = advice

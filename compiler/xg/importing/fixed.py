@@ -1,0 +1,141 @@
+"""The part of a model that depends on sizes alone: positions, masks and tables, as NumPy runs it.
+
+Such a part has no weights and no inputs, so its numbers at given sizes are its whole meaning.
+`recognise` finds out what it is by looking at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.dim import Dim
+from xg.importing.archive import Array
+from xg.importing.errors import Unspeakable
+from xg.importing.exported import Argument, Ref
+from xg.importing.fixed_rules import RULES, WHOLE
+
+LITERAL_AT_MOST: Final = 4096  # sizes beyond every number of a table must be small enough to try
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A value that depends on sizes alone, by its name; its shape is known."""
+
+    name: str
+    shape: tuple[Dim, ...]
+
+
+class FixedPart:
+    """The calls of a model that depend on sizes alone, to be run at any sizes."""
+
+    def __init__(self, limits: Mapping[str, tuple[int, int | None]]) -> None:
+        self.limits = limits
+        self.constants: dict[str, Array] = {}
+        self.calls: dict[str, tuple[str, Mapping[str, Argument]]] = {}
+        self.rough: set[str] = set()  # values that are no more exact than float32
+
+    def constant(self, name: str, array: Array) -> None:
+        """Note a buffer or a lifted constant."""
+        self.constants[name] = array
+
+    def call(self, name: str, rule: str, args: Mapping[str, Argument]) -> None:
+        """Note a call; its tensors are names of this part."""
+        self.calls[name] = (rule, args)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.constants or name in self.calls
+
+    def trials(self, name: str) -> list[dict[str, int]]:
+        """Sizes to look at a value at: small ones, and one beyond every number that it mentions.
+
+        A window of 1,000 positions shows only where there are more than that.
+        """
+        needed = self._needed(name)
+        symbols = sorted({s for each in needed for s in _symbols(self.calls.get(each))})
+        literals = {n for each in needed for n in _literals(self.calls.get(each))}
+        beyond = max((n for n in literals if n < WHOLE), default=0)
+        if beyond > LITERAL_AT_MOST:
+            raise Unspeakable(f"it depends on the number {beyond}, too large to be tried")
+        trials = [
+            {
+                symbol: self._within(symbol, start + 2 * place)
+                for place, symbol in enumerate(symbols)
+            }
+            for start in (3, 6, 11)
+        ]
+        for large in symbols:
+            trials.append({**trials[0], large: self._within(large, beyond + 3)})
+        return trials
+
+    def _within(self, symbol: str, wanted: int) -> int:
+        low, high = self.limits.get(symbol, (0, None))
+        return max(low, wanted if high is None else min(high, wanted))
+
+    def run(self, name: str, sizes: Mapping[str, int]) -> Array:
+        """The numbers of a value where its symbols have these sizes."""
+        found: dict[str, Array] = {}
+        with np.errstate(all="ignore"):
+            for each in self._needed(name):
+                if each in self.constants:
+                    found[each] = self.constants[each]
+                else:
+                    rule, args = self.calls[each]
+                    values = {key: _value(arg, found, sizes) for key, arg in args.items()}
+                    try:
+                        found[each] = np.asarray(RULES[rule](values))
+                    except (TypeError, ValueError, IndexError, KeyError) as error:
+                        raise Unspeakable(f"{rule} of constants cannot be followed") from error
+        if any(array.dtype.kind == "f" and array.itemsize < 8 for array in found.values()):
+            self.rough.add(name)
+        return found[name]
+
+    def _needed(self, name: str) -> list[str]:
+        """A value and all it is made of, each behind its parts; calls are noted in that order."""
+        needed = {name}
+        for each in reversed(self.calls):
+            if each in needed:
+                needed |= set(_refs(self.calls[each][1].values()))
+        constants = [each for each in self.constants if each in needed]
+        return [*constants, *(each for each in self.calls if each in needed)]
+
+
+def _value(arg: Argument, found: Mapping[str, NDArray[Any]], sizes: Mapping[str, int]) -> object:
+    match arg:
+        case Ref(name):
+            return found[name]
+        case Dim():
+            return arg.evaluate(sizes)
+        case tuple():
+            return [_value(item, found, sizes) for item in arg]
+        case _:
+            return arg
+
+
+def _flat(arg: Argument) -> Iterator[Argument]:
+    """An argument, or the items of a list of such; lists of lists do not occur."""
+    yield from arg if isinstance(arg, tuple) else (arg,)
+
+
+def _refs(args: Iterable[Argument]) -> Iterator[str]:
+    for arg in args:
+        yield from (item.name for item in _flat(arg) if isinstance(item, Ref))
+
+
+def _symbols(call: tuple[str, Mapping[str, Argument]] | None) -> Iterator[str]:
+    for arg in call[1].values() if call else ():
+        for item in _flat(arg):
+            if isinstance(item, Dim):
+                yield from item.symbols()
+
+
+def _literals(call: tuple[str, Mapping[str, Argument]] | None) -> Iterator[int]:
+    for arg in call[1].values() if call else ():
+        for item in _flat(arg):
+            number = item.constant if isinstance(item, Dim) else item
+            if isinstance(number, int) and not isinstance(number, bool):
+                yield abs(number)

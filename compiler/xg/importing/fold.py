@@ -1,0 +1,152 @@
+"""Blocks that are one, and calls in a row that are a repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import cast
+
+from xg.importing.blocks import Blocks, Builder, Instance, Run
+from xg.importing.diagram import Arrangement, Model, Step
+from xg.importing.layout import Value
+from xg.importing.sizes import Size
+
+
+def fold(model: Model) -> Blocks:
+    """The blocks of a model."""
+    inline: set[str] = set()
+    while True:
+        builder = Builder(model, inline)
+        entry = builder.build()
+        callees = builder.callees_first()
+        refused = builder.refused()
+        if not refused:
+            _identify(callees, model)
+            refused = {key for instance in callees for key in _changed(instance)}
+        if not refused:
+            break
+        inline |= refused
+    for instance in callees:
+        _repeat(instance, builder)
+    return Blocks(entry, callees)
+
+
+def _changed(instance: Instance) -> Iterator[str]:
+    """Calls of a module that do something else than its first call did."""
+    first: dict[str, int] = {}
+    for item in instance.items:
+        if isinstance(item, Run):
+            (called,) = item.instances
+            if first.setdefault(called.module, called.definition) != called.definition:
+                yield called.key
+
+
+def _identify(instances: Sequence[Instance], model: Model) -> None:
+    """Give equal instances one definition, and make their sizes equal."""
+    known: dict[Hashable, Instance] = {}
+    for number, instance in enumerate(instances):
+        signature, _ = _signature(instance, model)
+        first = known.setdefault((instance.kind, signature), instance)
+        instance.definition = number if first is instance else first.definition
+    # Callers compare their callees by definition, so sizes are made equal in a second pass.
+    for instance in instances:
+        first = next(each for each in instances if each.definition == instance.definition)
+        if first is not instance:
+            pairs = zip(_signature(first, model)[1], _signature(instance, model)[1], strict=True)
+            for one, other in pairs:
+                model.sizes.equal(one, other)
+
+
+def _signature(instance: Instance, model: Model) -> tuple[Hashable, list[Size]]:
+    """What an instance does, whatever its weights and the names outside; and all its sizes."""
+    numbers: dict[Value, int] = {}
+    sizes: list[Size] = []
+    said: list[Hashable] = []
+
+    def shape(value: Value) -> Hashable:
+        sizes.extend(size for size in value.axes if size is not None)
+        return tuple(None if size is None else model.sizes.dim(size) for size in value.axes)
+
+    def named(value: Value) -> Hashable:
+        weight = model.weights.get(value)
+        if weight is not None:
+            cut = (weight.transposed, weight.axis, weight.start, weight.stop)
+            return ("weight", instance.relative(weight.source), cut, shape(value))
+        return numbers[value]
+
+    for value in instance.inputs:
+        numbers[value] = len(numbers)
+        bound = model.ranges.get(value)
+        said.append((shape(value), value.kind, None if bound is None else model.sizes.dim(bound)))
+        sizes.extend([] if bound is None else [bound])
+    for item in instance.items:
+        if isinstance(item, Step):
+            data = tuple(named(value) for value in item.operands)
+            attrs = tuple(_attribute(key, item.attrs[key], model, sizes) for key in item.attrs)
+            what: Hashable = (item.operator, data, attrs)
+        else:
+            definitions = tuple(each.definition for each in item.instances)
+            what = (item.name, item.again, definitions, tuple(map(named, item.inputs)))
+        for value in item.outputs:
+            numbers[value] = len(numbers)
+        said.append((what, tuple(shape(value) for value in item.outputs)))
+    said.append(tuple(numbers[value] for value in instance.outputs))
+    return tuple(said), sizes
+
+
+def _attribute(key: str, value: object, model: Model, sizes: list[Size]) -> Hashable:
+    match value:
+        case Arrangement():
+            sizes.extend(value.sizes)
+            dims = tuple(model.sizes.dim(size) for size in value.sizes)
+            return (key, value.source, value.target, dims)
+        case tuple() if key in ("length", "contracted"):
+            own = cast("tuple[Size, ...]", value)
+            sizes.extend(own)
+            return (key, tuple(model.sizes.dim(size) for size in own))
+        case _:
+            return (key, str(value))
+
+
+def _repeat(instance: Instance, builder: Builder) -> None:
+    """Fold calls of one block in a row, each on what the one before gave, into one."""
+    items: list[Step | Run] = []
+    for item in instance.items:
+        last = items[-1] if items else None
+        if (
+            isinstance(item, Run)
+            and isinstance(last, Run)
+            and _follows(instance, last, item, builder)
+        ):
+            last.instances += item.instances
+        else:
+            items.append(item)
+    for item in items:
+        if isinstance(item, Run) and len(item.instances) > 1:
+            item.name = item.name.rpartition(".")[0] or item.name
+    instance.items = items
+
+
+def _follows(instance: Instance, run: Run, item: Run, builder: Builder) -> bool:
+    before, after = run.instances[-1], item.instances[0]
+    stem, _, first = run.name.rpartition(".")
+    name, _, index = item.name.rpartition(".")
+    if before.definition != after.definition or run.again or item.again or stem != name:
+        return False
+    if not stem or first != "0" or index != str(len(run.instances)):
+        return False
+    if len(before.outputs) != 1 or before.outputs[0] in builder.model.outputs:
+        return False
+    (carry,) = before.outputs
+    if after.inputs.count(carry) != 1:
+        return False
+    place = after.inputs.index(carry)
+    if any(
+        a is not b
+        for i, (a, b) in enumerate(zip(before.inputs, after.inputs, strict=True))
+        if i != place
+    ):
+        return False
+    inside = {step for step, chain in builder.home.items() if after in chain}
+    if any(user not in inside for user in builder.users.get(carry, [])):
+        return False
+    return place == 0

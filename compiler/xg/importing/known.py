@@ -1,0 +1,78 @@
+"""What is known of a tensor of a model while its calls are read, beside views and fixed values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from xg.importing.fixed import Fixed
+from xg.importing.layout import View
+
+HIDDEN: Final = -1e4  # a score so low has the weight 0
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A mask of an input: it holds where the integers are 1 (`positive`), or where they are 0."""
+
+    view: View
+    positive: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """All of some conditions, or (`negated`) not all of them.
+
+    As a "number" it is 1 where that holds and 0 elsewhere; as "scores" it is what is added to
+    scores: 0 where it holds and -inf elsewhere.
+    """
+
+    parts: tuple[Condition | Fixed, ...]
+    negated: bool = False
+    form: Literal["bool", "number", "scores"] = "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """The operand of a formula, by its place."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a formula, by its place."""
+
+    place: int
+
+
+Term: TypeAlias = Operand | Part | float
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """Elementwise arithmetic that the legend has no node for yet: parts in order, the last is it.
+
+    `reduced` says of each part whether its last axis was reduced to 1.
+    """
+
+    operands: tuple[View, ...]
+    parts: tuple[tuple[str, tuple[Term, ...]], ...]
+    reduced: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Turning:
+    """A tensor, or (`rotated`) its halves exchanged, times a table: half of rotary positions."""
+
+    view: View
+    table: Fixed
+    rotated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The result of a call that could not be said; what reads it is not reported again."""
+
+
+Known: TypeAlias = View | Fixed | Mask | Formula | Turning | Lost

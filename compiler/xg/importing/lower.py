@@ -1,0 +1,333 @@
+"""A whole program as steps of the legend: every call by its rule, every mistake reported."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.diagnostic import DiagnosticError, Problem
+from xg.dim import number
+from xg.importing import rules_layout as layout
+from xg.importing.diagram import Model, Step, Weight
+from xg.importing.errors import NotAnInput, NotSpoken, Unspeakable
+from xg.importing.exported import BOOL, INTEGERS, Argument, Call, Exported, Ref
+from xg.importing.fixed import Fixed
+from xg.importing.fixed_rules import RULES as FIXED
+from xg.importing.known import Condition, Formula, Known, Lost, Mask
+from xg.importing.layout import Axis, Value, View
+from xg.importing.lowering import Dependent, Lowering, reads
+from xg.importing.recognise import positions
+from xg.importing.rules import FILLS, RULES
+
+IGNORED: Final = (
+    "_assert_tensor_metadata",
+    "_assert_scalar",
+    "sym_constrain_range",
+    "_assert_async",
+)
+
+
+def lower(exported: Exported) -> Model:
+    """The steps of a program; raises DiagnosticError with all that cannot be said.
+
+    A fused weight (queries, keys and values in one matrix) is taken apart where only its parts are
+    used; where that fails, everything is read again with the matrix whole.
+    """
+    whole: frozenset[str] = frozenset()
+    while True:
+        lowering = Lowering(exported, whole)
+        model = _Reader(lowering).model()
+        torn = _torn(model, lowering)
+        if not torn:
+            return model
+        whole |= torn
+
+
+def _torn(model: Model, lowering: Lowering) -> frozenset[str]:
+    """Weights of which the parts that are used do not make up the whole."""
+    used = {value for step in model.steps for value in step.operands if value in model.weights}
+    torn: set[str] = set()
+    for name in {model.weights[value].source for value in used}:
+        parts = [w for w in (model.weights[v] for v in used) if w.source == name]
+        cuts = sorted(
+            (w.start, w.stop) for w in parts if w.start is not None and w.stop is not None
+        )
+        if not cuts:
+            continue
+        length = lowering.exported.arrays[name].shape[parts[0].axis]
+        ends = [0, *(stop for _, stop in cuts)]
+        starts = [*(start for start, _ in cuts), length]
+        if len(cuts) < len(parts) or ends != starts:
+            torn.add(name)
+    return frozenset(torn)
+
+
+class _Reader:
+    """Reads one program, and goes on after a call that cannot be said."""
+
+    def __init__(self, lowering: Lowering) -> None:
+        self.lowering = lowering
+        self.exported = lowering.exported
+        self.problems: dict[Problem, None] = {}
+        self.inputs: dict[str, Value] = {}
+
+    def model(self) -> Model:
+        """All steps that the outputs need."""
+        calls = self._needed()
+        self.lowering.turned = self._turned(calls)
+        for entry in self.exported.entries:
+            if entry.name and entry.kind != "value":
+                self._enter(entry.kind, entry.name, entry.target, calls)
+        for call in calls:
+            self._read(call)
+        outputs = [self._output(place, each) for place, each in enumerate(self.exported.outputs)]
+        self._check_ranges()
+        self._hint_outputs([output for output in outputs if output is not None])
+        if self.problems:
+            raise DiagnosticError.of(*self.problems)
+        found = [output for output in outputs if output is not None]
+        steps = _alive(self.lowering.in_order(), found)
+        used = {value for step in steps for value in step.operands} | set(found)
+        inputs = {name: value for name, value in self.inputs.items() if value in used}
+        lowering = self.lowering
+        return Model(
+            inputs,
+            steps,
+            found,
+            lowering.weights,
+            lowering.ranges,
+            lowering.sizes,
+            tuple(lowering.notes),
+        )
+
+    def _needed(self) -> list[Call]:
+        """The calls that outputs depend on."""
+        needed = {item.name for item in self.exported.outputs if isinstance(item, Ref)}
+        kept: list[Call] = []
+        for call in reversed(self.exported.calls):
+            name = _base(call.target)
+            if needed & set(call.outputs) or (name.endswith("_") and not name.startswith("__")):
+                kept.append(call)
+                needed |= set(reads(call.args))
+        return kept[::-1]
+
+    def _turned(self, calls: list[Call]) -> frozenset[str]:
+        """Parameters that only linear layers read, as weights: they are kept as [in, out]."""
+        names = {e.name: e.target for e in self.exported.entries if e.kind == "parameter"}
+        linear: set[str] = set()
+        other: set[str] = set()
+        for call in calls:
+            for key, argument in call.args.items():
+                for name in reads({key: argument}):
+                    is_weight = _base(call.target) == "linear" and key == "weight"
+                    (linear if is_weight else other).add(names.get(name, ""))
+        return frozenset(linear - other)
+
+    def _enter(self, kind: str, name: str, target: str, calls: list[Call]) -> None:
+        lowering = self.lowering
+        if kind != "user" and target not in self.exported.arrays:
+            self.problems[NotAnInput(target, "the file does not hold its numbers")] = None
+            lowering.known[name] = Lost()
+        elif kind == "parameter":
+            lowering.known[name] = View.of(lowering.weight(Weight(target)))
+        elif kind == "constant":
+            array = self.exported.arrays[target]
+            lowering.fixed.constant(name, array)
+            lowering.known[name] = Fixed(name, tuple(number(n) for n in array.shape))
+        else:
+            self._user_input(name, calls)
+
+    def _user_input(self, name: str, calls: list[Call]) -> None:
+        meta = self.exported.metas[name]
+        lowering = self.lowering
+        if meta.shape is None:
+            self.problems[NotAnInput(name, "its shape is no product of sizes")] = None
+            lowering.known[name] = Lost()
+            return
+        kind = "int" if meta.dtype in INTEGERS or meta.dtype == BOOL else "float"
+        sizes = [None if dim.constant == 1 else lowering.sizes.make(dim) for dim in meta.shape]
+        if kind == "float" and sizes and sizes[-1] is not None:
+            lowering.sizes.hint(sizes[-1], "D", 3)
+        for size, word in zip(sizes, ("B", "S"), strict=False):
+            if size is not None and lowering.sizes.dim(size).constant is None:
+                lowering.sizes.hint(size, word, 1)
+        value = Value(tuple(sizes), kind)
+        self.inputs[name] = value
+        view = View.of(value)
+        if meta.dtype == BOOL:
+            lowering.ranges[value] = lowering.sizes.make(number(2))
+            lowering.known[name] = Mask((Condition(view),))
+        else:
+            lowering.known[name] = view
+
+    def _read(self, call: Call) -> None:
+        lowering = self.lowering
+        lowering.call = call
+        lowering.time += 1
+        name = _base(call.target)
+        if name in IGNORED:
+            return
+        try:
+            result = self._result(call, name)
+        except Dependent:
+            result = tuple(Lost() for _ in call.outputs)
+        except Unspeakable as problem:
+            self.problems[NotSpoken(call.target, _place(call), problem.reason, problem.advice)] = (
+                None
+            )
+            result = tuple(Lost() for _ in call.outputs)
+        results = result if isinstance(result, tuple) else (result,)
+        for each in results:
+            if isinstance(each, Formula):
+                lowering.origins.setdefault(each, (call, lowering.time))
+        lowering.known |= dict(zip(call.outputs, results, strict=False))
+        if name.endswith("_") and not name.startswith("__"):
+            changed = call.args.get("self", call.args.get("input"))
+            if isinstance(changed, Ref):
+                lowering.known[changed.name] = results[0]
+
+    def _result(self, call: Call, name: str) -> Known | tuple[Known, ...]:
+        lowering = self.lowering
+        found = [lowering.known.get(each, Lost()) for each in reads(call.args)]
+        if any(isinstance(each, Lost) for each in found):
+            raise Dependent
+        fixed = name.removesuffix("_") if name.removesuffix("_") in FIXED else name
+        if all(isinstance(each, Fixed) for each in found) and fixed in FIXED:
+            return self._fixed(call, fixed)
+        if name in FILLS:
+            shape: tuple[Argument, ...] = tuple(lowering.shape_of_output())
+            value = FILLS[name] if FILLS[name] is not None else lowering.argument("fill_value")
+            args = {**call.args, "size": shape, "fill_value": value}
+            args.pop("self", None)
+            lowering.fixed.call(call.outputs[0], "full", args)
+            return Fixed(call.outputs[0], lowering.shape_of_output())
+        if name in layout.RULES:
+            return self._laid_out(call, name, lowering.known_of("self"))
+        if name == "index":
+            return self._indexed(call)
+        if name not in RULES:
+            raise Unspeakable("the language has no operator for it")
+        return RULES[name](lowering)
+
+    def _fixed(self, call: Call, rule: str) -> Known:
+        (output,) = call.outputs
+        name = output if output not in self.lowering.fixed else f"{output}'"
+        args = {key: self._fixed_argument(argument) for key, argument in call.args.items()}
+        self.lowering.fixed.call(name, rule, args)
+        return Fixed(name, self.lowering.shape(output))
+
+    def _fixed_argument(self, argument: Argument) -> Argument:
+        """The names of fixed values: one that was changed in place has another."""
+        if isinstance(argument, tuple):
+            return tuple(self._fixed_argument(item) for item in argument)
+        if isinstance(argument, Ref):
+            known = self.lowering.known[argument.name]
+            assert isinstance(known, Fixed)
+            return Ref(known.name)
+        return argument
+
+    def _laid_out(self, call: Call, name: str, known: Known) -> Known:
+        rule = layout.RULES[name]
+        lowering = self.lowering
+        if not isinstance(known, Mask):
+            return rule(lowering, lowering.view(known))
+        parts: list[Condition | Fixed] = []
+        for place, part in enumerate(known.parts):
+            if isinstance(part, Condition):
+                parts.append(Condition(rule(lowering, part.view), part.positive))
+            else:
+                made = f"{call.outputs[0]}.{place}"
+                lowering.fixed.call(made, name, {**call.args, "self": Ref(part.name)})
+                parts.append(Fixed(made, lowering.shape_of_output()))
+        return Mask(tuple(parts), known.negated, known.form)
+
+    def _indexed(self, call: Call) -> Known:
+        """Indexing a mask or integers along every axis with all positions: a layout."""
+        lowering = self.lowering
+        known = lowering.known_of("self")
+        indices = lowering.argument("indices")
+        assert isinstance(indices, tuple)
+        shape = lowering.shape_of_output()
+
+        def seen(view: View) -> View:
+            axes: list[Axis] = [() for _ in shape]
+            for axis, index in zip(view.axes, indices, strict=False):
+                found = None if index is None else positions(lowering, lowering.look(index))
+                if found is None or len(indices) != len(view.axes):
+                    raise Unspeakable("it indexes a tensor with other than all positions")
+                own = [place for place, each in enumerate(found.axes) if each == found.base[0]]
+                offset = len(shape) - len(found.axes)
+                same = (
+                    lowering.sizes.dim(found.base[0][0].size)
+                    == view.with_axes([axis]).shape(lowering.sizes)[0]
+                )
+                if not own or not same or lowering.producer[found.value].attrs["start"]:
+                    raise Unspeakable("it indexes a tensor with other than all positions")
+                axes[own[0] + offset] = axis
+            return view.with_axes(axes)
+
+        if isinstance(known, Mask):
+            parts: list[Condition | Fixed] = []
+            for part in known.parts:
+                if isinstance(part, Fixed):
+                    raise Unspeakable("it indexes a mask of constants")
+                parts.append(Condition(seen(part.view), part.positive))
+            return Mask(tuple(parts), known.negated, known.form)
+        return seen(lowering.view(known))
+
+    def _output(self, place: int, argument: Argument) -> Value | None:
+        if not isinstance(argument, Ref):
+            self.problems[
+                NotAnInput(f"output {place + 1}", "it is no tensor", "return tensors only")
+            ] = None
+            return None
+        known = self.lowering.known.get(argument.name, Lost())
+        if isinstance(known, Lost):
+            return None
+        self.lowering.call = Call("", {}, (), ())
+        self.lowering.time += 1
+        try:
+            return self.lowering.seen(self.lowering.view(known)).value
+        except Unspeakable as problem:
+            self.problems[NotAnInput(f"output {place + 1}", problem.reason)] = None
+            return None
+
+    def _hint_outputs(self, outputs: list[Value]) -> None:
+        """Logits are over the vocabulary, if they are as many; else over classes."""
+        sizes = self.lowering.sizes
+        words = {sizes.dim(size) for size, hints in sizes.hints.items() if "V" in hints}
+        for output in outputs:
+            last = output.axes[-1] if output.axes else None
+            if last is not None:
+                sizes.hint(last, "V" if sizes.dim(last) in words else "N_C", 2)
+
+    def _check_ranges(self) -> None:
+        for name, value in self.inputs.items():
+            used = any(value in step.operands for step in self.lowering.steps)
+            if value.kind == "int" and used and value not in self.lowering.ranges:
+                self.problems[
+                    NotAnInput(name, "its integers index nothing, so their range is unknown")
+                ] = None
+
+
+def _base(target: str) -> str:
+    """``aten.add.Tensor`` is `add`."""
+    parts = target.split(".")
+    return parts[1] if len(parts) > 2 and parts[0] == "aten" else target
+
+
+def _place(call: Call) -> str:
+    scope = call.stack[-1] if call.stack else None
+    if scope is None or not scope.path:
+        return "the model"
+    return f"{scope.path} ({scope.kind.rpartition('.')[2]})"
+
+
+def _alive(steps: list[Step], outputs: list[Value]) -> list[Step]:
+    """The steps that outputs depend on, in order."""
+    needed = set(outputs)
+    kept: list[Step] = []
+    for step in reversed(steps):
+        if needed & set(step.outputs):
+            kept.append(step)
+            needed |= set(step.operands)
+    return kept[::-1]

@@ -1,0 +1,296 @@
+"""The work of turning aten calls into steps of the legend: what all rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from xg.dim import Dim, number
+from xg.importing.diagram import Arrangement, Step, Weight
+from xg.importing.errors import Unspeakable
+from xg.importing.exported import Argument, Call, Exported, Ref
+from xg.importing.fixed import Fixed, FixedPart
+from xg.importing.formula import seal
+from xg.importing.known import Formula, Known, Lost, Mask, Turning
+from xg.importing.layout import Axis, Factor, Value, View, align
+from xg.importing.sizes import Size, Sizes
+
+LAYOUT: Final = frozenset({"R", "T", "BC", "slice", "pick"})
+
+
+class Dependent(Exception):
+    """A call that reads what was lost: its own message would only repeat the first."""
+
+
+class Lowering:
+    """Steps so far, and what is known of every tensor by its name in the model."""
+
+    def __init__(self, exported: Exported, whole: frozenset[str]) -> None:
+        self.exported = exported
+        self.whole = whole  # fused weights that are used as one
+        self.sizes = Sizes()
+        self.fixed = FixedPart(exported.limits)
+        self.known: dict[str, Known] = {}
+        self.steps: list[Step] = []
+        self.producer: dict[Value, Step] = {}
+        self.weights: dict[Value, Weight] = {}
+        self.ranges: dict[Value, Size] = {}
+        self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
+        self.call: Call = Call("", {}, (), ())
+        self.notes: dict[str, None] = {}  # what the diagram does otherwise than the model
+        self.time = 0  # of the call that is read now
+        self.origins: dict[Formula, tuple[Call, int]] = {}  # where arithmetic was written
+        self._times: dict[Step, int] = {}
+        self._sealed: dict[Formula, View] = {}
+        self._params: dict[Weight, Value] = {}
+        self._arrangements: dict[tuple[str, Value, Arrangement, str], Value] = {}
+
+    # ---- arguments of the call ------------------------------------------------------------------
+
+    def argument(self, name: str, default: Argument = None) -> Argument:
+        """An argument of the call that is read now."""
+        return self.call.args.get(name, default)
+
+    def known_of(self, name: str) -> Known:
+        """What is known of a tensor argument."""
+        return self.look(self.argument(name))
+
+    def look(self, argument: Argument) -> Known:
+        """What is known of a tensor."""
+        if not isinstance(argument, Ref):
+            raise Unspeakable("one of its operands is no tensor")
+        found = self.known.get(argument.name, Lost())
+        if isinstance(found, Lost):
+            raise Dependent
+        return found
+
+    def view_of(self, name: str) -> View:
+        """A tensor argument as a view."""
+        return self.view(self.known_of(name))
+
+    def view(self, known: Known) -> View:
+        """A view, also of what was not said yet."""
+        match known:
+            case View():
+                return known
+            case Formula():
+                return self._said(known)
+            case Mask():
+                raise Unspeakable("a mask is used as a number")
+            case Turning():
+                raise Unspeakable(
+                    "it multiplies by a table of constants other than rotary positions"
+                )
+            case _:
+                raise Unspeakable(
+                    "it needs a table of constants, which the language has no place for",
+                    "make it a parameter, or compute it from positions",
+                )
+
+    def _said(self, formula: Formula) -> View:
+        """Arithmetic as a step, in the place where it was written, and only once."""
+        if formula not in self._sealed:
+            here = self.call, self.time
+            self.call, self.time = self.origins.get(formula, here)
+            try:
+                self._sealed[formula] = seal(self, formula)
+            finally:
+                self.call, self.time = here
+        return self._sealed[formula]
+
+    def in_order(self) -> list[Step]:
+        """The steps in the order of the calls that they are from."""
+        return sorted(self.steps, key=lambda step: self._times[step])
+
+    def number_of(self, name: str, default: float | None = None) -> float:
+        """A plain number among the arguments."""
+        found = self.argument(name, default)
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            raise Unspeakable(f"its {name} is not a plain number")
+        return found
+
+    def integer_of(self, name: str, default: int | None = None) -> int:
+        """An integer among the arguments, such as the place of an axis."""
+        found = self.argument(name, default)
+        if isinstance(found, bool) or not isinstance(found, int):
+            raise Unspeakable(f"its {name} is not a plain integer")
+        return found
+
+    def shape_of_output(self, place: int = 0) -> tuple[Dim, ...]:
+        """The shape that torch found for a result."""
+        return self.shape(self.call.outputs[place])
+
+    def shape(self, name: str) -> tuple[Dim, ...]:
+        """The shape of a tensor by its name."""
+        found = self.exported.metas[name].shape
+        if found is None:
+            raise Unspeakable("its size depends on more than products and sums of sizes")
+        return found
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        operator: str,
+        data: Sequence[Value],
+        axes: Sequence[Size | None],
+        *,
+        own: Sequence[Value] = (),
+        kind: Literal["float", "int"] = "float",
+        **attrs: Any,  # noqa: ANN401 - the writer knows what each operator has
+    ) -> Value:
+        """Add a step with one result."""
+        made = Value(tuple(axes), kind)
+        step = Step(operator, tuple(data), (made,), self.call.stack, tuple(own), attrs)
+        self.steps.append(step)
+        self._times[step] = self.time
+        self.producer[made] = step
+        return made
+
+    def keep(self, operator: str, view: View, **attrs: Any) -> View:  # noqa: ANN401 - as in emit
+        """A step that keeps the shape of its one operand, whatever its layout."""
+        return view.on(self.emit(operator, (view.value,), view.value.axes, **attrs))
+
+    def made_by(self, known: Known, operator: str) -> Step | None:
+        """The step that made a view, if it is one of this operator."""
+        step = self.producer.get(known.value) if isinstance(known, View) else None
+        return step if step is not None and step.operator == operator else None
+
+    # ---- parameters -----------------------------------------------------------------------------
+
+    def weight(self, weight: Weight) -> Value:
+        """The parameter that a tensor of the model, or a part of it, becomes."""
+        if weight not in self._params:
+            shape = list(self.exported.arrays[weight.source].shape)
+            if weight.start is not None and weight.stop is not None:
+                shape[weight.axis] = weight.stop - weight.start
+            axes = [self.sizes.make(number(n)) if n != 1 else None for n in shape]
+            made = Value(tuple(axes[::-1] if weight.transposed else axes), param=weight.source)
+            self._params[weight] = made
+            self.weights[made] = weight
+        return self._params[weight]
+
+    # ---- layouts --------------------------------------------------------------------------------
+
+    def join(self, axis: Axis) -> Size | None:
+        """The size of an axis; None is 1."""
+        return self.sizes.join([factor.size for factor in axis]) if axis else None
+
+    def lay_out(self, view: View, axes: Sequence[Axis]) -> Value:
+        """A value whose axes are these groups of the view's factors: by T, R or BC if needed."""
+        axes = tuple(axes)
+        if view.base == axes:
+            return view.value
+        new = {factor for axis in axes for factor in axis} - {f for axis in view.base for f in axis}
+        if not new:
+            permuted = sorted(map(_keys, view.base)) == sorted(map(_keys, axes))
+            return self._arranged("T" if permuted else "R", view.value, view.base, axes)
+        kept = tuple((factor,) for axis in axes for factor in axis if factor not in new)
+        value = view.value
+        if kept != view.base:
+            permuted = sorted(map(_keys, view.base)) == sorted(map(_keys, kept))
+            value = self._arranged("T" if permuted else "R", value, view.base, kept)
+        return self._arranged("BC", value, kept, axes)
+
+    def _arranged(
+        self, operator: str, value: Value, source: Sequence[Axis], target: Sequence[Axis]
+    ) -> Value:
+        source, target = self._merged(source, target)
+        factors = list(dict.fromkeys(factor for axis in (*source, *target) for factor in axis))
+        places = {factor: place for place, factor in enumerate(factors)}
+        arrangement = Arrangement(
+            tuple(tuple(places[factor] for factor in axis) for axis in source),
+            tuple(tuple(places[factor] for factor in axis) for axis in target),
+            tuple(self.sizes.find(factor.size) for factor in factors),
+        )
+        inside = self.call.stack[-1].key if self.call.stack else ""
+        key = (operator, value, arrangement, inside)
+        known = self._arrangements.get(key)
+        if known is None or self._times[self.producer[known]] > self.time:
+            axes = [self.join(axis) for axis in target]
+            self._arrangements[key] = self.emit(
+                operator, (value,), axes, kind=value.kind, arrangement=arrangement
+            )
+        return self._arrangements[key]
+
+    def _merged(
+        self, source: Sequence[Axis], target: Sequence[Axis]
+    ) -> tuple[Sequence[Axis], Sequence[Axis]]:
+        """Factors that stay side by side are one."""
+        axes = [*source, *target]
+        for first in {factor: None for axis in axes for factor in axis}:
+            while True:
+                behind = {axis[axis.index(first) + 1 :][:1] for axis in axes if first in axis}
+                pair = next(iter(behind), ())
+                if len(behind) != 1 or not pair:
+                    break
+                before = {axis[: axis.index(pair[0])][-1:] for axis in axes if pair[0] in axis}
+                if before != {(first,)}:
+                    break
+                one = Factor(self.sizes.join([first.size, pair[0].size]), first.key)
+                axes = [
+                    tuple(one if f == first else f for f in axis if f != pair[0]) for axis in axes
+                ]
+                first = one
+        return axes[: len(source)], axes[len(source) :]
+
+    def seen(self, view: View) -> View:
+        """The value laid out as it is seen."""
+        value = self.lay_out(view, view.axes)
+        return View(value, view.axes, view.axes)
+
+    def last_whole(self, view: View) -> View:
+        """A view whose last axis is the last axis of its value; what stands before may stay."""
+        if not view.axes or not view.axes[-1]:
+            raise Unspeakable("its last axis has length 1")
+        if view.axes[-1] == view.base[-1] and not view.repeats:
+            return view
+        last = set(view.axes[-1])
+        repeats = [factor for axis in view.axes for factor in axis if factor in view.repeats]
+        front: list[Axis] = [(factor,) for factor in repeats if factor not in last]
+        for axis in view.base:
+            rest = tuple(factor for factor in axis if factor not in last)
+            if rest:
+                front.append(rest)
+        axes = (*front, view.axes[-1])
+        return View(self.lay_out(view, axes), axes, view.axes)
+
+    def beside(self, main: View, other: View) -> tuple[View, Value]:
+        """Two views broadcast to each other: the first as it lies, the second laid out like it."""
+        main, other = align(main, other, self.sizes)
+        if main.repeats:
+            main = self.seen(main)
+        pairs: dict[Factor, Factor] = {}
+        for mine, its in zip(main.axes, other.axes, strict=True):
+            pairs.update(zip(mine, its, strict=True))
+        axes = tuple(tuple(pairs[factor] for factor in axis) for axis in main.base)
+        return main, self.lay_out(other, axes)
+
+    def set_range(self, value: Value, size: Size) -> None:
+        """Say what integers index, back to the input that they come from."""
+        while value in self.producer and self.producer[value].operator in (*LAYOUT, "not"):
+            value = self.producer[value].data[0]
+        if value in self.ranges:
+            if self.sizes.dim(self.ranges[value]) != self.sizes.dim(size):
+                raise Unspeakable("the same integers index axes of two sizes")
+            self.sizes.equal(self.ranges[value], size)
+        self.ranges.setdefault(value, size)
+
+
+def _keys(axis: Axis) -> tuple[int, ...]:
+    return tuple(factor.key for factor in axis)
+
+
+def names_in(argument: Argument) -> Iterable[str]:
+    """The tensors of an argument."""
+    for item in argument if isinstance(argument, tuple) else (argument,):
+        if isinstance(item, Ref):
+            yield item.name
+
+
+def reads(args: Mapping[str, Argument]) -> list[str]:
+    """The tensors that a call reads, in order."""
+    return [name for argument in args.values() for name in names_in(argument)]
+
+
+__all__ = ["Dependent", "Fixed", "Lowering", "names_in", "reads"]

@@ -1,0 +1,158 @@
+"""What tables of constants are, found out by looking at their numbers at several sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from xg.dim import Dim
+from xg.importing.archive import Array
+from xg.importing.errors import Unspeakable
+from xg.importing.fixed import Fixed
+from xg.importing.known import HIDDEN, Known
+from xg.importing.layout import Axis, Factor, View
+from xg.importing.lowering import Lowering
+
+Sized = tuple[dict[str, int], Array]
+LOOSE: Final = 1e-6  # how far a table may be off that was computed in float32, per position
+TIGHT: Final = 1e-12
+
+
+class Visible(Enum):
+    """What a mask of constants shows."""
+
+    ALL = "all"
+    PAST = "past"
+
+
+def looked_at(lowering: Lowering, fixed: Fixed) -> Iterator[Sized]:
+    """The numbers of a table at several sizes."""
+    for sizes in lowering.fixed.trials(fixed.name):
+        yield sizes, lowering.fixed.run(fixed.name, sizes)
+
+
+def positions(lowering: Lowering, known: Known) -> View | None:
+    """``range(n)`` or ``range(a, b)`` along one axis, repeated along all others."""
+    if not isinstance(known, Fixed):
+        return None
+    long = [place for place, dim in enumerate(known.shape) if dim.constant != 1]
+    starts: set[int] = set()
+    axis = long[-1] if long else 0
+    for _, table in looked_at(lowering, known):
+        if not long or not np.issubdtype(table.dtype, np.integer):
+            raise Unspeakable("its indices are constants other than positions")
+        first = int(table.reshape(-1)[0])
+        counted: Array = np.arange(first, first + table.shape[axis], dtype=np.int64)
+        if not (np.moveaxis(table, axis, -1) == counted).all():
+            raise Unspeakable("its indices are constants other than positions")
+        starts.add(first)
+    if len(starts) != 1:
+        raise Unspeakable("its positions begin where a size says")
+    size = lowering.sizes.make(known.shape[axis])
+    made = lowering.emit("range", (), (size,), kind="int", start=starts.pop(), length=(size,))
+    own: Axis = (Factor.of(size),)
+    axes = tuple(
+        own if place == axis else _repeated(lowering, dim) for place, dim in enumerate(known.shape)
+    )
+    return View(made, (own,), axes)
+
+
+def _repeated(lowering: Lowering, dim: Dim) -> Axis:
+    return () if dim.constant == 1 else (Factor.of(lowering.sizes.make(dim)),)
+
+
+def constant_row(lowering: Lowering, known: Known) -> int | None:
+    """The one index that a table of constants holds everywhere."""
+    if not isinstance(known, Fixed):
+        return None
+    found = {int(number) for _, table in looked_at(lowering, known) for number in np.unique(table)}
+    return found.pop() if len(found) == 1 else None
+
+
+def visible(lowering: Lowering, fixed: Fixed, *, scores: bool, negated: bool) -> Visible:
+    """Whether a mask of constants shows everything, or what is not later; else Unspeakable."""
+    seen: set[Visible] = set()
+    for _, table in looked_at(lowering, fixed):
+        shown = _shown(table) if scores else table.astype(bool)
+        shown = ~shown if negated else shown
+        if shown.all():
+            if shown.ndim < 2 or shown.shape[-1] > 1:
+                seen.add(Visible.ALL)
+        elif shown.ndim >= 2 and bool((shown == np.tri(*shown.shape[-2:], dtype=bool)).all()):
+            seen.add(Visible.PAST)
+        else:
+            raise Unspeakable("its mask of constants is not causal")
+    if len(seen) > 1:
+        raise Unspeakable("its mask of constants is causal only for some sizes")
+    return seen.pop() if seen else Visible.ALL
+
+
+def _shown(table: Array) -> Array:
+    """Where scores that are added are 0; all others must hide."""
+    zero = table == 0
+    if not (zero | (table <= HIDDEN)).all():
+        raise Unspeakable("it adds constants to scores that neither show nor hide")
+    return zero
+
+
+def single(lowering: Lowering, known: Known) -> float | None:
+    """The one number that a table holds everywhere."""
+    if not isinstance(known, Fixed):
+        return None
+    found = {float(x) for _, table in looked_at(lowering, known) for x in np.unique(table)}
+    return found.pop() if len(found) == 1 else None
+
+
+def is_sinusoid(lowering: Lowering, fixed: Fixed) -> bool:
+    """Whether a table [.., S, D] holds the sines and cosines of positions."""
+    for _, table in looked_at(lowering, fixed):
+        length, width = table.shape[-2:]
+        if width % 2 or math.prod(table.shape) != length * width:
+            return False
+        angle = _angles(length, width, 10000.0)
+        wanted = np.stack([np.sin(angle), np.cos(angle)], -1).reshape(length, width)
+        if not _close(lowering, fixed, table.reshape(length, width), wanted):
+            return False
+    return True
+
+
+def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed) -> float | None:
+    """The base of rotary positions, if two tables [.., S, D_h] are their cosines and sines."""
+    base: float | None = None
+    for sizes, table in looked_at(lowering, cosine):
+        other = lowering.fixed.run(sine.name, sizes)
+        length, width = table.shape[-2:]
+        if table.shape != other.shape or width % 2 or math.prod(table.shape) != length * width:
+            return None
+        if length < 2 or width < 4:
+            continue
+        c, s = (each.reshape(length, width) for each in (table, other))
+        base = base or _base(math.atan2(s[1, 1], c[1, 1]), width)
+        angle = np.tile(_angles(length, width, base), 2)
+        pairs = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
+        if not all(_close(lowering, fixed, found, wanted) for fixed, found, wanted in pairs):
+            return None
+    return base
+
+
+def _angles(length: int, width: int, base: float) -> Array:
+    """[S, D/2]: position s turned by ``s / base^(2i/D)``."""
+    speed: Array = base ** (-2.0 / width * np.arange(width // 2, dtype=np.float64))
+    return np.arange(length, dtype=np.float64)[:, None] * speed
+
+
+def _base(angle: float, width: int) -> float:
+    """The base whose second angle at position 1 this is; a round number if it is as good."""
+    exact = max(angle, 1e-30) ** (-width / 2)
+    rounded = float(f"{exact:.3g}")
+    return rounded if abs(rounded / exact - 1) < 1e-4 else exact
+
+
+def _close(lowering: Lowering, fixed: Fixed, table: Array, wanted: Array) -> bool:
+    tolerance = LOOSE if fixed.name in lowering.fixed.rough else TIGHT
+    scale = max(1.0, float(table.shape[-2]))  # angles grow with positions, and so do their errors
+    return bool(np.abs(table - wanted).max(initial=0.0) <= tolerance * scale)

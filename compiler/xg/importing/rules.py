@@ -1,0 +1,105 @@
+"""Which rule reads which aten call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from xg.importing import rules_elementwise as elementwise
+from xg.importing import rules_layout as layout
+from xg.importing import rules_mask as masks
+from xg.importing import rules_product as products
+from xg.importing import rules_reduce as reduce
+from xg.importing.known import Known
+from xg.importing.lowering import Lowering
+
+Rule = Callable[[Lowering], "Known | tuple[Known, ...]"]
+
+# Tensors that take only the shape of another, and the number that fills them.
+FILLS: Final[Mapping[str, int | None]] = {
+    "zeros_like": 0,
+    "ones_like": 1,
+    "full_like": None,
+    "new_zeros": 0,
+    "new_ones": 1,
+    "new_full": None,
+}
+
+RULES: Final[Mapping[str, Rule]] = {
+    "linear": products.linear,
+    "addmm": products.addmm,
+    "matmul": products.matmul,
+    "mm": products.matmul,
+    "bmm": products.matmul,
+    "scaled_dot_product_attention": products.attention,
+    "embedding": products.embedding,
+    "add": elementwise.add,
+    "add_": elementwise.add,
+    "mul": elementwise.multiply,
+    "mul_": elementwise.multiply,
+    "sub": elementwise.arithmetic("sub"),
+    "rsub": elementwise.arithmetic("sub", swapped=True),
+    "div": elementwise.arithmetic("div"),
+    "div_": elementwise.arithmetic("div"),
+    "pow": elementwise.power,
+    "clamp": elementwise.clamp,
+    "clamp_min": elementwise.clamp,
+    **{
+        name: elementwise.function(name)
+        for name in (
+            [
+                "relu",
+                "silu",
+                "tanh",
+                "sigmoid",
+                "neg",
+                "exp",
+                "log",
+                "sqrt",
+                "rsqrt",
+                "erf",
+                "sin",
+                "cos",
+            ]
+        )
+    },
+    "relu_": elementwise.function("relu"),
+    "silu_": elementwise.function("silu"),
+    "gelu": elementwise.gelu,
+    "glu": elementwise.gated_linear_unit,
+    "dropout": elementwise.dropout,
+    "dropout_": elementwise.dropout,
+    "softmax": reduce.softmax,
+    "_softmax": reduce.softmax,
+    "layer_norm": reduce.layer_norm,
+    "rms_norm": reduce.rms_norm,
+    "mean": reduce.reduction("mean"),
+    "sum": reduce.reduction("sum"),
+    "cross_entropy_loss": reduce.cross_entropy,
+    "mse_loss": reduce.squared_error,
+    "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,
+    "cat": layout.concatenate,
+    "chunk": layout.pieces,
+    "split": layout.pieces,
+    "split_with_sizes": layout.pieces,
+    "unbind": layout.pieces,
+    "masked_fill": masks.masked_fill,
+    "masked_fill_": masks.masked_fill,
+    "where": masks.where,
+    "__and__": masks.both,
+    "bitwise_and": masks.both,
+    "logical_and": masks.both,
+    "__or__": masks.either,
+    "bitwise_or": masks.either,
+    "logical_or": masks.either,
+    "bitwise_not": masks.negation,
+    "logical_not": masks.negation,
+    "eq": masks.compare(lambda b: {0: False, 1: True}.get(int(b))),
+    "ne": masks.compare(lambda b: {0: True, 1: False}.get(int(b))),
+    "gt": masks.compare(lambda b: True if b == 0 else None),
+    "ge": masks.compare(lambda b: True if b == 1 else None),
+    "lt": masks.compare(lambda b: False if b == 1 else None),
+    "to": masks.cast,
+    "_to_copy": masks.cast,
+    "type_as": masks.cast,
+}

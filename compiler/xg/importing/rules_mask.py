@@ -1,0 +1,116 @@
+"""Masks of inputs: comparisons, logic, and where they hide scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from xg.dim import number
+from xg.importing.errors import Unspeakable
+from xg.importing.exported import BOOL
+from xg.importing.known import HIDDEN, Condition, Known, Mask
+from xg.importing.layout import View
+from xg.importing.lowering import Lowering
+from xg.importing.masking import as_mask, show
+from xg.importing.recognise import single
+from xg.importing.rules_elementwise import operand, operands, tensor
+
+
+def compare(positive_for: Callable[[float], bool | None]) -> Callable[[Lowering], Known]:
+    """A rule for a comparison of a mask of 0 and 1 with a number."""
+
+    def rule(lowering: Lowering) -> Known:
+        a, b = operands(lowering)
+        if not isinstance(b, int | float):
+            raise Unspeakable("it compares tensors")
+        positive = positive_for(b)
+        if isinstance(a, Mask) and a.form != "scores" and positive is not None:
+            return replace(a, form="bool", negated=a.negated == positive)
+        if positive is None or not isinstance(a, View) or a.value.kind != "int":
+            raise Unspeakable("it compares numbers, and the language has masks of 0 and 1 only")
+        return condition(lowering, a, positive=positive)
+
+    return rule
+
+
+def condition(lowering: Lowering, view: View, *, positive: bool = True) -> Mask:
+    """Integers of an input as a mask."""
+    lowering.set_range(view.value, lowering.sizes.make(number(2)))
+    return Mask((Condition(view, positive),))
+
+
+def both(lowering: Lowering) -> Known:
+    """Two masks that must both hold."""
+    a, b = (_mask(lowering, name) for name in ("self", "other"))
+    if a.negated or b.negated:
+        a, b = _unfolded(a), _unfolded(b)
+    return Mask((*a.parts, *b.parts))
+
+
+def either(lowering: Lowering) -> Known:
+    """One of two masks: what hides if any of two hides."""
+    a, b = (_unfolded(_flipped(_mask(lowering, name))) for name in ("self", "other"))
+    return Mask((*a.parts, *b.parts), negated=True)
+
+
+def negation(lowering: Lowering) -> Known:
+    """What a mask is not."""
+    return _flipped(_mask(lowering, "self"))
+
+
+def _mask(lowering: Lowering, name: str) -> Mask:
+    known = lowering.known_of(name)
+    if isinstance(known, View) and known.value.kind == "int":
+        known = condition(lowering, known)
+    return as_mask(lowering, known, "bool")
+
+
+def _flipped(mask: Mask) -> Mask:
+    return replace(mask, negated=not mask.negated)
+
+
+def _unfolded(mask: Mask) -> Mask:
+    """A mask that is not negated as a whole."""
+    if not mask.negated:
+        return mask
+    (part, *others) = mask.parts
+    if others or not isinstance(part, Condition):
+        raise Unspeakable("it combines masks in a way that the language cannot say")
+    return Mask((replace(part, positive=not part.positive),))
+
+
+def masked_fill(lowering: Lowering) -> Known:
+    """Scores, or zeros that will be added to scores, hidden where a mask holds."""
+    mask = _flipped(_mask(lowering, "mask"))
+    value = operand(lowering, "value")
+    known = lowering.known_of("self")
+    if not isinstance(value, int | float) or value > HIDDEN:
+        raise Unspeakable("it fills with a number that does not hide scores")
+    if single(lowering, known) == 0.0:
+        return replace(mask, form="scores")
+    return show(lowering, lowering.view(known), mask, causal=False)
+
+
+def where(lowering: Lowering) -> Known:
+    """`where(mask, scores, -inf)`, `where(mask, 0, -inf)` and the other way round."""
+    mask = _mask(lowering, "condition")
+    a, b = operands(lowering)
+    if isinstance(a, int | float) and a <= HIDDEN:
+        mask, a, b = _flipped(mask), b, a
+    if not isinstance(b, int | float) or b > HIDDEN:
+        raise Unspeakable("it chooses between tensors")
+    if a == 0:
+        return replace(mask, form="scores")
+    return show(lowering, lowering.view(tensor(a)), mask, causal=False)
+
+
+def cast(lowering: Lowering) -> Known:
+    """Another element type: masks become numbers, integers of an input masks."""
+    known = lowering.known_of("self")
+    dtype = lowering.exported.metas[lowering.call.outputs[0]].dtype
+    if isinstance(known, Mask) and known.form != "scores":
+        return replace(known, form="bool" if dtype == BOOL else "number")
+    if isinstance(known, View) and known.value.kind == "int" and dtype not in range(1, 6):
+        mask = condition(lowering, known)
+        return replace(mask, form="bool" if dtype == BOOL else "number")
+    return known

@@ -1,0 +1,166 @@
+"""What goes along an axis: softmax, norms, means, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xg.importing.errors import Unspeakable
+from xg.importing.exported import Ref
+from xg.importing.formula import combine
+from xg.importing.known import Known
+from xg.importing.layout import Axis, Factor, Value, View, align
+from xg.importing.lowering import Lowering
+from xg.importing.masking import show
+from xg.importing.rules_elementwise import plain
+from xg.importing.rules_layout import place_of
+
+
+def softmax(lowering: Lowering) -> View:
+    """Softmax over the last axis."""
+    view = lowering.view_of("self")
+    if place_of(lowering, "dim", len(view.axes)) != len(view.axes) - 1:
+        raise Unspeakable("its softmax goes over an axis that is not the last")
+    scores = show(lowering, lowering.last_whole(view), None, causal=False)
+    return lowering.keep("S", scores)
+
+
+def layer_norm(lowering: Lowering) -> View:
+    """Layer normalization of the last axis."""
+    view = lowering.last_whole(lowering.view_of("input"))
+    shape = lowering.argument("normalized_shape")
+    if not isinstance(shape, tuple) or len(shape) != 1:
+        raise Unspeakable("it normalizes several axes at once")
+    last = view.value.axes[-1]
+    own = [
+        lowering.view_of(name).value
+        for name in ("weight", "bias")
+        if lowering.argument(name) is not None
+    ]
+    for each in own:
+        if last is not None and each.axes[0] is not None:
+            lowering.sizes.equal(last, each.axes[0])
+    if last is not None:
+        lowering.sizes.hint(last, "D", 4)
+    eps = lowering.number_of("eps", 1e-5)
+    return view.on(lowering.emit("LN", (view.value,), view.value.axes, own=own, eps=eps))
+
+
+def rms_norm(lowering: Lowering) -> View:
+    """Root-mean-square normalization of the last axis."""
+    view = lowering.view_of("input")
+    shape = lowering.argument("normalized_shape")
+    if not isinstance(shape, tuple) or len(shape) != 1 or lowering.argument("eps") is None:
+        raise Unspeakable("it normalizes several axes, or by the precision of its numbers")
+    square = combine("mean", combine("pow", view, 2.0))
+    norm = combine("mul", view, combine("rsqrt", combine("add", square, lowering.number_of("eps"))))
+    if lowering.argument("weight") is not None:
+        norm = combine("mul", norm, lowering.view_of("weight"))
+    return lowering.view(norm)
+
+
+def reduction(operator: str) -> Callable[[Lowering], Known]:
+    """`mean` and `sum`: over the last axis inside arithmetic, else a node."""
+
+    def rule(lowering: Lowering) -> Known:
+        known = lowering.known_of("self")
+        rank = len(lowering.exported.metas[_name(lowering)].shape or ())
+        axes = _axes(lowering, rank)
+        keep = bool(lowering.argument("keepdim", False))
+        if keep and axes == [rank - 1]:
+            return combine(operator, plain(known))
+        return _reduced(lowering, operator, lowering.view(known), axes, keep=keep)
+
+    return rule
+
+
+def _name(lowering: Lowering) -> str:
+    found = lowering.argument("self")
+    return found.name if isinstance(found, Ref) else ""
+
+
+def _axes(lowering: Lowering, rank: int) -> list[int]:
+    found = lowering.argument("dim")
+    if found is None or found == ():
+        return list(range(rank))
+    listed = found if isinstance(found, tuple) else (found,)
+    return sorted(int(str(axis)) % rank for axis in listed)
+
+
+def _reduced(lowering: Lowering, operator: str, view: View, axes: list[int], *, keep: bool) -> View:
+    if view.repeats or any(view.axes[place] not in view.base for place in axes):
+        view = lowering.seen(view)
+    gone = [view.base.index(view.axes[place]) for place in axes if view.axes[place]]
+    rest = [place for place in range(len(view.base)) if place not in gone]
+    value = lowering.emit(
+        operator,
+        (view.value,),
+        [view.value.axes[place] for place in rest],
+        over=tuple(place - len(view.base) for place in sorted(gone)),
+    )
+    empty: Axis = ()
+    seen = [
+        empty if place in axes else axis
+        for place, axis in enumerate(view.axes)
+        if keep or place not in axes
+    ]
+    return View(value, tuple(view.base[place] for place in rest), tuple(seen))
+
+
+def cross_entropy(lowering: Lowering) -> View:
+    """Cross-entropy of logits with targets, over all of them."""
+    logits, targets = lowering.view_of("self"), lowering.view_of("target")
+    if targets.value.kind != "int" or lowering.argument("weight") is not None:
+        raise Unspeakable("its targets are no integers, or it weighs classes")
+    if lowering.number_of("label_smoothing", 0.0):
+        raise Unspeakable("it smooths labels")
+    if len(logits.axes) > 2:
+        logits = logits.with_axes((logits.axes[0], *logits.axes[2:], logits.axes[1]))
+    logits = lowering.last_whole(logits)
+    classes = logits.axes[-1]
+    front, spread = _rows(lowering, logits, targets)
+    size = lowering.join(classes)
+    assert size is not None
+    lowering.sizes.hint(size, "V" if len(front.value.axes) > 2 else "N_C", 3)
+    lowering.set_range(spread, size)
+    made = lowering.emit(
+        "CE",
+        (front.value, spread),
+        (),
+        word=_reduction(lowering),
+        ignore=lowering.integer_of("ignore_index", -100),
+    )
+    return View(made, (), ())
+
+
+def _rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, Value]:
+    """The logits, and the targets laid out as their rows lie."""
+    last = logits.axes[-1]
+    rows, targets = align(logits.with_axes(logits.axes[:-1]), targets, lowering.sizes)
+    pairs: dict[Factor, Factor] = {}
+    for mine, its in zip(rows.axes, targets.axes, strict=True):
+        pairs.update(zip(mine, its, strict=True))
+    axes = tuple(tuple(pairs[factor] for factor in axis) for axis in rows.base[:-1])
+    return rows.with_axes((*rows.axes, last)), lowering.lay_out(targets, axes)
+
+
+def squared_error(lowering: Lowering) -> View:
+    """The mean, or the sum, of squared differences."""
+    main, other = lowering.beside(lowering.view_of("self"), lowering.view_of("target"))
+    made = lowering.emit("MSE", (main.value, other), (), word=_reduction(lowering))
+    return View(made, (), ())
+
+
+def binary_cross_entropy(lowering: Lowering) -> View:
+    """Binary cross-entropy with targets between 0 and 1, from logits."""
+    if any(lowering.argument(name) is not None for name in ("weight", "pos_weight")):
+        raise Unspeakable("it weighs its targets")
+    main, other = lowering.beside(lowering.view_of("self"), lowering.view_of("target"))
+    word = ", ".join(part for part in (_reduction(lowering), "form=logits") if part)
+    return View(lowering.emit("BCE", (main.value, other), (), word=word), (), ())
+
+
+def _reduction(lowering: Lowering) -> str:
+    found = lowering.integer_of("reduction", 1)
+    if found == 0:
+        raise Unspeakable("its loss is not reduced to one number")
+    return "" if found == 1 else "sum"

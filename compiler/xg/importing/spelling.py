@@ -1,0 +1,168 @@
+"""One node as it stands in a chain: its operator, its brackets and what stands in its box."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from xg.dim import Dim
+from xg.importing.diagram import Arrangement, Step
+from xg.importing.dims import Dims, spell
+from xg.importing.errors import Unspeakable
+from xg.importing.formula import number_text
+from xg.importing.layout import Value
+from xg.importing.sizes import Size
+
+LETTERS = "qgxyzuvwabcdefhijklmnoprst"  # of axes whose own letter is taken
+
+
+def scale_text(value: float, sizes: Iterable[Size], dims: Dims) -> str:
+    """A scale by the size that it follows from: ``1/sqrt(D_h)``."""
+    for size in sizes:
+        dim, count = dims[size], dims.sizes.dim(size).constant
+        if dim.name is None or count is None:
+            continue
+        for text, number in (
+            (f"1/sqrt({dim})", 1 / math.sqrt(count)),
+            (f"sqrt({dim})", math.sqrt(count)),
+            (f"1/{dim}", 1 / count),
+        ):
+            if math.isclose(value, number, rel_tol=1e-14) and count > 1:
+                return text
+    return number_text(value)
+
+
+def axis_name(value: Value, place: int, dims: Dims) -> str:
+    """The axis of a value, by name; raises Unspeakable where it has none of its own."""
+    names = [dims[size] for size in value.axes]
+    found = names[place]
+    if found.name is None or names.count(found) > 1:
+        raise Unspeakable(f"its axis of {spell(found)} has no name of its own")
+    return found.name
+
+
+def arrangement_text(step: Step, dims: Dims) -> str | None:
+    """The brackets of R, T or BC; "" where the label that follows says as much, None where none.
+
+    A label says enough where every factor is of another size, so that there is one way only.
+    """
+    arrangement: Arrangement = step.attrs["arrangement"]
+    sizes = [dims[size] for size in arrangement.sizes]
+    old = [place for axis in arrangement.source for place in axis]
+    used = [sizes[place] for place in old]
+    plain = len(set(used)) == len(used) and all(dim.constant is None for dim in used)
+    if step.operator == "BC":
+        if _in_front(arrangement) or (plain and _only_new(arrangement, old)):
+            return ""
+    elif plain:
+        return ""
+    return _map(arrangement, sizes, set(old))
+
+
+def spreads_in_front(step: Step) -> bool:
+    """Whether BC only adds axes in front, so that the other operand says which."""
+    return step.operator == "BC" and _in_front(step.attrs["arrangement"])
+
+
+def _in_front(arrangement: Arrangement) -> bool:
+    extra = len(arrangement.target) - len(arrangement.source)
+    return arrangement.target[extra:] == arrangement.source
+
+
+def _only_new(arrangement: Arrangement, old: list[int]) -> bool:
+    """Whether whole axes are new, and of other sizes than those there are."""
+    kept = tuple(axis for axis in arrangement.target if set(axis) & set(old))
+    sizes = [arrangement.sizes[place] for axis in arrangement.target for place in axis]
+    return kept == arrangement.source and len(set(sizes)) == len(sizes) and all(arrangement.target)
+
+
+def _map(arrangement: Arrangement, sizes: list[Dim], old: set[int]) -> str:
+    """``[b, s, (h, d) -> b, h, s, d]``, each factor by a letter of its own."""
+    letters: dict[int, str] = {}
+    for place, dim in enumerate(sizes):
+        name = (dim.name or "x").lower()
+        stem = name.removeprefix("n_")[:1]
+        free = [c for c in (stem, *LETTERS) if c not in letters.values() and c.isalpha()]
+        letters[place] = free[0]
+
+    sized: set[int] = set()
+
+    def axis(places: tuple[int, ...], *, source: bool) -> str:
+        parts: list[str] = []
+        for order, place in enumerate(places):
+            new = place not in old and place not in sized and not source
+            split_off = source and len(places) > 1 and order < len(places) - 1
+            size = f"={spell(sizes[place])}" if new or split_off else ""
+            sized.add(place)
+            parts.append(letters[place] + size)
+        if not parts:
+            return "1"
+        return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+    left = ", ".join(axis(places, source=True) for places in arrangement.source)
+    right = ", ".join(axis(places, source=False) for places in arrangement.target)
+    return f"[{left} -> {right}]"
+
+
+def node_text(step: Step, own: list[str], op_names: Mapping[str, str], dims: Dims) -> str:
+    """The operator with its brackets and its box, without what is attached."""
+    attrs = step.attrs
+    match step.operator:
+        case "R" | "T" | "BC":
+            return step.operator + (arrangement_text(step, dims) or "")
+        case "LN":
+            return f"LN({', '.join([*own, *_eps(attrs['eps'], own)])})"
+        case "SM":
+            product = step.data[0]
+            sizes = [size for size in product.axes[-1:] if size is not None]
+            sizes = [*attrs.get("contracted", ()), *sizes]
+            scale = scale_text(attrs["c"], sizes, dims)
+            if not attrs["causal"]:
+                return f"SM({scale})" if scale != "1" else "SM"
+            return f"SM({scale}, causal)" if scale != "1" else "SM(mask=causal)"
+        case "scale":
+            sizes = [size for size in step.data[0].axes[::-1] if size is not None]
+            sizes = [*attrs.get("contracted", ()), *sizes]
+            return f"scale({scale_text(attrs['c'], sizes, dims)})"
+        case "DO":
+            return f"DO({number_text(attrs['p'])})"
+        case "GELU" | "MSE" | "BCE":
+            return step.operator + (f"({attrs['word']})" if attrs["word"] else "")
+        case "CE":
+            words = [attrs["word"]] if attrs["word"] else []
+            ignored = f"ignore={attrs['ignore']}"
+            return f"CE({', '.join([*words, ignored])})"
+        case "RoPE":
+            base = number_text(attrs["base"])
+            return "RoPE" if base == "10000" else f"RoPE(base={base})"
+        case "Emb":
+            return f"Emb({own[0]})"
+        case "mean" | "sum":
+            axes = ", ".join(axis_name(step.data[0], place, dims) for place in attrs["over"])
+            return f"{step.operator}[{axes}]"
+        case "pick":
+            axis = axis_name(step.data[0], attrs["axis"], dims)
+            return f"pick[{axis}]({spell(dims.renamed(attrs['index']))})"
+        case "slice":
+            axis = axis_name(step.data[0], attrs["axis"], dims)
+            start = dims.renamed(attrs["start"])
+            stop = start + dims[step.outputs[0].axes[attrs["axis"]]]
+            return f"slice[{axis}]({spell(start)}, {spell(stop)})"
+        case "op":
+            name = op_names[str(attrs["formula"])]
+            return f"{name}({', '.join(own)})" if own else name
+        case _:
+            return step.operator
+
+
+def source_text(step: Step, dims: Dims) -> str:
+    """A node without operands, in front of a chain."""
+    lengths = [spell(dims[size]) for size in step.attrs["length"]]
+    if step.operator == "range" and step.attrs["start"]:
+        start = step.attrs["start"]
+        return f"range({start}, {spell(dims[step.attrs['length'][0]] + start)})"
+    return f"{step.operator}({', '.join(lengths)})"
+
+
+def _eps(eps: float, own: list[str]) -> list[str]:
+    return [] if eps == 1e-5 else [f"eps={number_text(eps)}"]

@@ -1,0 +1,119 @@
+"""A model as the text of an `.xg` file, and every parameter under the name that it has there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.diagnostic import DiagnosticError
+from xg.importing.block_text import BlockWriter, File
+from xg.importing.blocks import Blocks, Instance, Run
+from xg.importing.diagram import Model, Step, Weight
+from xg.importing.dims import name_sizes
+from xg.importing.formula import spell
+from xg.importing.names import Names, identifier
+from xg.ops import table
+from xg.source import Source
+from xg.syntax.format import format
+
+
+@dataclass(frozen=True)
+class Written:
+    """The text, and of each parameter by its path where its numbers come from."""
+
+    text: str
+    weights: Mapping[str, Weight]
+
+
+def write(model: Model, blocks: Blocks, entry: str, heading: Sequence[str]) -> Written:
+    """The file that says what a model does; raises DiagnosticError."""
+    operators = Names(name for op in table().values() for name in (op.glyph, op.name))
+    definitions, op_names = _operators(model, operators)
+    block_names = {
+        instance.definition: operators.new(
+            entry if instance is blocks.entry else identifier(instance.kind, "Block")
+        )
+        for instance in blocks.definitions()
+    }
+    dims = name_sizes(model, _counts(blocks))
+    file = File(model, blocks, dims, op_names, block_names)
+    bodies: list[str] = []
+    for instance in blocks.definitions():
+        file.writers[instance.definition] = BlockWriter(file, instance)
+        bodies.append(file.writers[instance.definition].text())
+    if file.problems:
+        raise DiagnosticError.of(*file.problems)
+    declared = ", ".join(f"{name} = {size}" if size else name for name, size in dims.declared)
+    head = [*(f"# {line}" for line in heading), *([f"dim {declared}"] if declared else []), ""]
+    text = "\n".join([*head, *([*definitions, ""] if definitions else []), *bodies])
+    return Written(format(Source("imported.xg", text)), dict(_weights(file)))
+
+
+def _counts(blocks: Blocks) -> Iterator[int]:
+    """How often blocks are repeated."""
+    for instance in blocks.instances:
+        for item in instance.items:
+            if isinstance(item, Run) and len(item.instances) > 1:
+                yield len(item.instances)
+
+
+def _operators(model: Model, taken: Names) -> tuple[list[str], dict[str, str]]:
+    """The operators that a model defines, and the name of each by its formula."""
+    lines: list[str] = []
+    names: dict[str, str] = {}
+    spelled: dict[str, str] = {}
+    for step in model.steps:
+        key = str(step.attrs.get("formula"))
+        if step.operator == "op" and key not in names:
+            signature, body = _definition(step, model)
+            if signature + body not in spelled:
+                name = taken.new(_operator_name(step, body))
+                spelled[signature + body] = name
+                lines.append(f"op {name}{signature} = {body}")
+            names[key] = spelled[signature + body]
+    return lines, names
+
+
+def _weights(file: File) -> Iterator[tuple[str, Weight]]:
+    """Every parameter of every instance by its path."""
+    waiting: list[tuple[str, Instance]] = [("", file.blocks.entry)]
+    while waiting:
+        prefix, instance = waiting.pop(0)
+        writer = file.writers[instance.definition]
+        for name, weight in writer.parameters(instance):
+            yield prefix + name, weight
+        for item, name in writer.calls(instance):
+            if not item.again:
+                for place, each in enumerate(item.instances):
+                    number = f"{place}." if len(item.instances) > 1 else ""
+                    waiting.append((f"{prefix}{name}.{number}", each))
+
+
+def _definition(step: Step, model: Model) -> tuple[str, str]:
+    """The signature and the body of an operator that a formula becomes."""
+    parts, reduced, narrow = step.attrs["formula"]
+    needs_axis = any(reduced) or any(narrow)
+    wide_names, narrow_names = iter("xyzuvw"), iter("ghkmn")
+    data: list[str] = []
+    own: list[str] = []
+    names: list[str] = []
+    for is_small, value in zip(narrow, step.data, strict=True):
+        name = next(narrow_names if is_small else wide_names, f"a_{len(names)}")
+        names.append(name)
+        if is_small:
+            (own if value in model.weights else data).append(f"{name} [D]")
+        else:
+            data.append(f"{name} [.., D]" if needs_axis else name)
+    signature = f"({', '.join(data)}{'; ' if own else ''}{', '.join(own)})"
+    return signature, spell(parts, names, "D")
+
+
+def _operator_name(step: Step, body: str) -> str:
+    scope = step.stack[-1] if step.stack else None
+    if "mean[D]" in body and "sqrt" in body:
+        return "RMS"
+    if scope is not None and not scope.kind.startswith("torch.nn."):
+        kind = scope.kind.rpartition(".")[2]
+        if any(word in kind for word in ("GELU", "Act", "Norm", "SiLU", "ReLU")):
+            return identifier(kind, "Op")
+    return "Elementwise"

@@ -1,0 +1,36 @@
+"""A mask turned round: what was 1 is 0. Frameworks disagree on whether 1 means seen or hidden."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.dim import number
+from xg.op import Attrs, Data, Misuse, Op, Use
+from xg.prim import Expr, integer, where
+
+
+def configure(use: Use) -> Attrs:
+    """Refuse integers that are no mask."""
+    if use.types[0].range != number(2):
+        raise Misuse("not takes a mask of 0 and 1", {0: "this is not `in 2`"})
+    return {}
+
+
+def forward(m: Expr) -> Expr:
+    """``1 - m``."""
+    return where(m > 0.0, integer(0), integer(1))
+
+
+OP: Final = Op(
+    glyph="not",
+    name="logical_not",
+    family="layout",
+    data=(Data("m", "int"),),
+    forward=forward,
+    keeps_shape=True,
+    configure=configure,
+    meaning="turns a mask round: 1 where it is 0, and 0 where it is 1",
+    formula="Y = 1 - M",
+    gradient="none: integers have no gradient",
+    source="padding masks of torch, where 1 hides",
+)

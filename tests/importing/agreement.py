@@ -1,0 +1,92 @@
+"""A model and what was imported from it, side by side: outputs, and the gradient of everything."""
+
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from importing.sources import Case
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from xg.driver import compile_project
+from xg.importing import Imported, import_archive
+from xg.project import parse_project
+from xg_runtime.agreement import error
+
+Array = NDArray[Any]
+
+
+def build(case: Case) -> nn.Module:
+    """The model in float64, every parameter away from 0 and 1."""
+    torch.manual_seed(7)
+    model = case.build().double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    return model
+
+
+def exported(case: Case, model: nn.Module) -> bytes:
+    """The model as `torch.export.save` writes it, in evaluation mode, sizes of axes free."""
+    names = {name: torch.export.Dim(name, min=3, max=31) for axes in case.dynamic for name in axes}
+    shapes = tuple({i: names[name] for i, name in enumerate(axes)} for axes in case.dynamic)
+    program = torch.export.export(model.eval(), case.inputs(3, 5), dynamic_shapes=shapes)
+    buffer = io.BytesIO()
+    torch.export.save(program, buffer)
+    return buffer.getvalue()
+
+
+def imported(case: Case) -> tuple[nn.Module, Imported]:
+    """A model and its file."""
+    model = build(case)
+    return model, import_archive(exported(case, model), "model.pt2")
+
+
+def compare(
+    model: nn.Module, made: Imported, inputs: Sequence[Tensor], params: dict[str, Array]
+) -> tuple[float, float]:
+    """How far outputs and gradients of the generated code are from torch's, at worst."""
+    program = compile_project(parse_project(made.text.encode()))
+    arrays = {
+        name: tensor.detach().numpy() if tensor.dtype != torch.bool else tensor.numpy().astype(int)
+        for name, tensor in zip(program.inputs, inputs, strict=True)
+    }
+    module = program.load()
+    outputs, saved = module.forward(params, arrays)
+    found = model(*inputs)
+    wanted: list[Tensor] = [found] if isinstance(found, Tensor) else [*found]
+    generator = np.random.default_rng(3)
+    d_outputs = {name: generator.standard_normal(np.shape(y)) for name, y in outputs.items()}
+    model.zero_grad()
+    torch.autograd.backward(wanted, [torch.as_tensor(d) for d in d_outputs.values()])
+    pairs = zip(outputs.values(), wanted, strict=True)
+    off = max(float(np.abs(mine - its.detach().numpy()).max()) for mine, its in pairs)
+    return off, _gradients(model, made, module.backward(params, saved, d_outputs))
+
+
+def _gradients(model: nn.Module, made: Imported, found: dict[str, Array]) -> float:
+    """The worst gradient in the measure of the contract; every parameter of the model has one."""
+    own = dict(model.named_parameters(remove_duplicate=False))
+    back = {name: np.zeros(tuple(p.shape)) for name, p in own.items() if p.grad is not None}
+    covered: set[str] = set()
+    for path, weight in made.sources.items():
+        gradient = found[path].T if weight.transposed else found[path]
+        place = [slice(None)] * gradient.ndim
+        place[weight.axis] = slice(weight.start, weight.stop)
+        back[weight.source][tuple(place)] += gradient
+        covered.add(weight.source)
+    trained = {id(p) for p in model.parameters() if p.grad is not None}
+    assert {id(own[name]) for name in covered} == trained
+    total = float(np.sqrt(sum((g**2).sum() for g in back.values())))
+    worst = 0.0
+    for name in covered:
+        gradient = own[name].grad
+        assert gradient is not None
+        worst = max(worst, error(back[name], gradient.numpy(), total))
+    return worst

@@ -1,0 +1,317 @@
+"""What single models show: names, sizes, masks, and what is refused, in what words."""
+
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import pickle
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+from importing.agreement import compare, exported, imported
+from importing.sources import Case, ids
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
+
+import xg
+from xg.diagnostic import DiagnosticError
+from xg.importing import import_archive
+from xg.importing.symbolic import read_size
+
+Map = Callable[[Tensor], Tensor]
+
+
+class Function(nn.Module):
+    """A linear layer, and a function of what it gives."""
+
+    def __init__(self, then: Map, width: int = 8) -> None:
+        super().__init__()
+        self.inner = nn.Linear(8, width)
+        self.then = then
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.then(self.inner(x))
+
+
+def case(then: Map, width: int = 8, *, dynamic: bool = True) -> Case:
+    return Case(
+        lambda: Function(then, width),
+        lambda b, s: (torch.randn(b, s, 8).double(),),
+        (("B", "S") if dynamic else (),),
+    )
+
+
+def told(given: Case) -> str:
+    with pytest.raises(DiagnosticError) as error:
+        imported(given)
+    return str(error.value)
+
+
+def agree(given: Case) -> str:
+    """The text of a model, after outputs and gradients were compared."""
+    model, made = imported(given)
+    torch.manual_seed(5)
+    outputs, gradients = compare(model, made, given.inputs(4, 7), dict(made.params))
+    assert outputs < 1e-10
+    assert gradients < 1e-8
+    return made.text
+
+
+class Decoder(nn.Module):
+    """Self-attention and cross-attention of `torch.nn`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerDecoderLayer(12, 3, 20, batch_first=True)
+        self.inner = nn.TransformerDecoder(layer, 1)
+
+    def forward(self, x: Tensor, m: Tensor) -> Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1]).double()
+        return self.inner(x, m, tgt_mask=mask, tgt_is_causal=True)
+
+
+def test_cross_attention_has_two_lengths() -> None:
+    given = Case(
+        Decoder,
+        lambda b, s: (torch.randn(b, s, 12).double(), torch.randn(b, s + 2, 12).double()),
+        (("B", "S"), ("B", "T")),
+    )
+    text = agree(given)
+    assert "block MultiheadAttention(X [B, S, D], M [B, S_2, D])" in text
+    assert "SM(1/sqrt(D_h), causal)" in text
+
+
+class Shared(nn.Module):
+    """A module called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = Gated()
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.gate(self.norm(self.gate(x)))
+
+
+class Gated(nn.Module):
+    """A residual around a fused gate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Linear(8, 20)
+        self.out = nn.Linear(10, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.out(F.glu(self.both(x)))
+
+
+def test_a_module_that_is_called_twice_shares_its_parameters() -> None:
+    text = agree(Case(Shared, lambda b, s: (torch.randn(b, s, 8).double(),), (("B", "S"),)))
+    assert "Gated as gate -> LN(γ, β) -> gate : Y" in text
+
+
+class Shifted(nn.Module):
+    """Targets that are the inputs, one place on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(17, 8, padding_idx=None)
+        self.head = nn.Linear(8, 17)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        z = self.head(torch.relu(self.table(tokens)))
+        return F.cross_entropy(z[:, :-1].reshape(-1, 17), tokens[:, 1:].reshape(-1))
+
+
+def test_targets_may_be_inputs_one_place_on() -> None:
+    assert "slice[S](1, S)" in agree(Case(Shifted, ids_alone, (("B", "S"),)))
+
+
+def ids_alone(b: int, s: int) -> tuple[Tensor, ...]:
+    return (ids(17)(b, s),)
+
+
+class ClassToken(nn.Module):
+    """A learned token in front, of which the head reads the result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.ones(1, 1, 8))
+        self.inner, self.head = nn.Linear(8, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.cat((self.token.expand(x.shape[0], -1, -1), x), dim=1)
+        return self.head(self.inner(x)[:, 0])
+
+
+def test_an_axis_that_is_longer_by_one_has_a_name() -> None:
+    text = agree(Case(ClassToken, lambda b, s: (torch.randn(b, s, 8).double(),), (("B", "S"),)))
+    assert "S_2 = S + 1" in text
+    assert "pick[S_2](0)" in text
+
+
+ARITHMETIC: list[tuple[Map, str]] = [
+    (lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5)), "-> GELU(exact)"),
+    (lambda x: x * torch.sigmoid(x), "-> SiLU"),
+    (lambda x: x.clamp(min=0), "-> ReLU"),
+    (lambda x: 3 * x, "-> scale(3)"),
+    (lambda x: torch.exp(-x) + 2, "op Elementwise(x) = exp(-x) + 2"),
+    (lambda x: x - x.mean(-1, keepdim=True), "op Elementwise(x [.., D]) = x - mean[D](x)"),
+]
+
+
+@pytest.mark.parametrize(("then", "node"), ARITHMETIC)
+def test_arithmetic_is_recognised_or_defined(then: Map, node: str) -> None:
+    assert node in agree(case(then, 12))
+
+
+def test_without_dynamic_dims_numbers_stay_numbers() -> None:
+    given = case(torch.relu, 6, dynamic=False)
+    _, made = imported(given)
+    assert "x [3, 5, D]" in made.text
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+class TwoMistakes(nn.Module):
+    """Two operators that the language lacks, in two modules."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(8, 8, 3, padding=1)
+        self.inner = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.conv(x.transpose(1, 2)).transpose(1, 2) + torch.cummax(self.inner(x), 1)[0]
+
+
+def test_every_operator_that_cannot_be_said_is_named_with_its_module() -> None:
+    text = told(Case(TwoMistakes, lambda b, s: (torch.randn(b, s, 8).double(),), (("B", "S"),)))
+    assert "aten.conv1d.default in conv (Conv1d): the language has no operator for it" in text
+    assert "aten.cummax.default in the model: the language has no operator for it" in text
+    assert text.count("error:") == 2
+
+
+def windowed(x: Tensor) -> Tensor:
+    i = torch.arange(x.shape[1])
+    near = (i[:, None] >= i) & (i[:, None] - i < 16)
+    return F.scaled_dot_product_attention(x, x, x, attn_mask=near)
+
+
+REFUSED: list[tuple[Map, str]] = [
+    (windowed, "its mask of constants is not causal"),
+    (lambda x: x.softmax(1), "its softmax goes over an axis that is not the last"),
+    (lambda x: x[:, ::2], "it takes every other position"),
+    (lambda x: torch.relu(x * torch.arange(8)), "it multiplies by a table of constants"),
+    (lambda x: torch.where(x > 0, x, 2 * x), "it compares numbers"),
+    (lambda x: x[torch.nonzero(x.sum((1, 2)) > 0).squeeze(1)], "in the model"),
+]
+
+
+@pytest.mark.parametrize(("then", "reason"), REFUSED)
+def test_what_cannot_be_said_is_refused(then: Map, reason: str) -> None:
+    assert reason in told(case(then))
+
+
+def changed(data: bytes, files: Mapping[str, Callable[[bytes], bytes]]) -> bytes:
+    """An archive with some entries replaced."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            end = name.partition("/")[2]
+            new.writestr(name, files.get(end, lambda same: same)(old.read(name)))
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def archive() -> bytes:
+    given = case(torch.relu)
+    return exported(given, given.build().double())
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(DiagnosticError) as error:
+        import_archive(data, "model.pt2")
+    assert {diagnostic.code for diagnostic in error.value.diagnostics} == {"XG0901"}
+    return str(error.value)
+
+
+def test_a_damaged_file_is_refused(archive: bytes) -> None:
+    assert "it is not an archive" in refusal(b"dim B\n")
+    assert "it is not an archive" in refusal(archive[: len(archive) // 2])
+    empty = io.BytesIO()
+    zipfile.ZipFile(empty, "w").close()
+    assert "it holds no models/model.json" in refusal(empty.getvalue())
+    for end in ("models/model.json", "data/weights/model_weights_config.json"):
+        assert "damaged" in refusal(changed(archive, {end: lambda data: data[:-9]}))
+        assert "damaged" in refusal(changed(archive, {end: lambda _: b"{}"}))
+    short = changed(archive, {"data/weights/weight_0": lambda data: data[:-8]})
+    assert "a weight is cut off" in refusal(short)
+
+
+def test_another_version_of_the_schema_is_refused(archive: bytes) -> None:
+    def newer(data: bytes) -> bytes:
+        program = json.loads(data)
+        program["schema_version"]["major"] = 9
+        return json.dumps(program).encode()
+
+    assert "version 9" in refusal(changed(archive, {"models/model.json": newer}))
+
+
+class Trap:
+    """A pickle that would write a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Callable[[Path], None], tuple[Path]]:
+        return Path.touch, (self.path,)
+
+
+def test_nothing_of_a_file_is_run(archive: bytes, tmp_path: Path) -> None:
+    sprung = tmp_path / "sprung"
+    trap = pickle.dumps(Trap(sprung))
+    word = f"__import__('pathlib').Path({str(sprung)!r}).touch()"
+
+    def evil(data: bytes) -> bytes:
+        return data.replace(b"Symbol('s77', positive=True, integer=True)", word.encode())
+
+    changes: dict[str, Callable[[bytes], bytes]] = {
+        "data/sample_inputs/model.pt": lambda _: trap,
+        "models/model.json": evil,
+    }
+    with contextlib.suppress(DiagnosticError):
+        import_archive(changed(archive, changes), "model.pt2")
+    assert not sprung.exists()
+    pickle.loads(trap)
+    assert sprung.exists()  # the trap works where it is stepped on
+
+
+def test_a_pickled_weight_is_refused(archive: bytes) -> None:
+    def pickled(data: bytes) -> bytes:
+        return data.replace(b'"use_pickle": false', b'"use_pickle": true')
+
+    end = "data/weights/model_weights_config.json"
+    assert "nothing is unpickled here" in refusal(changed(archive, {end: pickled}))
+
+
+def test_sizes_are_read_without_being_evaluated() -> None:
+    assert str(read_size("Mul(Integer(3), Symbol('s2', integer=True))")) == "3*s2"
+    for text in ("__import__('os')", "1 +", "x", "Pow(Symbol('a'), Symbol('b'))"):
+        with pytest.raises(ArithmeticError):
+            read_size(text)
+
+
+def test_a_program_in_memory_goes_the_same_way() -> None:
+    model = Function(torch.relu)
+    program = torch.export.export(model, (torch.randn(3, 5, 8),))
+    made = xg.import_exported(program, name="Small")
+    assert "block Small(x [3, 5, D]) -> Y" in made.text
+    assert made.params["W_inner"].dtype == "float32"
