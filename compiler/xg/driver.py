@@ -162,6 +162,17 @@ class Program:
 
         return Program(increment(self.graphs, output), self.project)
 
+    @resting_collector()
+    def once(self, output: str | None = None) -> Program | None:
+        """What `step` takes besides new positions, from inputs that have none; None if nothing.
+
+        An encoder is run once for a text: its output is an input of the decoder's step.
+        """
+        from xg.passes.increment import once
+
+        found = once(self.graphs, output)
+        return found and Program(differentiate(eliminate_dead(found)), self.project)
+
     def cost(self) -> Cost:
         """Parameters, FLOPs and saved bytes, per operator, loop and in total."""
         from xg.cost import cost

@@ -25,12 +25,16 @@ LENGTH, BATCH = 7, 2
 
 @dataclass(frozen=True)
 class Stepping:
-    """A program, its step, parameters, and the inputs of a whole text of LENGTH positions."""
+    """A program, its step, parameters, and the inputs of a whole text of LENGTH positions.
+
+    `given` is what the step takes besides, computed once.
+    """
 
     whole: Program
     step: Program
     params: Mapping[str, Array]
     inputs: Mapping[str, Array]
+    given: Mapping[str, Array]
     axis: str = "S"
 
     @property
@@ -75,7 +79,7 @@ class Stepping:
         main = self.step.graphs.main
         given: dict[str, Array] = {}
         for value in main.inputs:
-            array = self.inputs[str(value.name)]
+            array = {**self.inputs, **self.given}[str(value.name)]
             for place, dim in enumerate(main.types[value].shape):
                 if dim.name == self.axis:
                     array = np.take(array, range(start, stop), place)
@@ -95,7 +99,9 @@ def stepping(whole: Program, axis: str = "S", output: str | None = None) -> Step
         inputs[str(value.name)] = (
             rng.integers(0, high, shape) if high else rng.standard_normal(shape)
         )
-    return Stepping(whole, whole.step(output), initial(whole.graphs, 3), inputs, axis)
+    params, once = initial(whole.graphs, 3), whole.once(output)
+    given = Interpreter(once.graphs, params).forward(inputs)[0] if once else dict[str, Array]()
+    return Stepping(whole, whole.step(output), params, inputs, given, axis)
 
 
 def transformer(**options: str) -> Program:

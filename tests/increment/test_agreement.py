@@ -49,8 +49,23 @@ def test_a_decoder_behind_an_encoder() -> None:
     sizes = {"V_e": 13, "V_d": 11, "S_e": 5, "N": 2, "N_H": 3, "D": 12, "D_ff": 14}
     whole = xg.compile(LIBRARY / "encoder_decoder.xg", sizes=sizes)
     one = stepping(whole, axis="S_d")
-    assert list(one.step.inputs) == ["x", "y"]
+    once = whole.once()
+    assert once is not None
+    assert (list(once.inputs), list(once.outputs)) == (["x"], ["M"])
+    assert list(one.step.inputs) == ["y", "M"]
+    assert {name.split(".")[0] for name in once.params} == {"E_x", "encoder"}
+    assert {name.split(".")[0] for name in one.step.params} == {"E_y", "W", "b", "decoder"}
     assert error(one) < EXACT
+    wrong = replace(one, given={"M": one.given["M"] * 1.1})
+    assert error(wrong) > 1e-3
+
+
+def test_keys_and_values_of_a_text_that_stays_are_given() -> None:
+    attention = xg.compile(LIBRARY / "transformer.xg", "Attention", sizes={"S_k": 5})
+    one = stepping(attention)
+    assert list(one.step.inputs) == ["X", "K", "V"]
+    assert error(one) < EXACT
+    assert transformer().once() is None
 
 
 def test_grouped_queries_keep_the_few_heads() -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from xg.diagnostic import DiagnosticError
 from xg.dim import Dim, symbol
 from xg.graph import Graph, Param, Program, Value
-from xg.passes.increment.assemble import Assembler
+from xg.passes.increment.assemble import Assembler, given_names
 from xg.passes.increment.block import Asking, BlockPlanner, Called, Kept, Planned, Request, Used
 from xg.passes.increment.causal import check_causal
 from xg.passes.increment.errors import NoPositions
@@ -27,11 +27,8 @@ def increment(program: Program, output: str | None = None) -> Program:
 
     Raises DiagnosticError where a step cannot give what the whole text would.
     """
-    main = program.main
-    place, length = _output(main, output)
-    whole = (False,) * len(main.types[main.outputs[place]].shape)
-    request = Request(program.entry, (length,), ((place, whole),))
-    past = _past(program)
+    request, past = _request(program, output), _past(program)
+    length = request.same[0]
     plans = _plans(program, request, past)
     plans[request] = _with_state(plans[request])
     keys = _keys(plans)
@@ -45,6 +42,38 @@ def increment(program: Program, output: str | None = None) -> Program:
     lengths = {keys[each]: plan.positions.length for each, plan in plans.items()}
     check_causal(step, lengths, past)
     return step
+
+
+def once(program: Program, output: str | None = None) -> Program | None:
+    """What the step of a program is given, computed from inputs without positions; None: nothing.
+
+    The output of an encoder is the same in every step.
+    """
+    main, request = program.main, _request(program, output)
+    plan = _plans(program, request, _past(program))[request]
+    if not plan.given:
+        return None
+    wanted = set(plan.given)
+    for step in reversed(main.steps):
+        if not wanted.isdisjoint(step.outputs):
+            wanted.update(step.inputs)
+    names = given_names(plan)
+    graph = replace(
+        main,
+        inputs=tuple(value for value in main.inputs if value in wanted),
+        outputs=plan.given,
+        output_names=tuple(names[value] for value in plan.given),
+        output_types=tuple(main.types[value] for value in plan.given),
+    )
+    return replace(program, graphs={**program.graphs, program.entry: graph}, backwards={})
+
+
+def _request(program: Program, output: str | None) -> Request:
+    """What is asked of the entry block: one output at the new positions."""
+    main = program.main
+    place, length = _output(main, output)
+    whole = (False,) * len(main.types[main.outputs[place]].shape)
+    return Request(program.entry, (length,), ((place, whole),), entry=True)
 
 
 def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:

@@ -37,6 +37,7 @@ class Assembler:
         read = [v for v in source.foreign if v in foreign]
         self.types.update((value, source.types[value]) for value in read)
         inputs = tuple(self._value((source.inputs[i], whole)) for i, whole in self.plan.inputs)
+        inputs += tuple(map(self._given, self.plan.given))
         steps: list[Apply | Call] = []
         for part in self.plan.parts:
             match part:
@@ -77,6 +78,14 @@ class Assembler:
             self.values[token] = made = Value(self._name(value, whole), value.role, value.span)
             self.types[made] = self.plan.positions.type(self.plan.graph.types[value], whole)
         return self.values[token]
+
+    def _given(self, value: Value) -> Value:
+        """A value that was an edge as an input."""
+        rank = len(self.plan.graph.types[value].shape)
+        made = Value(given_names(self.plan)[value], "input", value.span)
+        self.values[value, (False,) * rank] = made
+        self.types[made] = self.plan.graph.types[value]
+        return made
 
     def _name(self, value: Value, whole: Whole) -> str | None:
         """The author's name, for what is whole if there are two: the new positions are K_new."""
@@ -139,6 +148,19 @@ class Assembler:
             saved=Value(part.step.saved.name, "saved", part.step.span),
             sizes=sizes,
         )
+
+
+def given_names(plan: Planned) -> dict[Value, str]:
+    """What the values are called that were edges and are inputs now, each otherwise."""
+    labels = _labels(plan)
+    taken = {str(value.name) for value in plan.graph.inputs}
+    names: dict[Value, str] = {}
+    for value in plan.given:
+        base = labels.get(value, "given")
+        count = range(1, len(plan.given) + 2)
+        names[value] = next(n for n in (_numbered(base, i) for i in count) if n not in taken)
+        taken.add(names[value])
+    return names
 
 
 def _labels(plan: Planned) -> dict[Value, str]:

@@ -7,7 +7,7 @@ and its callers need not know what it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -31,13 +31,15 @@ class Request:
     """What is asked of a block: which outputs in which state.
 
     `same` are its symbols that are the axis of positions, the first of which stays. `suffix` tells
-    the states of several calls under one name apart.
+    the states of several calls under one name apart. Of the `entry` what depends on no position is
+    computed before the first step, and given.
     """
 
     callee: str
     same: tuple[str, ...]
     outputs: tuple[Port, ...]
     suffix: str = ""
+    entry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A block as a step, before its values are made: `parts` in order."""
+    """A block as a step, before its values are made: `parts` in order.
+
+    `given` are values that were edges and are inputs now.
+    """
 
     request: Request
     graph: Graph
@@ -79,6 +84,7 @@ class Planned:
     inputs: tuple[Port, ...]
     parts: tuple[Used | Kept | Called, ...]
     alias: Mapping[Token, Token]
+    given: tuple[Value, ...] = ()
 
     def states_of(self, value: Value) -> frozenset[Whole]:
         """In which states a value occurs."""
@@ -108,6 +114,7 @@ class BlockPlanner:
     wanted: dict[Value, dict[Whole, None]] = field(init=False)
     parts: list[Used | Kept | Called] = field(init=False)
     alias: dict[Token, Token] = field(init=False)
+    given: list[Value] = field(init=False)
 
     def plan(self) -> Asking:
         """The plan; yields what it has to know of the blocks that are called."""
@@ -116,15 +123,18 @@ class BlockPlanner:
         one = {name: symbol(length) for name in others if length is not None and name}
         self.graph = graph = specialize(graph, one)
         self.positions = Positions(length, self.past)
-        self.wanted, self.parts, self.alias = {}, [], {}
+        self.wanted, self.parts, self.alias, self.given = {}, [], {}, []
         producers = {value: step for step in graph.steps for value in step.outputs}
-        constant = self._constants()
+        constant = self._constants(graph.param_values())
+        fixed = self._fixed(constant) if self.request.entry else frozenset[Value]()
         suffixes = self._suffixes()
         for place, whole in self.request.outputs:
             self._want((graph.outputs[place], whole))
         for step in reversed(graph.steps):
             for value in step.outputs:
-                if value not in constant:
+                if value in fixed:
+                    self._give(value, producers)
+                elif value not in constant:
                     self._keep(value, step.span, producers)
             if isinstance(step, Apply):
                 self._use(step)
@@ -134,7 +144,8 @@ class BlockPlanner:
             self._keep(value, value.span, producers)
         inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
         parts = tuple(reversed(self.parts))
-        return Planned(self.request, graph, self.positions, tuple(inputs), parts, self.alias)
+        given = tuple(reversed(self.given))
+        return Planned(self.request, graph, self.positions, tuple(inputs), parts, self.alias, given)
 
     def _want(self, token: Token) -> Token:
         value, whole = token
@@ -155,13 +166,27 @@ class BlockPlanner:
         except Refused as refused:
             self._refuse(span, value.name or "this node", str(refused))
 
-    def _constants(self) -> frozenset[Value]:
+    def _constants(self, known: Iterable[Value]) -> frozenset[Value]:
         """What depends on no input: positions and tables, which a step computes at any length."""
-        found = {*self.graph.param_values()}
+        found = {*known}
         for step in self.graph.steps:
             if isinstance(step, Apply) and found.issuperset(step.inputs):
                 found.update(step.outputs)
         return frozenset(found)
+
+    def _fixed(self, constant: frozenset[Value]) -> frozenset[Value]:
+        """What depends on inputs, but on none that has positions: the output of an encoder."""
+        known = {v for v in self.graph.inputs if not any(self._all(v, v.span))} | constant
+        for step in self.graph.steps:
+            if step.inputs and known.issuperset(step.inputs):
+                known.update(v for v in step.outputs if not any(self._all(v, step.span)))
+        return frozenset(known - constant)
+
+    def _give(self, value: Value, producers: dict[Value, Apply | Call]) -> None:
+        """Make a fixed value that is wanted an input, where that is its place."""
+        if value in self.wanted and not kept_earlier(value, producers, self.graph.types):
+            del self.wanted[value]
+            self.given.append(value)
 
     def _suffixes(self) -> dict[Call, str]:
         """A second call under one name has the same parameters and states of its own."""
