@@ -142,9 +142,9 @@ class Program:
 
         return OnArrays(cast("TorchModule", module), dtype)
 
-    def step_on_arrays(self, backend: str = "numpy") -> StepModule:
+    def step_on_arrays(self, backend: str = "numpy", *, kernels: bool = False) -> StepModule:
         """The generated module of `step()` on NumPy arrays, whatever computes."""
-        module = self.step().load(backend)
+        module = self.step().load(backend, kernels=kernels)
         if backend == "numpy":
             return cast("StepModule", module)
         from xg_runtime.tensors import StepOnArrays, TorchStep

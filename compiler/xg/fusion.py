@@ -27,6 +27,7 @@ class Inside:
         """Of a graph."""
         reads = Counter(value for step in graph.steps for value in step.inputs)
         reads.update(graph.outputs)
+        reads.update(state.next for state in graph.states)
         steps = [step for step in graph.steps if not isinstance(step, Call)]
         return cls(
             graph.types,

@@ -49,6 +49,7 @@ def test_the_cache_and_the_backend_make_no_difference(xg: Xg, train: Train) -> N
     cached = xg(*words)
     assert xg(*words, "--no-cache").out == cached.out
     assert xg(*words, "--backend", "torch").out == cached.out
+    assert xg(*words, "--kernels").out == cached.out
     assert "40 tokens, the first after" in cached.err
 
 

@@ -124,9 +124,11 @@ def entered(program: Program, key: str) -> Program:
     return replace(program, graphs=replace(program.graphs, entry=key))
 
 
-def generated(one: Stepping, sizes: Sequence[int], backend: str = "numpy") -> Array:
+def generated(
+    one: Stepping, sizes: Sequence[int], backend: str = "numpy", *, kernels: bool = False
+) -> Array:
     """The output of pieces of these sizes as the generated step of a backend gives it."""
-    module = one.step.load(backend)
+    module = one.step.load(backend, kernels=kernels)
     params = _of(backend, one.params)
     cache = module.empty_cache(params, B=BATCH)
     at, outputs = 0, list[Array]()

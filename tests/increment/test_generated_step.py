@@ -44,6 +44,15 @@ def test_pieces_agree_with_the_whole(name: str, backend: str) -> None:
         assert np.abs(generated(one, pieces, backend) - one.expected()).max() < EXACT
 
 
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("name", models())
+def test_pieces_agree_with_kernels_too(name: str, backend: str) -> None:
+    one = models()[name]
+    for pieces in ((LENGTH,), (3, 1, 3)):
+        found = generated(one, pieces, backend, kernels=True)
+        assert np.abs(found - one.expected()).max() < EXACT
+
+
 def test_a_text_longer_than_the_table_is_refused() -> None:
     one = stepping(transformer())
     module = one.step.load()
@@ -65,9 +74,10 @@ def test_a_cache_of_something_else_is_refused() -> None:
         module.step(one.params, longer, one.cut(0, 1))
 
 
-def test_a_step_leaves_the_cache_that_it_was_given() -> None:
+@pytest.mark.parametrize("kernels", [False, True])
+def test_a_step_leaves_the_cache_that_it_was_given(kernels: bool) -> None:
     one = stepping(llama())
-    module = one.step.load()
+    module = one.step.load(kernels=kernels)
     empty = module.empty_cache(one.params, B=BATCH)
     _, cache = module.step(one.params, empty, one.cut(0, 3))
     assert {array.shape[1] for name, array in empty.items() if name == "ids"} == {0}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from xg.cli.arguments import (
     add_backend,
     add_choice,
+    add_kernels,
     open_project,
     refuse_backend,
     refuse_plan,
@@ -63,6 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_threads(parser)
     add_backend(parser)
+    add_kernels(parser)
 
 
 def _add_drawing(parser: ArgumentParser) -> None:
@@ -144,6 +146,7 @@ def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
         window,
         backend=options.backend,
         cached=not options.no_cache,
+        kernels=options.kernels,
     )
     return writer, _stop(options, held.vocabulary) if options.stop else ()
 
@@ -169,6 +172,7 @@ def _published(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
         options.window,
         backend=options.backend,
         cached=not options.no_cache,
+        kernels=options.kernels,
     )
     if not options.stop:
         return writer, ends(_beside(options))

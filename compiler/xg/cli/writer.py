@@ -52,6 +52,7 @@ class Writer:
     window: int | None = None
     backend: str = "numpy"
     cached: bool = True
+    kernels: bool = False
 
     def write(self, prompt: str, length: int, how: Sampling) -> str:
         """The prompt and `length` tokens after it, safe to print; raises InputError."""
@@ -69,8 +70,10 @@ class Writer:
         step = self.program.step()
         model = token_model(self.program, step, self.window, self.codec.size)
         if self.cached:
-            return Stepping(self.program.step_on_arrays(self.backend), self.params, model)
-        return Rereading(self.program.on_arrays(self.backend), self.params, model)
+            module = self.program.step_on_arrays(self.backend, kernels=self.kernels)
+            return Stepping(module, self.params, model)
+        whole = self.program.on_arrays(self.backend, kernels=self.kernels)
+        return Rereading(whole, self.params, model)
 
 
 def shown(text: str) -> str:
