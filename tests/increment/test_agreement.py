@@ -47,7 +47,7 @@ def test_pieces_of_every_size(pieces: tuple[int, ...]) -> None:
 
 def test_a_decoder_behind_an_encoder() -> None:
     sizes = {"V_e": 13, "V_d": 11, "S_e": 5, "N": 2, "N_H": 3, "D": 12, "D_ff": 14}
-    whole = xg.compile(LIBRARY / "encoder_decoder.xg", sizes=sizes)
+    whole = xg.compile(LIBRARY / "encoder_decoder.xg", "Transformer", sizes=sizes)
     one = stepping(whole, axis="S_d")
     once = whole.once()
     assert once is not None
