@@ -13,10 +13,10 @@ from xg.importing.exported import BOOL, INTEGERS, Argument, Call, Exported, Ref
 from xg.importing.fixed import Fixed
 from xg.importing.fixed_rules import RULES as FIXED
 from xg.importing.known import Condition, Formula, Known, Lost, Mask
-from xg.importing.layout import Axis, Value, View
+from xg.importing.layout import Value, View
 from xg.importing.lowering import Dependent, Lowering, reads
-from xg.importing.recognise import positions
 from xg.importing.rules import FILLS, RULES
+from xg.importing.rules_view import indexed, laid_out
 
 IGNORED: Final = (
     "_assert_tensor_metadata",
@@ -201,9 +201,9 @@ class _Reader:
             lowering.fixed.call(call.outputs[0], "full", args)
             return Fixed(call.outputs[0], lowering.shape_of_output())
         if name in layout.RULES:
-            return self._laid_out(call, name, lowering.known_of("self"))
+            return laid_out(lowering, name)
         if name == "index":
-            return self._indexed(call)
+            return indexed(lowering)
         if name not in RULES:
             raise Unspeakable("the language has no operator for it")
         return RULES[name](lowering)
@@ -224,55 +224,6 @@ class _Reader:
             assert isinstance(known, Fixed)
             return Ref(known.name)
         return argument
-
-    def _laid_out(self, call: Call, name: str, known: Known) -> Known:
-        rule = layout.RULES[name]
-        lowering = self.lowering
-        if not isinstance(known, Mask):
-            return rule(lowering, lowering.view(known))
-        parts: list[Condition | Fixed] = []
-        for place, part in enumerate(known.parts):
-            if isinstance(part, Condition):
-                parts.append(Condition(rule(lowering, part.view), part.positive))
-            else:
-                made = f"{call.outputs[0]}.{place}"
-                lowering.fixed.call(made, name, {**call.args, "self": Ref(part.name)})
-                parts.append(Fixed(made, lowering.shape_of_output()))
-        return Mask(tuple(parts), known.negated, known.form)
-
-    def _indexed(self, call: Call) -> Known:
-        """Indexing a mask or integers along every axis with all positions: a layout."""
-        lowering = self.lowering
-        known = lowering.known_of("self")
-        indices = lowering.argument("indices")
-        assert isinstance(indices, tuple)
-        shape = lowering.shape_of_output()
-
-        def seen(view: View) -> View:
-            axes: list[Axis] = [() for _ in shape]
-            for axis, index in zip(view.axes, indices, strict=False):
-                found = None if index is None else positions(lowering, lowering.look(index))
-                if found is None or len(indices) != len(view.axes):
-                    raise Unspeakable("it indexes a tensor with other than all positions")
-                own = [place for place, each in enumerate(found.axes) if each == found.base[0]]
-                offset = len(shape) - len(found.axes)
-                same = (
-                    lowering.sizes.dim(found.base[0][0].size)
-                    == view.with_axes([axis]).shape(lowering.sizes)[0]
-                )
-                if not own or not same or lowering.producer[found.value].attrs["start"]:
-                    raise Unspeakable("it indexes a tensor with other than all positions")
-                axes[own[0] + offset] = axis
-            return view.with_axes(axes)
-
-        if isinstance(known, Mask):
-            parts: list[Condition | Fixed] = []
-            for part in known.parts:
-                if isinstance(part, Fixed):
-                    raise Unspeakable("it indexes a mask of constants")
-                parts.append(Condition(seen(part.view), part.positive))
-            return Mask(tuple(parts), known.negated, known.form)
-        return seen(lowering.view(known))
 
     def _output(self, place: int, argument: Argument) -> Value | None:
         if not isinstance(argument, Ref):

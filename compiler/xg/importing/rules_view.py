@@ -1,0 +1,68 @@
+"""Layout calls on whatever is known of a tensor: of a mask, every part is laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xg.dim import Dim
+from xg.importing import rules_layout as layout
+from xg.importing.errors import Unspeakable
+from xg.importing.exported import Argument, Ref
+from xg.importing.fixed import Fixed
+from xg.importing.known import Condition, Known, Mask
+from xg.importing.layout import Axis, View
+from xg.importing.lowering import Lowering
+from xg.importing.recognise import positions
+
+ALL_POSITIONS = "it indexes a tensor with other than all positions"
+
+
+def laid_out(lowering: Lowering, name: str) -> Known:
+    """`view`, `transpose`, `expand` … of a tensor or a mask."""
+    rule, known = layout.RULES[name], lowering.known_of("self")
+    if not isinstance(known, Mask):
+        return rule(lowering, lowering.view(known))
+    parts: list[Condition | Fixed] = []
+    for place, part in enumerate(known.parts):
+        if isinstance(part, Condition):
+            parts.append(Condition(rule(lowering, part.view), part.positive))
+        else:
+            made = f"{lowering.call.outputs[0]}.{place}"
+            lowering.fixed.call(made, name, {**lowering.call.args, "self": Ref(part.name)})
+            parts.append(Fixed(made, lowering.shape_of_output()))
+    return Mask(tuple(parts), known.negated, known.form)
+
+
+def indexed(lowering: Lowering) -> Known:
+    """Indexing a mask or integers along every axis with all positions, which is a layout."""
+    known, indices = lowering.known_of("self"), lowering.argument("indices")
+    assert isinstance(indices, tuple)
+    shape = lowering.shape_of_output()
+    if not isinstance(known, Mask):
+        return _spread(lowering, lowering.view(known), indices, shape)
+    parts: list[Condition | Fixed] = []
+    for part in known.parts:
+        if isinstance(part, Fixed):
+            raise Unspeakable("it indexes a mask of constants")
+        parts.append(Condition(_spread(lowering, part.view, indices, shape), part.positive))
+    return Mask(tuple(parts), known.negated, known.form)
+
+
+def _spread(
+    lowering: Lowering, view: View, indices: Sequence[Argument], shape: Sequence[Dim]
+) -> View:
+    """Every axis where the positions that index it run."""
+    if len(indices) != len(view.axes):
+        raise Unspeakable(ALL_POSITIONS)
+    axes: list[Axis] = [() for _ in shape]
+    for axis, index in zip(view.axes, indices, strict=True):
+        found = None if index is None else positions(lowering, lowering.look(index))
+        if found is None:
+            raise Unspeakable(ALL_POSITIONS)
+        own = [place for place, each in enumerate(found.axes) if each == found.base[0]]
+        counted = lowering.sizes.dim(found.base[0][0].size)
+        same = counted == view.with_axes([axis]).shape(lowering.sizes)[0]
+        if not own or not same or lowering.producer[found.value].attrs["start"]:
+            raise Unspeakable(ALL_POSITIONS)
+        axes[own[0] + len(shape) - len(found.axes)] = axis
+    return view.with_axes(axes)
