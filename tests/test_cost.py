@@ -17,7 +17,8 @@ from xg.flops import ELEMENTWISE, MOVES, REDUCTIONS, flops
 from xg.interpret import initial
 from xg.proof.sizes import verification_sizes
 
-DIAGRAMS = sorted((Path(__file__).parent.parent / "diagrams").glob("*.xg"))
+LIBRARY = Path(__file__).parent.parent / "diagrams"
+DIAGRAMS = sorted(LIBRARY.rglob("*.xg"))
 B, M, K, N = (symbol(name) for name in "BMKN")
 
 
@@ -45,7 +46,7 @@ def test_every_primitive_has_one_price() -> None:
 
 
 def test_the_numbers_of_attention() -> None:
-    found = xg.compile(DIAGRAMS[0].parent / "mha.xg").cost()
+    found = xg.compile(LIBRARY / "mha.xg").cost()
     rows = {row.name: row.amount for row in found.blocks[0].rows}
     assert str(rows["• : A"].forward) == "2*B*D*S^2"
     assert str(rows["• : A"].backward) == "4*B*D*S^2"
@@ -53,7 +54,7 @@ def test_the_numbers_of_attention() -> None:
 
 
 def test_a_repetition_costs_its_count_times_one() -> None:
-    found = xg.compile(DIAGRAMS[0].parent / "transformer.xg").cost()
+    found = xg.compile(LIBRARY / "transformer.xg").cost()
     lm, layer, *_ = found.blocks
     (row,) = (row for row in lm.rows if row.callee == layer.graph.key)
     assert row.name == "N_L × Layer"

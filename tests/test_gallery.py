@@ -11,10 +11,12 @@ from xg.cli.verify import by_default
 from xg.driver import BACKENDS
 from xg.outputs import Wanted, outputs
 from xg.project import read_project
+from xg.project.lookup import library_files
 from xg.source import Source
 from xg.syntax.format import format
 
-DIAGRAMS = sorted((Path(__file__).parent.parent / "diagrams").glob("*.xg"))
+LIBRARY = Path(__file__).parent.parent / "diagrams"
+DIAGRAMS = sorted(LIBRARY.rglob("*.xg"))
 DOT = Wanted(kinds=("dot",))
 diagrams = pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
 
@@ -22,8 +24,15 @@ diagrams = pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
 def test_the_gallery_is_there() -> None:
     assert {path.stem for path in DIAGRAMS} >= {
         *("attention", "embedding", "flow", "legend", "mha", "mlp", "output", "transformer"),
-        *("bert", "cat_sleeps", "encoder_decoder", "llama", "ops", "sentiment", "vit"),
+        *("cat_sleeps", "encoder_decoder", "ops", "sentiment"),
+        *("bert", "gpt2", "llama", "t5", "vit"),
     }
+
+
+def test_names_tell_diagrams_apart() -> None:
+    """`use X from NAME` finds one file of the library, in whatever folder it lies."""
+    assert sorted(library_files()) == DIAGRAMS
+    assert len({path.stem for path in DIAGRAMS}) == len(DIAGRAMS)
 
 
 @diagrams
@@ -44,8 +53,8 @@ def test_its_figures_are_those_beside_it(path: Path, golden: Callable[[Path, str
 
 
 def test_no_figure_is_left_over() -> None:
-    made = {name for path in DIAGRAMS for name in outputs(read_project(path), DOT).files}
-    assert {path.name for path in DIAGRAMS[0].parent.glob("*.dot")} == made
+    made = {path.parent / n for path in DIAGRAMS for n in outputs(read_project(path), DOT).files}
+    assert set(LIBRARY.rglob("*.dot")) == made
 
 
 @diagrams

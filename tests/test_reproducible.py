@@ -19,7 +19,8 @@ def _start(folder: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
     """Start to build the gallery in a folder of its own, as on a machine of its own."""
     folder.mkdir()
     shutil.copytree(ROOT / "diagrams", folder / "diagrams")
-    files = sorted(file.name for file in (folder / "diagrams").glob("*.xg"))
+    diagrams = folder / "diagrams"
+    files = sorted(str(file.relative_to(diagrams)) for file in diagrams.rglob("*.xg"))
     paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
     inherited = {"PATH": os.environ["PATH"], "HOME": str(folder)}
     return subprocess.Popen(
@@ -47,7 +48,7 @@ def test_every_byte_is_the_same_everywhere(tmp_path: Path) -> None:
     here, far_away = _galleries(tmp_path)
     assert here.keys() == far_away.keys()
     assert [name for name in here if here[name] != far_away[name]] == []
-    for diagram in (ROOT / "diagrams").glob("*.xg"):
+    for diagram in (ROOT / "diagrams").rglob("*.xg"):
         names = [name for name in here if name.startswith(diagram.stem)]
         endings = (".dot", ".svg", ".pdf", "_numpy.py")
         assert all(any(name.endswith(ending) for name in names) for ending in endings), diagram.stem

@@ -211,11 +211,12 @@ def reduce(prim: str, x: Expr, axes: Sequence[int] | int, *, keep: bool = True) 
     gone = {axis % x.rank for axis in chosen}
     sizes = [ONE if i in gone else dim for i, dim in enumerate(x.shape)]
     shape = tuple(dim for i, dim in enumerate(sizes) if keep or i not in gone)
-    return Expr(prim, (x,), shape, "float", (("axes", chosen), ("keep", keep)))
+    kind: Kind = "int" if prim == "sum" and x.kind == "int" else "float"
+    return Expr(prim, (x,), shape, kind, (("axes", chosen), ("keep", keep)))
 
 
 def reduce_sum(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
-    """Sum over axes."""
+    """Sum over axes; of integers, which counts, an integer."""
     return reduce("sum", x, axes, keep=keep)
 
 

@@ -1,22 +1,28 @@
-"""Errors of a run: one printable line each, with the exit code the command line ends with.
+"""Errors of a run: a printable line, and details where there are many, with the exit code.
 
 InputError  1  the data given does not fit the program
 RunError    4  the run itself failed: a non-finite value, a damaged checkpoint
 FileError   5  a file could not be read or written
 """
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
 class XgRuntimeError(Exception):
-    """What every error of this package is; the message is one line, safe to print."""
+    """What every error of this package is; message and details are lines, safe to print."""
 
     exit_code: ClassVar[int] = 4
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, details: Sequence[str] = ()) -> None:
         """Escape what a terminal would obey: names of files and arrays are the user's."""
-        self.message = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-        super().__init__(self.message)
+        self.message = _printable(message)
+        self.details = tuple(map(_printable, details))
+        super().__init__("\n  ".join((self.message, *self.details)))
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 class InputError(XgRuntimeError):

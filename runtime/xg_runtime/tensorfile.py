@@ -1,26 +1,68 @@
-"""The safetensors format as bytes: `pack(arrays)` and `unpack(data)`.
+"""The safetensors format as bytes: `pack(arrays)`, `unpack(data)` and `metadata(data)`.
 
 The one place that imports the safetensors package, whose annotations do not name element types.
+bfloat16, which NumPy lacks, is read as the float32 that has the same value.
 """
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import safetensors
 import safetensors.numpy as _format
 
-from xg_runtime.module import Arrays
+from xg_runtime.module import Array, Arrays
+
+_package: Any = safetensors  # it says of its functions that they give something
+_TYPES: Final = {
+    "F64": "<f8",
+    "F32": "<f4",
+    "F16": "<f2",
+    "I64": "<i8",
+    "I32": "<i4",
+    "I16": "<i2",
+    "I8": "i1",
+    "U64": "<u8",
+    "U32": "<u4",
+    "U16": "<u2",
+    "U8": "u1",
+    "BOOL": "?",
+}
 
 
-def pack(arrays: Arrays) -> bytes:
+def pack(arrays: Arrays, metadata: Mapping[str, str] | None = None) -> bytes:
     """Return `arrays` as one safetensors file; the bytes depend on names and values only."""
     # The package writes the memory as it lies, so a transposed view has to be laid out first.
-    return _format.save({name: np.asarray(array, order="C") for name, array in arrays.items()})
+    laid_out = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    return _format.save(laid_out, dict(metadata) if metadata else None)
 
 
 def unpack(data: bytes) -> Arrays:
     """Return the arrays of a safetensors file, writable; raises ValueError when it is damaged."""
     try:
-        return {name: array.copy() for name, array in _format.load(data).items()}
-    except KeyError as error:
-        raise ValueError(f"element type {error} is unknown to NumPy") from error
+        found: list[tuple[str, dict[str, Any]]] = _package.deserialize(data)
     except (safetensors.SafetensorError, TypeError) as error:
         raise ValueError(str(error)) from error
+    return {name: _array(tensor) for name, tensor in found}
+
+
+def metadata(data: bytes) -> dict[str, str]:
+    """Return the words that stand in a file beside its arrays; the file is not damaged."""
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + length]).get("__metadata__") or {}
+
+
+def _array(tensor: Mapping[str, Any]) -> Array:
+    """One tensor: its type, shape and bytes."""
+    kind, shape, data = tensor["dtype"], tensor["shape"], tensor["data"]
+    if kind == "BF16":
+        return from_bfloat16(np.frombuffer(data, "<u2")).reshape(shape)
+    if kind not in _TYPES:
+        raise ValueError(f"element type {kind} is unknown to NumPy")
+    return np.frombuffer(data, _TYPES[kind]).reshape(shape).astype(_TYPES[kind][-2:], copy=True)
+
+
+def from_bfloat16(bits: Array) -> Array:
+    """Return 16-bit patterns as float32: bfloat16 is its upper half, so this is exact."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)

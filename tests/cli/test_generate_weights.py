@@ -104,7 +104,7 @@ def test_without_the_package_it_is_named(
 
 
 def test_a_model_that_looks_ahead_is_refused(xg: Xg, folder: Path) -> None:
-    bert = DIAGRAMS / "bert.xg"
+    bert = DIAGRAMS / "models" / "bert.xg"
     np.savez(folder / "none.npz", E=np.zeros((3, 3)))
     said = xg("generate", bert, "--block", "BERT", "--weights", "none.npz", "--tokenizer", "bytes")
     assert said.code == 1

@@ -88,7 +88,7 @@ def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_step_in_every_form(xg: Xg) -> None:
-    file = str(DIAGRAMS / "llama.xg")
+    file = str(DIAGRAMS / "models" / "llama.xg")
     assert "state K = K_past [B, N_KV, T, D_h] next K" in xg("show", file, "--pass", "step").out
     assert "past" in xg("show", file, "--pass", "step", "--as", "dot").out
     assert "*T" in xg("show", file, "--pass", "step", "--as", "cost").out
@@ -99,6 +99,6 @@ def test_a_step_in_every_form(xg: Xg) -> None:
 
 
 def test_what_looks_ahead_is_named(xg: Xg) -> None:
-    refused = xg("show", str(DIAGRAMS / "bert.xg"), "--block", "BERT", "--pass", "step")
+    refused = xg("show", str(DIAGRAMS / "models" / "bert.xg"), "--block", "BERT", "--pass", "step")
     assert refused.code == 1
     assert "a step does not know later positions" in refused.err

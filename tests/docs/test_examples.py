@@ -11,7 +11,13 @@ import pytest
 from docs.markdown import Block, blocks, commands, matches, pieces
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/generation.md", "docs/importing.md")
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/generation.md",
+    "docs/importing.md",
+    "docs/models.md",
+)
 SOURCE_ROOTS = ("compiler", "runtime", "grammar")
 
 

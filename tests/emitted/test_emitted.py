@@ -30,7 +30,8 @@ SMALL = {"V": 11, "D": 12, "N_H": 3, "N_L": 2, "D_ff": 7, "S_max": 9}
 
 
 def source(name: str, backend: str = "numpy") -> str:
-    return xg.compile(DIAGRAMS / f"{name}.xg", block=GOLDENS[name]).source(backend)
+    (path,) = DIAGRAMS.rglob(f"{name}.xg")
+    return xg.compile(path, block=GOLDENS[name]).source(backend)
 
 
 @pytest.mark.parametrize("name", GOLDENS)
@@ -46,7 +47,7 @@ def test_torch_modules_read_as_in_the_golden(
 
 
 def test_the_step_reads_as_in_the_golden(golden: Callable[[Path, str], None]) -> None:
-    llama = xg.compile(DIAGRAMS / "llama.xg", block="Llama")
+    llama = xg.compile(DIAGRAMS / "models" / "llama.xg", block="Llama")
     golden(GOLDEN / "llama_step.py", llama.step().source("numpy"))
 
 

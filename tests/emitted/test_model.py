@@ -23,7 +23,10 @@ FILES: dict[str, tuple[str | None, dict[str, int]]] = {
     "transformer": (None, {**SMALL, "B": 2, "S": 5}),
     "bert": ("MLM", {**SMALL, "B": 2, "S": 5}),  # reads a table of its call, and makes a mask
     "encoder_decoder": (None, {"V_e": 11, "V_d": 7, "D": 12, "N": 2, "B": 2, "S_e": 5, "S_d": 3}),
-    "llama": (None, {"V": 11, "D": 6, "N_L": 2, "N_H": 4, "D_h": 8, "D_ff": 7, "B": 2, "S": 5}),
+    "llama": (
+        None,
+        {"V": 11, "D": 6, "N_L": 2, "N_H": 4, "N_KV": 2, "D_h": 8, "D_ff": 7, "B": 2, "S": 5},
+    ),
     "mha": (None, {"D": 12, "B": 2, "S": 5}),  # calls nothing
     "vit": ("ViT", {"H": 4, "W": 4, "P": 2, "D": 12, "N_L": 2, "N_H": 3, "N_C": 5, "B": 2}),
 }
@@ -32,7 +35,8 @@ Tensors = dict[str, torch.Tensor]
 
 def compiled(name: str) -> xg.Program:
     block, sizes = FILES[name]
-    return xg.compile(DIAGRAMS / f"{name}.xg", block=block, sizes=sizes)
+    (path,) = DIAGRAMS.rglob(f"{name}.xg")
+    return xg.compile(path, block=block, sizes=sizes)
 
 
 def drawn(program: xg.Program) -> tuple[Tensors, Tensors]:

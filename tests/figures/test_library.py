@@ -13,8 +13,8 @@ from xg.backends.graphviz.mapping import View, figure
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 VIEWS: tuple[View, ...] = ("forward", "backward", "overview")
 BLOCKS = [
-    (path.stem, block)
-    for path in sorted(LIBRARY.glob("*.xg"))
+    (path.relative_to(LIBRARY).with_suffix("").as_posix(), block)
+    for path in sorted(LIBRARY.rglob("*.xg"))
     for block in re.findall(r"^block (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 

@@ -111,7 +111,7 @@ def transformer(**options: str) -> Program:
 
 def llama() -> Program:
     """The library's Llama, with grouped queries."""
-    return xg.compile(LIBRARY / "llama.xg", sizes=LLAMA)
+    return xg.compile(LIBRARY / "models" / "llama.xg", sizes=LLAMA)
 
 
 def written(text: str, block: str | None = None) -> Program:
@@ -119,8 +119,9 @@ def written(text: str, block: str | None = None) -> Program:
     return compile_project(parse_project(text.encode()), block)
 
 
-def entered(program: Program, key: str) -> Program:
-    """The same program with another of its graphs as the entry."""
+def entered(program: Program, block: str) -> Program:
+    """The same program with another of its blocks as the entry."""
+    (key,) = (key for key, graph in program.graphs.graphs.items() if graph.block == block)
     return replace(program, graphs=replace(program.graphs, entry=key))
 
 

@@ -38,7 +38,7 @@ MODELS = {
     "learned": lambda: lm(),
     "sinusoidal": lambda: lm(pos="sinusoidal", norm="post", head="own"),
     "rope": lambda: lm(pos="rope", ffn="GatedMLP"),
-    "llama": lambda: xg.compile(LIBRARY / "llama.xg", sizes=LLAMA | {"V": 256}),
+    "llama": lambda: xg.compile(LIBRARY / "models" / "llama.xg", sizes=LLAMA | {"V": 256}),
 }
 
 

@@ -40,11 +40,11 @@ def codes(program: xg.Program) -> set[str]:
 @pytest.mark.parametrize(
     ("file", "block", "code"),
     [
-        ("bert", "BERT", "XG0551"),
-        ("bert", "MLM", "XG0552"),
+        ("models/bert", "BERT", "XG0551"),
+        ("models/bert", "MLM", "XG0551"),
         ("encoder_decoder", "Encoder", "XG0551"),
         ("sentiment", "Sentiment", "XG0552"),
-        ("vit", "ViT", "XG0552"),
+        ("models/vit", "ViT", "XG0552"),
         ("cat_sleeps", "Mini", "XG0551"),
     ],
 )

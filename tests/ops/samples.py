@@ -119,6 +119,10 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     ),
     "sinusoid": (Sample(own={"S": S, "D": D_h}),),
     "range": (Sample(own={"start": S}), Sample(own={"start": T, "stop": T + 1})),
+    "buckets": tuple(
+        Sample(own={"queries": S, "keys": S_k, "buckets": V, "far": T, "direction": direction})
+        for direction in ("both", "past")
+    ),
     "RoPE": (
         Sample({"x": floats(S, D_h)}, leading=("x",), fixed=("D_h",)),
         Sample({"x": floats(B, S, D_h)}, {"layout": "interleaved"}, fixed=("D_h",)),

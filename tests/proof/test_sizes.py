@@ -9,7 +9,7 @@ import pytest
 import xg
 from xg.proof.sizes import LEAST_MEAN, PRIMES, ROUNDS, SCALARS_AT_MOST, verification_sizes
 
-DIAGRAMS = sorted((Path(__file__).parent.parent.parent / "diagrams").glob("*.xg"))
+DIAGRAMS = sorted((Path(__file__).parent.parent.parent / "diagrams").rglob("*.xg"))
 
 
 def sizes_of(text: str, folder: Path, given: dict[str, int] | None = None) -> dict[str, int]:

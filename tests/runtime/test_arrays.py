@@ -1,4 +1,5 @@
 import io
+import json
 import struct
 import zipfile
 from pathlib import Path
@@ -81,6 +82,23 @@ def test_a_claim_to_be_huge_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_element_type_numpy_lacks_is_refused(tmp_path: Path) -> None:
-    header = b'{"X":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}'
-    with pytest.raises(ValueError, match="BF16"):
-        tensorfile.unpack(struct.pack("<Q", len(header)) + header + bytes(4))
+    with pytest.raises(ValueError, match="F8_E4M3"):
+        tensorfile.unpack(_file_of("F8_E4M3", (2,), bytes(2)))
+
+
+def test_half_precisions_are_read_exactly() -> None:
+    import torch
+
+    numbers = torch.tensor([0.0, -0.0, 1.0, -2.5, 3e38, 1e-40, float("inf"), float("-inf"), 0.1])
+    for name, dtype in (("BF16", torch.bfloat16), ("F16", torch.float16)):
+        half = numbers.to(dtype)
+        data = half.view(torch.int16).numpy().tobytes()
+        found = tensorfile.unpack(_file_of(name, (3, 3), data))["X"]
+        assert np.array_equal(found.astype(np.float32), half.float().numpy().reshape(3, 3))
+    assert np.isnan(tensorfile.from_bfloat16(np.array([0x7FC0], np.uint16))).all()
+
+
+def _file_of(dtype: str, shape: tuple[int, ...], data: bytes) -> bytes:
+    tensor = {"dtype": dtype, "shape": shape, "data_offsets": [0, len(data)]}
+    header = json.dumps({"X": tensor}).encode()
+    return struct.pack("<Q", len(header)) + header + data

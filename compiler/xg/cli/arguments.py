@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.later import not_yet
@@ -38,6 +39,16 @@ def add_choice(parser: ArgumentParser) -> None:
         type=setting,
         metavar="NAME=VALUE",
         help="number a dim or choose a word of an option; may be given several times",
+    )
+
+
+def add_names(parser: ArgumentParser) -> None:
+    """Where it is written what a checkpoint's names mean."""
+    parser.add_argument(
+        "--names",
+        metavar="MAPPING",
+        type=Path,
+        help="what the checkpoint's tensors are; default: NAME.names.toml beside the diagram",
     )
 
 

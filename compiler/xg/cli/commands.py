@@ -8,6 +8,7 @@ COMMANDS = {
     "show": "print one view: the graph, a figure's DOT, the code, the cost",
     "fmt": "lay files out in the one canonical way",
     "run": "run a diagram on arrays from files",
+    "weights": "read a published checkpoint for a diagram, or write one",
     "verify": "prove the gradients by finite differences, and the code by the interpreter",
     "cost": "count parameters, FLOPs and saved bytes, as formulas and numbers",
     "train": "train a diagram on text or arrays",

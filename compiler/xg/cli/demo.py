@@ -85,9 +85,9 @@ def run(options: Namespace, console: Console) -> int:
 
 
 def _library() -> list[str]:
-    from xg.project.lookup import library
+    from xg.project.lookup import library_files
 
-    return sorted(path.stem for path in library().glob("*.xg"))
+    return [path.stem for path in library_files()]
 
 
 def _show(name: str, folder: Path) -> Shown:
@@ -97,9 +97,10 @@ def _show(name: str, folder: Path) -> Shown:
     from xg.cli.verify import by_default
     from xg.outputs import Wanted, outputs
     from xg.project import read_project
-    from xg.project.lookup import library
+    from xg.project.lookup import library, library_files
 
-    project = read_project(library() / f"{name}.xg")
+    path = next((file for file in library_files() if file.stem == name), library() / f"{name}.xg")
+    project = read_project(path)
     made = outputs(project, Wanted())
     Target(folder).write(made.files, sorted(made.engines))
     proofs = [prove(project, block, settings, 0) for block, settings in by_default(project, {})]

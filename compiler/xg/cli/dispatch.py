@@ -104,6 +104,8 @@ def _runtime_code(error: Exception, console: Console) -> int | None:
     if not isinstance(error, XgRuntimeError):
         return None
     console.note(f"xg: {error.message}")
+    for line in error.details:
+        console.note(f"  {line}")
     return error.exit_code
 
 

@@ -134,9 +134,9 @@ def _temporary() -> Finding:
 
 
 def _library() -> Finding:
-    from xg.project.lookup import library
+    from xg.project.lookup import library_files
 
-    count = len(list(library().glob("*.xg")))
+    count = len(library_files())
     if count:
         return Finding("library", "ok", f"{count} diagrams to `use` by name")
     return Finding("library", "missing", "no diagrams", "install xg again")

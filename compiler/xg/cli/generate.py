@@ -10,10 +10,10 @@ from xg.cli.arguments import (
     add_backend,
     add_choice,
     add_kernels,
+    add_names,
     open_project,
     refuse_backend,
     refuse_plan,
-    settings_of,
 )
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
@@ -36,8 +36,12 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_choice(parser)
     parser.add_argument(
-        "--weights", type=Path, metavar="W", help=".safetensors or .npz of the diagram's parameters"
+        "--weights",
+        type=Path,
+        metavar="W",
+        help=".safetensors or .npz of the diagram's parameters, or a published checkpoint",
     )
+    add_names(parser)
     parser.add_argument(
         "--tokenizer",
         metavar="T",
@@ -153,17 +157,17 @@ def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
 
 def _published(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     """A diagram with parameters from a file, and the tokens at which it stops."""
-    from xg.cli.given import at_sizes_of, expected
+    from xg.cli.given import expected
+    from xg.cli.published import Published
     from xg.cli.writer import Writer
-    from xg_runtime import arrays
     from xg_runtime.expect import fit
     from xg_runtime.tokenizer import Tokenizer, ends
     from xg_runtime.tokens import ByteVocabulary
 
     project = open_project(options.file)
-    found = arrays.read(options.weights)
-    program = at_sizes_of(found, project, options.block, settings_of(options))
-    params = fit(found, expected(program.params), dtype=options.dtype, source=str(options.weights))
+    found = Published.read(project, options, options.weights)
+    program = found.program
+    params = fit(found.params, expected(program.params), dtype=options.dtype, source=found.source)
     codec = ByteVocabulary() if options.tokenizer == BYTES else Tokenizer.read(_tokenizer(options))
     writer = Writer(
         program,

@@ -10,18 +10,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from xg.cli.arguments import open_project, refuse_plan, settings_of
-from xg.driver import (
-    Program,
-    Settings,
-    TensorSpec,
-    compile_project,
-    declared_dims,
-    shape_project,
-)
+from xg.cli.published import Published, at_sizes_of
+from xg.driver import Program, TensorSpec
 from xg.graph import Apply, Value
-from xg.graph import Program as Graphs
-from xg.interpret import param_specs
-from xg.project import Project
 from xg.scalar import Scalar
 from xg_runtime import arrays
 from xg_runtime.expect import Expected, fit
@@ -44,10 +35,13 @@ class Given:
         """What the files say; raises DiagnosticError, InputError, FileError."""
         refuse_plan(options)
         project = open_project(options.file)
-        settings = settings_of(options)
         inputs = arrays.read(options.inputs)
-        params = arrays.read(options.params) if options.params else None
-        program = at_sizes_of(inputs | (params or {}), project, options.block, settings)
+        params = None
+        if options.params:
+            held = Published.read(project, options, options.params, inputs)
+            program, params = held.program, held.params
+        else:
+            program = at_sizes_of(inputs, project, options.block, settings_of(options))
         of = _dtype(options)
         return cls(
             program,
@@ -56,14 +50,6 @@ class Given:
             _cotangents(program, options),
             of,
         )
-
-
-def at_sizes_of(found: Arrays, project: Project, block: str | None, settings: Settings) -> Program:
-    """A block with the sizes that arrays have, unless the settings say otherwise."""
-    draft = shape_project(project, block, settings)
-    carried = _carried(draft, found)
-    known = {name: n for name, n in carried.items() if name in declared_dims(project)}
-    return compile_project(project, block, {**known, **settings})
 
 
 def _cotangents(program: Program, options: Namespace) -> Arrays | None:
@@ -107,20 +93,3 @@ def _ignored(value: Value, steps: Iterable[object]) -> int | None:
             if isinstance(ignored, Scalar):
                 return int(ignored.evaluate({}))
     return None
-
-
-def _carried(program: Graphs, found: Arrays) -> dict[str, int]:
-    """The numbers that arrays give to symbols which are the length of an axis."""
-    main = program.main
-    shapes = [(str(value.name), main.types[value].shape) for value in main.inputs]
-    shapes += [
-        (path, graph.sizes.expand_type(param.type).substitute(symbols).shape)
-        for path, param, graph, symbols in param_specs(program)
-    ]
-    numbers: dict[str, int] = {}
-    for name, shape in shapes:
-        if name in found and found[name].ndim == len(shape):
-            for dim, length in zip(shape, found[name].shape, strict=True):
-                if dim.name is not None:
-                    numbers.setdefault(dim.name, length)
-    return numbers

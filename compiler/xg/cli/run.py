@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_backend, add_file, add_kernels, refuse_backend
+from xg.cli.arguments import add_backend, add_file, add_kernels, add_names, refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.syntax.spelling import ascii_name
@@ -25,7 +25,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-o", dest="out", metavar="OUT", type=Path, required=True, help="an .npz file"
     )
-    parser.add_argument("--params", metavar="P", type=Path, help=".safetensors or .npz")
+    parser.add_argument(
+        "--params",
+        metavar="P",
+        type=Path,
+        help=".safetensors or .npz, or a published checkpoint: a file, an index or a folder",
+    )
+    add_names(parser)
     parser.add_argument("--save-params", metavar="P", type=Path, help="write those used here")
     parser.add_argument(
         "--d-outputs", metavar="G", type=Path, help="cotangents; gradients come out as d/NAME"

@@ -26,6 +26,11 @@ def library() -> Path:
     return shipped if shipped.is_dir() else package.parents[1] / "diagrams"
 
 
+def library_files() -> tuple[Path, ...]:
+    """The files of the shipped library, the notation's figures before the models."""
+    return (*sorted(library().glob("*.xg")), *sorted(library().glob("models/*.xg")))
+
+
 def project_root(folder: Path) -> Path:
     """The nearest folder at or above `folder` (resolved) that holds a project, else `folder`."""
     for candidate in (folder, *folder.parents):
@@ -38,11 +43,10 @@ def target(use: ast.Use, folder: Path, root: Path) -> Path:
     """The resolved path that a `use` names from a file in `folder`; raises Misplaced."""
     origin = use.origin
     if isinstance(origin, ast.Name):
-        path = library() / f"{origin.name}.xg"
-        if not path.is_file():
-            known = tuple(sorted(file.stem for file in library().glob("*.xg")))
-            raise Misplaced(NotInLibrary(origin.span, origin.name, known))
-        return path.resolve()
+        shipped = {file.stem: file for file in library_files()}
+        if origin.name not in shipped:
+            raise Misplaced(NotInLibrary(origin.span, origin.name, tuple(sorted(shipped))))
+        return shipped[origin.name].resolve()
     written = origin.value
     if "\0" in written or "\\" in written or PurePosixPath(written).is_absolute():
         raise Misplaced(UseOutside(origin.span))

@@ -2,7 +2,7 @@
 
 Compiled by xg from llama.xg, block Llama. Change the diagram, not this file.
 
-    forward(ids [B, S] in V) -> Z [B, S, V]
+    forward(ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss []
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ Array = NDArray[Any]
 Params = dict[str, Array]
 DType = Any
 
-D = 512
-D_ff = 1376
-D_h = 64
-N_H = 8
-N_KV = 2
-N_L = 8
+D = 4096
+D_ff = 11008
+N_H = 32
+N_KV = 8
+N_L = 32
 V = 32000
 
 
@@ -34,66 +33,66 @@ class GQASaved(NamedTuple):
     KT: Array  # [B, N_H, D_h, S]
     VG: Array  # [B, N_H, S, D_h]
     P: Array  # [B, N_H, S, S]
-    O: Array  # [B, S, N_H*D_h]
+    O: Array  # [B, S, D]
 
 
 def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
-    """Grouped-Query Attention (llama.xg, line 6).
+    """Grouped-Query Attention (llama.xg, line 8).
 
     X [B, S, D] -> Y [B, S, D]
     """
     W_Q, W_K, W_V, W_O = take(params, at, "W_Q W_K W_V W_O")
-    B, S = X.shape[:2]
-    # [B, N_H, S, D_h], line 9
-    Q = rope((X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2), D_h, S)
-    # [B, N_KV, S, D_h], line 10
-    K = rope((X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2), D_h, S)
-    V = (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)  # [B, N_KV, S, D_h], line 11
+    B, S, D = X.shape
+    D_h = D // N_H
+    Q_1 = (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], line 11
+    Q = rope(Q_1, D, N_H, S, D_h)  # [B, N_H, S, D_h], line 11
+    # [B, N_KV, S, D_h], line 12
+    K_1 = (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
+    K = rope(K_1, D, N_H, S, D_h)  # [B, N_KV, S, D_h], line 12
+    V = (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)  # [B, N_KV, S, D_h], line 13
     KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))
-    KT = KT_1.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S], line 13
+    KT = KT_1.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S], line 15
     VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))
-    VG = VG_1.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], line 14
-    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], line 16
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, N_H * D_h)  # [B, S, N_H*D_h], line 17
-    Y = O @ W_O  # [B, S, D], line 18
+    VG = VG_1.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], line 16
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], line 18
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], line 19
+    Y = O @ W_O  # [B, S, D], line 20
     return Y, GQASaved(X, Q, KT, VG, P, O)
 
 
 def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of Grouped-Query Attention (llama.xg, line 6)."""
+    """Backward pass of Grouped-Query Attention (llama.xg, line 8)."""
     W_Q, W_K, W_V, W_O = take(params, at, "W_Q W_K W_V W_O")
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dO = dY @ W_O.T  # [B, S, N_H*D_h], d• of line 18
-    # [N_H*D_h, D], d• of line 18
-    dW_O = saved.O.reshape(-1, N_H * D_h).T @ dY.reshape(-1, D)
-    dO_1 = dO.reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], dR of line 17
-    dP = dO_1 @ saved.VG.swapaxes(-1, -2)  # [B, N_H, S, S], d• of line 17
-    dVG = saved.P.swapaxes(-1, -2) @ dO_1  # [B, N_H, S, D_h], d• of line 17
-    dP_1 = d_softmax(dP, saved.P)  # [B, N_H, S, S], dS of line 16
-    dP_2 = d_scale_mask(dP_1, 1 / D_h**0.5, S)  # [B, N_H, S, S], dSM of line 16
-    dQ = dP_2 @ saved.KT.swapaxes(-1, -2)  # [B, N_H, S, D_h], d• of line 16
-    dKT = saved.Q.swapaxes(-1, -2) @ dP_2  # [B, N_H, D_h, S], d• of line 16
-    # [B, N_KV, S, D_h], dBC of line 14
+    dO = dY @ W_O.T  # [B, S, D], d• of line 20
+    dW_O = saved.O.reshape(-1, D).T @ dY.reshape(-1, D)  # [D, D], d• of line 20
+    dO_1 = dO.reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], dR of line 19
+    dP = dO_1 @ saved.VG.swapaxes(-1, -2)  # [B, N_H, S, S], d• of line 19
+    dVG = saved.P.swapaxes(-1, -2) @ dO_1  # [B, N_H, S, D_h], d• of line 19
+    dP_1 = d_softmax(dP, saved.P)  # [B, N_H, S, S], dS of line 18
+    dP_2 = d_scale_mask(dP_1, 1 / D_h**0.5, S)  # [B, N_H, S, S], dSM of line 18
+    dQ = dP_2 @ saved.KT.swapaxes(-1, -2)  # [B, N_H, S, D_h], d• of line 18
+    dKT = saved.Q.swapaxes(-1, -2) @ dP_2  # [B, N_H, D_h, S], d• of line 18
+    # [B, N_KV, S, D_h], dBC of line 16
     dV = dVG.reshape(B, N_KV, N_H // N_KV, S, D_h).sum(axis=2)
-    # [B, N_KV, N_H/N_KV, S, D_h], dT, dBC of line 13
+    # [B, N_KV, N_H/N_KV, S, D_h], dT, dBC of line 15
     part = dKT.swapaxes(-1, -2).reshape(B, N_KV, N_H // N_KV, S, D_h)
-    dK = part.sum(axis=2)  # [B, N_KV, S, D_h], dBC of line 13
-    # [B, S, N_KV*D_h], dR of line 11
-    dV_1 = dV.swapaxes(1, 2).reshape(B, S, N_KV * D_h)
-    # [D, N_KV*D_h], d• of line 11
-    dW_V = saved.X.reshape(-1, D).T @ dV_1.reshape(-1, N_KV * D_h)
-    dK_1 = d_rope(dK, D_h, S)  # [B, N_KV, S, D_h], dRoPE of line 10
-    # [B, S, N_KV*D_h], dR of line 10
-    dK_2 = dK_1.swapaxes(1, 2).reshape(B, S, N_KV * D_h)
-    # [D, N_KV*D_h], d• of line 10
-    dW_K = saved.X.reshape(-1, D).T @ dK_2.reshape(-1, N_KV * D_h)
-    dQ_1 = d_rope(dQ, D_h, S)  # [B, N_H, S, D_h], dRoPE of line 9
-    dQ_2 = dQ_1.swapaxes(1, 2).reshape(B, S, N_H * D_h)  # [B, S, N_H*D_h], dR of line 9
-    # [D, N_H*D_h], d• of line 9
-    dW_Q = saved.X.reshape(-1, D).T @ dQ_2.reshape(-1, N_H * D_h)
-    # [B, S, D], d•, sum of a fan-out of lines 6-11
+    dK = part.sum(axis=2)  # [B, N_KV, S, D_h], dBC of line 15
+    # [B, S, N_KV*D/N_H], dR of line 13
+    dV_1 = dV.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
+    # [D, N_KV*D/N_H], d• of line 13
+    dW_V = saved.X.reshape(-1, D).T @ dV_1.reshape(-1, N_KV * D // N_H)
+    dK_1 = d_rope(dK, D, N_H, S, D_h)  # [B, N_KV, S, D_h], dRoPE of line 12
+    # [B, S, N_KV*D/N_H], dR of line 12
+    dK_2 = dK_1.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
+    # [D, N_KV*D/N_H], d• of line 12
+    dW_K = saved.X.reshape(-1, D).T @ dK_2.reshape(-1, N_KV * D // N_H)
+    dQ_1 = d_rope(dQ, D, N_H, S, D_h)  # [B, N_H, S, D_h], dRoPE of line 11
+    dQ_2 = dQ_1.swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], dR of line 11
+    dW_Q = saved.X.reshape(-1, D).T @ dQ_2.reshape(-1, D)  # [D, D], d• of line 11
+    # [B, S, D], d•, sum of a fan-out of lines 8-13
     dX = dV_1 @ W_V.T + dK_2 @ W_K.T + dQ_2 @ W_Q.T
     grads |= {
         f"{at}.W_Q": dW_Q,
@@ -117,47 +116,47 @@ class LayerSaved(NamedTuple):
 
 
 def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
-    """Layer (llama.xg, line 21).
+    """Layer (llama.xg, line 23).
 
     X [B, S, D] -> Y [B, S, D]
     """
     g_1, g_2, W_gate, W_up, W_down = take(params, at, "g_1 g_2 W_gate W_up W_down")
-    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], line 24
-    # [B, S, D], line 24
+    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], line 26
+    # [B, S, D], line 26
     M_2, attn_saved = gqa(params, f"{at}.attn", M_1)
-    M = M_2 + X  # [B, S, D], line 24
-    H = rms(M, g_2, 1e-06)  # [B, S, D], line 25
-    U_1 = H @ W_gate  # [B, S, D_ff], line 26
-    U_2 = H @ W_up  # [B, S, D_ff], line 26
-    U = swiglu(U_1, U_2)  # [B, S, D_ff], line 26
-    Y = U @ W_down + M  # [B, S, D], line 27
+    M = M_2 + X  # [B, S, D], line 26
+    H = rms(M, g_2, 1e-06)  # [B, S, D], line 27
+    U_1 = H @ W_gate  # [B, S, D_ff], line 28
+    U_2 = H @ W_up  # [B, S, D_ff], line 28
+    U = swiglu(U_1, U_2)  # [B, S, D_ff], line 28
+    Y = U @ W_down + M  # [B, S, D], line 29
     return Y, LayerSaved(X, attn_saved, M, H, U_1, U_2, U)
 
 
 def d_layer(
     params: Params, at: str, saved: LayerSaved, dY: Array, grads: Params
 ) -> Array:
-    """Backward pass of Layer (llama.xg, line 21)."""
+    """Backward pass of Layer (llama.xg, line 23)."""
     g_1, g_2, W_gate, W_up, W_down = take(params, at, "g_1 g_2 W_gate W_up W_down")
     B, S, D = saved.X.shape
     D_ff = saved.U_1.shape[2]
-    dU = dY @ W_down.T  # [B, S, D_ff], d• of line 27
-    # [D_ff, D], d• of line 27
+    dU = dY @ W_down.T  # [B, S, D_ff], d• of line 29
+    # [D_ff, D], d• of line 29
     dW_down = saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
-    dU_1, dU_2 = d_swiglu(dU, saved.U_1, saved.U_2)  # [B, S, D_ff], dSwiGLU of line 26
-    # [D, D_ff], d• of line 26
+    dU_1, dU_2 = d_swiglu(dU, saved.U_1, saved.U_2)  # [B, S, D_ff], dSwiGLU of line 28
+    # [D, D_ff], d• of line 28
     dW_up = saved.H.reshape(-1, D).T @ dU_2.reshape(-1, D_ff)
-    # [D, D_ff], d• of line 26
+    # [D, D_ff], d• of line 28
     dW_gate = saved.H.reshape(-1, D).T @ dU_1.reshape(-1, D_ff)
-    # [B, S, D], d•, sum of a fan-out of lines 25-26
+    # [B, S, D], d•, sum of a fan-out of lines 27-28
     dH = dU_2 @ W_up.T + dU_1 @ W_gate.T
-    dM_RMS, dg_2 = d_rms(dH, saved.M, g_2, 1e-06, B, S, D)  # [B, S, D], dRMS of line 25
-    dM = dY + dM_RMS  # [B, S, D], sum of a fan-out of line 24
-    # dGQA, line 24
+    dM_RMS, dg_2 = d_rms(dH, saved.M, g_2, 1e-06, B, S, D)  # [B, S, D], dRMS of line 27
+    dM = dY + dM_RMS  # [B, S, D], sum of a fan-out of line 26
+    # dGQA, line 26
     dM_1 = d_gqa(params, f"{at}.attn", saved.attn, dM, grads)
-    # [B, S, D], dRMS of line 24
+    # [B, S, D], dRMS of line 26
     dX_RMS, dg_1 = d_rms(dM_1, saved.X, g_1, 1e-06, B, S, D)
-    dX = dM + dX_RMS  # [B, S, D], sum of a fan-out of line 21
+    dX = dM + dX_RMS  # [B, S, D], sum of a fan-out of line 23
     grads |= {
         f"{at}.g_1": dg_1,
         f"{at}.g_2": dg_2,
@@ -172,43 +171,53 @@ class LlamaSaved(NamedTuple):
     """What `llama` keeps for its backward pass."""
 
     ids: Array  # [B, S]
-    Z_2: Array  # [B, S, D]
+    t: Array  # [B, S]
+    Y_2: Array  # [B, S, D]
     layers: list[LayerSaved]
-    Z_3: Array  # [B, S, D]
+    Y: Array  # [B, S, D]
+    Z: Array  # [B, S, V]
+    loss_lse: Array  # [B, S, 1]
 
 
-def llama(params: Params, ids: Array) -> tuple[Array, LlamaSaved]:
-    """Llama (llama.xg, line 30).
+def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSaved]:
+    """Llama (llama.xg, line 32).
 
-    ids [B, S] -> Z [B, S, V]
+    ids [B, S], t [B, S] -> Z [B, S, V], loss []
     """
     E, g, W_lm = take(params, "", "E g W_lm")
-    Z_1 = E[ids]  # [B, S, D], line 33
-    # [B, S, D], line 33
-    Z_2 = Z_1
+    B, S = ids.shape
+    Y_1 = E[ids]  # [B, S, D], line 35
+    # [B, S, D], line 35
+    Y_2 = Y_1
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Z_2, one = layer(params, f"layers.{i}", Z_2)
+        Y_2, one = layer(params, f"layers.{i}", Y_2)
         layers_saved.append(one)
-    Z_3 = rms(Z_2, g, 1e-06)  # [B, S, D], line 33
-    Z = Z_3 @ W_lm  # [B, S, V], line 33
-    return Z, LlamaSaved(ids, Z_2, layers_saved, Z_3)
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], line 35
+    Z = Y @ W_lm  # [B, S, V], line 36
+    loss, loss_lse = cross_entropy(Z, t, B, S)  # [], line 37
+    return Z, loss, LlamaSaved(ids, t, Y_2, layers_saved, Y, Z, loss_lse)
 
 
-def d_llama(params: Params, saved: LlamaSaved, dZ: Array, grads: Params) -> None:
-    """Backward pass of Llama (llama.xg, line 30)."""
+def d_llama(
+    params: Params, saved: LlamaSaved, dZ: Array, dloss: Array, grads: Params
+) -> None:
+    """Backward pass of Llama (llama.xg, line 32)."""
     g, W_lm = take(params, "", "g W_lm")
     B, S = saved.ids.shape
-    D = saved.Z_2.shape[2]
-    V = W_lm.shape[1]
-    dW_lm = saved.Z_3.reshape(-1, D).T @ dZ.reshape(-1, V)  # [D, V], d• of line 33
-    # [B, S, D], d•, dRMS of line 33
-    dZ_2, dg = d_rms(dZ @ W_lm.T, saved.Z_2, g, 1e-06, B, S, D)
-    # dLayer, line 33
-    dZ_1 = dZ_2
+    D = saved.Y_2.shape[2]
+    V = saved.Z.shape[2]
+    # [B, S, V], dCE of line 37
+    dZ_CE = d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_lse, B, S, V)
+    dZ_2 = dZ + dZ_CE  # [B, S, V], sum of a fan-out of line 36
+    dY = dZ_2 @ W_lm.T  # [B, S, D], d• of line 36
+    dW_lm = saved.Y.reshape(-1, D).T @ dZ_2.reshape(-1, V)  # [D, V], d• of line 36
+    dY_2, dg = d_rms(dY, saved.Y_2, g, 1e-06, B, S, D)  # [B, S, D], dRMS of line 35
+    # dLayer, line 35
+    dY_1 = dY_2
     for i, one in reversed(list(enumerate(saved.layers))):
-        dZ_1 = d_layer(params, f"layers.{i}", one, dZ_1, grads)
-    dE = scatter_add(dZ_1, saved.ids, V)  # [V, D], dEmb of line 33
+        dY_1 = d_layer(params, f"layers.{i}", one, dY_1, grads)
+    dE = scatter_add(dY_1, saved.ids, V)  # [V, D], dEmb of line 35
     grads |= {
         "E": dE,
         "g": dg,
@@ -217,7 +226,7 @@ def d_llama(params: Params, saved: LlamaSaved, dZ: Array, grads: Params) -> None
 
 
 def table(
-    *, V: int, D: int, N_L: int, D_ff: int, D_h: int, N_H: int, N_KV: int
+    *, V: int, D: int, N_L: int, D_ff: int, N_H: int, N_KV: int
 ) -> dict[str, tuple[tuple[int, ...], float | str]]:
     """Name, shape and start of every parameter: a word, or the deviation of a normal."""
     starts: dict[str, tuple[tuple[int, ...], float | str]] = {}
@@ -235,10 +244,10 @@ def table(
             f"layers.{i}.W_down": ((D_ff, D), D_ff**-0.5),
         }
         starts |= {
-            f"layers.{i}.attn.W_Q": ((D, N_H * D_h), D**-0.5),
-            f"layers.{i}.attn.W_K": ((D, N_KV * D_h), D**-0.5),
-            f"layers.{i}.attn.W_V": ((D, N_KV * D_h), D**-0.5),
-            f"layers.{i}.attn.W_O": ((N_H * D_h, D), (N_H * D_h) ** -0.5),
+            f"layers.{i}.attn.W_Q": ((D, D), D**-0.5),
+            f"layers.{i}.attn.W_K": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_V": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_O": ((D, D), D**-0.5),
         }
     return starts
 
@@ -246,7 +255,7 @@ def table(
 def init(seed: int = 0, dtype: DType = np.float32, *, V: int = V, D: int = D) -> Params:
     """Parameters by their names in the diagram, drawn from the seed."""
     params: Params = {}
-    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, D_h=D_h, N_H=N_H, N_KV=N_KV)
+    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
     for name, (shape, start) in starts.items():
         if start == "ones":
             params[name] = np.ones(shape, dtype)
@@ -263,12 +272,13 @@ def forward(
     """Outputs by name, and what `backward` needs; without a seed dropout is off."""
     B, S = array(inputs, "ids", 2).shape
     V, D = array(params, "E", 2).shape
-    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, D_h=D_h, N_H=N_H, N_KV=N_KV)
+    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
     shapes = {name: shape for name, (shape, _) in starts.items()}
     shapes["ids"] = (B, S)
+    shapes["t"] = (B, S)
     check({**inputs, **params}, shapes)
-    Z, saved = llama(params, inputs["ids"])
-    return {"Z": Z}, saved
+    Z, loss, saved = llama(params, inputs["ids"], inputs["t"])
+    return {"Z": Z, "loss": loss}, saved
 
 
 def backward(
@@ -277,12 +287,15 @@ def backward(
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
     dtype = next(iter({**params, **d_outputs}.values())).dtype
     B, S = saved.ids.shape
-    V = params["E"].shape[0]
+    V = saved.Z.shape[2]
     dZ = d_outputs.get("Z")
     if dZ is None:
         dZ = np.zeros((B, S, V), dtype)
+    dloss = d_outputs.get("loss")
+    if dloss is None:
+        dloss = np.zeros((), dtype)
     grads: Params = {}
-    d_llama(params, saved, dZ, grads)
+    d_llama(params, saved, dZ, dloss, grads)
     for name, value in params.items():
         grads.setdefault(name, np.zeros_like(value))
     return grads
@@ -313,16 +326,16 @@ def take(params: Params, at: str, names: str) -> list[Array]:
     return [params[f"{at}.{name}" if at else name] for name in names.split()]
 
 
-def rope(x: Array, D_h: int, S: int) -> Array:
+def rope(x: Array, D: int, N_H: int, S: int, D_h: int) -> Array:
     """Turns pairs of columns by their position; RoPE<-range(a, b) gives other
     positions: (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s /
     base^(2i/D_h).
     """
-    a = x[..., : D_h // 2]
-    speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
+    a = x[..., : D // (2 * N_H)]
+    speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
     angle = np.arange(S)[..., None] * speed
     c = np.cos(angle)
-    b = x[..., D_h // 2 :]
+    b = x[..., D // (2 * N_H) :]
     s = np.sin(angle)
     turned_a = a * c.astype(x.dtype) - b * s.astype(x.dtype)
     turned_b = b * c.astype(x.dtype) + a * s.astype(x.dtype)
@@ -358,13 +371,13 @@ def d_scale_mask(dz: Array, scale: float, S: int) -> Array:
     return np.where(visible, dz * scale, 0)
 
 
-def d_rope(dy: Array, D_h: int, S: int) -> Array:
+def d_rope(dy: Array, D: int, N_H: int, S: int, D_h: int) -> Array:
     """Gradient of rope: dX = dY turned back by φ."""
-    a = dy[..., : D_h // 2]
-    speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
+    a = dy[..., : D // (2 * N_H)]
+    speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
     angle = np.arange(S)[..., None] * speed
     c = np.cos(angle)
-    b = dy[..., D_h // 2 :]
+    b = dy[..., D // (2 * N_H) :]
     s = -np.sin(angle)
     turned_a = a * c.astype(dy.dtype) - b * s.astype(dy.dtype)
     turned_b = b * c.astype(dy.dtype) + a * s.astype(dy.dtype)
@@ -403,6 +416,38 @@ def d_rms(
     dx = part / root + np.broadcast_to(part_2, (B, S, D)) / D * 2 * x
     dg = (dy * (x / root)).sum(axis=(0, 1))
     return dx, dg
+
+
+def cross_entropy(z: Array, t: Array, B: int, S: int) -> tuple[Array, Array]:
+    """Cross-entropy of the softmax of logits with integer targets, over those that
+    count: loss = Σ w (log Σ_j exp(z_j) - z_t) / Σ w.
+    """
+    peak = z.max(axis=-1, keepdims=True)
+    shifted = z - peak
+    log_total = np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    lse = peak + log_total
+    return (log_total[..., 0] - pick(shifted, t)).sum() / (B * S), lse
+
+
+def d_cross_entropy(
+    dloss: Array, z: Array, t: Array, lse: Array, B: int, S: int, V: int
+) -> Array:
+    """Gradient of cross_entropy: dZ = (softmax(Z) - onehot(t)) w / Σ w · dloss."""
+    p = np.exp(z - lse)
+    part = np.broadcast_to(dloss / (B * S), (B, S))
+    return p * part[..., None] - place(part, t, V)
+
+
+def pick(x: Array, ids: Array) -> Array:
+    """One element per row of the last axis."""
+    return np.take_along_axis(x, ids[..., None], axis=-1)[..., 0]
+
+
+def place(values: Array, ids: Array, length: int) -> Array:
+    """Zeros with one value per row of a new last axis, at its id."""
+    rows = np.zeros((*ids.shape, length), values.dtype)
+    np.put_along_axis(rows, ids[..., None], values[..., None], axis=-1)
+    return rows
 
 
 def scatter_add(updates: Array, ids: Array, rows: int) -> Array:

@@ -17,83 +17,83 @@ Array = NDArray[Any]
 Params = dict[str, Array]
 DType = Any
 
-D_ff = 1376
-D_h = 64
-N_H = 8
-N_KV = 2
-N_L = 8
+D_ff = 11008
+N_H = 32
+N_KV = 8
+N_L = 32
 
 
 def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Grouped-Query Attention (llama.xg, line 6).
+    """Grouped-Query Attention (llama.xg, line 8).
 
     X [B, S, D] -> Y [B, S, D]
     """
     W_Q, W_K, W_V, W_O = take(params, at, "W_Q W_K W_V W_O")
     K_past = cache[f"{at}.K"]
     V_past = cache[f"{at}.V"]
-    B, S = X.shape[:2]
+    B, S, D = X.shape
     N_KV = K_past.shape[1]
     T = K_past.shape[2]
     D_h = K_past.shape[3]
-    Q_1 = (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], line 9
-    Q = offset_rope(Q_1, D_h, T, S)  # [B, N_H, S, D_h], line 9
-    # [B, N_KV, S, D_h], line 10
+    Q_1 = (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], line 11
+    Q = offset_rope(Q_1, D, N_H, T, S, D_h)  # [B, N_H, S, D_h], line 11
+    # [B, N_KV, S, D_h], line 12
     K_new_1 = (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    K_new = offset_rope(K_new_1, D_h, T, S)  # [B, N_KV, S, D_h], line 10
-    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], line 10
-    # [B, N_KV, S, D_h], line 11
+    K_new = offset_rope(K_new_1, D, N_H, T, S, D_h)  # [B, N_KV, S, D_h], line 12
+    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], line 12
+    # [B, N_KV, S, D_h], line 13
     V_new = (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], line 11
+    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], line 13
     KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h))
-    # [B, N_H, D_h, S + T], line 13
+    # [B, N_H, D_h, S + T], line 15
     KT = KT_1.reshape(B, N_H, S + T, D_h).swapaxes(-1, -2)
     VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h))
-    VG = VG_1.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h], line 14
-    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, T, S))  # [B, N_H, S, S + T], line 16
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, N_H * D_h)  # [B, S, N_H*D_h], line 17
-    Y = O @ W_O  # [B, S, D], line 18
+    VG = VG_1.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h], line 16
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, T, S))  # [B, N_H, S, S + T], line 18
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], line 19
+    Y = O @ W_O  # [B, S, D], line 20
     kept[f"{at}.K"] = K
     kept[f"{at}.V"] = V
     return Y
 
 
 def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Layer (llama.xg, line 21).
+    """Layer (llama.xg, line 23).
 
     X [B, S, D] -> Y [B, S, D]
     """
     g_1, g_2, W_gate, W_up, W_down = take(params, at, "g_1 g_2 W_gate W_up W_down")
-    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], line 24
-    # [B, S, D], line 24
+    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], line 26
+    # [B, S, D], line 26
     M_2 = gqa(params, cache, kept, f"{at}.attn", M_1)
-    M = M_2 + X  # [B, S, D], line 24
-    H = rms(M, g_2, 1e-06)  # [B, S, D], line 25
-    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], line 26
-    Y = U @ W_down + M  # [B, S, D], line 27
+    M = M_2 + X  # [B, S, D], line 26
+    H = rms(M, g_2, 1e-06)  # [B, S, D], line 27
+    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], line 28
+    Y = U @ W_down + M  # [B, S, D], line 29
     return Y
 
 
 def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
-    """Llama (llama.xg, line 30).
+    """Llama (llama.xg, line 32).
 
     ids [B, S] -> Z [B, S, V]
     """
     E, g, W_lm = take(params, "", "E g W_lm")
     ids_past = cache["ids"]
-    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], line 30
-    Z_1 = E[ids]  # [B, S, D], line 33
-    # [B, S, D], line 33
-    Z_2 = Z_1
+    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], line 32
+    Y_1 = E[ids]  # [B, S, D], line 35
+    # [B, S, D], line 35
+    Y_2 = Y_1
     for i in range(N_L):
-        Z_2 = layer(params, cache, kept, f"layers.{i}", Z_2)
-    Z = rms(Z_2, g, 1e-06) @ W_lm  # [B, S, V], line 33
+        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], line 35
+    Z = Y @ W_lm  # [B, S, V], line 36
     kept["ids"] = ids_all
     return Z
 
 
 def table(
-    *, V: int, D: int, N_L: int, D_ff: int, D_h: int, N_H: int, N_KV: int
+    *, V: int, D: int, N_L: int, D_ff: int, N_H: int, N_KV: int
 ) -> dict[str, tuple[tuple[int, ...], float | str]]:
     """Name, shape and start of every parameter: a word, or the deviation of a normal."""
     starts: dict[str, tuple[tuple[int, ...], float | str]] = {}
@@ -111,10 +111,10 @@ def table(
             f"layers.{i}.W_down": ((D_ff, D), D_ff**-0.5),
         }
         starts |= {
-            f"layers.{i}.attn.W_Q": ((D, N_H * D_h), D**-0.5),
-            f"layers.{i}.attn.W_K": ((D, N_KV * D_h), D**-0.5),
-            f"layers.{i}.attn.W_V": ((D, N_KV * D_h), D**-0.5),
-            f"layers.{i}.attn.W_O": ((N_H * D_h, D), (N_H * D_h) ** -0.5),
+            f"layers.{i}.attn.W_Q": ((D, D), D**-0.5),
+            f"layers.{i}.attn.W_K": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_V": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_O": ((D, D), D**-0.5),
         }
     return starts
 
@@ -138,6 +138,8 @@ def states(
 def empty_cache(params: Params, *, B: int = 1) -> Params:
     """What a step finds where nothing was before: no positions, for texts of a batch."""
     dtype = next(iter(params.values()), np.zeros(0)).dtype
+    D = params["E"].shape[1]
+    D_h = D // N_H
     found = states(B=B, T=0, N_L=N_L, N_KV=N_KV, D_h=D_h)
     cache: Params = {}
     for name, (shape, kind) in found.items():
@@ -152,7 +154,8 @@ def step(
     B, S = array(inputs, "ids", 2).shape
     T = array(cache, "ids", 2).shape[1]
     V, D = array(params, "E", 2).shape
-    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, D_h=D_h, N_H=N_H, N_KV=N_KV)
+    D_h = D // N_H
+    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
     shapes = {name: shape for name, (shape, _) in starts.items()}
     shapes["ids"] = (B, S)
     check({**inputs, **params}, shapes)
@@ -188,16 +191,16 @@ def take(params: Params, at: str, names: str) -> list[Array]:
     return [params[f"{at}.{name}" if at else name] for name in names.split()]
 
 
-def offset_rope(x: Array, D_h: int, T: int, S: int) -> Array:
+def offset_rope(x: Array, D: int, N_H: int, T: int, S: int, D_h: int) -> Array:
     """Turns pairs of columns by their position; RoPE<-range(a, b) gives other
     positions: (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s /
     base^(2i/D_h).
     """
-    a = x[..., : D_h // 2]
-    speed = np.exp(np.arange(D_h // 2) * (-18.420680743952367 / D_h))
+    a = x[..., : D // (2 * N_H)]
+    speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
     angle = np.arange(T, S + T)[..., None] * speed
     c = np.cos(angle)
-    b = x[..., D_h // 2 :]
+    b = x[..., D // (2 * N_H) :]
     s = np.sin(angle)
     turned_a = a * c.astype(x.dtype) - b * s.astype(x.dtype)
     turned_b = b * c.astype(x.dtype) + a * s.astype(x.dtype)

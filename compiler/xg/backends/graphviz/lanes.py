@@ -6,14 +6,15 @@ outside the frames of groups it does not belong to, a frame holds the lanes betw
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final
 
 from xg.backends.graphviz import style
 from xg.backends.graphviz.figure import FigureEdge
 from xg.backends.graphviz.frames import Frame, finished, frame_box
-from xg.backends.graphviz.geometry import Box, Path, Point, rounded
+from xg.backends.graphviz.geometry import Box, Path, Point, flattened, rounded
 from xg.backends.graphviz.measure import Size, label_size
 from xg.backends.graphviz.obstacles import Obstacles, Owner, strip
 from xg.backends.graphviz.placed import PlacedFigure
@@ -50,6 +51,12 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
     for number, place in enumerate(placed.facts.places):
         if place in (Place.FROM_LEFT, Place.FROM_RIGHT):
             obstacles.add(number, drawn[number].bounds())
+    crossing = [
+        strip(a, b)
+        for number, place in enumerate(placed.facts.places)
+        if place in (Place.SIDE, Place.AROUND)
+        for a, b in pairwise(flattened(drawn[number]))
+    ]
     residual = _shortest_first(placed)
     edges = placed.figure.edges
     forks = {
@@ -67,7 +74,7 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
         for number in inside:
             _lay(placed, number, found, obstacles, forks)
         for number in inside:
-            _label(placed, number, found, obstacles)
+            _label(placed, number, found, obstacles, crossing)
         box = frame_box(placed, group, found.boxes())
         if box is not None:
             frames[group.id] = box
@@ -76,7 +83,7 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
     for number in outside:
         _lay(placed, number, found, obstacles, forks)
     for number in outside:
-        _label(placed, number, found, obstacles)
+        _label(placed, number, found, obstacles, crossing)
     taken = [*placed.nodes.values(), *placed.labels.values(), *found.labels.values()]
     paths = [*drawn.values(), *found.paths.values()]
     found.frames |= {
@@ -123,13 +130,22 @@ def _frame_owner(position: int) -> int:
     return -1 - position
 
 
-def _label(placed: PlacedFigure, number: int, found: Lanes, obstacles: Obstacles) -> None:
-    """Find a place for a lane's label, once all lanes around it stand."""
+def _label(
+    placed: PlacedFigure,
+    number: int,
+    found: Lanes,
+    obstacles: Obstacles,
+    crossing: Sequence[Box],
+) -> None:
+    """Find a place for a lane's label, once all lanes around it stand.
+
+    `crossing` are the lines that come from beside: a lane may be crossed by them, its label not.
+    """
     label = placed.figure.edges[number].label
     if label:
         lane = found.paths[number].bounds()
         span = (lane.top, lane.bottom)
-        found.labels[number] = _label_box(label_size(label), lane.left, span, obstacles)
+        found.labels[number] = _label_box(label_size(label), lane.left, span, obstacles, crossing)
         obstacles.add(number, found.labels[number])
 
 
@@ -173,7 +189,13 @@ def _ending(placed: PlacedFigure, edge: FigureEdge) -> list[Point]:
     return [(x, above), (x, box.top)]
 
 
-def _label_box(size: Size, x: float, span: tuple[float, float], obstacles: Obstacles) -> Box:
+def _label_box(
+    size: Size,
+    x: float,
+    span: tuple[float, float],
+    obstacles: Obstacles,
+    crossing: Sequence[Box],
+) -> Box:
     """Find room at the right of the lane, nearest to its middle; else stand at its left."""
     middle = sum(span) / 2
     reach = abs(span[1] - span[0]) / 2 - style.CORNER - size.height
@@ -184,6 +206,7 @@ def _label_box(size: Size, x: float, span: tuple[float, float], obstacles: Obsta
             box = Box.around((x + size.width / 2, middle + shift), size.width, size.height)
             # At its left stands the lane itself, half a gap away.
             area = replace(box.grown(clearance), left=box.left + style.LABEL_GAP / 2)
-            if not any(True for _ in obstacles.near(area)):
+            struck = any(line.overlaps(box) for line in crossing)
+            if not struck and not any(True for _ in obstacles.near(area)):
                 return box
     return Box.around((x - size.width / 2 - style.LABEL_GAP, middle), size.width, size.height)

@@ -54,14 +54,14 @@ class ForwardDrawing:
         first = [step.inputs[0] for step in self.steps() if step.inputs]
         params = [value for value in self.graph.param_values() if value in first]
         inputs = [value for value in self.graph.inputs if value not in self.leaves]
-        return [Terminal(value, self._tensor(value)) for value in (*inputs, *params)]
+        return [Terminal(value, self.tensor(value)) for value in (*inputs, *params)]
 
     def results(self) -> list[Terminal]:
         """Return the tensors that the block gives, or keeps for the next step without a use."""
         read = {value for step in self.graph.steps for value in step.inputs}
         kept = (state.next for state in self.graph.states if state.next not in read)
         results = dict.fromkeys((*self.graph.outputs, *kept))
-        return [Terminal(value, self._tensor(value)) for value in results]
+        return [Terminal(value, self.tensor(value)) for value in results]
 
     def operations(self) -> list[Operation]:
         """Return one operation for every step that is a node of its own."""
@@ -103,14 +103,15 @@ class ForwardDrawing:
         ]
         pairs = list(zip(arrows, aside, strict=True))
         flows = tuple(Flow(value, style) for (value, style), leaf in pairs if not leaf)
-        beside = tuple((self._tensor(value), style) for (value, style), leaf in pairs if leaf)
+        beside = tuple((self.tensor(value), style) for (value, style), leaf in pairs if leaf)
         return Operation(node, flows, tuple(outputs), beside)
 
     def steps(self) -> list[Apply | Call]:
         """Return the steps that are nodes of their own."""
         return [step for step in self.graph.steps if self.leaves.is_drawn(step)]
 
-    def _tensor(self, value: Value) -> FigureNode:
+    def tensor(self, value: Value) -> FigureNode:
+        """Return the node of a tensor, another one each time: a leaf stands at every use."""
         label = self.leaves.label(value, self.notation)
         name = characters(self.notation.symbol(value)) or characters(label)
         return FigureNode(self.ids.take(name), NodeKind.TENSOR, label, title=characters(label))

@@ -81,7 +81,7 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Par
     opened = forward_drawing(callee, program.graphs, drawing.ids, called=True)
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
-    operations = [_renamed(operation, outside) for operation in opened.operations()]
+    operations = [_renamed(operation, outside, drawing) for operation in opened.operations()]
     inner = frozenset(v for one in callee.steps for v in one.outputs if v not in outside)
     label = (*plain(f"{callee.title or callee.block} "), *times(step))
     nodes = tuple(
@@ -90,11 +90,21 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Par
     return _Part(operations, opened.notation, inner, FigureGroup(step.path, label, nodes))
 
 
-def _renamed(operation: Operation, outside: Mapping[Value, Value]) -> Operation:
-    """Let an operation of an opened block take and give the values of the call."""
-    flows = (replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows)
-    outputs = (outside.get(value, value) for value in operation.outputs)
-    return replace(operation, flows=tuple(flows), outputs=tuple(outputs))
+def _renamed(
+    operation: Operation, outside: Mapping[Value, Value], drawing: ForwardDrawing
+) -> Operation:
+    """Let an operation of an opened block take and give the values of the call.
+
+    What stands beside the call stands beside the operation that takes it.
+    """
+    flows = [replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows]
+    beside = [(drawing.tensor(f.value), f.style) for f in flows if f.value in drawing.leaves]
+    return replace(
+        operation,
+        flows=tuple(flow for flow in flows if flow.value not in drawing.leaves),
+        outputs=tuple(outside.get(value, value) for value in operation.outputs),
+        beside=(*operation.beside, *beside),
+    )
 
 
 def _gradients(

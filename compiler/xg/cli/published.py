@@ -1,0 +1,144 @@
+"""A program at the sizes of a checkpoint, and its parameters under the diagram's names.
+
+Sizes and options come from the checkpoint's config.json and from its arrays; what the user sets
+stands before both. What its tensors are says `NAME.names.toml` beside the diagram.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from xg.blocks import concerning
+from xg.cli.arguments import settings_of
+from xg.driver import Program, Settings, compile_project, declared_dims, shape_project
+from xg.graph import Program as Graphs
+from xg.interpret import param_specs
+from xg.project import Project
+from xg_runtime import model_config, names, rename, weights
+from xg_runtime.errors import InputError
+from xg_runtime.names import Names
+
+Arrays = dict[str, NDArray[Any]]
+
+ENDING: Final = ".names.toml"
+
+
+@dataclass(frozen=True)
+class Published:
+    """A checkpoint read for a diagram; `names` is None where nothing had to be renamed."""
+
+    program: Program
+    params: Arrays
+    tensors: int
+    source: str
+    settings: Settings
+    names: Names | None
+
+    @classmethod
+    def read(
+        cls, project: Project, options: Namespace, path: Path, inputs: Arrays | None = None
+    ) -> Published:
+        """What `path` holds; raises DiagnosticError, InputError, FileError, CheckpointError."""
+        found, known = weights.read(path), names_for(options)
+        settings = {**_told(project, options, found, known), **settings_of(options)}
+        draft = shape_project(project, options.block, settings)
+        paths = [path for path, *_ in param_specs(draft)]
+        foreign = rename.is_foreign(found.tensors, paths)
+        if foreign and known is None:
+            raise InputError(
+                f"{found.source} has names of its own, such as {min(found.tensors)}: say with "
+                f"--names what they are in {draft.main.block}, or write {_beside(options)}"
+            )
+        names = known if foreign else None
+        seen = found.tensors
+        if names:
+            given = {name: n for name, n in settings.items() if isinstance(n, int)}
+            seen = rename.shown(names, found, paths, given, draft.main.block)
+        program = at_sizes_of({**(inputs or {}), **seen}, project, options.block, settings)
+        params = _renamed(program, names, found) if names else found.tensors
+        return cls(program, params, len(found.tensors), found.source, settings, names)
+
+
+def _told(
+    project: Project, options: Namespace, found: weights.Weights, known: Names | None
+) -> Settings:
+    """The settings that a checkpoint brings along, as far as they concern the block."""
+    told = found.settings
+    config = found.config if known else None
+    if known and config is not None:
+        beside = str(Path(found.source).parent / weights.CONFIG)
+        told = {**told, **model_config.settings(known.config, config, beside)}
+    blocks = [block.name.name for block in project.main.blocks]
+    return concerning(project, options.block or (blocks[-1] if blocks else None), told)
+
+
+def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
+    """A checkpoint's tensors as the parameters of a program, which have numbers by now."""
+    shapes = {name: tuple(map(int, spec.shape)) for name, spec in program.params.items()}
+    return rename.to_diagram(names, found, shapes, numbers(program), program.graphs.main.block)
+
+
+def names_for(options: Namespace) -> Names | None:
+    """The file of names that is given, or the one beside the diagram if there is one."""
+    if options.names is not None:
+        return names.read(options.names)
+    beside = _beside(options)
+    return names.read(beside) if beside.is_file() else None
+
+
+def _beside(options: Namespace) -> Path:
+    return Path("NAME.xg" if options.file == "-" else options.file).with_suffix(ENDING)
+
+
+def numbers(program: Program) -> dict[str, int]:
+    """Every dim of the compiled block that has a number."""
+    return program.graphs.main.sizes.bind(program.graphs.numbers)
+
+
+def at_sizes_of(found: Arrays, project: Project, block: str | None, settings: Settings) -> Program:
+    """A block with the sizes that arrays have, unless the settings say otherwise."""
+    draft = shape_project(project, block, settings)
+    carried = _carried(draft, found)
+    known = {name: n for name, n in carried.items() if name in declared_dims(project)}
+    return compile_project(project, block, {**known, **settings})
+
+
+def _carried(program: Graphs, found: Arrays) -> dict[str, int]:
+    """The numbers that arrays give to symbols which are the length of an axis."""
+    main = program.main
+    shapes = [(str(value.name), main.types[value].shape) for value in main.inputs]
+    shapes += [
+        (path, graph.sizes.expand_type(param.type).substitute(symbols).shape)
+        for path, param, graph, symbols in param_specs(program)
+    ]
+    carried: dict[str, int] = {}
+    for name, shape in shapes:
+        if name in found and found[name].ndim == len(shape):
+            for dim, length in zip(shape, found[name].shape, strict=True):
+                if dim.name is not None:
+                    carried.setdefault(dim.name, length)
+    return carried
+
+
+def effective(
+    project: Project, program: Program, settings: Settings, wanted: Iterable[str]
+) -> Settings:
+    """What the wanted settings are: set, or a size, or as the file has them."""
+    main = program.graphs.main.block
+    defaults = {
+        option.name.name: option.words[0].name
+        for module in project.modules[::-1]
+        for option in module.options
+    }
+    for block in project.main.blocks:
+        if block.name.name == main:
+            own = [each for each in block.own if each.default is not None]
+            defaults |= {each.name.name: each.default.span.text for each in own if each.default}
+    together = {**defaults, **settings, **numbers(program)}
+    return {name: together[name] for name in wanted if name in together}

@@ -1,0 +1,145 @@
+"""How a published tensor lies in memory and how the diagram's parameters do, both ways.
+
+    Layout.of("T")                                          [out, in] -> [in, out]
+    Layout.of("R[d, c=C_in, p=P, q=P -> (p, q, c), d]")     a kernel of patches -> a matrix
+    Layout.of("T -> split")                                 three matrices side by side -> three
+
+The signs are the language's: T swaps the last two axes, R takes axes apart and together, and an
+axis that is not alone gets its size with `=`. `split` cuts the last axis, and comes last.
+"""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from xg_runtime.module import Array
+
+Sizes = Mapping[str, int]
+Group = tuple[str, ...]  # the axes that are one axis of a tensor
+Map = tuple[tuple[Group, ...], tuple[Group, ...]]
+
+_STEP: Final = re.compile(r"T|split|R\[([^\[\]]*)->([^\[\]]*)\]")
+_GROUP: Final = re.compile(r"\(([^()]*)\)|([^(),]+)")
+_AXIS: Final = re.compile(r"(?:([A-Za-z]\w*)(?:=(\w+))?|1)")
+
+
+class Misfit(ValueError):
+    """A text that is no layout, or a tensor that a layout does not fit."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The way from a published tensor to the parameters that it holds; `None` is T."""
+
+    maps: tuple[Map | None, ...] = ()
+    given: tuple[tuple[str, str], ...] = ()  # axes and what their size is called
+    splits: bool = False
+
+    @classmethod
+    def of(cls, text: str) -> "Layout":
+        """Read a layout; raises Misfit."""
+        steps = [_STEP.fullmatch(step.strip()) for step in _steps(text)]
+        maps: list[Map | None] = []
+        given: dict[str, str] = {}
+        for place, step in enumerate(steps):
+            if step is None or (step[0] == "split" and place < len(steps) - 1):
+                raise Misfit(f"{text!r} is none of T, R[… -> …], split, or these with ->")
+            if step[0] != "split":
+                maps.append(None if step[0] == "T" else _map(step[1], step[2], given))
+        return cls(tuple(maps), tuple(given.items()), bool(steps) and text.endswith("split"))
+
+    def params(self, tensor: Array, widths: Sequence[int], sizes: Sizes) -> list[Array]:
+        """The parameters that a tensor holds; `widths` are their last axes."""
+        for step in self.maps:
+            tensor = _swapped(tensor) if step is None else self._moved(tensor, *step, sizes)
+        if not self.splits:
+            return [tensor]
+        if tensor.ndim == 0 or sum(widths) != tensor.shape[-1]:
+            parts = " + ".join(map(str, widths))
+            raise Misfit(f"its last axis is not {parts} long")
+        return np.split(tensor, np.cumsum(widths)[:-1], axis=-1)
+
+    def tensor(self, params: Sequence[Array], sizes: Sizes) -> Array:
+        """The tensor that holds these parameters."""
+        tensor = np.concatenate(params, axis=-1) if self.splits else params[0]
+        for step in reversed(self.maps):
+            if step is None:
+                tensor = _swapped(tensor)
+            else:
+                source, target = step
+                tensor = self._moved(tensor, target, source, sizes)
+        return np.ascontiguousarray(tensor)
+
+    def _moved(
+        self, tensor: Array, source: Sequence[Group], target: Sequence[Group], sizes: Sizes
+    ) -> Array:
+        """The tensor with its axes taken apart, in another order, and together again."""
+        if tensor.ndim != len(source):
+            raise Misfit(f"it has {tensor.ndim} axes, not {len(source)}")
+        known = {axis: self._size(name, sizes) for axis, name in self.given}
+        for group, length in zip(source, tensor.shape, strict=True):
+            _settle(group, length, known)
+        order = [axis for group in source for axis in group]
+        apart = tensor.reshape([known[axis] for axis in order])
+        turned = apart.transpose([order.index(axis) for group in target for axis in group])
+        return turned.reshape([math.prod(known[axis] for axis in group) for group in target])
+
+    def _size(self, name: str, sizes: Sizes) -> int:
+        if name.isdigit():
+            return int(name)
+        if name not in sizes:
+            raise Misfit(f"the diagram has no number for {name}")
+        return sizes[name]
+
+
+def _steps(text: str) -> list[str]:
+    """What stands between the arrows outside of brackets."""
+    ends = [m.span() for m in re.finditer(r"->(?![^\[]*\])", text)]
+    edges = [0, *(place for span in ends for place in span), len(text)]
+    return [text[a:b] for a, b in list(pairwise(edges))[::2]] if text else []
+
+
+def _map(source: str, target: str, given: dict[str, str]) -> Map:
+    """Both sides of an axis map; sizes are added to `given`."""
+    sides = _groups(source, given), _groups(target, given)
+    names = [sorted(axis for group in side for axis in group) for side in sides]
+    if names[0] != names[1] or len(set(names[0])) < len(names[0]):
+        raise Misfit(f"[{source}->{target}] does not have each axis once on both sides")
+    return sides
+
+
+def _groups(text: str, given: dict[str, str]) -> tuple[Group, ...]:
+    groups: list[Group] = []
+    for match in _GROUP.finditer(text):
+        inner = match[1] if match[1] is not None else match[2]
+        found = [_AXIS.fullmatch(axis.strip()) for axis in inner.split(",") if axis.strip()]
+        if found and None not in found:
+            axes = [axis for axis in found if axis is not None]
+            given.update((axis[1], axis[2]) for axis in axes if axis[2])
+            groups.append(tuple(axis[1] for axis in axes if axis[1]))
+        elif inner.strip():
+            raise Misfit(f"{inner.strip()!r} is no axis")
+    return tuple(groups)
+
+
+def _settle(group: Group, length: int, known: dict[str, int]) -> None:
+    """Number the axes of a group of `length`, of which one may be unknown."""
+    unknown = [axis for axis in group if axis not in known]
+    if len(unknown) > 1:
+        raise Misfit(f"{' and '.join(unknown)} have no size: give them one with =")
+    rest = math.prod(known[axis] for axis in group if axis in known)
+    if unknown and rest and length % rest == 0:
+        known[unknown[0]] = length // rest
+    elif unknown or rest != length:
+        raise Misfit(f"an axis of {length} is not {' times '.join(group) or '1'}")
+
+
+def _swapped(tensor: Array) -> Array:
+    if tensor.ndim < 2:
+        raise Misfit("T needs two axes")
+    return tensor.swapaxes(-1, -2)

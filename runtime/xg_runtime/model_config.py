@@ -1,0 +1,106 @@
+"""A checkpoint's config.json as the settings of a diagram, and back.
+
+settings(keys, config, source)     {"D": 768, "N_L": 12, "head": "tied", "eps": "1e-05"}
+config(keys, settings)             what config.json says of them
+
+In the file of names a setting is given by one key, or in one of these ways; a dot leads into a
+table, and null counts as absent:
+
+    p    = ["resid_pdrop", "attn_pdrop"]                              keys that must agree
+    N_KV = { key = "num_key_value_heads", else = "num_attention_heads" }
+    head = { key = "tie_word_embeddings", words = { true = "tied", false = "own" } }
+
+`else` is read where there is no `key`, `first` before it; neither is written.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from xg_runtime.checkpoint import Json
+from xg_runtime.errors import InputError
+from xg_runtime.names import ConfigKeys, Way
+
+Setting = str | int
+
+
+def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
+    """What a config says of a diagram; raises InputError if it is of something else."""
+    for key, drawn in {**keys.drawn, **keys.older}.items():
+        held = _at(config, key)
+        if held is not None and held != drawn:
+            raise InputError(
+                f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
+                f"{json.dumps(drawn)} only"
+            )
+    found = {name: _setting(way, config, source) for name, way in keys.settings.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
+    """The config of a diagram with these settings."""
+    made: Json = {}
+    for key, value in {**keys.written, **keys.drawn}.items():
+        _put(made, key, value)
+    for name, way in keys.settings.items():
+        if name in settings:
+            told = _told(settings[name], way)
+            for key in way.keys:
+                if _at(made, key) not in (None, told):
+                    raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
+                _put(made, key, told)
+    return made
+
+
+def _setting(way: Way, config: Json, source: str) -> Setting | None:
+    held = _first(way, config)
+    if len(set(map(json.dumps, held.values()))) > 1:
+        raise InputError(f"{source}: {' and '.join(held)} differ, the diagram has one of them")
+    for key, value in held.items():
+        if way.words is None:
+            return _number(value, key, source)
+        text = value if isinstance(value, str) else json.dumps(value)
+        if text not in way.words:
+            known = ", ".join(way.words)
+            raise InputError(f"{source} says {key} = {text}: the diagram knows {known}")
+        return way.words[text]
+    return None
+
+
+def _first(way: Way, config: Json) -> dict[str, object]:
+    """The keys that count, with their values."""
+    for keys in ([way.first], way.keys, [way.otherwise]):
+        held = {key: value for key in keys if key and (value := _at(config, key)) is not None}
+        if held:
+            return held
+    return {}
+
+
+def _number(value: object, key: str, source: str) -> Setting:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{source}: {key} should be a number, not {json.dumps(value)}")
+    if isinstance(value, int) or value.is_integer():
+        return int(value)
+    return repr(value)
+
+
+def _told(setting: object, way: Way) -> object:
+    """A setting as JSON has it: `--set eps=1e-5` is a text, and a word may stand for true."""
+    if way.words is not None:
+        (text,) = (text for text, word in way.words.items() if word == setting)
+        return {"true": True, "false": False}.get(text, text)
+    return float(setting) if isinstance(setting, str) else setting
+
+
+def _at(config: Json, key: str) -> Any:  # noqa: ANN401 - what JSON gives
+    found: Any = config
+    for part in key.split("."):
+        found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
+    return found
+
+
+def _put(config: Json, key: str, value: object) -> None:
+    *tables, last = key.split(".")
+    for table in tables:
+        config = config.setdefault(table, {})
+    config[last] = value

@@ -1,0 +1,140 @@
+"""What the tensors of published checkpoints are in a diagram: the file `NAME.names.toml`.
+
+    "model.layers.*.mlp.up_proj.weight" = "T : layers.*.W_up"
+
+A line reads as one of the language: the tensor on the left goes through T, and what comes out is
+called W_up. `*` is a number, the same on both sides. docs/models.md describes the whole file.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, cast
+
+from xg_runtime import files
+from xg_runtime.errors import InputError
+from xg_runtime.layout import Layout, Misfit
+
+_PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A published tensor and the parameters that it holds, with `*` for numbers."""
+
+    tensor: str
+    layout: Layout
+    params: tuple[str, ...]
+
+    @classmethod
+    def of(cls, tensor: str, text: str) -> "Line":
+        """Read ``T -> split : layers.*.W_Q, layers.*.W_K``; raises Misfit."""
+        way, _, names = text.rpartition(":")
+        params = tuple(name.strip() for name in names.split(","))
+        layout = Layout.of(way.strip())
+        if not all(params) or (len(params) > 1) != layout.splits:
+            raise Misfit(f"{text!r} should name one parameter, or several behind split")
+        if {name.count("*") for name in params} != {tensor.count("*")}:
+            raise Misfit(f"{text!r} has another number of * than {tensor}")
+        return cls(tensor, layout, params)
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where config.json holds a setting: `keys` that must agree, or one with others for reading.
+
+    `words` are the option's words by what the config says.
+    """
+
+    keys: tuple[str, ...]
+    first: str | None = None  # counts before the key
+    otherwise: str | None = None  # counts where there is no key
+    words: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(cls, found: object) -> "Way":
+        """Read ``"n_embd"``, a list of keys, or a table; raises Misfit."""
+        if isinstance(found, str):
+            return cls((found,))
+        if isinstance(found, list):
+            return cls(tuple(map(str, cast("list[object]", found))))
+        table = dict(cast("dict[str, Any]", found))
+        parts = (table.pop("first", None), table.pop("else", None), table.pop("words", None))
+        if table.keys() != {"key"}:
+            raise Misfit(f"{found} should have a key, and perhaps first, else, words")
+        return cls((str(table["key"]),), *parts)
+
+
+@dataclass(frozen=True)
+class ConfigKeys:
+    """Where config.json says what `--set` says, and what it must say for the diagram to be true."""
+
+    settings: Mapping[str, Way]
+    drawn: Mapping[str, object]
+    older: Mapping[str, object]
+    written: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Names:
+    """A file of names. `prefix` may be absent in a checkpoint; `older` are endings as they were."""
+
+    source: str
+    prefix: str
+    lines: tuple[Line, ...]
+    tied: Mapping[str, str]
+    ignored: tuple[str, ...]
+    older: Mapping[str, str]
+    config: ConfigKeys
+
+
+def read(path: Path) -> Names:
+    """Return what a file of names says; raises FileError, InputError where it makes no sense."""
+    try:
+        return _names(path, tomllib.loads(files.read(path).decode()))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path} is no file of names: {error}") from error
+
+
+def _names(path: Path, found: dict[str, Any]) -> Names:
+    strange = [name for name in found if name not in _PARTS]
+    if strange or not found.get("tensors"):
+        raise Misfit(f"it has {strange[0]}" if strange else "it has no [tensors]")
+    config = dict(found.get("config", {}))
+    parts = {name: config.pop(name, {}) for name in ("drawn", "older", "written")}
+    return Names(
+        source=str(path),
+        prefix=str(found.get("prefix", "")),
+        lines=tuple(Line.of(*pair) for pair in _texts(found["tensors"]).items()),
+        tied=_texts(found.get("tied", {})),
+        ignored=tuple(map(str, found.get("ignored", []))),
+        older=_texts(found.get("older", {})),
+        config=ConfigKeys({name: Way.of(way) for name, way in config.items()}, **parts),
+    )
+
+
+def _texts(table: Any) -> dict[str, str]:  # noqa: ANN401 - what TOML gives
+    for name, text in table.items():
+        if not isinstance(text, str):
+            raise Misfit(f"{name} should be a text")
+    return cast("dict[str, str]", table)
+
+
+def numbers(pattern: str, name: str) -> tuple[str, ...] | None:
+    """The numbers that stand for the `*` of a pattern; None where the name does not match."""
+    match = _compiled(pattern).fullmatch(name)
+    return match.groups() if match else None
+
+
+def filled(pattern: str, stars: tuple[str, ...]) -> str:
+    """The pattern with numbers for its `*`."""
+    parts = pattern.split("*")
+    return parts[0] + "".join(n + part for n, part in zip(stars, parts[1:], strict=True))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(r"(\d+)".join(map(re.escape, pattern.split("*"))))

@@ -1,0 +1,182 @@
+"""Tensors of a checkpoint as parameters of a diagram, and back.
+
+params = to_diagram(names, weights, shapes, sizes)    by the diagram's names; raises InputError
+tensors = to_checkpoint(names, params, sizes)         by the checkpoint's names
+
+Nothing is passed over: each parameter comes from one tensor, and each tensor is used, is a copy of
+one that is, or is one of those that the file of names says to ignore. The second way also takes
+gradients, which lie as their parameters do.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from xg_runtime.errors import InputError
+from xg_runtime.layout import Misfit, Sizes
+from xg_runtime.module import Array, Arrays
+from xg_runtime.names import Line, Names, filled, numbers
+from xg_runtime.weights import Weights
+
+Shape = tuple[int, ...]
+SHOWN_AT_MOST: Final = 20  # of what does not fit
+
+
+def is_foreign(tensors: Arrays, params: Sequence[str]) -> bool:
+    """Whether these are tensors of a checkpoint that has names of its own."""
+    return bool(tensors) and not any(name in tensors for name in params)
+
+
+def to_diagram(
+    names: Names, weights: Weights, shapes: Mapping[str, Shape], sizes: Sizes, block: str
+) -> Arrays:
+    """The parameters of a block, whose `shapes` these are; raises InputError with all misfits."""
+    lines = _lines_for(names, list(shapes), block)
+    found = _Found.of(names, weights.tensors, lines)
+    params: Arrays = {}
+    wrong: list[str] = []
+    for line in lines:
+        if line.tensor in found.tensors:
+            wrong += _fill(params, line, found, shapes, sizes)
+    missing = [line for line in lines if line.tensor not in found.tensors]
+    told = [*(_missing(line, shapes) for line in missing), *found.left_over, *wrong, *found.untied]
+    if told:
+        counts = {
+            "missing": len(missing),
+            "left over": len(found.left_over),
+            "of another shape": len(wrong),
+            "not tied": len(found.untied),
+        }
+        words = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
+        raise InputError(f"{weights.source} does not fit {block}: {words}", _at_most(told))
+    return {name: params[name] for name in shapes}
+
+
+def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
+    """Parameters, or their gradients, under the names and in the layouts of the checkpoint."""
+    tensors: Arrays = {}
+    for line in _lines_for(names, list(params), "the diagram"):
+        try:
+            tensors[line.tensor] = line.layout.tensor([params[p] for p in line.params], sizes)
+        except Misfit as error:
+            raise InputError(f"{names.source}: {line.tensor}: {error}") from error
+    return tensors
+
+
+def shown(
+    names: Names, weights: Weights, params: Sequence[str], sizes: Sizes, block: str
+) -> Arrays:
+    """The parameters whose shapes show before sizes are known: those of tensors that are whole."""
+    lines = _lines_for(names, params, block)
+    found = _Found.of(names, weights.tensors, lines)
+    visible: Arrays = {}
+    for line in lines:
+        if line.tensor in found.tensors and not line.layout.splits:
+            try:
+                (visible[line.params[0]],) = line.layout.params(
+                    found.tensors[line.tensor], (), sizes
+                )
+            except Misfit:  # told when all sizes are known
+                continue
+    return visible
+
+
+def _lines_for(names: Names, params: Sequence[str], block: str) -> list[Line]:
+    """The lines of a block's parameters, numbers filled in; raises InputError.
+
+    A line is left out where the block lacks all of its parameters, as an own head that is tied.
+    """
+    lines: list[Line] = []
+    for line in names.lines:
+        first = [numbers(line.params[0], name) for name in params]
+        for stars in dict.fromkeys(stars for stars in first if stars is not None):
+            made = tuple(filled(name, stars) for name in line.params)
+            lines.append(Line(filled(line.tensor, stars), line.layout, made))
+    named = Counter(name for line in lines for name in line.params)
+    for name in params:
+        if named[name] != 1:
+            how = f"{named[name]} times" if named[name] else "nowhere"
+            raise InputError(f"{names.source} names {name} of {block} {how}: once is right")
+    for name in named.keys() - set(params):
+        raise InputError(f"{names.source} names {name}, which {block} does not have")
+    return lines
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A checkpoint's tensors under the names of the file, and what is odd about them."""
+
+    tensors: Arrays
+    spelled: Mapping[str, str]  # as the checkpoint spells them
+    left_over: list[str]
+    untied: list[str]
+
+    @classmethod
+    def of(cls, names: Names, tensors: Arrays, lines: Sequence[Line]) -> "_Found":
+        used = {line.tensor for line in lines}
+        copies = {name: of for name, of in names.tied.items() if name not in used}
+        spelled = {_known(name, names, used | copies.keys()): name for name in tensors}
+        found = {name: tensors[held] for name, held in spelled.items()}
+        untied: list[str] = []
+        for name in copies.keys() & found.keys():
+            tensor = found.pop(name)
+            if not np.array_equal(found.setdefault(copies[name], tensor), tensor):
+                untied.append(f"not tied: {spelled[name]} differs from {copies[name]}")
+            spelled.setdefault(copies[name], spelled[name])
+        odd = [
+            f"left over: {spelled[name]} {_shape(array)}"
+            for name, array in sorted(found.items())
+            if name not in used and not any(numbers(one, name) is not None for one in names.ignored)
+        ]
+        double = [f"left over: {name}, given twice" for name in tensors.keys() - spelled.values()]
+        return cls(found, spelled, [*odd, *sorted(double)], sorted(untied))
+
+
+def _known(name: str, names: Names, known: set[str]) -> str:
+    """A name as the file of names spells it: the prefix added, an old ending renewed."""
+    for old, new in names.older.items():
+        if name.endswith(old):
+            name = name.removesuffix(old) + new
+    with_prefix = names.prefix + name
+    ignored = any(numbers(one, with_prefix) is not None for one in names.ignored)
+    return with_prefix if name not in known and (with_prefix in known or ignored) else name
+
+
+def _fill(
+    params: Arrays, line: Line, found: _Found, shapes: Mapping[str, Shape], sizes: Sizes
+) -> Iterator[str]:
+    """Add a tensor's parameters; gives a line for each that has another shape."""
+    tensor, name = found.tensors[line.tensor], found.spelled[line.tensor]
+    where = f"shape: {name} {_shape(tensor)}"
+    wanted = [shapes[param] for param in line.params]
+    try:
+        parts = line.layout.params(tensor, [shape[-1] for shape in wanted if shape], sizes)
+    except Misfit as error:
+        holds = ", ".join(f"{p} {_text(s)}" for p, s in zip(line.params, wanted, strict=True))
+        yield f"{where} should hold {holds}: {error}"
+        return
+    for param, part, shape in zip(line.params, parts, wanted, strict=True):
+        params[param] = part
+        if part.shape != shape:
+            yield f"{where} gives {param} {_shape(part)}, the diagram has {_text(shape)}"
+
+
+def _missing(line: Line, shapes: Mapping[str, Shape]) -> str:
+    wanted = ", ".join(f"{param} {_text(shapes[param])}" for param in line.params)
+    return f"missing: {line.tensor}, for {wanted}"
+
+
+def _at_most(told: Sequence[str]) -> tuple[str, ...]:
+    more = len(told) - SHOWN_AT_MOST
+    return (*told[:SHOWN_AT_MOST], *([f"and {more} more"] if more > 0 else []))
+
+
+def _shape(array: Array) -> str:
+    return _text(array.shape)
+
+
+def _text(shape: Shape) -> str:
+    return f"[{', '.join(map(str, shape))}]"

@@ -1,0 +1,198 @@
+"""Weights as they are published: one safetensors file, an index of shards, or a folder of these.
+
+    weights = read(path)           weights.tensors by name, weights.config, the config.json beside
+    write(folder, tensors, config) what transformers loads, in shards where it is large
+    write_params(path, params, settings)    parameters by the diagram's own names
+
+An index may only name files beside it. No pickle is ever read.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from xg_runtime import arrays, files, tensorfile
+from xg_runtime.checkpoint import Json
+from xg_runtime.errors import CheckpointError, FileError
+from xg_runtime.module import Arrays
+
+ONE_FILE: Final = "model.safetensors"
+INDEX: Final = "model.safetensors.index.json"
+CONFIG: Final = "config.json"
+SETTINGS: Final = "xg.settings"  # under this word in the metadata of a file
+SHARD_BYTES: Final = 5_000_000_000  # as transformers splits
+_PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt")
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The tensors of a checkpoint, where they are from, and what goes with them.
+
+    `settings` are those that xg has left in a file.
+    """
+
+    source: str
+    tensors: Arrays
+    settings: Mapping[str, str | int] = field(default_factory=dict[str, "str | int"])
+
+    @property
+    def config(self) -> Json | None:
+        """The config.json beside them, read when it is asked for; raises CheckpointError."""
+        beside = Path(self.source).parent / CONFIG
+        return _json(beside) if beside.is_file() else None
+
+
+def read(path: Path) -> Weights:
+    """Return what `path` holds; raises FileError, and CheckpointError where it is damaged."""
+    place = _in_folder(path) if path.is_dir() else path
+    tensors = _shards(place) if place.suffix == ".json" else _one_file(place)
+    settings = _settings(place) if place.suffix == ".safetensors" else {}
+    return Weights(str(place), tensors, settings)
+
+
+def write_params(path: Path, params: Arrays, settings: Mapping[str, str | int]) -> None:
+    """Write parameters by the diagram's names; a .safetensors file also keeps the settings."""
+    if path.suffix == ".safetensors":
+        files.write(path, tensorfile.pack(params, {SETTINGS: json.dumps(dict(settings))}))
+    else:
+        arrays.write(path, params)
+
+
+def write(
+    folder: Path, tensors: Arrays, config: Json, *, shard_bytes: int = SHARD_BYTES
+) -> list[str]:
+    """Write weights and config, all or nothing, and return the names of the files."""
+    shards = _divided(tensors, shard_bytes)
+    named = {ONE_FILE: shards[0]}
+    contents: dict[str, bytes] = {CONFIG: _text(config)}
+    if len(shards) > 1:
+        count = len(shards)
+        named = {f"model-{i:05}-of-{count:05}.safetensors": s for i, s in enumerate(shards, 1)}
+        where = {name: file for file, shard in named.items() for name in shard}
+        total = sum(array.nbytes for array in tensors.values())
+        index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(where.items()))}
+        contents[INDEX] = _text(index)
+    # transformers asks for this word, which says how the numbers are laid out
+    contents |= {name: tensorfile.pack(shard, {"format": "pt"}) for name, shard in named.items()}
+    _refuse_others(folder, contents)
+    files.write_all({folder / name: data for name, data in contents.items()})
+    return sorted(contents)
+
+
+def _in_folder(folder: Path) -> Path:
+    """The file of a folder that leads to its weights."""
+    for name in (INDEX, ONE_FILE):
+        if (folder / name).is_file():
+            return folder / name
+    with files.file_errors("read"):
+        there = sorted(folder.iterdir())
+    found = [file for file in there if file.suffix == ".safetensors"]
+    if len(found) == 1:
+        return found[0]
+    pickles = [file.name for file in there if file.suffix in _PICKLES]
+    if found:
+        reason = f"it has {len(found)} .safetensors files and no {INDEX}: name one of them"
+    elif pickles:
+        reason = f"{pickles[0]} is a pickle, which may run code; save the model as safetensors"
+    else:
+        reason = f"there is no {ONE_FILE} and no {INDEX}"
+    raise FileError(f"cannot read weights from {folder}: {reason}")
+
+
+def _one_file(path: Path) -> Arrays:
+    if path.suffix in (".npz", ".npy"):
+        return arrays.read(path)
+    if path.exists() and path.suffix != ".safetensors":
+        raise FileError(f"{path}: weights are a .safetensors file, its index, a folder, or an .npz")
+    data = files.read(path)
+    try:
+        return tensorfile.unpack(data)
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged: {error}") from error
+
+
+def _settings(path: Path) -> dict[str, str | int]:
+    """What `write_params` has left in a file."""
+    with files.file_errors("read"), path.open("rb") as file:
+        length = file.read(8)
+        header = length + file.read(int.from_bytes(length, "little"))
+    text = tensorfile.metadata(header).get(SETTINGS, "{}")
+    try:
+        found: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not all(
+        isinstance(value, str | int) for value in cast("dict[str, object]", found).values()
+    ):
+        raise CheckpointError(f"{path} is damaged: its settings make no sense")
+    return cast("dict[str, str | int]", found)
+
+
+def _shards(index: Path) -> Arrays:
+    """The tensors of all shards, each from the file that the index says."""
+    where = _weight_map(index)
+    tensors: Arrays = {}
+    for file in dict.fromkeys(where.values()):
+        if not (index.parent / file).is_file():
+            raise CheckpointError(f"{index} names {file}, which is not beside it")
+        shard = _one_file(index.parent / file)
+        lacking = [name for name, at in where.items() if at == file and name not in shard]
+        if lacking:
+            raise CheckpointError(f"{index} says that {lacking[0]} is in {file}, which lacks it")
+        tensors |= {name: array for name, array in shard.items() if where.get(name, file) == file}
+    return tensors
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    found = _json(index).get("weight_map")
+    if not isinstance(found, dict) or not found:
+        raise CheckpointError(f"{index} is damaged: it has no weight_map")
+    pairs = cast("dict[object, object]", found)
+    for name, file in pairs.items():
+        if not isinstance(file, str) or not _is_beside(file):
+            raise CheckpointError(
+                f"{index} leads to {file} for {name}: a shard is a .safetensors file beside it"
+            )
+    return cast("dict[str, str]", pairs)
+
+
+def _is_beside(name: str) -> bool:
+    """Whether this is the plain name of a shard, on any system."""
+    return name.endswith(".safetensors") and not any(sign in name for sign in "/\\:\0")
+
+
+def _json(path: Path) -> Json:
+    try:
+        found: Any = json.loads(files.read(path))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged: it is no JSON") from error
+    if not isinstance(found, dict):
+        raise CheckpointError(f"{path} is damaged: it is no table of names")
+    return cast(Json, found)
+
+
+def _text(value: Mapping[str, object]) -> bytes:
+    return (json.dumps(value, ensure_ascii=False, indent=2) + "\n").encode()
+
+
+def _divided(tensors: Arrays, limit: int) -> list[Arrays]:
+    """Tensors in order, in as few parts as hold at most `limit` bytes, or one tensor."""
+    parts: list[Arrays] = [{}]
+    room = limit
+    for name, array in tensors.items():
+        if parts[-1] and array.nbytes > room:
+            parts.append({})
+            room = limit
+        parts[-1][name] = array
+        room -= array.nbytes
+    return parts
+
+
+def _refuse_others(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Raise FileError where a folder holds weights: who reads it next would mix the two."""
+    there = [file.name for file in folder.glob("*")] if folder.is_dir() else []
+    held = sorted(name for name in there if name.endswith(".safetensors") or name in contents)
+    if held:
+        raise FileError(f"cannot write weights to {folder}: {held[0]} is there already")

@@ -1,0 +1,12 @@
+"""Each family's witness, made once."""
+
+from __future__ import annotations
+
+import pytest
+from models.families import FAMILIES
+from models.witness import Witness
+
+
+@pytest.fixture(scope="session", params=list(FAMILIES.values()), ids=list(FAMILIES))
+def witness(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Witness:
+    return Witness.of(request.param, tmp_path_factory.mktemp("witness"))

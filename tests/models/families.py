@@ -1,0 +1,192 @@
+"""The witnesses: tiny models of transformers, drawn at random, with all that each family can have.
+
+Every size differs from every other, no parameter is zero or one, and everything is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tensor: TypeAlias = Any  # of torch, which is imported where it is used
+Arrays: TypeAlias = dict[str, NDArray[Any]]
+
+DIAGRAMS: Final = Path(__file__).parents[2] / "diagrams" / "models"
+V, N_C, BATCH, LENGTH = 17, 7, 2, 5
+
+
+@dataclass(frozen=True)
+class Family:
+    """A model of transformers, the diagram that should compute the same, and what both read.
+
+    `model` makes it, `inputs` are the diagram's, `call` gives the witness's logits for these.
+    """
+
+    diagram: str
+    model: Callable[[], Tensor]
+    inputs: Callable[[np.random.Generator], Arrays]
+    call: Callable[[Tensor, Mapping[str, Tensor]], Tensor]
+
+    @property
+    def path(self) -> Path:
+        return DIAGRAMS / f"{self.diagram}.xg"
+
+
+@contextmanager
+def in_double() -> Generator[None]:
+    """Let transformers compute in float64 where it asks for float32: in norms, softmax, RoPE."""
+    torch: Any = import_module("torch")
+    kept = torch.float32, torch.float, torch.Tensor.float, torch.get_default_dtype()
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = torch.Tensor.double
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = kept[:3]
+        torch.set_default_dtype(kept[3])
+
+
+def randomised(model: Tensor) -> Tensor:
+    """The model with every parameter drawn anew, away from zero."""
+    torch: Any = import_module("torch")
+    torch.manual_seed(0)
+    for param in model.parameters():
+        param.data = 0.3 * torch.randn_like(param, dtype=torch.float64) + 0.15
+    return model.eval()
+
+
+def gpt2() -> Tensor:
+    transformers: Any = import_module("transformers")
+    config = transformers.GPT2Config(
+        vocab_size=V, n_embd=12, n_layer=3, n_head=2, n_inner=20, n_positions=11,
+        layer_norm_epsilon=3e-4, bos_token_id=0, eos_token_id=0, attn_implementation="eager",
+    )  # fmt: skip
+    return transformers.GPT2LMHeadModel(config)
+
+
+def llama(*, tied: bool) -> Tensor:
+    transformers: Any = import_module("transformers")
+    config = transformers.LlamaConfig(
+        vocab_size=V, hidden_size=12, num_hidden_layers=3, num_attention_heads=4, head_dim=6,
+        num_key_value_heads=2, intermediate_size=10, rms_norm_eps=3e-4, tie_word_embeddings=tied,
+        rope_parameters={"rope_type": "default", "rope_theta": 77.0},
+        attn_implementation="eager",
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config)
+
+
+def bert() -> Tensor:
+    transformers: Any = import_module("transformers")
+    config = transformers.BertConfig(
+        vocab_size=V, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=10, max_position_embeddings=11, type_vocab_size=4, layer_norm_eps=3e-4,
+        attn_implementation="eager",
+    )  # fmt: skip
+    return transformers.BertForMaskedLM(config)
+
+
+def vit() -> Tensor:
+    transformers: Any = import_module("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=10,
+        image_size=8, patch_size=4, num_channels=2, num_labels=N_C, layer_norm_eps=3e-4,
+        attn_implementation="eager",
+    )  # fmt: skip
+    return transformers.ViTForImageClassification(config)
+
+
+def t5(*, gated: bool) -> Tensor:
+    """Gated ones have a head of their own, as T5 v1.1, which transformers ties when it is made."""
+    torch: Any = import_module("torch")
+    transformers: Any = import_module("transformers")
+    config = transformers.T5Config(
+        vocab_size=V, d_model=12, d_kv=5, d_ff=10, num_layers=2, num_decoder_layers=3, num_heads=4,
+        relative_attention_num_buckets=6, relative_attention_max_distance=9,
+        layer_norm_epsilon=3e-4, tie_word_embeddings=not gated,
+        feed_forward_proj="gated-gelu" if gated else "relu",
+        attn_implementation="eager",
+    )  # fmt: skip
+    model = transformers.T5ForConditionalGeneration(config)
+    if gated:
+        model.lm_head.weight = torch.nn.Parameter(torch.empty(V, 12))
+    return model
+
+
+def words(rng: np.random.Generator) -> Arrays:
+    return {name: rng.integers(0, V, (BATCH, LENGTH)) for name in ("ids", "t")}
+
+
+def masked_words(rng: np.random.Generator) -> Arrays:
+    """Without the word 0: it pads, and transformers holds the gradient of its row at zero."""
+    ids = rng.integers(1, V, (BATCH, LENGTH))
+    keep, w = np.ones((2, BATCH, LENGTH), np.int64)
+    keep[0, 3:] = 0
+    w[1, ::2] = 0
+    return {
+        **words(rng),
+        "ids": ids,
+        "types": rng.integers(0, 4, (BATCH, LENGTH)),
+        "keep": keep,
+        "w": w,
+    }
+
+
+def pictures(rng: np.random.Generator) -> Arrays:
+    return {"I": rng.normal(size=(BATCH, 2, 8, 8)), "t": rng.integers(0, N_C, BATCH)}
+
+
+def pairs(rng: np.random.Generator) -> Arrays:
+    """Long ones, so that distances fall into every bucket."""
+    keep_x, keep_y = np.ones((BATCH, 12), np.int64), np.ones((BATCH, 11), np.int64)
+    keep_x[0, 9:] = keep_y[1, 8:] = 0
+    return {
+        "x": rng.integers(0, V, keep_x.shape),
+        "keep_x": keep_x,
+        "y": rng.integers(0, V, keep_y.shape),
+        "keep_y": keep_y,
+        "t": rng.integers(0, V, keep_y.shape),
+    }
+
+
+def call_words(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    return model(input_ids=given["ids"]).logits
+
+
+def call_masked(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    found = model(
+        input_ids=given["ids"], token_type_ids=given["types"], attention_mask=given["keep"]
+    )
+    return found.logits
+
+
+def call_pictures(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    return model(pixel_values=given["I"]).logits
+
+
+def call_pairs(model: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    found = model(
+        input_ids=given["x"],
+        attention_mask=given["keep_x"],
+        decoder_input_ids=given["y"],
+        decoder_attention_mask=given["keep_y"],
+    )
+    return found.logits
+
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    "gpt2": Family("gpt2", gpt2, words, call_words),
+    "llama": Family("llama", lambda: llama(tied=False), words, call_words),
+    "llama, tied": Family("llama", lambda: llama(tied=True), words, call_words),
+    "bert": Family("bert", bert, masked_words, call_masked),
+    "vit": Family("vit", vit, pictures, call_pictures),
+    "t5": Family("t5", lambda: t5(gated=False), pairs, call_pairs),
+    "t5 v1.1": Family("t5", lambda: t5(gated=True), pairs, call_pairs),
+}

@@ -1,0 +1,130 @@
+"""Models of transformers and the library's diagrams of them: one checkpoint, the same numbers.
+
+Logits, loss and every gradient, the gradients under the names and in the layouts of the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pytest
+from models.families import Arrays
+from models.witness import Witness
+
+from xg.cli.published import numbers
+from xg_runtime import agreement, rename
+from xg_runtime.errors import InputError
+from xg_runtime.layout import Layout
+from xg_runtime.module import Module
+from xg_runtime.names import Line, Names
+from xg_runtime.names import numbers as numbers_in
+from xg_runtime.norm import global_norm
+
+TOLERANCE: Final = 1e-8
+BACKENDS: Final = ("numpy", "torch")
+
+
+def calculated(module: Module, params: Arrays, inputs: Arrays) -> Arrays:
+    """Outputs, and gradients of the loss as `d/NAME`."""
+    outputs, saved = module.forward(params, inputs)
+    d_outputs = {"Z": np.zeros(outputs["Z"].shape), "loss": np.ones(())}
+    gradients = module.backward(params, saved, d_outputs)
+    return {**outputs, **{f"d/{name}": gradient for name, gradient in gradients.items()}}
+
+
+def misses(witness: Witness, module: Module, params: Arrays) -> dict[str, float]:
+    """How far everything is from the witness, as the contract measures it, above the tolerance."""
+    found = calculated(module, params, witness.inputs)
+    derived = {name: found[f"d/{name}"] for name in params}
+    gradients = rename.to_checkpoint(witness.names, derived, numbers(witness.held.program))
+    assert gradients.keys() == witness.gradients.keys()
+    total = global_norm(witness.gradients)
+    errors = {
+        name: agreement.error(gradients[name], wanted, total)
+        for name, wanted in witness.gradients.items()
+    }
+    errors["logits"] = agreement.error(found["Z"], witness.logits, 0.0)
+    errors["loss"] = agreement.error(found["loss"], np.array(witness.loss), 0.0)
+    return {name: error for name, error in errors.items() if not error <= TOLERANCE}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_logits_loss_and_every_gradient_agree(witness: Witness, backend: str) -> None:
+    module = witness.held.program.on_arrays(backend)
+    assert misses(witness, module, witness.held.params) == {}
+
+
+def test_no_gradient_of_the_witness_is_zero_without_a_reason(witness: Witness) -> None:
+    total = global_norm(witness.gradients)
+    for name, gradient in witness.gradients.items():
+        if "key.bias" not in name:  # it shifts whole rows of scores, which softmax does not see
+            assert global_norm({name: gradient}) > 1e-5 * total, name
+
+
+def lines_in_use(witness: Witness) -> list[tuple[int, Line]]:
+    """The lines of parameters that the witness's choice of options has."""
+    params = witness.held.params
+    return [
+        (place, line)
+        for place, line in enumerate(witness.names.lines)
+        if any(numbers_in(line.params[0], name) is not None for name in params)
+    ]
+
+
+def with_lines(names: Names, changed: dict[int, Line]) -> Names:
+    lines = [changed.get(place, line) for place, line in enumerate(names.lines)]
+    return replace(names, lines=tuple(lines))
+
+
+def readings(witness: Witness, changes: list[dict[int, Line]]) -> Iterator[tuple[str, Arrays]]:
+    """What a checkpoint gives by mistaken names, as far as its shapes let it through."""
+    for changed in changes:
+        try:
+            yield str(changed.values()), witness.params(with_lines(witness.names, changed))
+        except InputError:
+            continue
+
+
+def test_a_transpose_too_many_or_too_few_is_noticed(witness: Witness) -> None:
+    """In square matrices by the numbers; in all others shapes tell."""
+    other = {Layout(): Layout.of("T"), Layout.of("T"): Layout()}
+    turned = [
+        {place: replace(line, layout=other[line.layout])}
+        for place, line in lines_in_use(witness)
+        if line.layout in other
+    ]
+    assert turned
+    module = witness.held.program.on_arrays()
+    for line, params in readings(witness, turned):
+        assert misses(witness, module, params), line
+
+
+def test_lines_that_changed_places_are_noticed(witness: Witness) -> None:
+    """Every line and each neighbour whose parameters have the same shapes."""
+    lines = lines_in_use(witness)
+    swapped = [
+        {i: replace(one, params=other.params), j: replace(other, params=one.params)}
+        for place, (i, one) in enumerate(lines)
+        for j, other in lines[place + 1 : place + 4]
+        if one.layout.splits == other.layout.splits
+        if one.tensor.count("*") == other.tensor.count("*")
+    ]
+    module, noticed = witness.held.program.on_arrays(), 0
+    for line, params in readings(witness, swapped):
+        assert misses(witness, module, params), line
+        noticed += 1
+    assert noticed
+
+
+def test_fused_parts_in_another_order_are_noticed(witness: Witness) -> None:
+    turned = [
+        {place: replace(line, params=line.params[::-1])}
+        for place, line in lines_in_use(witness)
+        if line.layout.splits
+    ]
+    module = witness.held.program.on_arrays()
+    for line, params in readings(witness, turned):
+        assert misses(witness, module, params), line

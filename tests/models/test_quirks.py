@@ -1,0 +1,131 @@
+"""Checkpoints as they were published: older names, no prefix, buffers, copies, shards, bfloat16."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from models.witness import Witness, published
+
+from xg_runtime import tensorfile, weights
+from xg_runtime.errors import InputError
+from xg_runtime.module import Arrays
+
+Config = dict[str, Any]
+
+
+def as_gpt2(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
+    """Of 2019: no prefix, the causal mask as a buffer of every layer."""
+    bare = {name.removeprefix("transformer."): array for name, array in tensors.items()}
+    masks = {f"h.{i}.attn.bias": np.ones((1, 1, 11, 11), np.float32) for i in range(3)}
+    more = {f"h.{i}.attn.masked_bias": np.array(-1e4, np.float32) for i in range(3)}
+    dropped = ("scale_attn_weights", "tie_word_embeddings", "add_cross_attention")
+    kept = {name: value for name, value in config.items() if name not in dropped}
+    return {**bare, **masks, **more}, {**kept, "n_ctx": 11, "task_specific_params": {"x": {}}}
+
+
+def as_llama(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
+    """Of 2023: the base of the turns beside null, speeds as a buffer, and a copy of a tied head."""
+    speeds = {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": np.ones(3) for i in range(3)}
+    head = {"lm_head.weight": tensors["model.embed_tokens.weight"]}
+    base = config.pop("rope_parameters")["rope_theta"]
+    return {**head, **tensors, **speeds}, {**config, "rope_theta": base, "rope_scaling": None}
+
+
+def as_bert(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
+    """Of 2018: names of TensorFlow, the head for sentence pairs, copies of what is tied."""
+    older = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): array
+        for name, array in tensors.items()
+    }
+    head = "cls.predictions"
+    copies = {
+        f"{head}.decoder.weight": tensors["bert.embeddings.word_embeddings.weight"],
+        f"{head}.decoder.bias": tensors[f"{head}.bias"],
+    }
+    others = {"bert.pooler.dense.weight": np.ones((12, 12)), "bert.pooler.dense.bias": np.ones(12)}
+    pairs = {
+        "cls.seq_relationship.weight": np.ones((2, 12)),
+        "cls.seq_relationship.bias": np.ones(2),
+    }
+    ids = {"bert.embeddings.position_ids": np.arange(11)[None]}
+    kept = {**config, "position_embedding_type": "absolute"}
+    del kept["tie_word_embeddings"]
+    return {**older, **copies, **others, **pairs, **ids}, kept
+
+
+def as_t5(tensors: Arrays, config: Config) -> tuple[Arrays, Config]:
+    """Of 2020: the table of words three times, and no word on whether the output is scaled."""
+    copies = {
+        f"{side}.embed_tokens.weight": tensors["shared.weight"] for side in ("encoder", "decoder")
+    }
+    tied = "lm_head.weight" not in tensors
+    kept = {name: value for name, value in config.items() if name != "scale_decoder_outputs"}
+    return {**tensors, **copies}, {**kept, "tie_word_embeddings": tied}
+
+
+OLDER = {"gpt2": as_gpt2, "llama": as_llama, "bert": as_bert, "t5": as_t5}
+
+
+def test_an_older_checkpoint_is_the_same(witness: Witness, tmp_path: Path) -> None:
+    held = weights.read(witness.folder)
+    assert held.config is not None
+    older = OLDER.get(witness.family.diagram, lambda tensors, config: (tensors, config))
+    if witness.family.diagram == "llama" and not held.config["tie_word_embeddings"]:
+        tensors, config = held.tensors, held.config
+    else:
+        tensors, config = older(dict(held.tensors), dict(held.config))
+    weights.write(tmp_path / "older", tensors, config, shard_bytes=2_000)
+    found = published(witness.family.path, tmp_path / "older")
+    assert found.params.keys() == witness.held.params.keys()
+    for name, array in witness.held.params.items():
+        assert np.array_equal(found.params[name], array), name
+    assert found.program.source() == witness.held.program.source()
+
+
+def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> None:
+    """Cut to 16 bits by their upper half, whose lower half is then zero."""
+    held = weights.read(witness.folder)
+    bits = {n: a.astype(np.float32).view(np.uint32) >> 16 for n, a in held.tensors.items()}
+    data = tensorfile.pack({name: array.astype(np.uint16) for name, array in bits.items()})
+    (tmp_path / "model.safetensors").write_bytes(data.replace(b'"U16"', b'"BF16"', 0))
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].replace(b'"U16"', b'"BF16"')
+    whole = len(header).to_bytes(8, "little") + header + data[8 + length :]
+    (tmp_path / "model.safetensors").write_bytes(whole)
+    (tmp_path / "config.json").write_text(json.dumps(held.config), encoding="utf-8")
+    found = published(witness.family.path, tmp_path)
+    for name, array in witness.held.params.items():
+        assert found.params[name].dtype == np.float32
+        assert np.allclose(found.params[name], array, rtol=2**-7, atol=0)
+        assert not (found.params[name].view(np.uint32) & 0xFFFF).any()
+
+
+@pytest.mark.parametrize(
+    ("family", "key", "value", "message"),
+    [
+        ("gpt2", "model_type", "gptj", 'model_type = "gptj": the diagram is true for "gpt2" only'),
+        ("gpt2", "activation_function", "relu", "activation_function"),
+        ("gpt2", "resid_pdrop", 0.3, "resid_pdrop and embd_pdrop and attn_pdrop differ"),
+        ("llama", "rope_scaling", {"type": "linear", "factor": 2.0}, "rope_scaling.type"),
+        ("llama", "rope_parameters", {"rope_type": "llama3"}, "rope_parameters.rope_type"),
+        ("llama", "attention_bias", True, "attention_bias = true"),
+        ("bert", "hidden_size", "12", "hidden_size should be a number"),
+        ("bert", "is_decoder", True, "is_decoder"),
+        ("t5", "feed_forward_proj", "gated-silu", "the diagram knows relu, gated-gelu"),
+    ],
+)
+def test_a_config_of_something_else_is_refused(
+    witness: Witness, tmp_path: Path, family: str, key: str, value: object, message: str
+) -> None:
+    """What the diagram does not draw must not be computed in silence."""
+    if witness.family.diagram == family:
+        held = weights.read(witness.folder)
+        weights.write(tmp_path / "other", held.tensors, {**(held.config or {}), key: value})
+        with pytest.raises(InputError, match=message):
+            published(witness.family.path, tmp_path / "other")

@@ -1,0 +1,109 @@
+"""What a witness says: its checkpoint, logits, loss, and gradients under the checkpoint's names."""
+
+from __future__ import annotations
+
+import copy
+from argparse import Namespace
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from models.families import Arrays, Family, Tensor, in_double, randomised
+
+from xg.cli.arguments import open_project
+from xg.cli.published import Published, numbers
+from xg_runtime import rename, weights
+from xg_runtime.names import Names
+
+
+def published(diagram: Path, checkpoint: Path, *settings: tuple[str, str | int]) -> Published:
+    options = Namespace(file=str(diagram), block=None, settings=settings, names=None)
+    return Published.read(open_project(str(diagram)), options, checkpoint)
+
+
+@dataclass(frozen=True)
+class Witness:
+    """One family's model: what it reads and says, and the folder of its checkpoint."""
+
+    family: Family
+    folder: Path
+    inputs: Arrays
+    logits: Any
+    loss: float
+    gradients: Arrays
+
+    @classmethod
+    def of(cls, family: Family, folder: Path) -> Witness:
+        """Draw a model, ask it, save it."""
+        torch: Any = import_module("torch")
+        with quietly(), in_double():
+            model = randomised(family.model())
+            model.save_pretrained(folder / "checkpoint")
+            inputs = family.inputs(np.random.default_rng(1))
+            given = {name: torch.from_numpy(array) for name, array in inputs.items()}
+            logits = family.call(model, given)
+            loss = _loss(logits, given)
+            loss.backward()
+            gradients = _gradients(model, folder / "gradients")
+        said = logits.detach().numpy(), loss.item()
+        return cls(family, folder / "checkpoint", inputs, *said, gradients)
+
+    @cached_property
+    def held(self) -> Published:
+        """The checkpoint, through the door that users take."""
+        return published(self.family.path, self.folder)
+
+    @property
+    def names(self) -> Names:
+        assert self.held.names is not None
+        return self.held.names
+
+    def params(self, names: Names) -> Arrays:
+        """What the checkpoint's tensors are by these names."""
+        specs = self.held.program.params.items()
+        shapes = {name: tuple(map(int, spec.shape)) for name, spec in specs}
+        sizes = numbers(self.held.program)
+        return rename.to_diagram(names, weights.read(self.folder), shapes, sizes, "it")
+
+    def asked_again(self, folder: Path) -> Any:  # noqa: ANN401 - an array
+        """The logits of what transformers loads from a folder, in float64."""
+        torch: Any = import_module("torch")
+        with quietly(), in_double():
+            model = self.family.model().from_pretrained(
+                folder, attn_implementation="eager", dtype=torch.float64
+            )
+            given = {name: torch.from_numpy(array) for name, array in self.inputs.items()}
+            return self.family.call(model.eval(), given).detach().numpy()
+
+
+def _loss(logits: Tensor, given: Mapping[str, Tensor]) -> Tensor:
+    """The mean over the targets that count."""
+    from torch.nn import functional
+
+    rows = functional.cross_entropy(logits.flatten(0, -2), given["t"].flatten(), reduction="none")
+    counts = next((given[name] for name in ("w", "keep_y") if name in given), given["t"] * 0 + 1)
+    return (rows * counts.flatten()).sum() / counts.sum()
+
+
+def _gradients(model: Tensor, folder: Path) -> Arrays:
+    """Saved like a checkpoint, so that transformers itself gives each its published name."""
+    twin = copy.deepcopy(model)
+    for param, grad in zip(twin.parameters(), model.parameters(), strict=True):
+        param.data = grad.grad
+    twin.save_pretrained(folder)
+    return weights.read(folder).tensors
+
+
+@contextmanager
+def quietly() -> Generator[None]:
+    """Without bars and advice on standard error."""
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    yield

@@ -1,0 +1,43 @@
+"""Buckets of distances against the rule of T5, written out with whole numbers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from xg.dim import number
+from xg.evaluate import Context, evaluate
+from xg.ops.buckets import forward
+
+
+def bucket(ahead: int, buckets: int, far: int, *, both: bool) -> int:
+    """Of a key `ahead` of its query: exact near by, then by powers, compared without rounding."""
+    own = buckets // 2 if both else buckets
+    exact = own // 2
+    distance = abs(ahead) if both else max(-ahead, 0)
+    first = own if both and ahead > 0 else 0
+    if distance < exact:
+        return first + distance
+    wide, ratio, last = own - exact, Fraction(distance, exact), Fraction(far, exact)
+    steps = max(k for k in range(wide + 1) if k == 0 or ratio**wide >= last**k)
+    return first + min(exact + steps, own - 1)
+
+
+@pytest.mark.parametrize("both", [True, False])
+@pytest.mark.parametrize(("buckets", "far"), [(32, 128), (6, 9), (13, 40), (8, 20)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_distance_has_its_bucket(buckets: int, far: int, both: bool, dtype: type) -> None:
+    """All distances up to 300, on both sides, also where a power is a whole number."""
+    keys, queries = 601, 301
+    direction = "both" if both else "past"
+    sizes = {"queries": number(queries), "keys": number(keys), "buckets": number(buckets)}
+    body = forward(**sizes, far=number(far), direction=direction, range=number(buckets))
+    (found,) = evaluate((body,), {}, Context({}, dtype, None))
+    wanted = [
+        [bucket(j - i, buckets, far, both=both) for j in range(keys)]
+        for i in range(keys - queries, keys)
+    ]
+    assert found.dtype == np.int64
+    assert np.array_equal(found, wanted)

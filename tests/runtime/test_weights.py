@@ -1,0 +1,157 @@
+"""Weights in one file, in shards and in folders, whole, damaged and hostile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xg_runtime import tensorfile, weights
+from xg_runtime.errors import CheckpointError, FileError
+from xg_runtime.module import Arrays
+
+TENSORS = {f"h.{i}.w": np.full((i + 1, 5), i + 0.5, np.float32) for i in range(6)}
+CONFIG = {"model_type": "tiny", "n": 3}
+
+
+def same(one: Arrays, other: Arrays) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[n], other[n]) for n in one)
+
+
+def test_one_file_and_its_folder(tmp_path: Path) -> None:
+    assert weights.write(tmp_path / "m", TENSORS, CONFIG) == ["config.json", "model.safetensors"]
+    for path in (tmp_path / "m", tmp_path / "m" / "model.safetensors"):
+        found = weights.read(path)
+        assert same(found.tensors, TENSORS)
+        assert found.config == CONFIG
+
+
+def test_shards(tmp_path: Path) -> None:
+    """Each holds what fits, and the index leads to all of them."""
+    written = weights.write(tmp_path, TENSORS, CONFIG, shard_bytes=120)
+    assert written == [
+        "config.json",
+        *(f"model-0000{i}-of-00004.safetensors" for i in (1, 2, 3, 4)),
+        "model.safetensors.index.json",
+    ]
+    for path in (tmp_path, tmp_path / weights.INDEX):
+        assert same(weights.read(path).tensors, TENSORS)
+    index = json.loads((tmp_path / weights.INDEX).read_bytes())
+    assert index["metadata"]["total_size"] == sum(array.nbytes for array in TENSORS.values())
+    assert index["weight_map"].keys() == TENSORS.keys()
+
+
+def test_transformers_reads_the_shards_that_we_write(tmp_path: Path) -> None:
+    modeling: Any = import_module("transformers.modeling_utils")
+    for name in weights.write(tmp_path, TENSORS, CONFIG, shard_bytes=120):
+        if name.endswith(".safetensors"):
+            for key, tensor in modeling.load_state_dict(str(tmp_path / name)).items():
+                assert np.array_equal(tensor.numpy(), TENSORS[key])
+
+
+def test_a_folder_that_holds_weights_is_not_written_to(tmp_path: Path) -> None:
+    weights.write(tmp_path, TENSORS, CONFIG)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    with pytest.raises(FileError, match=r"config\.json is there already"):
+        weights.write(tmp_path, {"other": np.ones(3)}, CONFIG)
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["../out.safetensors", "/etc/x.safetensors", "a/b.safetensors", "..\\x.safetensors", "x.bin",
+     "C:x.safetensors", "x\0.safetensors", 7, None],
+)  # fmt: skip
+def test_an_index_leads_nowhere_else(tmp_path: Path, file: object) -> None:
+    (tmp_path / "out.safetensors").write_bytes(tensorfile.pack(TENSORS))
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    index = {"weight_map": {"h.0.w": file}}
+    (folder / weights.INDEX).write_text(json.dumps(index), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"a shard is a \.safetensors file beside it"):
+        weights.read(folder)
+
+
+def cut(folder: Path) -> None:
+    file = folder / "model-00002-of-00004.safetensors"
+    file.write_bytes(file.read_bytes()[:-7])
+
+
+def longer(folder: Path) -> None:
+    file = folder / "model-00002-of-00004.safetensors"
+    file.write_bytes(file.read_bytes() + b"12345678")
+
+
+def header(folder: Path) -> None:
+    file = folder / "model-00002-of-00004.safetensors"
+    file.write_bytes(b"\xff" * 8 + file.read_bytes()[8:])
+
+
+def lost(folder: Path) -> None:
+    (folder / "model-00002-of-00004.safetensors").unlink()
+
+
+def elsewhere(folder: Path) -> None:
+    index = json.loads((folder / weights.INDEX).read_bytes())
+    index["weight_map"]["h.0.w"] = "model-00004-of-00004.safetensors"
+    (folder / weights.INDEX).write_text(json.dumps(index), encoding="utf-8")
+
+
+def no_json(folder: Path) -> None:
+    (folder / weights.INDEX).write_text("{", encoding="utf-8")
+
+
+def no_map(folder: Path) -> None:
+    (folder / weights.INDEX).write_text('{"weight_map": []}', encoding="utf-8")
+
+
+def deep(folder: Path) -> None:
+    (folder / weights.CONFIG).write_text("[" * 100_000, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (cut, "00002-of-00004.safetensors is damaged"),
+        (longer, "00002-of-00004.safetensors is damaged"),
+        (header, "00002-of-00004.safetensors is damaged"),
+        (lost, "names model-00002-of-00004.safetensors, which is not beside it"),
+        (elsewhere, "says that h.0.w is in model-00004-of-00004.safetensors, which lacks it"),
+        (no_json, "is no JSON"),
+        (no_map, "has no weight_map"),
+        (deep, "is no JSON"),
+    ],
+)
+def test_damage_is_told(tmp_path: Path, harm: Callable[[Path], None], message: str) -> None:
+    weights.write(tmp_path, TENSORS, CONFIG, shard_bytes=120)
+    harm(tmp_path)
+    with pytest.raises(CheckpointError, match=message):
+        assert weights.read(tmp_path).config is None
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ((), "there is no model.safetensors"),
+        (("pytorch_model.bin",), "pytorch_model.bin is a pickle, which may run code"),
+        (("a.safetensors", "b.safetensors"), "it has 2 .safetensors files"),
+    ],
+)
+def test_a_folder_without_weights(tmp_path: Path, files: tuple[str, ...], message: str) -> None:
+    for name in files:
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(FileError, match=message):
+        weights.read(tmp_path)
+
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="no such file"):
+        weights.read(tmp_path / "gpt2")
+    (tmp_path / "w.txt").write_text("")
+    with pytest.raises(FileError, match=r"weights are a \.safetensors file"):
+        weights.read(tmp_path / "w.txt")
