@@ -1,0 +1,66 @@
+"""How a tensor lies on the ranks of one mesh axis, and what that means.
+
+Every edge has one state per mesh axis. A state says what each rank holds and how the parts make
+the whole; `dual` says how the cotangent lies: the pairing of both, summed over ranks, is the
+derivative.
+
+    state  each rank holds                           the whole     its cotangent
+    S(i)   a slice of axis i                         concatenated  S(i)
+    I      the same, computed once in meaning        any of them   I
+    R      the same, used by each rank for its own   any of them   P
+    P      one term of a sum                         their sum     R
+    M      one term of a maximum                     the largest   none
+    C      the same, and nothing is differentiated   any of them   none
+
+I and R hold the same numbers. They differ in what a gradient means: of R each rank finds only its
+own share. The free cast from I to R is where the all-reduce of the backward pass comes from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["S", "I", "R", "P", "M", "C"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One state; `axis` is the sharded axis of S, counted from the end (-1 is the last)."""
+
+    kind: Kind
+    axis: int = 0
+
+    def __str__(self) -> str:
+        return f"S({self.axis})" if self.kind == "S" else self.kind
+
+    @property
+    def is_same(self) -> bool:
+        """Whether every rank holds the same numbers."""
+        return self.kind in "IRC"
+
+
+INVARIANT: Final = State("I")
+REPLICATED: Final = State("R")
+PARTIAL: Final = State("P")
+LARGEST: Final = State("M")
+CONSTANT: Final = State("C")
+
+
+def shard(axis: int) -> State:
+    """A slice of an axis counted from the end."""
+    assert axis < 0
+    return State("S", axis)
+
+
+def dual(state: State) -> State | None:
+    """The state of the cotangent, None where there is none."""
+    match state.kind:
+        case "R":
+            return PARTIAL
+        case "P":
+            return REPLICATED
+        case "M" | "C":
+            return None
+        case _:
+            return state

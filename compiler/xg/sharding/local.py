@@ -1,0 +1,240 @@
+"""A body as one rank runs it: the same primitives on parts, sizes divided by the ranks.
+
+What every rank holds whole but needs a part of is made as a part from the start where that can be
+done (positions, repetitions, zeros), else cut out. Indices into a table that is cut are told where
+their rank's rows begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from xg.dim import ONE, Dim, symbol
+from xg.placement import PARTIAL, State, shard
+from xg.prim import Body, Expr, const, where
+from xg.scalar import size
+from xg.sharding.typing import ELEMENTWISE, Typing
+from xg.tensor import Shape
+
+
+def local_shape(shape: Shape, state: State, mesh_axis: str) -> Shape:
+    """The shape of one rank's part."""
+    if state.kind != "S":
+        return shape
+    parts = list(shape)
+    parts[state.axis] = parts[state.axis] / symbol(mesh_axis)
+    return tuple(parts)
+
+
+def localise(body: Body, typing: Typing, wanted: Sequence[State], mesh_axis: str) -> Body:
+    """The body of one rank on a mesh axis, with its outputs in the states that are wanted.
+
+    An output that is the same everywhere may be wanted as a part of it.
+    """
+    writer = _Local(typing, mesh_axis)
+    operands = tuple(writer.operand(expr) for expr in body.operands)
+    outputs = tuple(
+        writer.get(expr, state) for expr, state in zip(body.outputs, wanted, strict=True)
+    )
+    return Body(operands, outputs, body.caches, body.of)
+
+
+@dataclass(slots=True)
+class _Local:
+    typing: Typing
+    mesh_axis: str
+    made: dict[tuple[int, State], Expr] = field(default_factory=dict[tuple[int, State], Expr])
+
+    def operand(self, expr: Expr) -> Expr:
+        """An operand under its part's shape."""
+        state = self.typing.of(expr)
+        part = replace(expr, shape=local_shape(expr.shape, state, self.mesh_axis))
+        self.made[id(expr), state] = part
+        return part
+
+    def get(self, root: Expr, wanted: State) -> Expr:
+        """An expression in a state, made without recursion: it may be deep."""
+        stack = [(root, self._key(root, wanted))]
+        while stack:
+            expr, state = stack[-1]
+            if (id(expr), state) in self.made:
+                stack.pop()
+                continue
+            needs = [(arg, self._key(arg, s)) for arg, s in self._needs(expr, state)]
+            open_ = [need for need in needs if (id(need[0]), need[1]) not in self.made]
+            if open_:
+                stack += open_
+                continue
+            args = [self.made[id(arg), s] for arg, s in needs]
+            self.made[id(expr), state] = self._make(expr, state, args)
+            stack.pop()
+        return self.made[id(root), self._key(root, wanted)]
+
+    def _key(self, expr: Expr, wanted: State) -> State:
+        """What is really made: a part only where one is asked of something whole."""
+        own = self.typing.of(expr)
+        return wanted if own.is_same and wanted.kind == "S" else own
+
+    # ---- what an expression needs of its arguments ----------------------------------------------
+
+    def _needs(self, expr: Expr, state: State) -> list[tuple[Expr, State]]:
+        own = self._before(expr)
+        if state.kind == "S" and own.is_same:
+            return self._needs_of_part(expr, state)
+        return [(arg, self._beside(expr, arg, place)) for place, arg in enumerate(expr.args)]
+
+    def _before(self, expr: Expr) -> State:
+        """The state in which the primitive leaves it, before parts are brought together."""
+        return self.typing.collected.get(id(expr), self.typing.of(expr))
+
+    def _beside(self, expr: Expr, arg: Expr, place: int) -> State:
+        """What an argument has to be beside the others."""
+        own = self.typing.of(arg)
+        if own.kind == "S" or not own.is_same:
+            return own
+        axis = self._cut_of(expr, place)
+        return own if axis is None or not _has(arg, axis) else shard(axis)
+
+    def _cut_of(self, expr: Expr, place: int) -> int | None:
+        """Along which of its axes an argument is cut, going by the others; None for none."""
+        states = [self.typing.of(arg) for arg in expr.args]
+        cuts = [(p, s.axis) for p, s in enumerate(states) if s.kind == "S"]
+        if not cuts:
+            return None
+        other, axis = cuts[0]
+        if expr.prim in ELEMENTWISE or expr.prim == "dropout_apply":
+            return axis
+        if expr.prim == "concat":
+            return axis
+        if expr.prim == "contract":
+            letters = str(expr.attr("spec")).split("->")[0].split(",")
+            letter = letters[other][axis]
+            mine = letters[place]
+            return mine.index(letter) - len(mine) if letter in mine else None
+        if expr.prim == "pick":
+            if states[0] == shard(-1):
+                return None
+            return axis + 1 if place == 1 else axis - 1
+        if expr.prim == "place":
+            return axis
+        if expr.prim == "scatter_add":
+            inner = expr.args[0].rank - expr.args[1].rank
+            if other == 0:
+                return axis + inner if axis < -inner else None
+            return axis - inner
+        return None
+
+    def _needs_of_part(self, expr: Expr, state: State) -> list[tuple[Expr, State]]:
+        """To make a part of something whole: parts of what it is made of, where that is enough."""
+        axis = state.axis
+        if expr.prim in ELEMENTWISE:
+            return [(arg, self._part_of(arg, axis)) for arg in expr.args]
+        if expr.prim == "broadcast":
+            return [(expr.args[0], self._part_of(expr.args[0], axis))]
+        return [(arg, self.typing.of(arg)) for arg in expr.args]
+
+    def _part_of(self, arg: Expr, axis: int) -> State:
+        return shard(axis) if _has(arg, axis) else self.typing.of(arg)
+
+    # ---- making it ------------------------------------------------------------------------------
+
+    def _make(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
+        own = self._before(expr)
+        if state.kind == "S" and own.is_same:
+            return self._part(expr, state, args)
+        made = self._whole_or_part(expr, own, args)
+        if id(expr) in self.typing.collected:
+            made = collect(made, own, self.mesh_axis)
+        return made.named(expr.name) if expr.name and made.prim != "operand" else made
+
+    def _part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
+        shape = local_shape(expr.shape, state, self.mesh_axis)
+        if expr.prim in ELEMENTWISE or expr.prim == "broadcast":
+            return replace(expr, args=tuple(args), shape=shape)
+        whole = replace(expr, args=tuple(args))
+        if expr.prim == "place" and state.axis == -1:
+            return self._placed(expr, args, shape)
+        if expr.prim == "scatter_add" and state.axis == -expr.rank:
+            return self._scattered(expr, args, shape)
+        return own_part(whole, state.axis, self.mesh_axis)
+
+    def _whole_or_part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
+        shape = local_shape(expr.shape, state, self.mesh_axis)
+        states = [self.typing.of(arg) for arg in expr.args]
+        match expr.prim:
+            case "gather" if states[0] == shard(-expr.args[0].rank) and states[1].kind != "S":
+                return self._gathered(expr, args)
+            case "pick" if states[0] == shard(-1):
+                return self._picked(expr, args)
+            case "mean" if state == PARTIAL and states[0].kind == "S":
+                return self._mean(expr, args)
+            case "dropout_keep" if state.kind == "S":
+                attrs = (*expr.attrs, ("cut", state.axis), ("over", self.mesh_axis))
+                return replace(expr, args=tuple(args), shape=shape, attrs=attrs)
+            case _:
+                return replace(expr, args=tuple(args), shape=shape)
+
+    def _mean(self, expr: Expr, args: list[Expr]) -> Expr:
+        """The sum over the part, divided by the whole length."""
+        x = expr.args[0]
+        count: Dim = ONE
+        axes = expr.attr("axes")
+        assert isinstance(axes, tuple)
+        for axis in axes:
+            count = count * x.shape[int(str(axis))]
+        total = replace(expr, prim="sum", args=tuple(args), shape=expr.shape)
+        return Expr("div", (total, const(size(count))), expr.shape)
+
+    def _gathered(self, expr: Expr, args: list[Expr]) -> Expr:
+        """Rows where this rank holds them, else zeros."""
+        table, ids = args
+        held, inside = self._ids(ids, table.shape[0])
+        rows = replace(expr, args=(table, inside))
+        return where(_under(held, rows), rows, 0.0)
+
+    def _picked(self, expr: Expr, args: list[Expr]) -> Expr:
+        x, ids = args
+        held, inside = self._ids(ids, x.shape[-1])
+        return where(held, replace(expr, args=(x, inside)), 0.0)
+
+    def _placed(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
+        values, ids = args
+        held, inside = self._ids(ids, shape[-1])
+        attrs = (("length", shape[-1]),)
+        return replace(expr, args=(where(held, values, 0.0), inside), shape=shape, attrs=attrs)
+
+    def _scattered(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
+        updates, ids = args
+        held, inside = self._ids(ids, shape[0])
+        kept = where(_under(held, updates), updates, 0.0)
+        return replace(expr, args=(kept, inside), shape=shape, attrs=(("rows", shape[0]),))
+
+    def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
+        """Which ids fall into this rank's rows, and where; 0 for those that do not."""
+        attrs = (("rows", rows), ("over", self.mesh_axis))
+        return Expr("held", (ids,), ids.shape, "bool", attrs), Expr(
+            "within", (ids,), ids.shape, "int", attrs
+        )
+
+
+def collect(x: Expr, state: State, mesh_axis: str) -> Expr:
+    """The whole of parts, on every rank."""
+    prim = "all_reduce" if state == PARTIAL else "all_reduce_max"
+    return Expr(prim, (x,), x.shape, x.kind, (("over", mesh_axis),))
+
+
+def own_part(x: Expr, axis: int, mesh_axis: str) -> Expr:
+    """The slice of a whole that belongs to this rank."""
+    shape = local_shape(x.shape, shard(axis), mesh_axis)
+    return Expr("own", (x,), shape, x.kind, (("axis", axis), ("over", mesh_axis)))
+
+
+def _has(arg: Expr, axis: int) -> bool:
+    return -axis <= arg.rank and arg.shape[axis] != ONE
+
+
+def _under(mask: Expr, x: Expr) -> Expr:
+    """A mask with axes of size 1 behind it, as many as `x` has more."""
+    shape = (*mask.shape, *(ONE for _ in range(x.rank - mask.rank)))
+    return mask if shape == mask.shape else Expr("reshape", (mask,), shape, "bool")

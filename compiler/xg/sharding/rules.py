@@ -1,0 +1,326 @@
+"""What each primitive makes of the states of its arguments, on one mesh axis.
+
+The rules are sound: run on every rank with its own part, a primitive gives parts of the whole
+result in the state that its rule says. They are the whole type system: an operator's rule is that
+of its body, so operators defined in a file have one too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from xg.dim import ONE
+from xg.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, State, shard
+from xg.prim import Expr
+from xg.sharding.reshaping import moved
+
+
+class IllTyped(Exception):
+    """Arguments that a primitive cannot take in these states.
+
+    `places` are the arguments to blame.
+    """
+
+    def __init__(self, reason: str, expr: Expr, places: Sequence[int] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.expr = expr
+        self.places = tuple(places)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument with its state; `spread` are axes along which it repeats itself."""
+
+    expr: Expr
+    state: State
+    spread: frozenset[int] = frozenset()
+
+    def can_be_cut(self, axis: int) -> bool:
+        """Whether it may stand beside something cut along an axis of the result.
+
+        It does so for nothing where it lacks the axis, repeats itself along it, or is a constant
+        that every rank can make its part of.
+        """
+        lacks = -axis > self.expr.rank or self.expr.shape[axis] == ONE
+        if self.state == CONSTANT:
+            return True
+        return self.state == REPLICATED and (lacks or axis in self.spread)
+
+
+Rule = Callable[[Expr, Sequence[Argument]], State]
+
+
+# ---- what all elementwise primitives share ------------------------------------------------------
+
+
+def _cut_along(expr: Expr, args: Sequence[Argument]) -> State | None:
+    """S where an argument is cut; None where none is."""
+    cuts = {arg.state.axis for arg in args if arg.state.kind == "S"}
+    if not cuts:
+        return None
+    if len(cuts) > 1:
+        raise IllTyped("two different axes are cut", expr, range(len(args)))
+    (axis,) = cuts
+    wrong = [
+        place
+        for place, arg in enumerate(args)
+        if arg.state.kind != "S" and not arg.can_be_cut(axis)
+    ]
+    if wrong:
+        raise IllTyped("one part meets the whole of another", expr, wrong)
+    return shard(axis)
+
+
+def _same(expr: Expr, args: Sequence[Argument]) -> State:
+    """The state of something made of values that are the same everywhere."""
+    kinds = {arg.state.kind for arg in args}
+    if "M" in kinds:
+        raise IllTyped("a maximum of one part", expr, _places(args, "M"))
+    if "P" in kinds:
+        raise IllTyped("one term of a sum", expr, _places(args, "P"))
+    if {"I", "R"} <= kinds:
+        raise IllTyped("what is computed once meets what each rank uses", expr, _places(args, "I"))
+    return INVARIANT if "I" in kinds else REPLICATED if "R" in kinds else CONSTANT
+
+
+def _places(args: Sequence[Argument], kind: str) -> list[int]:
+    return [place for place, arg in enumerate(args) if arg.state.kind == kind]
+
+
+def _nonlinear(expr: Expr, args: Sequence[Argument]) -> State:
+    return _cut_along(expr, args) or _same(expr, args)
+
+
+def _sum_of(expr: Expr, args: Sequence[Argument]) -> State:
+    if all(arg.state == PARTIAL for arg in args):
+        return PARTIAL
+    return _cut_along(expr, args) or _same(expr, args)
+
+
+def _factor(expr: Expr, args: Sequence[Argument], places: Sequence[int]) -> State:
+    """Linear in each of some arguments, the others being the same everywhere."""
+    partial = _places(args, "P")
+    if len(partial) == 1 and partial[0] in places:
+        others = [p for p in range(len(args)) if p not in partial]
+        wrong = [p for p in others if args[p].state not in (REPLICATED, CONSTANT)]
+        if wrong:
+            raise IllTyped("one term of a sum meets a part", expr, wrong)
+        return PARTIAL
+    return _cut_along(expr, args) or _same(expr, args)
+
+
+def _where(expr: Expr, args: Sequence[Argument]) -> State:
+    """Linear in both values at once; a literal 0 is a term like any other."""
+    values = [arg for arg in args[1:] if not _is_zero(arg.expr)]
+    if values and all(arg.state == PARTIAL for arg in values):
+        if args[0].state not in (REPLICATED, CONSTANT):
+            raise IllTyped("one term of a sum meets a part", expr, [0])
+        return PARTIAL
+    return _cut_along(expr, args) or _same(expr, args)
+
+
+def _is_zero(expr: Expr) -> bool:
+    return expr.prim == "const" and str(expr.attr("value")) == "0"
+
+
+# ---- reductions and products --------------------------------------------------------------------
+
+
+def _reduced(whole: State) -> Rule:
+    """`whole` is what becomes of a cut axis that is reduced."""
+
+    def rule(expr: Expr, args: Sequence[Argument]) -> State:
+        state = args[0].state
+        if state.kind == "M" or (state == PARTIAL and expr.prim == "max"):
+            raise IllTyped("one term of a sum", expr, [0])
+        if state.kind != "S":
+            return state
+        rank = args[0].expr.rank
+        axes = expr.attr("axes")
+        assert isinstance(axes, tuple)
+        gone = {int(str(axis)) % rank - rank for axis in axes}
+        if state.axis in gone:
+            return whole
+        if expr.attr("keep"):
+            return state
+        return shard(state.axis + sum(axis > state.axis for axis in gone))
+
+    return rule
+
+
+def _contract(expr: Expr, args: Sequence[Argument]) -> State:
+    inputs, out = str(expr.attr("spec")).split("->")
+    letters = inputs.split(",")
+    cut = {letters[p][arg.state.axis] for p, arg in enumerate(args) if arg.state.kind == "S"}
+    if not cut:
+        return _factor(expr, args, (0, 1))
+    if len(cut) > 1:
+        raise IllTyped("two different axes are cut", expr, (0, 1))
+    (letter,) = cut
+    wrong = [
+        place
+        for place, arg in enumerate(args)
+        if arg.state.kind != "S" and not _beside(arg, letters[place], letter)
+    ]
+    if wrong:
+        raise IllTyped("one part meets the whole of another", expr, wrong)
+    return shard(out.index(letter) - len(out)) if letter in out else PARTIAL
+
+
+def _beside(arg: Argument, letters: str, letter: str) -> bool:
+    """Whether an operand may stand beside one that is cut along a letter."""
+    if arg.state == CONSTANT:
+        return True
+    if arg.state != REPLICATED:
+        return False
+    return letter not in letters or letters.index(letter) - len(letters) in arg.spread
+
+
+# ---- views --------------------------------------------------------------------------------------
+
+
+def _reshape(expr: Expr, args: Sequence[Argument]) -> State:
+    state = args[0].state
+    if state.kind != "S":
+        return _kept(expr, args)
+    axis = moved(args[0].expr.shape, expr.shape, state.axis)
+    if axis is None:
+        raise IllTyped("only the first part of a merged axis can be cut", expr, [0])
+    return shard(axis)
+
+
+def _transpose(expr: Expr, args: Sequence[Argument]) -> State:
+    state = args[0].state
+    if state.kind != "S":
+        return _kept(expr, args)
+    order = [int(str(axis)) for axis in _tuple(expr, "order")]
+    return shard(order.index(state.axis + expr.rank) - expr.rank)
+
+
+def _kept(expr: Expr, args: Sequence[Argument]) -> State:
+    if args[0].state.kind == "M":
+        raise IllTyped("a maximum of one part", expr, [0])
+    return args[0].state
+
+
+def _concat(expr: Expr, args: Sequence[Argument]) -> State:
+    axis = expr.attr("axis")
+    joined = [p for p, arg in enumerate(args) if arg.state == shard(int(str(axis)))]
+    if joined:
+        raise IllTyped("the axis along which parts are joined is cut", expr, joined)
+    return _sum_of(expr, args)
+
+
+def _stretch(expr: Expr, args: Sequence[Argument]) -> State:
+    if args[0].state == shard(int(str(expr.attr("axis")))):
+        raise IllTyped("the axis of which a stretch is taken is cut", expr, [0])
+    return _kept(expr, args)
+
+
+# ---- indexing -----------------------------------------------------------------------------------
+
+
+def _gather(expr: Expr, args: Sequence[Argument]) -> State:
+    table, ids = args
+    inner = table.expr.rank - 1
+    if ids.state.kind == "S":
+        if table.state not in (REPLICATED, CONSTANT):
+            raise IllTyped("rows of a table meet a part of the ids", expr, [0])
+        return shard(ids.state.axis - inner)
+    _needs_whole(expr, ids, 1)
+    if table.state.kind == "S":
+        return PARTIAL if table.state.axis == -table.expr.rank else table.state
+    return table.state
+
+
+def _scatter_add(expr: Expr, args: Sequence[Argument]) -> State:
+    updates, ids = args
+    inner = updates.expr.rank - ids.expr.rank
+    if ids.state.kind == "S":
+        if updates.state != shard(ids.state.axis - inner) and updates.state != CONSTANT:
+            raise IllTyped("rows to add meet a part of the ids", expr, [0])
+        return PARTIAL
+    _needs_whole(expr, ids, 1)
+    if updates.state.kind == "S" and updates.state.axis < -inner:
+        if ids.state != CONSTANT:
+            raise IllTyped("a part of the rows meets all ids", expr, [1])
+        return PARTIAL  # every rank takes its part of the ids
+    return updates.state
+
+
+def _pick(expr: Expr, args: Sequence[Argument]) -> State:
+    x, ids = args
+    if x.state == shard(-1):
+        _needs_whole(expr, ids, 1)
+        return PARTIAL
+    if x.state.kind == "S" or ids.state.kind == "S":
+        axis = x.state.axis + 1 if x.state.kind == "S" else ids.state.axis
+        fits = x.state in (shard(axis - 1), CONSTANT) and ids.state in (shard(axis), CONSTANT)
+        if not fits:
+            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+        return shard(axis)
+    return x.state
+
+
+def _place(expr: Expr, args: Sequence[Argument]) -> State:
+    values, ids = args
+    if values.state.kind == "S" or ids.state.kind == "S":
+        axis = values.state.axis if values.state.kind == "S" else ids.state.axis
+        ready = values.state == shard(axis) or values.can_be_cut(axis)
+        if not ready or ids.state not in (shard(axis), CONSTANT):
+            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+        return shard(axis - 1)
+    return values.state
+
+
+def _needs_whole(expr: Expr, arg: Argument, place: int) -> None:
+    if arg.state != CONSTANT:
+        raise IllTyped("ids have to be whole", expr, [place])
+
+
+def _dropout_keep(expr: Expr, args: Sequence[Argument]) -> State:
+    return args[0].state if args[0].state.kind == "S" else CONSTANT
+
+
+def _tuple(expr: Expr, key: str) -> tuple[object, ...]:
+    value = expr.attr(key)
+    assert isinstance(value, tuple)
+    return value
+
+
+def _constant(expr: Expr, args: Sequence[Argument]) -> State:
+    return CONSTANT
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "const": _constant,
+    "iota": _constant,
+    "neg": _sum_of,
+    "add": _sum_of,
+    "sub": _sum_of,
+    "mul": lambda expr, args: _factor(expr, args, (0, 1)),
+    "div": lambda expr, args: _factor(expr, args, (0,)),
+    **dict.fromkeys(("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"), _nonlinear),
+    **dict.fromkeys(("maximum", "minimum", "gt", "ge", "eq"), _nonlinear),
+    "where": _where,
+    "as_float": _sum_of,
+    "sum": _reduced(PARTIAL),
+    "mean": _reduced(PARTIAL),
+    "max": _reduced(LARGEST),
+    "contract": _contract,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "broadcast": _kept,
+    "concat": _concat,
+    "cut": _stretch,
+    "pad": _stretch,
+    "gather": _gather,
+    "scatter_add": _scatter_add,
+    "pick": _pick,
+    "place": _place,
+    "dropout_keep": _dropout_keep,
+    "dropout_apply": lambda expr, args: _factor(expr, args, (0,)),
+}

@@ -1,0 +1,106 @@
+"""The states of a whole body: of every expression in it, given those of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.placement import CONSTANT, INVARIANT, REPLICATED, State
+from xg.prim import Body, Expr, topological
+from xg.sharding.rules import RULES, Argument, IllTyped
+
+
+@dataclass(frozen=True, slots=True)
+class Typing:
+    """What was found on one mesh axis.
+
+    `states` holds every expression by `id`. `collected` are expressions whose parts are brought
+    together inside the body, with the state they have before: a sum or a maximum over ranks.
+    """
+
+    states: Mapping[int, State]
+    collected: Mapping[int, State] = field(default_factory=dict[int, State])
+
+    def of(self, expr: Expr) -> State:
+        """The state of an expression."""
+        return self.states[id(expr)]
+
+
+def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) -> Typing:
+    """The states of a body's expressions, or IllTyped.
+
+    `collects` lets the body sum over ranks where a nonlinear primitive wants the whole.
+    """
+    typer = _Typer(collects)
+    for expr, state in zip(body.operands, operands, strict=True):
+        typer.states[id(expr)] = state
+        typer.active[id(expr)] = state != CONSTANT and expr.kind == "float"
+    for expr in topological(body.outputs):
+        if id(expr) not in typer.states:
+            typer.settle(expr)
+    return Typing(typer.states, typer.collected)
+
+
+@dataclass(slots=True)
+class _Typer:
+    collects: bool
+    states: dict[int, State] = field(default_factory=dict[int, State])
+    active: dict[int, bool] = field(default_factory=dict[int, bool])  # a gradient goes through
+    spread: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
+    collected: dict[int, State] = field(default_factory=dict[int, State])
+
+    def settle(self, expr: Expr) -> None:
+        """Type one expression whose arguments are typed."""
+        differentiable = expr.kind == "float" and expr.prim != "dropout_keep"
+        self.active[id(expr)] = differentiable and any(self.active[id(a)] for a in expr.args)
+        self.spread[id(expr)] = self._spread(expr)
+        state = self._state(expr)
+        if not self.active[id(expr)] and state in (INVARIANT, REPLICATED):
+            state = CONSTANT  # of what is not differentiated both mean the same
+        self.states[id(expr)] = state
+
+    def _state(self, expr: Expr) -> State:
+        while True:
+            args = [self._argument(arg) for arg in expr.args]
+            try:
+                return RULES[expr.prim](expr, args)
+            except IllTyped as error:
+                parts = [p for p in error.places if args[p].state.kind in "PM"]
+                if not parts or not self.collects:
+                    raise
+                for place in parts:
+                    self._collect(expr.args[place])
+
+    def _collect(self, arg: Expr) -> None:
+        """Bring the parts of an argument together: from here on it is whole."""
+        self.collected[id(arg)] = self.states[id(arg)]
+        whole = self.states[id(arg)].kind == "P" and self.active[id(arg)]
+        self.states[id(arg)] = INVARIANT if whole else CONSTANT
+
+    def _argument(self, arg: Expr) -> Argument:
+        return Argument(arg, self.states[id(arg)], self.spread.get(id(arg), frozenset()))
+
+    def _spread(self, expr: Expr) -> frozenset[int]:
+        """The axes along which a value repeats itself, whatever its numbers are."""
+        if expr.prim == "broadcast":
+            arg = expr.args[0]
+            inner = self.spread.get(id(arg), frozenset())
+            new = {
+                axis
+                for axis in range(-expr.rank, 0)
+                if -axis > arg.rank or arg.shape[axis] != expr.shape[axis]
+            }
+            return inner | new
+        if expr.prim in ELEMENTWISE:
+            axes = set(range(-expr.rank, 0))
+            for arg in expr.args:
+                inner = self.spread.get(id(arg), frozenset())
+                axes -= {a for a in range(-arg.rank, 0) if arg.shape[a].constant != 1} - inner
+            return frozenset(axes)
+        return frozenset()
+
+
+ELEMENTWISE = frozenset(
+    {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow", "as_float"}
+    | {"add", "sub", "mul", "div", "maximum", "minimum", "gt", "ge", "eq", "where"}
+)

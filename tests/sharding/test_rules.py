@@ -1,0 +1,122 @@
+"""Every operator in every state of its operands, on two and three ranks: what types is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from ops.samples import SAMPLES
+from sharding.naive import sound_states
+from sharding.trial import Trial
+
+from xg import ops
+from xg.prim import Expr
+from xg.sharding import rules
+from xg.sharding.rules import Argument, IllTyped
+
+CLOSE = 1e-9
+
+
+def trials(glyph: str) -> Iterator[Trial]:
+    for sample in SAMPLES[glyph]:
+        for ranks in (2, 3):
+            yield Trial.make(ops.table()[glyph], sample, ranks)
+
+
+def wrong(glyph: str) -> tuple[int, list[str]]:
+    """How many choices of states are accepted, and which of them are wrong."""
+    accepted, found = 0, list[str]()
+    for trial in trials(glyph):
+        for states in trial.choices():
+            try:
+                typing = trial.typed(states)
+            except IllTyped:
+                continue
+            accepted += 1
+            try:
+                error = trial.error(states, typing)
+            except (ValueError, IndexError) as failure:
+                found.append(f"{glyph} {[str(s) for s in states]}: {failure!r}")
+                continue
+            if not error <= CLOSE:
+                found.append(f"{glyph} {[str(s) for s in states]}: {error:.1e}")
+    return accepted, found
+
+
+@pytest.mark.parametrize("glyph", sorted(SAMPLES))
+def test_nothing_unsound_is_accepted(glyph: str) -> None:
+    accepted, found = wrong(glyph)
+    assert accepted > 0
+    assert found == []
+
+
+# The whole list of what is refused although it would be right. A masked score is -inf in every term
+# of a sum, and so is their sum; but a term of scores is of no use to the softmax behind it.
+REFUSED_ALL_THE_SAME = {("SM", "P")}
+
+
+@pytest.mark.parametrize("glyph", sorted(SAMPLES))
+def test_nothing_sound_is_refused(glyph: str) -> None:
+    found: set[tuple[str, str]] = set()
+    for trial in trials(glyph):
+        for states in trial.choices():
+            try:
+                trial.typed(states)
+            except IllTyped:
+                with np.errstate(all="ignore"):
+                    if sound_states(trial, states):
+                        found.add((glyph, str(states[0])))
+    assert found == {case for case in REFUSED_ALL_THE_SAME if case[0] == glyph}
+
+
+def rule_that_is_too_strict(expr: Expr, args: list[Argument]) -> rules.State:
+    if all(arg.state == rules.PARTIAL for arg in args):
+        raise IllTyped("never", expr)
+    return rules._sum_of(expr, args)  # pyright: ignore[reportPrivateUsage]
+
+
+def test_a_rule_that_is_too_strict_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(rules.RULES, "add", rule_that_is_too_strict)  # pyright: ignore
+    with pytest.raises(AssertionError):
+        test_nothing_sound_is_refused("⊕")
+
+
+# ---- planted mistakes ----------------------------------------------------------------------------
+
+
+def bias_before_the_sum(expr: Expr, args: list[Argument]) -> rules.State:
+    if any(arg.state == rules.PARTIAL for arg in args):
+        return rules.PARTIAL
+    return rules.RULES["maximum"](expr, args)
+
+
+def nonlinear_on_a_term(expr: Expr, args: list[Argument]) -> rules.State:
+    return args[0].state
+
+
+def contraction_that_forgets_the_sum(expr: Expr, args: list[Argument]) -> rules.State:
+    state = rules._contract(expr, args)  # pyright: ignore[reportPrivateUsage]
+    return rules.REPLICATED if state == rules.PARTIAL else state
+
+
+def invariant_that_is_not_cast(expr: Expr, args: list[Argument]) -> rules.State:
+    kinds = {"I": rules.REPLICATED}
+    changed = [Argument(a.expr, kinds.get(a.state.kind, a.state), a.spread) for a in args]
+    return rules._contract(expr, changed)  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize(
+    ("prim", "rule", "glyph"),
+    [
+        ("add", bias_before_the_sum, "⊕"),
+        ("tanh", nonlinear_on_a_term, "tanh"),
+        ("contract", contraction_that_forgets_the_sum, "•"),
+        ("contract", invariant_that_is_not_cast, "•"),
+    ],
+)
+def test_a_wrong_rule_is_found(
+    prim: str, rule: rules.Rule, glyph: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(rules.RULES, prim, rule)  # pyright: ignore[reportArgumentType]
+    assert wrong(glyph)[1]
