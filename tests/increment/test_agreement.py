@@ -56,6 +56,9 @@ def test_a_decoder_behind_an_encoder() -> None:
     assert {name.split(".")[0] for name in once.params} == {"E_x", "encoder"}
     assert {name.split(".")[0] for name in one.step.params} == {"E_y", "W", "b", "decoder"}
     assert error(one) < EXACT
+    inside = stepping(xg.compile(LIBRARY / "encoder_decoder.xg", "Translator", sizes=sizes), "S_d")
+    assert list(inside.step.inputs) == ["y", "M"]
+    assert error(inside) < EXACT
     wrong = replace(one, given={"M": one.given["M"] * 1.1})
     assert error(wrong) > 1e-3
 

@@ -31,7 +31,7 @@ def models() -> dict[str, Stepping]:
         "llama": stepping(llama()),
         "odd": stepping(xg.compile(Path(__file__).with_name("odd.xg")), output="Z"),
         "encoder_decoder": stepping(
-            xg.compile(LIBRARY / "encoder_decoder.xg", "Transformer", sizes=encoder_decoder),
+            xg.compile(LIBRARY / "encoder_decoder.xg", "Translator", sizes=encoder_decoder),
             axis="S_d",
         ),
     }

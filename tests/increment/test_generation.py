@@ -93,7 +93,7 @@ def test_a_forgetful_cache_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_writes_no_text_is_refused() -> None:
-    translator = xg.compile(LIBRARY / "encoder_decoder.xg", "Transformer")
+    translator = xg.compile(LIBRARY / "encoder_decoder.xg")
     with pytest.raises(InputError, match=r"takes y \[B, S_d\] in V_d, M \[B, S_e, D\]"):
         token_model(translator, translator.step(), None, 10)
     layer = written(

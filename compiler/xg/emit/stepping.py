@@ -50,13 +50,13 @@ class StepWriter(PublicWriter):
         return bracketed("found = states(", given, ")", 4)
 
     def _empty(self) -> list[str]:
-        """What inputs carry and parameters do not has to be given: the batch."""
+        """What stands before the positions and in no parameter has to be given: the batch."""
         sizes = self.graph.sizes
         sources = self._param_sources()
         carried = {sizes.fold(dim).name for _, shape in sources for dim in shape}
         past = str(self._past.name)
         wanted, defined = closure(self.held, [name for name in carried if name], sizes)
-        given = {sizes.fold(d).name for v in self.graph.inputs for d in self.graph.types[v].shape}
+        given = set(self._batch())
         free = [
             name
             for name in wanted
@@ -78,6 +78,14 @@ class StepWriter(PublicWriter):
         )
         states = "\n".join(indented([*lines, *self._found("0")])).strip()
         return [*head, *self.dialect.empty.format(states=states).strip("\n").splitlines()]
+
+    def _batch(self) -> Iterator[str | None]:
+        """The symbols of the axes before that of the positions."""
+        _, new = self._lengths
+        for value in self.graph.inputs:
+            shape = self.graph.types[value].shape
+            if new in shape:
+                yield from (self.graph.sizes.fold(d).name for d in shape[: shape.index(new)])
 
     # ---- the step -------------------------------------------------------------------------------
 
@@ -134,11 +142,16 @@ class StepWriter(PublicWriter):
 
     @property
     def _past(self) -> Dim:
-        """The symbol of the past positions: the axis of a state that C puts together."""
+        """The symbol of the past positions."""
+        return self._lengths[0]
+
+    @property
+    def _lengths(self) -> tuple[Dim, Dim]:
+        """Past and new positions: what C puts together."""
         state = self.graph.states[0]
         step = next(s for s in self.graph.steps if isinstance(s, Apply) and state.past in s.inputs)
-        past: Dim = step.attrs["lengths"][0]
-        return past
+        past, new = step.attrs["lengths"]
+        return past, new
 
     def _limits(self, scope: Scope) -> Iterator[str]:
         """Lines that refuse more positions than a table has rows."""

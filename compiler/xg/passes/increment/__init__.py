@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from xg.diagnostic import DiagnosticError
 from xg.dim import Dim, symbol
-from xg.graph import Graph, Param, Program, Value
+from xg.graph import Apply, Call, Graph, Param, Program, Value
 from xg.passes.increment.assemble import Assembler, given_names
 from xg.passes.increment.block import Asking, BlockPlanner, Called, Kept, Planned, Request, Used
 from xg.passes.increment.causal import check_causal
@@ -47,25 +47,74 @@ def increment(program: Program, output: str | None = None) -> Program:
 def once(program: Program, output: str | None = None) -> Program | None:
     """What the step of a program is given, computed from inputs without positions; None: nothing.
 
-    The output of an encoder is the same in every step.
+    The output of an encoder is the same in every step. Steps that nothing needs are not left out.
     """
-    main, request = program.main, _request(program, output)
-    plan = _plans(program, request, _past(program))[request]
-    if not plan.given:
+    request = _request(program, output)
+    plans = _plans(program, request, _past(program))
+    if not plans[request].given:
         return None
+    graphs = dict(program.graphs)
+    keys: dict[Request, str] = {}
+    for number, (each, plan) in enumerate(plans.items()):
+        if plan.given:
+            keys[each] = f"{each.callee} once ({number})"
+            graphs[keys[each]] = _before(plan, program, graphs, keys)
+    return replace(program, graphs=graphs, entry=keys[request], backwards={})
+
+
+def _before(
+    plan: Planned, program: Program, graphs: Mapping[str, Graph], keys: Mapping[Request, str]
+) -> Graph:
+    """A block that gives what its step is given, and nothing else."""
+    graph = program.graphs[plan.request.callee]
+    asked: dict[Value, list[Called]] = {}
+    for part in plan.parts:
+        if isinstance(part, Called) and part.given:
+            asked.setdefault(part.step.saved, []).append(part)
+    steps: list[Apply | Call] = []
+    for step in graph.steps:
+        steps.append(step)
+        if isinstance(step, Call):
+            callee = program.graphs[step.callee]
+            for part in asked.get(step.saved, ()):
+                before = graphs[keys[part.request]]
+                steps.append(_call_before(step, part, callee, before, plan.request.same))
     wanted = set(plan.given)
-    for step in reversed(main.steps):
+    for step in reversed(steps):
         if not wanted.isdisjoint(step.outputs):
             wanted.update(step.inputs)
     names = given_names(plan)
-    graph = replace(
-        main,
-        inputs=tuple(value for value in main.inputs if value in wanted),
+    return replace(
+        graph,
+        key=keys[plan.request],
+        inputs=tuple(value for value in graph.inputs if value in wanted),
         outputs=plan.given,
         output_names=tuple(names[value] for value in plan.given),
-        output_types=tuple(main.types[value] for value in plan.given),
+        output_types=tuple(map(plan.type_of, plan.given)),
+        steps=tuple(steps),
+        foreign=tuple(value for value in graph.foreign if value in wanted),
+        claims=(),
+        types={**graph.types, **plan.handed},
     )
-    return replace(program, graphs={**program.graphs, program.entry: graph}, backwards={})
+
+
+def _call_before(
+    call: Call, part: Called, callee: Graph, before: Graph, positions: tuple[str, ...]
+) -> Call:
+    """The call of what comes before the steps of its callee; of sizes without positions."""
+    ports = zip(callee.inputs, call.inputs, strict=True)
+    return replace(
+        call,
+        callee=before.key,
+        inputs=tuple(value for port, value in ports if port in before.inputs),
+        outputs=part.given,
+        saved=Value(call.saved.name, "saved", call.span),
+        sizes={
+            name: dim
+            for name, dim in call.sizes.items()
+            if not set(positions).intersection(dim.symbols())
+        },
+    )
 
 
 def _request(program: Program, output: str | None) -> Request:
@@ -73,7 +122,7 @@ def _request(program: Program, output: str | None) -> Request:
     main = program.main
     place, length = _output(main, output)
     whole = (False,) * len(main.types[main.outputs[place]].shape)
-    return Request(program.entry, (length,), ((place, whole),), entry=True)
+    return Request(program.entry, (length,), ((place, whole),), alone=True)
 
 
 def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:

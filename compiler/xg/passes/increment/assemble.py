@@ -81,11 +81,15 @@ class Assembler:
 
     def _given(self, value: Value) -> Value:
         """A value that was an edge as an input."""
-        rank = len(self.plan.graph.types[value].shape)
+        type_ = self.plan.type_of(value)
         made = Value(given_names(self.plan)[value], "input", value.span)
-        self.values[value, (False,) * rank] = made
-        self.types[made] = self.plan.graph.types[value]
+        self.values[value, (False,) * len(type_.shape)] = made
+        self.types[made] = type_
         return made
+
+    def _new(self, value: Value) -> Token:
+        """A value that has no positions, or new ones only."""
+        return value, (False,) * len(self.plan.type_of(value).shape)
 
     def _name(self, value: Value, whole: Whole) -> str | None:
         """The author's name, for what is whole if there are two: the new positions are K_new."""
@@ -143,8 +147,8 @@ class Assembler:
         return replace(
             part.step,
             callee=self.keys[part.request],
-            inputs=tuple(self._value(token) for token in part.inputs),
-            outputs=tuple(self._value(token) for token in part.outputs),
+            inputs=tuple(map(self._value, (*part.inputs, *map(self._new, part.given)))),
+            outputs=tuple(map(self._value, part.outputs)),
             saved=Value(part.step.saved.name, "saved", part.step.span),
             sizes=sizes,
         )
@@ -156,7 +160,7 @@ def given_names(plan: Planned) -> dict[Value, str]:
     taken = {str(value.name) for value in plan.graph.inputs}
     names: dict[Value, str] = {}
     for value in plan.given:
-        base = labels.get(value, "given")
+        base = labels.get(value) or value.name or "given"
         count = range(1, len(plan.given) + 2)
         names[value] = next(n for n in (_numbered(base, i) for i in count) if n not in taken)
         taken.add(names[value])

@@ -21,6 +21,7 @@ from xg.passes.increment.positions import Positions, Whole
 from xg.passes.increment.specialize import specialize
 from xg.passes.increment.views import kept_earlier
 from xg.source import Span
+from xg.tensor import TensorType
 
 Token = tuple[Value, Whole]  # a value in one of its states
 Port = tuple[int, Whole]  # an input or output by its place
@@ -31,15 +32,15 @@ class Request:
     """What is asked of a block: which outputs in which state.
 
     `same` are its symbols that are the axis of positions, the first of which stays. `suffix` tells
-    the states of several calls under one name apart. Of the `entry` what depends on no position is
-    computed before the first step, and given.
+    the states of several calls under one name apart. Of a block that is called `alone`, not in a
+    row, what depends on no position is computed before the first step, and given.
     """
 
     callee: str
     same: tuple[str, ...]
     outputs: tuple[Port, ...]
     suffix: str = ""
-    entry: bool = False
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +64,21 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call in the step, and what it asks of its callee."""
+    """A call in the step, what it asks of its callee, and what it hands on to it as given."""
 
     step: Call
     request: Request
     inputs: tuple[Token, ...]
     outputs: tuple[Token, ...]
+    given: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A block as a step, before its values are made: `parts` in order.
 
-    `given` are values that were edges and are inputs now.
+    `given` are values that were edges, here or in a block that is called, and are inputs now;
+    `handed` are those of called blocks, with their types here.
     """
 
     request: Request
@@ -85,6 +88,11 @@ class Planned:
     parts: tuple[Used | Kept | Called, ...]
     alias: Mapping[Token, Token]
     given: tuple[Value, ...] = ()
+    handed: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+
+    def type_of(self, value: Value) -> TensorType:
+        """The type of a value of the block, or of one that it hands on."""
+        return self.handed.get(value) or self.graph.types[value]
 
     def states_of(self, value: Value) -> frozenset[Whole]:
         """In which states a value occurs."""
@@ -115,6 +123,7 @@ class BlockPlanner:
     parts: list[Used | Kept | Called] = field(init=False)
     alias: dict[Token, Token] = field(init=False)
     given: list[Value] = field(init=False)
+    handed: dict[Value, TensorType] = field(init=False)
 
     def plan(self) -> Asking:
         """The plan; yields what it has to know of the blocks that are called."""
@@ -123,10 +132,10 @@ class BlockPlanner:
         one = {name: symbol(length) for name in others if length is not None and name}
         self.graph = graph = specialize(graph, one)
         self.positions = Positions(length, self.past)
-        self.wanted, self.parts, self.alias, self.given = {}, [], {}, []
+        self.wanted, self.parts, self.alias, self.given, self.handed = {}, [], {}, [], {}
         producers = {value: step for step in graph.steps for value in step.outputs}
         constant = self._constants(graph.param_values())
-        fixed = self._fixed(constant) if self.request.entry else frozenset[Value]()
+        fixed = self._fixed(constant) if self.request.alone else frozenset[Value]()
         suffixes = self._suffixes()
         for place, whole in self.request.outputs:
             self._want((graph.outputs[place], whole))
@@ -144,8 +153,16 @@ class BlockPlanner:
             self._keep(value, value.span, producers)
         inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
         parts = tuple(reversed(self.parts))
-        given = tuple(reversed(self.given))
-        return Planned(self.request, graph, self.positions, tuple(inputs), parts, self.alias, given)
+        return Planned(
+            self.request,
+            graph,
+            self.positions,
+            tuple(inputs),
+            parts,
+            self.alias,
+            tuple(reversed(self.given)),
+            self.handed,
+        )
 
     def _want(self, token: Token) -> Token:
         value, whole = token
@@ -237,14 +254,24 @@ class BlockPlanner:
         if call.count is not None and self.positions.length in call.count.symbols():
             self._refuse(call.span, callee.block, "is repeated once for each position")
         for ports in _rounds([list(self.wanted.get(value, ())) for value in call.outputs]):
-            request = Request(call.callee, same, tuple(ports), suffix)
+            alone = self.request.alone and call.count is None
+            request = Request(call.callee, same, tuple(ports), suffix, alone)
             planned = yield request
+            given = tuple(self._hand(call, callee, planned, value) for value in planned.given)
             carried = [whole for place, whole in planned.inputs if place == 0]
             if call.count is not None and [any(whole) for whole in carried] != [False]:
                 self._refuse(call.span, callee.block, "goes round with more than new positions")
             inputs = [self._want((call.inputs[place], whole)) for place, whole in planned.inputs]
             outputs = tuple((call.outputs[place], whole) for place, whole in ports)
-            self.parts.append(Called(call, request, tuple(inputs), outputs))
+            self.parts.append(Called(call, request, tuple(inputs), outputs, given))
+
+    def _hand(self, call: Call, callee: Graph, planned: Planned, value: Value) -> Value:
+        """A value that a called block is given, as one that this block is given."""
+        symbols = inside(call, self.graph, callee, {})
+        here = Value(value.name, "input", call.span)
+        self.handed[here] = planned.type_of(value).substitute(symbols)
+        self.given.append(here)
+        return here
 
     def _positions_of(self, call: Call, callee: Graph) -> tuple[str, ...]:
         """The callee's symbols that are the caller's axis of positions here; inputs' come first."""
