@@ -1,0 +1,67 @@
+"""Published decoders go on with a text as transformers does, token for token."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from models.families import FAMILIES, V, in_double
+from models.witness import Witness, quietly
+
+from xg.cli.writer import Writer
+from xg_runtime.generate import StepModule
+from xg_runtime.sample import Sampling
+
+PROMPT = np.array([3, 1, 4, 1])
+
+
+class Numbers:
+    """Tokens that are written as their numbers."""
+
+    size = V
+
+    def encode(self, text: bytes) -> Any:  # noqa: ANN401 - an array
+        return np.array([int(word) for word in text.split()])
+
+    def decode(self, ids: Any) -> str:  # noqa: ANN401 - an array
+        return " ".join(map(str, ids))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "llama, tied"])
+def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
+    torch: Any = import_module("torch")
+    witness = Witness.of(FAMILIES[name], tmp_path)
+    with quietly(), in_double():
+        model = witness.family.model().from_pretrained(
+            witness.folder, attn_implementation="eager", dtype=torch.float64
+        )
+        ids = torch.from_numpy(PROMPT[None])
+        said = model.generate(
+            ids, max_new_tokens=7, do_sample=False, pad_token_id=0, eos_token_id=None
+        )
+    wanted = said[0, len(PROMPT) :].tolist()
+    writer = Writer(witness.held.program, witness.held.params, Numbers())
+    for each in (writer, replace(writer, backend="torch"), replace(writer, cached=False)):
+        assert list(each.tokens(PROMPT, 7, Sampling(temperature=0))) == wanted
+
+
+def test_a_decoder_with_relative_positions_goes_step_by_step(tmp_path: Path) -> None:
+    witness = Witness.of(FAMILIES["t5"], tmp_path)
+    program, params = witness.held.program, witness.held.params
+    once = program.once()
+    assert once is not None
+    given, _ = once.on_arrays().forward(params, {n: witness.inputs[n] for n in once.inputs})
+    module: StepModule = program.step_on_arrays()
+    taken = {**given, **witness.inputs}
+    cache = program.step().load().empty_cache(params, B=2)
+    outputs: list[Any] = []
+    for start, stop in ((0, 4), (4, 5), (5, 11)):
+        cut = {n: taken[n][:, start:stop] for n in ("y", "keep_y")}
+        rest = {n: taken[n] for n in program.step().inputs if n not in cut}
+        out, cache = module.step(params, cache, {**rest, **cut})
+        outputs.append(out["Z"])
+    assert np.abs(np.concatenate(outputs, 1) - witness.logits).max() < 1e-8
