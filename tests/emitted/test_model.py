@@ -16,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 import xg
 from xg import interpret
+from xg.backends.torch.members import MEMBERS, is_attribute
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 SMALL = {"V": 11, "D": 12, "N_H": 3, "N_L": 2, "D_ff": 7, "S_max": 9}
@@ -217,3 +218,91 @@ def test_it_compiles_whole_and_once(language_model: Lm) -> None:
     for (name, a), b in zip(model.named_parameters(), plain.parameters(), strict=True):
         assert torch.allclose(a.grad, b.grad, rtol=1e-10, atol=1e-14), name
     assert counter.frame_count == 1
+
+
+# ---- names that torch has for itself -------------------------------------------------------------
+
+HOSTILE = """\
+dim B, D = 4, N = 2
+block Half(X [B, D]; p = 0.5) -> Y [B, D] {
+    param at, names, parameters, weight, training [D, D]
+    X -> •<=at -> •<=names -> DO(p) -> •<=parameters -> •<=weight -> •<=training : Y
+}
+block Named(T_destination [B, D]) -> type [B, D], loss [] {
+    param half, forward, training, layers, λ, float, named, a_b [D, D], class [N, D]
+    T_destination -> •<=half -> Half as half -> •<=forward -> N × Half as layers -> •<=training
+      -> Half as train -> Half as class -> Half as training -> •<=λ -> •<=layers -> •<=float
+      -> •<=named -> •<=a_b -> •<=T(class) -> •<=class -> Half as lambda -> Half as in_ : type
+    type -> ⊙<-type -> mean[B, D] : loss
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Lm:
+    file = tmp_path_factory.mktemp("hostile") / "hostile.xg"
+    file.write_text(HOSTILE, encoding="utf-8")
+    program = xg.compile(file, sizes={"D": 4, "N": 2, "B": 3})
+    return program.load("torch"), *drawn(program)
+
+
+def test_a_name_may_be_that_of_a_method(hostile: Lm) -> None:
+    module, params, inputs = hostile
+    model = copy.deepcopy(model_of(module, params)).float().train().double()
+    model.load_state_dict(params, assign=True)
+    assert set(model.state_dict()) == set(params) == set(dict(model.named_parameters()))
+    assert model.training is True
+    assert model.eval().training is False
+    expected, saved = module.forward(params, inputs, seed=5)
+    outputs = model(*inputs.values(), seed=torch.tensor(5))
+    assert torch.equal(outputs["loss"], expected["loss"])
+    gradients = module.backward(params, saved, {"loss": torch.ones_like(expected["loss"])})
+    outputs["loss"].backward()
+    for name, param in model.named_parameters():
+        assert gradients[name].abs().max() > 0, name
+        assert torch.allclose(param.grad, gradients[name], rtol=1e-10, atol=1e-14), name
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch, while it traces
+def test_such_a_module_compiles_whole(hostile: Lm) -> None:
+    module, params, inputs = hostile
+    model, seed = model_of(module, params), torch.tensor(2)
+    fast = torch.compile(model, fullgraph=True, backend="eager")
+    given = tuple(inputs.values())
+    assert torch.equal(fast(*given, seed=seed)["loss"], model(*given, seed=seed)["loss"])
+
+
+def test_every_member_of_a_module_is_known() -> None:
+    members = {name for name in dir(torch.nn.Module()) if not name.startswith("_")}
+    assert members - MEMBERS == set()
+    assert is_attribute("layers")
+    assert not any(map(is_attribute, ("type", "a.half", "lambda", "training")))
+
+
+def test_without_care_such_names_would_not_do(hostile: Lm) -> None:
+    """Why it is so: torch refuses what `Named` takes."""
+    module, params, _ = hostile
+    plain = torch.nn.Module()
+    with pytest.raises(KeyError, match="already exists"):
+        plain.register_parameter("half", torch.nn.Parameter(params["half"]))
+    model = model_of(module, params)
+    assert callable(model.half)
+    with pytest.raises(TypeError, match="as parameter 'training'"):
+        torch.nn.Module.__setattr__(model, "training", False)  # pyright: ignore
+
+
+def test_a_parameter_may_stand_in_two_places(language_model: Lm) -> None:
+    module, params, inputs = language_model
+    model = model_of(module, params).eval()
+    model.layers[1].attn.W_K = model.layers[1].attn.W_Q
+    params = {**params, "layers.1.attn.W_K": params["layers.1.attn.W_Q"]}
+    expected, saved = module.forward(params, inputs)
+    one = torch.ones_like(expected["loss"])
+    gradients = module.backward(params, saved, {"loss": one})
+    outputs = model(**inputs)
+    assert torch.equal(outputs["loss"], expected["loss"])
+    outputs["loss"].backward()
+    both = gradients["layers.1.attn.W_K"] + gradients["layers.1.attn.W_Q"]
+    assert torch.allclose(model.layers[1].attn.W_Q.grad, both, rtol=1e-10)
+    last = model.layers[1].ffn.W_down  # behind the shared one
+    assert torch.allclose(last.grad, gradients["layers.1.ffn.W_down"], rtol=1e-10)

@@ -90,6 +90,8 @@ class _Module:
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         owner = node.value.id if isinstance(node.value, ast.Name) else ""
+        if owner not in self.vocabulary.modules and node.attr in self.vocabulary.methods:
+            return None  # also a hidden one
         known = self.vocabulary.modules.get(owner, self.attributes)
         return _unknown("the attribute ", node.attr, known)
 
@@ -106,8 +108,7 @@ class _Module:
 
 
 def _unknown(what: str, name: str, known: frozenset[str]) -> str | None:
-    hidden = name.startswith("__") and name != "__init__"
-    return None if name in known and not hidden else f"{what}{name}"
+    return None if name in known and not name.startswith("__") else f"{what}{name}"
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:

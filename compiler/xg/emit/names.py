@@ -11,7 +11,7 @@ RESERVED = frozenset(
     {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "math", "torch"}
     | {"cache", "kept", "step", "states", "empty_cache"}
     | {"dtype", "device", "i", "one", "block"}
-    | {"adopt", "packed", "recall", "remember", "unpacked", "Names", "Place"}
+    | {"packed", "recall", "remember", "unpacked", "Named", "Names", "Place"}
     | {"forward", "backward", "init", "table", "check", "array", "take", "add", "Model"}
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}
     | {"Device", "Seed", "mix", "shift_right", "signed"}

@@ -185,6 +185,43 @@ def backward(params: Params, saved: MHASaved, d_outputs: Mapping[str, Array]) ->
     return grads
 
 
+class Named(torch.nn.Module):
+    """A module with the parameters below a path; their names may be those of its methods."""
+
+    def __init__(self, params: Params, at: str) -> None:
+        super().__init__()
+        self._at, below = at, f"{at}." if at else ""
+        self._names = tuple([name for name in params if name.startswith(below)])
+        self._places = tuple([name[len(below) :] for name in self._names])
+        for name, place in zip(self._names, self._places):
+            *path, last = place.split(".")
+            owner: torch.nn.Module = self
+            for part in path:
+                children: dict[str, Any] = owner._modules
+                if part not in children:
+                    children[part] = Named({}, "")
+                owner = children[part]
+            owner._parameters[last] = torch.nn.Parameter(params[name])
+
+    def _weights(self) -> list[Array]:
+        """The parameters, one for each name, also where modules share them."""
+        return [self._weight(place) for place in self._places]
+
+    def _weight(self, place: str) -> Array:
+        """One parameter: as an attribute, `type` would be a method."""
+        *path, last = place.split(".")
+        weights: dict[str, Any] = self._child(path)._parameters
+        return weights[last]
+
+    def _child(self, path: list[str]) -> torch.nn.Module:
+        """One module below this one."""
+        owner: torch.nn.Module = self
+        for part in path:
+            children: dict[str, Any] = owner._modules
+            owner = children[part]
+        return owner
+
+
 class MHAStep(torch.autograd.Function):
     """`mha` as one step of autograd, backwards by `d_mha`."""
 
@@ -205,7 +242,7 @@ class MHAStep(torch.autograd.Function):
         return None, None, dX, *[grads.get(name) for name in params]
 
 
-class Model(torch.nn.Module):
+class Model(Named):
     """Multi-Head Attention as a module."""
 
     def __init__(
@@ -216,10 +253,9 @@ class Model(torch.nn.Module):
         *,
         D: int = D,
     ) -> None:
-        super().__init__()
         params = init(seed, dtype, device, D=D)
         own = {name: value for name, value in params.items() if "." not in name}
-        adopt(self, own, "")
+        super().__init__(own, "")
 
     def forward(self, X: Array, *, seed: Seed = None) -> dict[str, Array]:
         """Outputs by name; in training, dropout draws a seed if none is given."""
@@ -247,20 +283,6 @@ class Place(NamedTuple):
     """Where a saved tensor stands in a list."""
 
     number: int
-
-
-def adopt(module: torch.nn.Module, params: Params, at: str) -> Names:
-    """Give a module the parameters below a path, in modules as deep as it; their names."""
-    below = f"{at}." if at else ""
-    for name in [name for name in params if name.startswith(below)]:
-        owner = module
-        *path, last = name[len(below) :].split(".")
-        for part in path:
-            if part not in dict(owner.named_children()):
-                owner.add_module(part, torch.nn.Module())
-            owner = owner.get_submodule(part)
-        owner.register_parameter(last, torch.nn.Parameter(params[name]))
-    return tuple([f"{below}{name}" for name, _ in module.named_parameters()])
 
 
 def remember(ctx: Any, params: Params, saved: Any) -> None:

@@ -403,6 +403,43 @@ def backward(
     return grads
 
 
+class Named(torch.nn.Module):
+    """A module with the parameters below a path; their names may be those of its methods."""
+
+    def __init__(self, params: Params, at: str) -> None:
+        super().__init__()
+        self._at, below = at, f"{at}." if at else ""
+        self._names = tuple([name for name in params if name.startswith(below)])
+        self._places = tuple([name[len(below) :] for name in self._names])
+        for name, place in zip(self._names, self._places):
+            *path, last = place.split(".")
+            owner: torch.nn.Module = self
+            for part in path:
+                children: dict[str, Any] = owner._modules
+                if part not in children:
+                    children[part] = Named({}, "")
+                owner = children[part]
+            owner._parameters[last] = torch.nn.Parameter(params[name])
+
+    def _weights(self) -> list[Array]:
+        """The parameters, one for each name, also where modules share them."""
+        return [self._weight(place) for place in self._places]
+
+    def _weight(self, place: str) -> Array:
+        """One parameter: as an attribute, `type` would be a method."""
+        *path, last = place.split(".")
+        weights: dict[str, Any] = self._child(path)._parameters
+        return weights[last]
+
+    def _child(self, path: list[str]) -> torch.nn.Module:
+        """One module below this one."""
+        owner: torch.nn.Module = self
+        for part in path:
+            children: dict[str, Any] = owner._modules
+            owner = children[part]
+        return owner
+
+
 class LM1Saved(NamedTuple):
     """What `lm_1` keeps for its backward pass."""
 
@@ -480,15 +517,11 @@ class LayerStep(torch.autograd.Function):
         return None, None, None, dX, *[grads.get(name) for name in params]
 
 
-class Layer(torch.nn.Module):
+class Layer(Named):
     """Transformer Layer at its place in the model."""
 
-    def __init__(self, params: Params, at: str) -> None:
-        super().__init__()
-        self.at, self.names = at, adopt(self, params, at)
-
     def forward(self, X: Array, *, seed: Seed = None) -> Array:
-        return LayerStep.apply(self.at, self.names, seed, X, *self.parameters())
+        return LayerStep.apply(self._at, self._names, seed, X, *self._weights())
 
 
 class LM2Saved(NamedTuple):
@@ -562,7 +595,7 @@ class LM2Step(torch.autograd.Function):
         return None, dY_1, None, *[grads.get(name) for name in params]
 
 
-class Model(torch.nn.Module):
+class Model(Named):
     """Language Model as a module."""
 
     def __init__(
@@ -575,13 +608,12 @@ class Model(torch.nn.Module):
         D: int = D,
         S_max: int = S_max,
     ) -> None:
-        super().__init__()
         params = init(seed, dtype, device, V=V, D=D, S_max=S_max)
+        own = {name: value for name, value in params.items() if "." not in name}
+        super().__init__(own, "")
         self.layers = torch.nn.ModuleList(
             [Layer(params, f"layers.{i}") for i in range(N_L)]
         )
-        own = {name: value for name, value in params.items() if "." not in name}
-        adopt(self, own, "")
 
     def forward(self, ids: Array, t: Array, *, seed: Seed = None) -> dict[str, Array]:
         """Outputs by name; in training, dropout draws a seed if none is given."""
@@ -601,20 +633,6 @@ class Place(NamedTuple):
     """Where a saved tensor stands in a list."""
 
     number: int
-
-
-def adopt(module: torch.nn.Module, params: Params, at: str) -> Names:
-    """Give a module the parameters below a path, in modules as deep as it; their names."""
-    below = f"{at}." if at else ""
-    for name in [name for name in params if name.startswith(below)]:
-        owner = module
-        *path, last = name[len(below) :].split(".")
-        for part in path:
-            if part not in dict(owner.named_children()):
-                owner.add_module(part, torch.nn.Module())
-            owner = owner.get_submodule(part)
-        owner.register_parameter(last, torch.nn.Parameter(params[name]))
-    return tuple([f"{below}{name}" for name, _ in module.named_parameters()])
 
 
 def remember(ctx: Any, params: Params, saved: Any) -> None:

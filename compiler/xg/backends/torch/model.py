@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from keyword import iskeyword
 
+from xg.backends.torch.members import is_attribute
 from xg.backends.torch.step import Step, returned_type, size_arguments, variables
-from xg.backends.torch.templates import AROUND_MODEL
+from xg.backends.torch.templates import AROUND_MODEL, NAMED, SETTING
 from xg.dim import symbol
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source, locate
@@ -41,7 +41,7 @@ class _Section:
 
     def lines(self) -> list[list[str]]:
         written = set(self.writer.saved)
-        parts: list[list[str]] = []
+        parts = [self._named()]  # a class stands before those that are made of it
         for key in dict.fromkeys(call.callee for call in self._calls()):
             if key not in written:
                 parts += self.writer.block(key)
@@ -49,6 +49,12 @@ class _Section:
         parts.append(self._model())
         around = [list[str](text.rstrip().splitlines()) for text in AROUND_MODEL]
         return parts + around
+
+    def _named(self) -> list[str]:
+        """What holds parameters."""
+        ambiguous = any(map(_is_ambiguous, self.writer.program.graphs.values()))
+        text = f"{NAMED}\n{SETTING}" if ambiguous else NAMED
+        return list[str](text.rstrip().splitlines())
 
     @property
     def plan(self) -> Plan:
@@ -83,17 +89,13 @@ class _Section:
         passed = [*(["seed"] if seeded else []), *sizes, *inputs]
         returned = returned_type(len(graph.outputs))
         if graph.key in self.steps:
-            head, args = f"return {self.steps[graph.key]}.apply(", ["self.at", "self.names"]
-            call = bracketed(head, [*args, *passed, "*self.parameters()"], ")", 8)
+            head, args = f"return {self.steps[graph.key]}.apply(", ["self._at", "self._names"]
+            call = bracketed(head, [*args, *passed, "*self._weights()"], ")", 8)
         else:
             call = self._plain_call(graph, inputs, sizes)
         return [
-            f"class {self.modules[graph.key]}(torch.nn.Module):",
+            f"class {self.modules[graph.key]}(Named):",
             f'    """{safe(graph.title)} at its place in the model."""',
-            "",
-            "    def __init__(self, params: Params, at: str) -> None:",
-            "        super().__init__()",
-            "        self.at, self.names = at, adopt(self, params, at)",
             "",
             *indented(bracketed("def forward(", given, f") -> {returned}:", 4)),
             *indented(call, 8),
@@ -103,7 +105,7 @@ class _Section:
         """The function itself, of a block without gradients."""
         function = self.plan.functions[graph.key]
         results = variables(graph.outputs, graph)
-        args = ["dict(zip(self.names, self.parameters()))", "self.at", *inputs, *sizes]
+        args = ["dict(zip(self._names, self._weights()))", "self._at", *inputs, *sizes]
         args += ["seed=seed"] if graph.key in self.plan.random else []
         head = f"{', '.join([*results, '_'])} = {function}("
         return [*bracketed(head, args, ")", 8), f"return {', '.join(results)}"]
@@ -112,7 +114,7 @@ class _Section:
 
     def _model(self) -> list[str]:
         return [
-            "class Model(torch.nn.Module):",
+            "class Model(Named):",
             f'    """{safe(self.entry.title)} as a module."""',
             "",
             *indented(self._init()),
@@ -135,27 +137,40 @@ class _Section:
         arguments = ["self", *self.public.init_arguments(chosen)]
         return [
             *bracketed("def __init__(", arguments, ") -> None:", 4),
-            "    super().__init__()",
             *indented(bracketed("params = init(", ["seed", *given], ")", 8)),
-            *indented([*defined, *made]),
             '    own = {name: value for name, value in params.items() if "." not in name}',
-            '    adopt(self, own, "")',
+            '    super().__init__(own, "")',
+            *indented([*defined, *made]),
         ]
 
     def _submodule(self, call: Call, scope: Scope) -> list[str]:
         kind = self.modules[call.callee]
+        place = self._place(call.path)
         if call.count is None:
-            return [f'self.{call.path} = {kind}(params, "{call.path}")']
+            return [f'{place} = {kind}(params, "{call.path}")']
         count = scope.size(call.count).text
         made = f'[{kind}(params, f"{call.path}.{{i}}") for i in range({count})]'
-        return bracketed(f"self.{call.path} = torch.nn.ModuleList(", [made], ")", 8)
+        return bracketed(f"{place} = torch.nn.ModuleList(", [made], ")", 8)
+
+    def _place(self, path: str) -> str:
+        """Where the model keeps the module of a call."""
+        return f"self.{path}" if self._is_attribute(path) else f'self._modules["{path}"]'
+
+    def _own(self, name: str) -> str:
+        """A parameter of the model: ``self.E``."""
+        return f"self.{name}" if self._is_attribute(name) else f'self._weight("{name}")'
+
+    def _is_attribute(self, path: str) -> bool:
+        """Whether ``self.PATH`` says it, and does not mean a parameter and a call at once."""
+        ambiguous = _params(self.entry) & _calls(self.entry)
+        return is_attribute(path) and path.split(".")[0] not in ambiguous
 
     def _forward(self) -> list[str]:
         entry = self.entry
         names = Names(size_variables(entry) | self.plan.told(entry) | {"self"}, self.plan.stems)
         inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
         scope = Scope(entry.sizes)
-        texts = inputs | {p.value: _own(str(p.value.name)) for p in entry.params}
+        texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}
         wanted = names_by_label(entry)
         code: list[str] = []
         for call in self._calls():
@@ -192,12 +207,17 @@ class _Section:
         if not call.path:
             return self._piece_call(call, list(args), sizes, left)
         passed = [*sizes, *(["seed=seed"] if seeded else [])]
-        if call.count is None:
+        usual, found = self._is_attribute(call.path), f'self._child(["{call.path}"])'
+        if call.count is None and usual:
             return bracketed(f"{left} = self.{call.path}(", [*args, *passed], ")", 8)
+        if call.count is None:
+            run = bracketed(f"{left} = block(", [*args, *passed], ")", 8)
+            return [f"block = {found}", *run]
+        rows = f"self.{call.path}" if usual else f"{found}.children()"
         rest = [results[0], *args[1:], *passed]
         return [
             f"{left} = {args[0]}",
-            f"for block in self.{call.path}:",
+            f"for block in {rows}:",
             *indented(bracketed(f"{left} = block(", rest, ")", 12)),
         ]
 
@@ -206,13 +226,13 @@ class _Section:
         params = [str(param.value.name) for param in graph.params]
         seeded = call.callee in self.plan.random
         if call.callee not in self.steps:  # nothing in it has a gradient
-            given = ", ".join(f'"{name}": {_own(name)}' for name in params)
+            given = ", ".join(f'"{name}": {self._own(name)}' for name in params)
             function = self.plan.functions[call.callee]
             args = [f"{{{given}}}", *args, *sizes, *(["seed=seed"] if seeded else [])]
             return bracketed(f"{left}, _ = {function}(", args, ")", 8)
         names = [f'"{name}"' for name in params]
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
-        args = [listed, *(["seed"] if seeded else []), *sizes, *args, *map(_own, params)]
+        args = [listed, *(["seed"] if seeded else []), *sizes, *args, *map(self._own, params)]
         return bracketed(f"{left} = {self.steps[call.callee]}.apply(", args, ")", 8)
 
     def _size_lines(self, scope: Scope, inputs: Mapping[Value, str]) -> list[str]:
@@ -220,7 +240,8 @@ class _Section:
         types = self.entry.types
         sources: list[Source] = [(text, types[value].shape) for value, text in inputs.items()]
         sources += [
-            (_own(str(param.value.name)), types[param.value].shape) for param in self.entry.params
+            (self._own(str(param.value.name)), types[param.value].shape)
+            for param in self.entry.params
         ]
         sizes, span = self.entry.sizes, self.entry.span
         found = locate(scope.needed, sources, sizes, sizes.defaults, span)
@@ -228,10 +249,18 @@ class _Section:
         return found.lines
 
 
-def _own(name: str) -> str:
-    """A parameter of the model: ``self.E``."""
-    plain = all(part.isidentifier() and not iskeyword(part) for part in name.split("."))
-    return f"self.{name}" if plain else f'self.get_parameter("{name}")'
+def _is_ambiguous(graph: Graph) -> bool:
+    """Whether a name stands for two things that torch would set."""
+    params, calls = _params(graph), _calls(graph)
+    return "training" in params | calls or not params.isdisjoint(calls)
+
+
+def _params(graph: Graph) -> set[str]:
+    return {str(param.value.name) for param in graph.params}
+
+
+def _calls(graph: Graph) -> set[str]:
+    return {call.path for call in graph.named_calls()}
 
 
 def _docstring(seeded: bool) -> list[str]:

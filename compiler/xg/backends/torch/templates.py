@@ -4,18 +4,51 @@ from __future__ import annotations
 
 from typing import Final
 
-ADOPT: Final = '''def adopt(module: torch.nn.Module, params: Params, at: str) -> Names:
-    """Give a module the parameters below a path, in modules as deep as it; their names."""
-    below = f"{at}." if at else ""
-    for name in [name for name in params if name.startswith(below)]:
-        owner = module
-        *path, last = name[len(below) :].split(".")
+NAMED: Final = '''class Named(torch.nn.Module):
+    """A module with the parameters below a path; their names may be those of its methods."""
+
+    def __init__(self, params: Params, at: str) -> None:
+        super().__init__()
+        self._at, below = at, f"{at}." if at else ""
+        self._names = tuple([name for name in params if name.startswith(below)])
+        self._places = tuple([name[len(below) :] for name in self._names])
+        for name, place in zip(self._names, self._places):
+            *path, last = place.split(".")
+            owner: torch.nn.Module = self
+            for part in path:
+                children: dict[str, Any] = owner._modules
+                if part not in children:
+                    children[part] = Named({}, "")
+                owner = children[part]
+            owner._parameters[last] = torch.nn.Parameter(params[name])
+
+    def _weights(self) -> list[Array]:
+        """The parameters, one for each name, also where modules share them."""
+        return [self._weight(place) for place in self._places]
+
+    def _weight(self, place: str) -> Array:
+        """One parameter: as an attribute, `type` would be a method."""
+        *path, last = place.split(".")
+        weights: dict[str, Any] = self._child(path)._parameters
+        return weights[last]
+
+    def _child(self, path: list[str]) -> torch.nn.Module:
+        """One module below this one."""
+        owner: torch.nn.Module = self
         for part in path:
-            if part not in dict(owner.named_children()):
-                owner.add_module(part, torch.nn.Module())
-            owner = owner.get_submodule(part)
-        owner.register_parameter(last, torch.nn.Parameter(params[name]))
-    return tuple([f"{below}{name}" for name, _ in module.named_parameters()])
+            children: dict[str, Any] = owner._modules
+            owner = children[part]
+        return owner
+'''
+
+SETTING: Final = '''    def __setattr__(self, name: str, value: Any) -> None:
+        """Names mean several things here; what is set is what torch means to set."""
+        if isinstance(value, torch.nn.Parameter) and name in self._parameters:
+            self._parameters[name] = value
+        elif name == "training":
+            self.__dict__[name] = value
+        else:
+            super().__setattr__(name, value)
 '''
 
 REMEMBER: Final = '''def remember(ctx: Any, params: Params, saved: Any) -> None:
@@ -62,4 +95,4 @@ UNPACKED: Final = '''def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
     return parts if isinstance(kept, list) else kept._make(parts)
 '''
 
-AROUND_MODEL: Final = (PLACE, ADOPT, REMEMBER, RECALL, PACKED, UNPACKED)
+AROUND_MODEL: Final = (PLACE, REMEMBER, RECALL, PACKED, UNPACKED)

@@ -30,11 +30,21 @@ METHODS: Final = frozenset(
     | {"scatter_", "setdefault", "shape", "split", "sum", "to", "transpose", "values"}
 )
 OF_MODULES: Final = frozenset(
-    {"__init__", "_make", "function", "once_differentiable"}
-    | {"Function", "Module", "ModuleList", "Parameter", "add_module", "at", "autocast", "apply"}
-    | {"get_parameter", "get_submodule", "kept", "named_children", "named_parameters"}
-    | {"names", "number", "parameters", "register_parameter", "save_for_backward", "saved_tensors"}
-    | {"startswith", "training", "type"}
+    {
+        "__dict__",
+        "__init__",
+        "__setattr__",
+        "_at",
+        "_child",
+        "_make",
+        "_modules",
+        "_names",
+        "_parameters",
+        "_places",
+    }
+    | {"_weight", "_weights", "at", "autocast", "apply", "children", "function", "kept", "names"}
+    | {"number", "once_differentiable", "save_for_backward", "saved_tensors", "startswith"}
+    | {"training", "type", "Function", "Module", "ModuleList", "Parameter"}
 )
 DECORATORS: Final = frozenset(
     {"torch.no_grad()", "staticmethod", "torch.autograd.function.once_differentiable"}
