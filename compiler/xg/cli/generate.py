@@ -130,9 +130,11 @@ def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: C
     how = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
     ids = writer.codec.encode(options.prompt.encode())
     timed = Timed(writer.tokens(ids, options.tokens, how, stop))
-    for number, piece in enumerate(pieces(timed, writer.codec, ids)):
-        console.stream((shown(options.prompt) if number == 0 else "") + shown(piece))
-    console.say("" if timed.times else shown(options.prompt))
+    waiting = shown(options.prompt)  # until the model is known to go on
+    for piece in pieces(timed, writer.codec, ids):
+        console.stream(waiting + shown(piece))
+        waiting = ""
+    console.say(waiting)
     console.note(timed.report(len(ids)))
 
 
