@@ -39,7 +39,7 @@ _DAMAGE: Final = (
 
 def read(path: Path) -> Arrays:
     """Return the arrays of `path` by name."""
-    _check_ending(path)
+    check_ending(path)
     data = files.read(path)
     try:
         if path.suffix == ".npz":
@@ -58,7 +58,7 @@ def write(path: Path, arrays: Arrays) -> None:
 
 def pack(path: Path, arrays: Arrays) -> bytes:
     """Return what `write` writes."""
-    _check_ending(path)
+    check_ending(path)
     if path.suffix == ".safetensors":
         return tensorfile.pack(arrays)
     if path.suffix == ".npz":
@@ -68,7 +68,8 @@ def pack(path: Path, arrays: Arrays) -> bytes:
     return _pack_npy(next(iter(arrays.values())))
 
 
-def _check_ending(path: Path) -> None:
+def check_ending(path: Path) -> None:
+    """Raise FileError for a file that no arrays could be kept in."""
     if path.suffix not in ENDINGS:
         raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")
 

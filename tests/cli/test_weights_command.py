@@ -184,6 +184,12 @@ def test_settings_that_were_tampered_with(xg: Xg, held: Path) -> None:
     assert "p.safetensors is damaged: its settings make no sense" in said.err
 
 
+def test_a_file_that_cannot_be_written_is_told_first(xg: Xg, held: Path) -> None:
+    said = xg(*FROM, "-o", "p.txt")
+    assert (said.code, said.out) == (5, "")
+    assert "p.txt: arrays are kept in files that end in .npz, .npy, .safetensors" in said.err
+
+
 def test_a_folder_with_weights_is_left_alone(xg: Xg, held: Path) -> None:
     before = (held / "held" / "model.safetensors").read_bytes()
     said = xg(*FROM, "--to", "held")

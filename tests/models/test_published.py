@@ -51,9 +51,12 @@ def misses(witness: Witness, module: Module, params: Arrays) -> dict[str, float]
     return {name: error for name, error in errors.items() if not error <= TOLERANCE}
 
 
+@pytest.mark.parametrize("kernels", [False, True], ids=["readable", "kernels"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_logits_loss_and_every_gradient_agree(witness: Witness, backend: str) -> None:
-    module = witness.held.program.on_arrays(backend)
+def test_logits_loss_and_every_gradient_agree(
+    witness: Witness, backend: str, kernels: bool
+) -> None:
+    module = witness.held.program.on_arrays(backend, kernels=kernels)
     assert misses(witness, module, witness.held.params) == {}
 
 

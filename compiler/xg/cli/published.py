@@ -53,7 +53,8 @@ class Published:
         if foreign and known is None:
             raise InputError(
                 f"{found.source} has names of its own, such as {min(found.tensors)}: say with "
-                f"--names what they are in {draft.main.block}, or write {_beside(options)}"
+                f"--names what they are in {draft.main.block}"
+                + (f", or write {_beside(options)}" if options.file != "-" else "")
             )
         names = known if foreign else None
         seen = found.tensors

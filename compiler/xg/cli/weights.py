@@ -45,10 +45,12 @@ def run(options: Namespace, console: Console) -> int:
     """Read, say what was found, write."""
     from xg.cli.given import expected
     from xg.cli.published import Published
-    from xg_runtime import weights
+    from xg_runtime import arrays, weights
     from xg_runtime.expect import fit
 
     refuse_plan(options)
+    if options.out:
+        arrays.check_ending(options.out)
     project = open_project(options.file)
     found = Published.read(project, options, options.source)
     wanted = expected(found.program.params)
