@@ -2,9 +2,10 @@
 
 `increment` makes of a block that takes whole texts one that takes them piece by piece and gives the
 same. No operator has a rule for it: what a node needs of earlier positions is read off its body,
-axis by axis (`positions`, `retype`); what is needed whole is kept (`block`, `views`); the result is
-an ordinary program whose graphs have states (`assemble`); and whether an earlier position could
-ever depend on a later one is checked on that result (`causal`).
+axis by axis (`positions`, `retype`); what is needed whole is kept (`block`, `views`), what needs no
+position is given (`before`); the result is an ordinary program whose graphs have states
+(`assemble`); and whether an earlier position could ever depend on a later one is checked on that
+result (`causal`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from dataclasses import replace
 
 from xg.diagnostic import DiagnosticError
 from xg.dim import Dim, symbol
-from xg.graph import Apply, Call, Graph, Param, Program, Value
-from xg.passes.increment.assemble import Assembler, given_names
-from xg.passes.increment.block import Asking, BlockPlanner, Called, Kept, Planned, Request, Used
+from xg.graph import Graph, Param, Program, Value
+from xg.passes.increment.assemble import Assembler
+from xg.passes.increment.before import before
+from xg.passes.increment.block import BlockPlanner
 from xg.passes.increment.causal import check_causal
 from xg.passes.increment.errors import NoPositions
+from xg.passes.increment.plan import Asking, Called, Kept, Planned, Request, Used
 from xg.tensor import TensorType
 
 
@@ -58,63 +61,8 @@ def once(program: Program, output: str | None = None) -> Program | None:
     for number, (each, plan) in enumerate(plans.items()):
         if plan.given:
             keys[each] = f"{each.callee} once ({number})"
-            graphs[keys[each]] = _before(plan, program, graphs, keys)
+            graphs[keys[each]] = before(plan, program, graphs, keys)
     return replace(program, graphs=graphs, entry=keys[request], backwards={})
-
-
-def _before(
-    plan: Planned, program: Program, graphs: Mapping[str, Graph], keys: Mapping[Request, str]
-) -> Graph:
-    """A block that gives what its step is given, and nothing else."""
-    graph = program.graphs[plan.request.callee]
-    asked: dict[Value, list[Called]] = {}
-    for part in plan.parts:
-        if isinstance(part, Called) and part.given:
-            asked.setdefault(part.step.saved, []).append(part)
-    steps: list[Apply | Call] = []
-    for step in graph.steps:
-        steps.append(step)
-        if isinstance(step, Call):
-            callee = program.graphs[step.callee]
-            for part in asked.get(step.saved, ()):
-                before = graphs[keys[part.request]]
-                steps.append(_call_before(step, part, callee, before, plan.request.same))
-    wanted = set(plan.given)
-    for step in reversed(steps):
-        if not wanted.isdisjoint(step.outputs):
-            wanted.update(step.inputs)
-    names = given_names(plan)
-    return replace(
-        graph,
-        key=keys[plan.request],
-        inputs=tuple(value for value in graph.inputs if value in wanted),
-        outputs=plan.given,
-        output_names=tuple(names[value] for value in plan.given),
-        output_types=tuple(map(plan.type_of, plan.given)),
-        steps=tuple(steps),
-        foreign=tuple(value for value in graph.foreign if value in wanted),
-        claims=(),
-        types={**graph.types, **plan.handed},
-    )
-
-
-def _call_before(
-    call: Call, part: Called, callee: Graph, before: Graph, positions: tuple[str, ...]
-) -> Call:
-    """The call of what comes before the steps of its callee; of sizes without positions."""
-    ports = zip(callee.inputs, call.inputs, strict=True)
-    return replace(
-        call,
-        callee=before.key,
-        inputs=tuple(value for port, value in ports if port in before.inputs),
-        outputs=part.given,
-        saved=Value(call.saved.name, "saved", call.span),
-        sizes={
-            name: dim
-            for name, dim in call.sizes.items()
-            if not set(positions).intersection(dim.symbols())
-        },
-    )
 
 
 def _request(program: Program, output: str | None) -> Request:

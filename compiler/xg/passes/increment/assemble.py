@@ -10,7 +10,7 @@ from xg import ops
 from xg.dim import symbol
 from xg.graph import Apply, Call, Graph, Param, State, Value
 from xg.op import Op
-from xg.passes.increment.block import Called, Kept, Planned, Request, Token, Used
+from xg.passes.increment.plan import Called, Kept, Planned, Request, Token, Used
 from xg.passes.increment.positions import Whole
 from xg.tensor import TensorType
 
