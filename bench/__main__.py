@@ -45,19 +45,21 @@ def _line(ratio: Ratio) -> str:
     if ratio.target is not None and ratio.ratio > ratio.target:
         target += " missed"
     interval = f"{ratio.low:.2f} … {ratio.high:.2f}"
-    seconds, reference = _time(ratio.seconds), _time(ratio.reference)
+    seconds, reference = (_amount(n, ratio.unit) for n in (ratio.seconds, ratio.reference))
     return _row(
         ratio.what, seconds, ratio.against, reference, f"{ratio.ratio:.2f}", interval, target
     )
 
 
 def _row(*cells: str) -> str:
-    widths = (37, 10, 21, 10, 8, 16, 0)
+    widths = (42, 10, 16, 10, 8, 16, 0)
     return "".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+def _amount(number: float, unit: str) -> str:
+    if unit == "B":
+        return f"{number / 1e6:.1f} MB"
+    return f"{number:.2f} s" if number >= 1 else f"{1000 * number:.1f} ms"
 
 
 def _write(file: Path, found: Iterable[Ratio]) -> None:

@@ -72,6 +72,47 @@ def _numpy(task: Task, *, kernels: bool) -> Step:
     return step
 
 
+def _torch(task: Task, *, kernels: bool, compiled: bool) -> Step:
+    """The module that autograd, optimizers and `torch.compile` see."""
+    import torch
+
+    module = task.program().load("torch", kernels=kernels)
+    double = torch.float64 if task.dtype == "float64" else torch.float32
+    sizes = {"V": task.sizes["V"], "D": task.sizes["D"], "S_max": task.length}
+    model = module.Model(dtype=double, **sizes).eval()
+    start = task.params()
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in start.items()})
+    ids, targets = (torch.from_numpy(tokens) for tokens in task.tokens())
+    run: Any = torch.compile(model, fullgraph=True) if compiled else model
+    known = list(model.named_parameters())
+
+    def step() -> tuple[Any, dict[str, Any]]:
+        loss = run(ids, targets)["loss"]
+        loss.backward()
+        grads = {name: parameter.grad for name, parameter in known}
+        for _, parameter in known:
+            parameter.grad = None
+        return loss.detach(), grads
+
+    return step
+
+
+def _explicit(task: Task, *, kernels: bool) -> Step:
+    """Its functions, called as such: no autograd at all."""
+    import torch
+
+    module = task.program().load("torch", kernels=kernels)
+    params = {name: torch.from_numpy(array) for name, array in task.params().items()}
+    ids, targets = (torch.from_numpy(tokens) for tokens in task.tokens())
+    one = {"loss": torch.ones((), dtype=params["E"].dtype)}
+
+    def step() -> tuple[Any, dict[str, Any]]:
+        outputs, saved = module.forward(params, {"ids": ids, "t": targets})
+        return outputs["loss"], module.backward(params, saved, one)
+
+    return step
+
+
 def _by_hand(task: Task, *, way: str, compiled: bool) -> Step:
     import torch
 
@@ -102,6 +143,10 @@ MAKERS: Final[Mapping[str, Callable[[Task], Step]]] = {
     "NumPy by hand": _plain,
     "xg NumPy": partial(_numpy, kernels=False),
     "xg NumPy, kernels": partial(_numpy, kernels=True),
+    "xg torch": partial(_torch, kernels=False, compiled=False),
+    "xg torch, kernels": partial(_torch, kernels=True, compiled=False),
+    "xg torch, kernels, compiled": partial(_torch, kernels=True, compiled=True),
+    "xg torch, functions": partial(_explicit, kernels=True),
     "torch eager": partial(_by_hand, way="explicit", compiled=False),
     "torch SDPA": partial(_by_hand, way="sdpa", compiled=False),
     "torch compiled": partial(_by_hand, way="sdpa", compiled=True),

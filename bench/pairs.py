@@ -13,7 +13,7 @@ Action = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How one thing compares with another: medians in seconds, and the median of the ratios.
+    """How one thing compares with another: medians in seconds (or bytes), and of the ratios.
 
     `low` … `high` holds the true median ratio with 95 % confidence, where there are pairs enough
     for such an interval. `target` is what the ratio should not exceed, None where nothing is
@@ -29,6 +29,7 @@ class Ratio:
     high: float
     pairs: int
     target: float | None
+    unit: str = "s"
 
     def data(self) -> dict[str, str | float | None]:
         """This measurement for a JSON document."""

@@ -40,6 +40,7 @@ class Case:
     wanted: Sequence[Array | None]
     sizes: Mapping[str, int]
     seed: int | None
+    spent: Sequence[str]  # operands that it may overwrite
 
     @property
     def numbers(self) -> list[float | str]:
@@ -132,9 +133,21 @@ def _case(
     seed: int | None,
     name: str,
 ) -> Iterator[Case]:
-    found = kernels.find(step, body)
-    if found is None:
-        return
+    for spent in ([], *([str(expr.name)] for expr in body.operands)):
+        found = kernels.find(step, body, spent)
+        if found is not None:
+            yield _found(found, spent, body, arrays, context, seed, name)
+
+
+def _found(
+    found: tuple[str, OperatorFunction],
+    spent: Sequence[str],
+    body: Body,
+    arrays: Mapping[str, Array | None],
+    context: Context,
+    seed: int | None,
+    name: str,
+) -> Case:
     kernel, function = found
     given: list[Array | None] = [arrays[str(expr.name)] for expr in body.operands]
     for place in function.absent:
@@ -143,4 +156,4 @@ def _case(
         given = [None if a is not None and a.dtype == np.bool_ else a for a in given]
     wanted: list[Array | None] = list(evaluate(body.outputs, arrays, context))  # type: ignore[arg-type]
     wanted = [None if a is not None and a.dtype == np.bool_ and seed is None else a for a in wanted]
-    yield Case(name, kernel, function, given, wanted, context.sizes, seed)
+    return Case(name, kernel, function, given, wanted, context.sizes, seed, spent)

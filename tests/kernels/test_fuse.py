@@ -73,15 +73,18 @@ def test_a_fused_transformer_computes_the_same(choice: dict[str, str], seed: int
 
 @pytest.mark.parametrize("seed", [None, 4], ids=["eval", "train"])
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()) or "-")
-def test_its_numpy_module_does_too(choice: dict[str, str], seed: int | None) -> None:
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_its_modules_do_too(backend: str, choice: dict[str, str], seed: int | None) -> None:
     program = xg.compile(DIAGRAMS / "transformer.xg", sizes=SIZES, options=choice)
     params, inputs = initial(program.graphs, 1), inputs_of(program)
     wanted = both_passes(program.graphs, params, inputs, seed)
-    module = program.on_arrays("numpy", kernels=True)
+    module = program.on_arrays(backend, kernels=True)
     outputs, saved = module.forward(params, inputs, seed=seed)
     draw = np.random.default_rng(3)
     d_outputs = {n: draw.standard_normal(np.shape(array)) for n, array in outputs.items()}
     gradients = module.backward(params, saved, d_outputs)
+    again = module.backward(params, saved, d_outputs)  # nothing that it is given was overwritten
+    assert all(np.array_equal(gradient, again[name]) for name, gradient in gradients.items())
     found = {**outputs, **{f"d{name}": gradient for name, gradient in gradients.items()}}
     total = np.sqrt(sum(np.sum(array**2) for array in wanted.values()))
     for name, array in found.items():

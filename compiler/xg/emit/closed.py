@@ -23,7 +23,18 @@ NODES: Final = frozenset(
 )
 BUILTINS: Final = frozenset(
     {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
-    | {"enumerate", "isinstance", "max", "min", "ord", "round", "slice", "staticmethod", "super"}
+    | {
+        "bool",
+        "enumerate",
+        "isinstance",
+        "max",
+        "min",
+        "ord",
+        "round",
+        "slice",
+        "staticmethod",
+        "super",
+    }
     | {"zip", "ValueError"}
 )
 

@@ -7,7 +7,7 @@ A kernel takes the operands of its operator in order, then by name numbers and w
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,11 +29,15 @@ def always(attrs: Attrs, body: Body) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The function that computes an operator, for the uses that fit."""
+    """The function that computes an operator, for the uses that fit.
+
+    One that `overwrites` an operand is for uses after which nothing reads it any more.
+    """
 
     operator: str
     function: str
     fits: Fits = always
+    overwrites: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,16 @@ class Kernels:
     support: SupportFile
     table: Sequence[Kernel]
 
-    def find(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
-        """Name and text of the function for a step, of which only the body's outputs are needed."""
+    def find(
+        self, step: Apply, body: Body, spent: Container[str] = ()
+    ) -> tuple[str, OperatorFunction] | None:
+        """Name and text of the function for a step, of which only the body's outputs are needed.
+
+        `spent` are the operands that may be written into.
+        """
         for kernel in self._by_operator.get(step.op.name, ()):
+            if kernel.overwrites and kernel.overwrites not in spent:
+                continue
             node = self._nodes[kernel.function]
             derived = step.origin if step.op.name.startswith("gradient of ") else None
             attrs = (derived or step).attrs

@@ -16,7 +16,18 @@ RESERVED = frozenset(
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}
     | {"Device", "Seed", "mix", "shift_right", "signed"}
     | {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
-    | {"enumerate", "isinstance", "max", "min", "ord", "round", "slice", "zip", "ValueError"}
+    | {
+        "bool",
+        "enumerate",
+        "isinstance",
+        "max",
+        "min",
+        "ord",
+        "round",
+        "slice",
+        "zip",
+        "ValueError",
+    }
     | {"erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"}
     | {"random_key", "random_words"}
 )

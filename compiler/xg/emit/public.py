@@ -164,8 +164,8 @@ class PublicWriter:
             *bracketed(head, ["params", "saved", *seeds, "grads"], ")", 4),
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
             *constant,
-            "for name, value in params.items():",
-            f"    grads.setdefault(name, {self.dialect.library}.zeros_like(value))",
+            "for name in [name for name in params if name not in grads]:",
+            f"    grads[name] = {self.dialect.library}.zeros_like(params[name])",
             "return grads",
         ]
         arguments = ["params: Params", f"saved: {self.saved_class}"]

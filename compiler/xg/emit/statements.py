@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.emit.body import BodyWriter, is_inline
+from xg.emit.body import VIEWS, BodyWriter, is_inline
 from xg.emit.function import OperatorFunction, operator_function
 from xg.emit.kernel import Kernels
 from xg.emit.layout import broken
@@ -17,6 +17,8 @@ from xg.graph import Apply, Value
 from xg.prim import Body
 from xg.tensor import TensorType
 
+# What these give may be one of their operands, or a view of it.
+ALIASING = VIEWS | {"operand", "const", "as_float", "dropout_apply", "where", "maximum", "minimum"}
 PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
 
 
@@ -38,9 +40,11 @@ class Functions:
     written: dict[str, OperatorFunction] = field(default_factory=dict[str, OperatorFunction])
     support: dict[str, None] = field(default_factory=dict[str, None])
 
-    def kernel(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
+    def kernel(
+        self, step: Apply, body: Body, spent: Container[str]
+    ) -> tuple[str, OperatorFunction] | None:
         """The kernel for a step and its name, if there is one."""
-        return self.kernels.find(step, body) if self.kernels else None
+        return self.kernels.find(step, body, spent) if self.kernels else None
 
     def name(self, wanted: str, function: OperatorFunction) -> str:
         """The name under which a function is called."""
@@ -152,7 +156,23 @@ class Statements:
 
     def _inline(self, step: Apply, body: Body) -> bool:
         """Whether a step is written in place; what a kernel computes is not."""
-        return is_inline(body) and self.functions.kernel(step, body) is None
+        return is_inline(body) and self._kernel(step, body) is None
+
+    def _kernel(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
+        """The kernel for a step; it may overwrite what this function made and nobody else reads."""
+        pairs = zip(body.operands, step.inputs, strict=True)
+        spent = {str(expr.name) for expr, value in pairs if self._is_spent(value)}
+        return self.functions.kernel(step, body, spent)
+
+    def _is_spent(self, value: Value) -> bool:
+        """Whether a value is an array of its own, not a view of another, read once, and here."""
+        producer = self.producers.get(value)
+        if producer is None or self.uses[value] != 1:
+            return False
+        types = [self.types[operand] for operand in producer.inputs]
+        outputs = producer.op.body(types, producer.attrs).outputs
+        made = outputs[producer.outputs.index(value)].prim
+        return made not in ALIASING
 
     def _in_steps(self, step: Apply, body: Body) -> Text:
         """The text of an operator that is too long for one line, its first parts on lines."""
@@ -189,7 +209,7 @@ class Statements:
         return producer if producer.attrs["shape"] == producer.attrs["atoms"] else None
 
     def _call(self, step: Apply, body: Body) -> Text:
-        name, function = self.functions.kernel(step, body) or (
+        name, function = self._kernel(step, body) or (
             function_name(step.op.name),
             operator_function(step.op, body, step.attrs, self.scope.sizes, self.spelling),
         )

@@ -296,8 +296,8 @@ def backward(
         dloss = np.zeros((), dtype)
     grads: Params = {}
     d_llama(params, saved, dZ, dloss, grads)
-    for name, value in params.items():
-        grads.setdefault(name, np.zeros_like(value))
+    for name in [name for name in params if name not in grads]:
+        grads[name] = np.zeros_like(params[name])
     return grads
 
 

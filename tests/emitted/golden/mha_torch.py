@@ -180,8 +180,8 @@ def backward(params: Params, saved: MHASaved, d_outputs: Mapping[str, Array]) ->
     grads: Params = {}
     dX = d_mha(params, saved, dY, grads)
     grads["X"] = dX
-    for name, value in params.items():
-        grads.setdefault(name, torch.zeros_like(value))
+    for name in [name for name in params if name not in grads]:
+        grads[name] = torch.zeros_like(params[name])
     return grads
 
 

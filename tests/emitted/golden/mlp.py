@@ -131,8 +131,8 @@ def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) ->
     grads: Params = {}
     dX = d_mlp(params, saved, dY, grads)
     grads["X"] = dX
-    for name, value in params.items():
-        grads.setdefault(name, np.zeros_like(value))
+    for name in [name for name in params if name not in grads]:
+        grads[name] = np.zeros_like(params[name])
     return grads
 
 

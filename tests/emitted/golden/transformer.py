@@ -389,8 +389,8 @@ def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> 
         dloss = np.zeros((), dtype)
     grads: Params = {}
     d_lm(params, saved, dZ, dloss, grads)
-    for name, value in params.items():
-        grads.setdefault(name, np.zeros_like(value))
+    for name in [name for name in params if name not in grads]:
+        grads[name] = np.zeros_like(params[name])
     return grads
 
 

@@ -398,8 +398,8 @@ def backward(
         dloss = torch.zeros((), dtype=dtype, device=device)
     grads: Params = {}
     d_lm_3(params, saved, dZ, dloss, grads)
-    for name, value in params.items():
-        grads.setdefault(name, torch.zeros_like(value))
+    for name in [name for name in params if name not in grads]:
+        grads[name] = torch.zeros_like(params[name])
     return grads
 
 

@@ -43,6 +43,8 @@ KERNELS: Final = Kernels(
     (
         Kernel("matmul", "product", _rows),
         Kernel("matmul", "product_with_transpose", _rows_of_transpose),
+        Kernel("add", "add_to_first", overwrites="a"),
+        Kernel("add", "add_to_second", overwrites="b"),
         Kernel("linear", "linear"),
         Kernel("softmax", "softmax"),
         Kernel("gradient of softmax", "d_softmax"),

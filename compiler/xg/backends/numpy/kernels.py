@@ -1,7 +1,7 @@
 """Kernels of NumPy: operators by hand, in place where a body would make a new array each time.
 
 Ordinary, tested code; `kernel_table` says which operator each computes, the module's text is taken
-from here. None writes into what it is given.
+from here. A kernel writes into what it is given only where the table says so.
 """
 
 from __future__ import annotations
@@ -37,6 +37,21 @@ def linear(x: Array, w: Array, b: Array) -> Array:
     y = x.reshape(-1, x.shape[-1]) @ w
     y += b
     return y.reshape(*x.shape[:-1], w.shape[1])
+
+
+# ---- sums ---------------------------------------------------------------------------------------
+
+
+def add_to_first(a: Array, b: Array) -> Array:
+    """``A + B`` in place of A, which nothing else reads."""
+    a += b
+    return a
+
+
+def add_to_second(a: Array, b: Array) -> Array:
+    """``A + B`` in place of B, which nothing else reads."""
+    b += a
+    return b
 
 
 # ---- activations --------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from xg.backends.torch.kernel_table import KERNELS
 from xg.backends.torch.spelling import SUPPORT, TorchSpelling
 from xg.backends.torch.vocabulary import VOCABULARY
 from xg.emit.dialect import Dialect
@@ -69,4 +70,5 @@ TORCH: Final = Dialect(
     ),
     empty=EMPTY,
     decorator="@torch.no_grad()",
+    kernels=KERNELS,
 )

@@ -21,13 +21,33 @@ FUNCTIONS: Final = frozenset(
     | {"device", "dtype", "einsum", "erf", "exp", "float32", "float64", "full", "full_like"}
     | {"get_autocast_dtype", "inf", "int64", "is_autocast_enabled", "log", "maximum", "minimum"}
     | {"nn", "no_grad", "ones", "randint", "sin", "sqrt", "tanh", "tensor", "where", "zeros"}
-    | {"zeros_like"}
+    | {"addmm", "logsumexp", "native_layer_norm", "ops", "promote_types", "softmax", "zeros_like"}
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = frozenset(
     {"T", "amax", "append", "clamp", "device", "double", "dtype", "expand", "gather", "get"}
     | {"index_add_", "items", "mT", "mean", "ndim", "new_zeros", "numel", "permute", "reshape"}
     | {"scatter_", "setdefault", "shape", "split", "sum", "to", "transpose", "values"}
+)
+OF_KERNELS: Final = frozenset(
+    {
+        "add_",
+        "aten",
+        "contiguous",
+        "exp_",
+        "functional",
+        "gelu",
+        "gelu_backward",
+        "masked_fill",
+        "mul_",
+        "sub_",
+    }
+    | {"_scaled_dot_product_flash_attention_for_cpu", "_softmax_backward_data"}
+    | {
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "native_layer_norm_backward",
+        "stride",
+    }
 )
 OF_MODULES: Final = frozenset(
     {
@@ -52,7 +72,7 @@ DECORATORS: Final = frozenset(
 VOCABULARY: Final = Vocabulary(
     imports=IMPORTS,
     modules={"torch": FUNCTIONS, "math": MATH},
-    methods=METHODS | OF_MODULES,
+    methods=METHODS | OF_KERNELS | OF_MODULES,
     decorators=DECORATORS,
     callables=frozenset({"block"}),
 )

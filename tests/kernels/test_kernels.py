@@ -1,0 +1,92 @@
+"""Every kernel computes what the body of its operator computes."""
+
+# torch says too little of its own types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from kernels.cases import PLACE, Case, cases
+from numpy.typing import NDArray
+
+from xg.backends.numpy import kernels as numpy_kernels
+from xg.backends.numpy.kernel_table import KERNELS as OF_NUMPY
+from xg.backends.torch import kernels as torch_kernels
+from xg.backends.torch.kernel_table import KERNELS as OF_TORCH
+
+Array = NDArray[Any]
+Function = Callable[..., Any]
+TABLES = {"numpy": OF_NUMPY, "torch": OF_TORCH}
+FILES = {"numpy": numpy_kernels, "torch": torch_kernels}
+CASES = {backend: list(cases(table)) for backend, table in TABLES.items()}
+USES = [(b, name) for b, found in CASES.items() for name in sorted({case.name for case in found})]
+NAMES = [(b, name) for b, found in CASES.items() for name in sorted({c.kernel for c in found})]
+TOLERANCE = 1e-10
+
+
+def results(case: Case, backend: str, function: Function) -> list[Array | None]:
+    """What a kernel makes of a case; operands that something else reads stay what they were."""
+    given: list[Any] = [None if a is None else np.array(a) for a in case.arrays]
+    if backend == "torch":
+        given = [None if a is None else torch.from_numpy(a) for a in given]
+    drawn = (case.seed, PLACE) if case.function.random else ()
+    made = function(*given, *case.numbers, *drawn)
+    names = case.function.head[1:].split(", ")
+    for name, old, now in zip(names, case.arrays, given, strict=False):
+        if name.split(":")[0] not in case.spent:
+            np.testing.assert_array_equal(old, now)
+    found: list[Any] = list(made) if case.function.results > 1 else [made]
+    return [None if a is None else np.asarray(a) for a in found]
+
+
+def error(found: list[Array | None], case: Case) -> float:
+    """The largest relative error of any result."""
+    errors = [0.0]
+    for have, want in zip(found, case.wanted, strict=True):
+        if have is None or want is None:
+            assert have is None
+            assert want is None
+            continue
+        assert have.shape == want.shape
+        assert have.dtype == want.dtype
+        size = max(float(np.linalg.norm(want)), 1e-3)
+        errors.append(float(np.linalg.norm(np.subtract(have, want, dtype=np.float64))) / size)
+    return max(errors)
+
+
+@pytest.mark.parametrize(("backend", "use"), USES)
+def test_a_kernel_computes_its_body(backend: str, use: str) -> None:
+    for case in (case for case in CASES[backend] if case.name == use):
+        found = results(case, backend, getattr(FILES[backend], case.kernel))
+        assert error(found, case) < TOLERANCE, (case.kernel, case.sizes, case.seed)
+
+
+@pytest.mark.parametrize("backend", TABLES)
+def test_every_kernel_is_met(backend: str) -> None:
+    assert {case.kernel for case in CASES[backend]} == {k.function for k in TABLES[backend].table}
+
+
+@pytest.mark.parametrize(("backend", "kernel"), NAMES)
+def test_no_kernel_is_called_by_another(backend: str, kernel: str) -> None:
+    """A module may give it another name: a block can be called Attention."""
+    callers = [
+        name for name in TABLES[backend].names() if kernel in TABLES[backend].support.called(name)
+    ]
+    assert not callers
+
+
+@pytest.mark.parametrize(("backend", "kernel"), NAMES)
+def test_a_kernel_that_is_a_little_wrong_is_found(backend: str, kernel: str) -> None:
+    def wrong(*arguments: object) -> Any:  # noqa: ANN401 - whatever the kernel gives
+        given: Any = getattr(FILES[backend], kernel)(*arguments)
+        if not isinstance(given, tuple):
+            return given * (1 + 1e-8)
+        return (given[0] * (1 + 1e-8), *given[1:])
+
+    found = [case for case in CASES[backend] if case.kernel == kernel]
+    assert any(error(results(case, backend, wrong), case) > TOLERANCE for case in found)
