@@ -1,4 +1,4 @@
-"""What the operator would compute on every rank with no rules at all, and whether that were right."""
+"""What the operator would compute on each rank with no rules at all, and whether that is right."""
 
 from __future__ import annotations
 
