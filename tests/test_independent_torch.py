@@ -1,12 +1,14 @@
-"""A transformer written by hand in torch, differentiated by autograd, against generated NumPy.
+"""A transformer written by hand in torch, differentiated by autograd, against generated code.
 
 Nothing of xg is used in the witness but the names of the parameters. Every variant of
-`transformer.xg` has the same loss, logits and gradients to 1e-10 in float64.
+`transformer.xg` has the same loss, logits and gradients to 1e-10 in float64, in NumPy; some of
+them are held against it in torch as well, as functions and as a `Model`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -143,12 +145,72 @@ def masks_of(saved: Tensor) -> dict[str, Tensor]:
             (f"{at}.M", layer.M_keep),
             (f"{at}.Y", layer.Y_keep),
         ):
-            found[place] = torch.tensor(keep)
+            found[place] = torch.as_tensor(keep)
     return found
+
+
+@dataclass(frozen=True)
+class Given:
+    """Parameters away from ones and zeros, inputs, and cotangents of both outputs."""
+
+    params: dict[str, Tensor]
+    ids: Tensor
+    t: Tensor
+    d_Z: Tensor
+    d_loss: Tensor
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Logits, loss and gradients, as arrays."""
+
+    Z: Tensor
+    loss: Tensor
+    gradients: dict[str, Tensor]
+
+
+def drawn(program: xg.Program) -> Given:
+    rng = np.random.default_rng(7)
+    params: dict[str, Tensor] = program.load("numpy").init(seed=1, dtype=np.float64)
+    moved: dict[str, Tensor] = {
+        name: x + 0.3 * rng.standard_normal(x.shape) for name, x in params.items()
+    }
+    ids, t = (rng.integers(0, SIZES["V"], (BATCH, LENGTH)) for _ in range(2))
+    return Given(moved, ids, t, rng.standard_normal((*ids.shape, SIZES["V"])), np.asarray(1.7))
+
+
+def of_witness(given: Given, variant: dict[str, str], masks: Tensor) -> Answer:
+    """What autograd says of the model written by hand."""
+    import torch
+
+    leaves = {n: torch.tensor(x, requires_grad=True) for n, x in given.params.items()}
+    z, loss = Witness(leaves, variant, masks)(torch.tensor(given.ids), torch.tensor(given.t))
+    ((z * torch.tensor(given.d_Z)).sum() + float(given.d_loss) * loss).backward()
+    return answer({"Z": z, "loss": loss}, {name: leaf.grad for name, leaf in leaves.items()})
+
+
+def answer(outputs: dict[str, Tensor], gradients: dict[str, Tensor]) -> Answer:
+    """Tensors as arrays."""
+    arrays = {name: gradient.numpy() for name, gradient in gradients.items()}
+    return Answer(outputs["Z"].detach().numpy(), outputs["loss"].detach().numpy(), arrays)
 
 
 def error(a: Tensor, b: Tensor) -> float:
     return float(np.linalg.norm(a - b) / max(np.linalg.norm(a), np.linalg.norm(b), 1e-300))
+
+
+def check(found: Answer, expected: Answer) -> None:
+    """Hold an answer against the witness's."""
+    assert error(found.Z, expected.Z) < 1e-10
+    assert error(found.loss, expected.loss) < 1e-10
+    assert set(found.gradients) == set(expected.gradients)
+    whole = np.sqrt(sum((g**2).sum() for g in found.gradients.values()))
+    for name, gradient in expected.gradients.items():
+        size = np.linalg.norm(found.gradients[name])
+        distance = np.linalg.norm(found.gradients[name] - gradient)
+        largest = max(size, np.linalg.norm(gradient))
+        assert distance <= 1e-10 * largest + 1e-12 * whole, name
+        assert name.endswith("b_K") or size > 1e-6 * whole, name
 
 
 @pytest.mark.parametrize(
@@ -158,36 +220,59 @@ def error(a: Tensor, b: Tensor) -> float:
 def test_loss_logits_and_gradients_are_those_of_autograd(
     variant: dict[str, str], dropout: bool
 ) -> None:
+    program = xg.compile(LIBRARY / "transformer.xg", sizes=SIZES, options=variant)
+    module, given = program.load("numpy"), drawn(program)
+    inputs = {"ids": given.ids, "t": given.t}
+    outputs, saved = module.forward(given.params, inputs, seed=5 if dropout else None)
+    gradients = module.backward(given.params, saved, {"Z": given.d_Z, "loss": given.d_loss})
+    witness = of_witness(given, variant, masks_of(saved) if dropout else None)
+    check(Answer(outputs["Z"], outputs["loss"], gradients), witness)
+
+
+IN_TORCH = [  # every choice of every option at least once
+    {"norm": "pre", "ffn": "MLP", "act": "GELU", "pos": "learned", "head": "tied"},
+    {"norm": "post", "ffn": "GatedMLP", "act": "GELU", "pos": "rope", "head": "own"},
+    {"norm": "pre", "ffn": "MLP", "act": "ReLU", "pos": "sinusoidal", "head": "tied"},
+]
+
+
+@pytest.mark.parametrize("variant", IN_TORCH, ids=lambda variant: "-".join(variant.values()))
+@pytest.mark.parametrize("dropout", [False, True], ids=["eval", "train"])
+def test_functions_and_model_in_torch_are_those_of_autograd(
+    variant: dict[str, str], dropout: bool
+) -> None:
     import torch
 
-    module = xg.compile(LIBRARY / "transformer.xg", sizes=SIZES, options=variant).load("numpy")
-    rng = np.random.default_rng(7)
-    params: dict[str, Tensor] = module.init(seed=1, dtype=np.float64)
-    moved: dict[str, Tensor] = {
-        name: array + 0.3 * rng.standard_normal(array.shape) for name, array in params.items()
-    }
-    ids, t = (rng.integers(0, SIZES["V"], (BATCH, LENGTH)) for _ in range(2))
-    outputs, saved = module.forward(moved, {"ids": ids, "t": t}, seed=5 if dropout else None)
-    d_outputs: dict[str, Tensor] = {
-        "Z": rng.standard_normal(outputs["Z"].shape),
-        "loss": np.asarray(1.7),
-    }
-    grads = module.backward(moved, saved, d_outputs)
+    program = xg.compile(LIBRARY / "transformer.xg", sizes=SIZES, options=variant)
+    module, given = program.load("torch"), drawn(program)
+    params = {name: torch.tensor(array) for name, array in given.params.items()}
+    inputs = {"ids": torch.tensor(given.ids), "t": torch.tensor(given.t)}
+    d_outputs = {"Z": torch.tensor(given.d_Z), "loss": torch.tensor(given.d_loss)}
+    outputs, saved = module.forward(params, inputs, seed=5 if dropout else None)
+    gradients = module.backward(params, saved, d_outputs)
+    witness = of_witness(given, variant, masks_of(saved) if dropout else None)
+    check(answer(outputs, gradients), witness)
 
-    leaves: dict[str, Tensor] = {
-        name: torch.tensor(array, requires_grad=True) for name, array in moved.items()
-    }
-    witness = Witness(leaves, variant, masks_of(saved) if dropout else None)
-    z, loss = witness(torch.tensor(ids), torch.tensor(t))
-    ((z * torch.tensor(d_outputs["Z"])).sum() + 1.7 * loss).backward()
+    model = module.Model(0, torch.float64)
+    model.load_state_dict(params)
+    seed = {"seed": torch.tensor(5)} if dropout else {}
+    outputs = model.train(dropout)(**inputs, **seed)
+    torch.autograd.backward([outputs["Z"], outputs["loss"]], list(d_outputs.values()))
+    check(answer(outputs, {n: p.grad for n, p in model.named_parameters()}), witness)
 
-    assert error(outputs["Z"], z.detach().numpy()) < 1e-10
-    assert error(outputs["loss"], loss.detach().numpy()) < 1e-10
-    assert set(grads) == set(moved)
-    whole = np.sqrt(sum((g**2).sum() for g in grads.values()))
-    for name, leaf in leaves.items():
-        assert leaf.grad is not None, name
-        distance = np.linalg.norm(grads[name] - leaf.grad.numpy())
-        largest = max(np.linalg.norm(grads[name]), float(leaf.grad.norm()))
-        assert distance <= 1e-10 * largest + 1e-12 * whole, name
-        assert name.endswith("b_K") or np.linalg.norm(grads[name]) > 1e-6 * whole, name
+
+def test_every_choice_is_held_in_torch() -> None:
+    chosen = {(name, word) for variant in IN_TORCH for name, word in variant.items()}
+    assert chosen == {(name, word) for name, words in OPTIONS.items() for word in words}
+
+
+@pytest.mark.parametrize("name", ["beta", "layers.1.attn.W_Q"])
+def test_a_gradient_that_is_slightly_off_is_found(name: str) -> None:
+    variant = IN_TORCH[0]
+    program = xg.compile(LIBRARY / "transformer.xg", sizes=SIZES, options=variant)
+    given = drawn(program)
+    witness = of_witness(given, variant, None)
+    check(witness, witness)
+    off = {**witness.gradients, name: witness.gradients[name] * (1 + 1e-8)}
+    with pytest.raises(AssertionError, match=name):
+        check(Answer(witness.Z, witness.loss, off), witness)

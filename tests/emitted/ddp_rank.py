@@ -6,7 +6,7 @@ The folder holds the generated module (`lm.py`) and `given.pt`: parameters and i
 came of it goes to `rank0.pt`, `rank1.pt`.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
 # Without postponed annotations: DDP reads those of its hooks.
 
 import sys

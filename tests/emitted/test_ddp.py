@@ -72,7 +72,8 @@ def _error(found: Found, kind: str, gradients: Found) -> float:
 
 
 def _distance(a: torch.Tensor, b: torch.Tensor, whole: float) -> float:
-    return float((a - b).norm() / (torch.maximum(a.norm(), b.norm()) + whole / 100))
+    size = max(float(a.square().sum()), float(b.square().sum())) ** 0.5
+    return float((a - b).square().sum()) ** 0.5 / (size + whole / 100)
 
 
 def test_gradients_are_those_of_the_whole_batch(ranks: Ranks) -> None:
