@@ -156,7 +156,7 @@ class Given:
     params: dict[str, Tensor]
     ids: Tensor
     t: Tensor
-    d_Z: Tensor
+    d_logits: Tensor
     d_loss: Tensor
 
 
@@ -185,7 +185,7 @@ def of_witness(given: Given, variant: dict[str, str], masks: Tensor) -> Answer:
 
     leaves = {n: torch.tensor(x, requires_grad=True) for n, x in given.params.items()}
     z, loss = Witness(leaves, variant, masks)(torch.tensor(given.ids), torch.tensor(given.t))
-    ((z * torch.tensor(given.d_Z)).sum() + float(given.d_loss) * loss).backward()
+    ((z * torch.tensor(given.d_logits)).sum() + float(given.d_loss) * loss).backward()
     return answer({"Z": z, "loss": loss}, {name: leaf.grad for name, leaf in leaves.items()})
 
 
@@ -224,7 +224,7 @@ def test_loss_logits_and_gradients_are_those_of_autograd(
     module, given = program.load("numpy"), drawn(program)
     inputs = {"ids": given.ids, "t": given.t}
     outputs, saved = module.forward(given.params, inputs, seed=5 if dropout else None)
-    gradients = module.backward(given.params, saved, {"Z": given.d_Z, "loss": given.d_loss})
+    gradients = module.backward(given.params, saved, {"Z": given.d_logits, "loss": given.d_loss})
     witness = of_witness(given, variant, masks_of(saved) if dropout else None)
     check(Answer(outputs["Z"], outputs["loss"], gradients), witness)
 
@@ -247,7 +247,7 @@ def test_functions_and_model_in_torch_are_those_of_autograd(
     module, given = program.load("torch"), drawn(program)
     params = {name: torch.tensor(array) for name, array in given.params.items()}
     inputs = {"ids": torch.tensor(given.ids), "t": torch.tensor(given.t)}
-    d_outputs = {"Z": torch.tensor(given.d_Z), "loss": torch.tensor(given.d_loss)}
+    d_outputs = {"Z": torch.tensor(given.d_logits), "loss": torch.tensor(given.d_loss)}
     outputs, saved = module.forward(params, inputs, seed=5 if dropout else None)
     gradients = module.backward(params, saved, d_outputs)
     witness = of_witness(given, variant, masks_of(saved) if dropout else None)

@@ -1,6 +1,7 @@
 """`xg show`, `xg ops` and `xg doctor`: views on standard output."""
 
 import json
+import re
 
 import pytest
 from cli.conftest import DIAGRAMS, Xg
@@ -15,6 +16,17 @@ def test_the_graph_of_both_passes(xg: Xg) -> None:
     assert "backward Net" not in xg("show", "tiny.xg", "--pass", "forward").out
     assert "graph Net" not in xg("show", "tiny.xg", "--pass", "backward").out
     assert xg("show", "tiny.xg", "--pass", "overview").code == 2
+
+
+@pytest.mark.parametrize("form", ["numpy", "torch", "cost"])
+def test_code_and_cost_are_of_both_passes(xg: Xg, form: str) -> None:
+    for view in ("forward", "backward"):
+        said = xg("show", "tiny.xg", "--as", form, "--pass", view)
+        assert (said.code, said.out) == (2, "")
+        assert f"xg show: {form} has both passes" in said.err
+    assert (
+        "an overview is a figure" in xg("show", "tiny.xg", "--as", form, "--pass", "overview").err
+    )
 
 
 def test_dot_code_and_cost(xg: Xg) -> None:
@@ -71,8 +83,17 @@ def test_the_doctor_finds_what_is_here(xg: Xg) -> None:
     said = xg("doctor")
     assert said.code == 0
     assert "everything that xg needs is here" in said.out
+    assert re.search(r"^ok +torch +2\.\S+: runs torch code, --backend torch$", said.out, re.M)
     findings = json.loads(xg("doctor", "--json").out)["findings"]
     assert {finding["state"] for finding in findings} <= {"ok", "not needed"}
+
+
+def test_the_doctor_needs_no_torch(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xg.cli.doctor.find_spec", lambda name: None)  # pyright: ignore
+    said = xg("doctor")
+    assert said.code == 0
+    assert "not installed: torch code is written, not run" in said.out
+    assert "fix: pip install 'xg[torch]', to run torch code" in said.out
 
 
 def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,3 +90,73 @@ def test_without_torch_there_is_a_hint(
         assert "torch is not installed" in said.err
         assert "pip install 'xg[torch]'" in said.err
     assert xg("show", "tiny.xg", "--as", "torch").code == 0
+
+
+# ---- the code, a run of training, and text from it -----------------------------------------------
+
+MODEL = DIAGRAMS / "transformer.xg"
+TEXT = "the cat sat on the mat; the dog sat on the log. " * 40
+SMALL = ["--set", "N_L=1", "--set", "D=16", "--set", "N_H=2", "--seq", 16, "--batch", 4]
+LEARNING = ["--data", "text.txt", "--schedule", "constant", "--eval", 0, "--backend", "torch"]
+
+
+def test_the_code_of_any_block(xg: Xg, folder: Path) -> None:
+    shown = xg("show", MODEL, "--as", "torch", "--block", "Attention")
+    assert shown.code == 0
+    assert "class Model(" in shown.out
+    assert "def mlp(" not in shown.out
+    words = ["build", MODEL, "--only", "torch", "-o", "out", "--block"]
+    assert xg(*words, "Attention").out.endswith("1 file in out, 1 changed\n")
+    (file,) = (folder / "out").iterdir()
+    assert file.read_text(encoding="utf-8") == shown.out
+    assert xg(*words, "Attention", "--check").code == 0
+    file.write_text(shown.out.replace("q @", "q +").replace("Q @", "Q +"), encoding="utf-8")
+    assert xg(*words, "Attention", "--check").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["show", MODEL, "--as", "torch", "--block", "Atention"], 1, "has no block Atention"),
+        (["show", "wrong.xg", "--as", "torch"], 1, "matmul contracts D with E"),
+        (["show", MODEL, "--as", "pytorch"], 2, "invalid choice: 'pytorch'"),
+        (["build", MODEL, "--only", "pytorch"], 2, "pytorch is none of the kinds"),
+        (["build", "wrong.xg", "--only", "torch"], 1, "matmul contracts D with E"),
+        (["build", "tiny.xg", "--only", "torch", "-o", "tiny.xg"], 5, "cannot write tiny.xg"),
+        (["train", MODEL, *LEARNING, "--resume"], 4, "holds no checkpoint"),
+        (["train", MODEL, *LEARNING, "--dtype", "bfloat16"], 2, "invalid choice: 'bfloat16'"),
+        (["train", "tiny.xg", *LEARNING, "--backend", "jax"], 2, "invalid choice: 'jax'"),
+        (["generate", "nothing", "--backend", "torch"], 5, "cannot read nothing"),
+        (["generate", "tiny.xg", "--backend", "torch"], 2, "--weights"),
+        (["demo", "nothing"], 5, "cannot read"),
+    ],
+)
+def test_wrong_words(xg: Xg, folder: Path, words: list[object], code: int, said: str) -> None:
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    before = sorted(folder.rglob("*"))
+    heard = xg(*words)
+    assert (heard.code, heard.out) == (code, "")
+    assert said in heard.err
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_run_goes_on_bit_for_bit_and_writes(xg: Xg, folder: Path) -> None:
+    (folder / "text.txt").write_text(TEXT, encoding="utf-8")
+    words = ["train", MODEL, *SMALL, *LEARNING]
+    whole = xg(*words, "--steps", 6, "--out", "whole", "--sample", 12, "--prompt", "the ")
+    assert whole.code == 0
+    assert xg(*words, "--steps", 4, "--out", "parts").code == 0
+    assert xg(*words, "--steps", 6, "--out", "parts", "--resume").code == 0
+    last = [folder / name / "checkpoints" / "step-00000006" for name in ("whole", "parts")]
+    first, second = ((each / "params.safetensors").read_bytes() for each in last)
+    assert first == second
+    assert _losses(folder / "whole" / "log.jsonl") == _losses(folder / "parts" / "log.jsonl")
+    earlier = folder / "parts" / "checkpoints" / "step-00000004" / "params.safetensors"
+    assert earlier.read_bytes() != first
+    given = [xg("generate", "parts", "--tokens", 12, "--prompt", "the ", "--backend", backend)
+             for backend in ("torch", "numpy")]  # fmt: skip
+    assert given[0].code == 0
+    assert given[0].out == given[1].out
+    assert given[0].out.startswith("the ")
+    assert len(given[0].out) > len("the \n")
+    assert given[0].out.rstrip("\n") in whole.out

@@ -143,6 +143,8 @@ def _library() -> Finding:
 
 
 def _torch() -> Finding:
+    """Whether torch code can be run here; writing it takes no torch."""
     if find_spec("torch") is None:
-        return Finding("torch", "not needed", "not installed")
-    return Finding("torch", "not needed", f"{version('torch')}, not used in this edition")
+        fix = "pip install 'xg[torch]', to run torch code"
+        return Finding("torch", "not needed", "not installed: torch code is written, not run", fix)
+    return Finding("torch", "ok", f"{version('torch')}: runs torch code, --backend torch")

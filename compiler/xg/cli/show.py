@@ -37,6 +37,12 @@ def run(options: Namespace, console: Console) -> int:
     if options.kernels and options.form in ("dot", "cost"):
         console.note("xg show: --kernels changes the code and its graph: --as ir, numpy or torch")
         return USAGE
+    if options.view == "overview" and options.form != "dot":
+        console.note("xg show: an overview is a figure: --as dot")
+        return USAGE
+    if options.view in ("forward", "backward") and options.form not in ("ir", "dot"):
+        console.note(f"xg show: {options.form} has both passes: --pass takes ir and dot apart")
+        return USAGE
     if options.view == "step":
         program, options.view = program.step(), "forward"
     match options.form:
@@ -47,9 +53,6 @@ def run(options: Namespace, console: Console) -> int:
 
             console.write("\n".join(lines(program.cost())) + "\n")
         case "ir":
-            if options.view == "overview":
-                console.note("xg show: an overview is a figure: --as dot")
-                return USAGE
             from xg.text import spell_program
 
             passes = (options.view,) if options.view else ("forward", "backward")
