@@ -91,6 +91,18 @@ def test_its_modules_do_too(backend: str, choice: dict[str, str], seed: int | No
         assert np.linalg.norm(wanted[name] - array) <= 1e-12 * total, name
 
 
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_a_cotangent_that_is_not_given_is_zero(backend: str) -> None:
+    program = xg.compile(DIAGRAMS / "transformer.xg", sizes=SIZES)
+    module = program.on_arrays(backend, kernels=True)
+    params, inputs = initial(program.graphs, 1), inputs_of(program)
+    outputs, saved = module.forward(params, inputs, seed=None)
+    one = {"loss": np.ones(())}
+    given = module.backward(params, saved, {**one, "Z": np.zeros_like(outputs["Z"])})
+    for name, gradient in module.backward(params, saved, one).items():
+        np.testing.assert_array_equal(gradient, given[name])
+
+
 def test_the_readable_form_stays() -> None:
     program = xg.compile(DIAGRAMS / "transformer.xg")
     before = program.source("numpy")

@@ -179,6 +179,12 @@ class PublicWriter:
     def _zeros(self, value: Value, scope: Scope) -> str:
         return self.dialect.spelling.zeros(self._shape(value, scope), scope)
 
+    def _nothing(self, value: Value, scope: Scope) -> str:
+        """The cotangent of an output that nothing depends on."""
+        spelling = self.dialect.spelling
+        spell = spelling.no_room if self.plan.kernels else spelling.zeros
+        return spell(self._shape(value, scope), scope)
+
     def unsaved(self) -> tuple[str, ...]:
         """Symbols of shapes that nothing carries but inputs: to be saved as numbers too."""
         scope = Scope(self.graph.sizes)
@@ -230,7 +236,7 @@ class PublicWriter:
             lines += [
                 f'{seed} = d_outputs.get("{name}")',
                 f"if {seed} is None:",
-                f"    {seed} = {self._zeros(value, scope)}",
+                f"    {seed} = {self._nothing(value, scope)}",
             ]
         return list(names.values()), lines
 

@@ -88,6 +88,10 @@ class Spelling(Protocol):
         """Zeros of a shape, a tuple as text, of the function's type."""
         ...
 
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """Zeros of a shape that are only read, and take no room."""
+        ...
+
     def support(self, function: str) -> str:
         """The source of a function that `Scope.use` asked for."""
         ...

@@ -36,6 +36,10 @@ class NumpySpelling:
         """Zeros of the function's type."""
         return f"np.zeros({shape}, {scope.float_type()})"
 
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """One zero, repeated."""
+        return f"np.broadcast_to(np.zeros((), {scope.float_type()}), {shape})"
+
     def support(self, function: str) -> str:
         """The source of a support function."""
         return SUPPORT.source(function)

@@ -37,6 +37,10 @@ class TorchSpelling:
         """Zeros of the function's type, where its tensors are."""
         return f"torch.zeros({shape}, {_made(scope)})"
 
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """One zero, repeated."""
+        return f"torch.zeros((), {_made(scope)}).expand({shape})"
+
     def support(self, function: str) -> str:
         """The source of a support function."""
         return SUPPORT.source(function)
