@@ -17,6 +17,7 @@ DOCUMENTS = (
     "docs/generation.md",
     "docs/importing.md",
     "docs/models.md",
+    "docs/torch.md",
 )
 SOURCE_ROOTS = ("compiler", "runtime", "grammar")
 
