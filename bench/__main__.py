@@ -52,7 +52,7 @@ def _line(ratio: Ratio) -> str:
 
 
 def _row(*cells: str) -> str:
-    widths = (42, 10, 16, 10, 8, 16, 0)
+    widths = (46, 10, 16, 10, 8, 16, 0)
     return "".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
 
 
