@@ -15,10 +15,11 @@ from models.families import Arrays
 from models.witness import Witness
 
 from xg.cli.published import numbers
+from xg.driver import Backend
 from xg_runtime import agreement, rename
 from xg_runtime.errors import InputError
 from xg_runtime.layout import Layout
-from xg_runtime.module import Module
+from xg_runtime.module import Module, is_float
 from xg_runtime.names import Line, Names
 from xg_runtime.names import numbers as numbers_in
 from xg_runtime.norm import global_norm
@@ -30,12 +31,14 @@ BACKENDS: Final = ("numpy", "torch")
 def calculated(module: Module, params: Arrays, inputs: Arrays) -> Arrays:
     """Outputs, and gradients of the loss as `d/NAME`."""
     outputs, saved = module.forward(params, inputs)
-    d_outputs = {"Z": np.zeros(outputs["Z"].shape), "loss": np.ones(())}
+    d_outputs = {"Z": np.zeros_like(outputs["Z"]), "loss": np.ones_like(outputs["loss"])}
     gradients = module.backward(params, saved, d_outputs)
     return {**outputs, **{f"d/{name}": gradient for name, gradient in gradients.items()}}
 
 
-def misses(witness: Witness, module: Module, params: Arrays) -> dict[str, float]:
+def misses(
+    witness: Witness, module: Module, params: Arrays, tolerance: float = TOLERANCE
+) -> dict[str, float]:
     """How far everything is from the witness, as the contract measures it, above the tolerance."""
     found = calculated(module, params, witness.inputs)
     derived = {name: found[f"d/{name}"] for name in params}
@@ -48,7 +51,7 @@ def misses(witness: Witness, module: Module, params: Arrays) -> dict[str, float]
     }
     errors["logits"] = agreement.error(found["Z"], witness.logits, 0.0)
     errors["loss"] = agreement.error(found["loss"], np.array(witness.loss), 0.0)
-    return {name: error for name, error in errors.items() if not error <= TOLERANCE}
+    return {name: error for name, error in errors.items() if not error <= tolerance}
 
 
 @pytest.mark.parametrize("kernels", [False, True], ids=["readable", "kernels"])
@@ -58,6 +61,27 @@ def test_logits_loss_and_every_gradient_agree(
 ) -> None:
     module = witness.held.program.on_arrays(backend, kernels=kernels)
     assert misses(witness, module, witness.held.params) == {}
+
+
+NARROW: Final = (
+    ("numpy", False, "float32", 1e-4),
+    ("torch", True, "float32", 1e-4),
+    ("torch", True, "bfloat16", 0.2),
+    ("torch", False, "bfloat16", 0.2),
+)
+
+
+@pytest.mark.parametrize(("backend", "kernels", "dtype", "bound"), NARROW)
+def test_narrow_numbers_stay_within_their_rounding(
+    witness: Witness, backend: Backend, kernels: bool, dtype: str, bound: float
+) -> None:
+    half = dtype if dtype == "bfloat16" else None
+    module = witness.held.program.on_arrays(backend, half, kernels=kernels)
+    params = {name: array.astype(np.float32) for name, array in witness.held.params.items()}
+    inputs = {n: a.astype(np.float32) if is_float(a) else a for n, a in witness.inputs.items()}
+    narrow = replace(witness, inputs=inputs)
+    assert misses(narrow, module, params, bound) == {}
+    assert misses(narrow, module, params, 1e-9)  # they were narrow indeed
 
 
 def test_no_gradient_of_the_witness_is_zero_without_a_reason(witness: Witness) -> None:

@@ -97,7 +97,7 @@ def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, reduction: str
     dz = (z - lse).exp_()
     target = t[..., None]
     dz.scatter_(-1, target, dz.gather(-1, target) - 1)
-    return dz.mul_(dloss / t.numel() if reduction == "mean" else dloss)
+    return dz.mul_(dloss / t.numel() if reduction == "mean" else dloss).to(z.dtype)
 
 
 # ---- attention ----------------------------------------------------------------------------------
