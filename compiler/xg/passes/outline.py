@@ -33,7 +33,13 @@ def outline(program: Program) -> Program:
                 steps.append(_call(piece))
     callees = {key: graph for key, graph in program.graphs.items() if key != program.entry}
     named = {piece.key: piece for piece in pieces}
-    entry = replace(main, key=f"{main.key}, outlined", steps=tuple(steps), foreign=())
+    entry = replace(
+        main,
+        key=f"{main.key}, outlined",
+        block=f"{main.block}_outlined",  # no function is written for it: it takes no name
+        steps=tuple(steps),
+        foreign=(),
+    )
     graphs = {**callees, **named, entry.key: entry}
     return replace(program, graphs=graphs, entry=entry.key, backwards={})
 

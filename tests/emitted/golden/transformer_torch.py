@@ -224,8 +224,8 @@ def d_layer(
     return dX
 
 
-class LMSaved_2(NamedTuple):
-    """What `lm_3` keeps for its backward pass."""
+class LMSaved(NamedTuple):
+    """What `lm` keeps for its backward pass."""
 
     ids: Array  # [B, S]
     t: Array  # [B, S]
@@ -240,9 +240,9 @@ class LMSaved_2(NamedTuple):
     loss_lse: Array  # [B, S, 1]
 
 
-def lm_3(
+def lm(
     params: Params, ids: Array, t: Array, *, seed: Seed
-) -> tuple[Array, Array, LMSaved_2]:
+) -> tuple[Array, Array, LMSaved]:
     """Language Model (transformer.xg, line 51).
 
     ids [B, S], t [B, S] -> Z [B, S, V], loss []
@@ -263,14 +263,14 @@ def lm_3(
     Z_1 = E.T  # [D, V], line 60
     Z = Y @ Z_1  # [B, S, V], line 60
     loss, loss_lse = cross_entropy(Z, t, B, S)  # [], line 61
-    saved = LMSaved_2(
+    saved = LMSaved(
         ids, t, PE_1, Y_1, layers_saved, Y, Y_mean, Y_rstd, Z_1, Z, loss_lse
     )
     return Z, loss, saved
 
 
-def d_lm_3(
-    params: Params, saved: LMSaved_2, dZ: Array, dloss: Array, grads: Params
+def d_lm(
+    params: Params, saved: LMSaved, dZ: Array, dloss: Array, grads: Params
 ) -> None:
     """Backward pass of Language Model (transformer.xg, line 51)."""
     gamma = params["gamma"]
@@ -366,7 +366,7 @@ def init(
 @torch.no_grad()
 def forward(
     params: Params, inputs: Mapping[str, Array], *, seed: Seed = None
-) -> tuple[dict[str, Array], LMSaved_2]:
+) -> tuple[dict[str, Array], LMSaved]:
     """Outputs by name, and what `backward` needs; without a seed dropout is off."""
     B, S = array(inputs, "ids", 2).shape
     V, D = array(params, "E", 2).shape
@@ -377,14 +377,12 @@ def forward(
     shapes["ids"] = (B, S)
     shapes["t"] = (B, S)
     check({**inputs, **params}, shapes)
-    Z, loss, saved = lm_3(params, inputs["ids"], inputs["t"], seed=seed)
+    Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 
 
 @torch.no_grad()
-def backward(
-    params: Params, saved: LMSaved_2, d_outputs: Mapping[str, Array]
-) -> Params:
+def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> Params:
     """Gradients of all parameters and float inputs by name; no cotangent means zero."""
     like = next(iter({**params, **d_outputs}.values()))
     dtype, device = like.dtype, like.device
@@ -397,7 +395,7 @@ def backward(
     if dloss is None:
         dloss = torch.zeros((), dtype=dtype, device=device)
     grads: Params = {}
-    d_lm_3(params, saved, dZ, dloss, grads)
+    d_lm(params, saved, dZ, dloss, grads)
     for name in [name for name in params if name not in grads]:
         grads[name] = torch.zeros_like(params[name])
     return grads
