@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from xg.graph import Apply, Call, Graph, Value
-from xg.op import Attrs, Op
+from xg.op import Op
 from xg.tensor import TensorType
+from xg.use import Attrs
 
 
 @dataclass(frozen=True, slots=True)

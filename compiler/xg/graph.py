@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from xg.dim import Dim
-from xg.op import Attrs, AxisMap, Op
+from xg.op import Op
 from xg.scalar import Scalar
 from xg.source import Span
 from xg.tensor import Shape, Sizes, TensorType
+from xg.use import Attrs, AxisMap
 
 Role = Literal["input", "param", "state", "edge", "cache", "saved", "cotangent"]
 

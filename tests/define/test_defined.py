@@ -9,10 +9,11 @@ from ops.trial import Trial
 
 from xg import ops
 from xg.define import define
-from xg.op import Misuse, Number, Op, Tensor
+from xg.op import Op
 from xg.prim import topological
 from xg.source import Source
 from xg.syntax.parse import parse
+from xg.use import Misuse, Number, Tensor
 
 X = {"x": floats(B, S, D)}
 ROW = {"gamma": floats(D), "beta": floats(D)}

@@ -19,9 +19,10 @@ from xg.emit import body, templates, words
 from xg.emit.spelling import Scope
 from xg.emit.support import SupportFile
 from xg.emit.text import Text
-from xg.op import Attrs, Gradient, Op, Term
+from xg.op import Gradient, Op, Term
 from xg.passes import differentiate
 from xg.prim import Expr, reduce_mean, topological
+from xg.use import Attrs
 
 PROGRAMS = 60
 Patch = pytest.MonkeyPatch

@@ -9,7 +9,8 @@ from ops.samples import SAMPLES
 from ops.trial import Trial
 
 from xg import ops
-from xg.op import Data, Length, Number, Op, Tensor, Word
+from xg.op import Op
+from xg.use import Data, Length, Number, Tensor, Word
 
 PAIRS = [
     (ops.table()[glyph], sample, f"{glyph}-{place}")

@@ -5,7 +5,7 @@ from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, axes, floats, ints, se
 
 from xg import ops
 from xg.dim import number
-from xg.op import Misuse
+from xg.use import Misuse
 
 BITS = number(2)
 BSD = floats(B, S, D)

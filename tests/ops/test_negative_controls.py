@@ -8,9 +8,10 @@ from ops.samples import SAMPLES
 from ops.trial import Trial
 
 from xg import ops
-from xg.op import Attrs, Gradient, Term
+from xg.op import Gradient, Term
 from xg.prim import Expr, dropout_apply, exp, reduce_mean, reduce_sum, where
 from xg.scalar import Scalar, as_scalar
+from xg.use import Attrs
 
 Adjoint = Callable[..., tuple[Expr | None, ...]]
 

@@ -4,12 +4,12 @@ import pytest
 
 from xg.diagnostic import DiagnosticError
 from xg.graph import Apply
-from xg.op import Attrs
 from xg.passes.resolve import resolve
 from xg.scalar import as_scalar
 from xg.source import Source
 from xg.syntax import ast
 from xg.syntax.parse import parse
+from xg.use import Attrs
 
 
 def attrs(node: str) -> Attrs:

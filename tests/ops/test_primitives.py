@@ -11,10 +11,11 @@ from xg import prim
 from xg.derivative import RULES
 from xg.dim import ONE
 from xg.evaluate import MEANING
-from xg.op import Data, Op
+from xg.op import Op
 from xg.prim import Expr
 from xg.scalar import as_scalar
 from xg.tensor import TensorType
+from xg.use import Data
 
 X, Y = floats(S, D), floats(S, D)
 IDS = ints(B, S, below=V)

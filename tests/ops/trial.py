@@ -12,8 +12,9 @@ from ops.sample import SIZES, Sample, settle
 
 from xg import ops
 from xg.evaluate import Context, evaluate
-from xg.op import Attrs, Gradient, Op, Term
+from xg.op import Gradient, Op, Term
 from xg.tensor import TensorType
+from xg.use import Attrs
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

@@ -13,7 +13,8 @@ from xg.cli.table import table
 from xg.terminal import printable
 
 if TYPE_CHECKING:
-    from xg.op import Op, Own
+    from xg.op import Op
+    from xg.use import Own
 
 EXAMPLE = "xg ops softmax"
 
@@ -116,8 +117,8 @@ def signature(op: Op) -> str:
 
 
 def _spelled(own: Own) -> str:
-    from xg.op import Length, Number, Tensor, Word
     from xg.scalar import spell_number
+    from xg.use import Length, Number, Tensor, Word
 
     match own:
         case Word():

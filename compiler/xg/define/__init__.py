@@ -14,10 +14,11 @@ from xg.define.errors import BadSignature, MisplacedComparison, NotUsed, Wrong
 from xg.define.signature import Signature, read
 from xg.diagnostic import DiagnosticError
 from xg.dim import symbol
-from xg.op import Attrs, Data, Misuse, Number, Op, Own, Tensor, Use
+from xg.op import Op
 from xg.prim import Expr, operand
 from xg.scalar import Scalar, size
 from xg.syntax import ast
+from xg.use import Attrs, Data, Misuse, Number, Own, Tensor, Use
 
 
 def define(definition: ast.OpDef) -> Op:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xg.define.errors import BadSignature, SameName, Wrong
-from xg.op import Misuse
 from xg.syntax import ast
 from xg.tensor import Shape
+from xg.use import Misuse
 
 REST = ".."
 Lengths = Mapping[str, Shape]  # the sizes that an axis stands for: one, of `..` any number

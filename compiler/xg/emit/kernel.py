@@ -15,9 +15,9 @@ from pathlib import Path
 from xg.emit.function import OperatorFunction
 from xg.emit.support import SupportFile
 from xg.graph import Apply
-from xg.op import Attrs
 from xg.prim import Body
 from xg.scalar import Scalar
+from xg.use import Attrs
 
 Fits = Callable[[Attrs, Body], bool]
 

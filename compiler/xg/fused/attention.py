@@ -11,7 +11,7 @@ from typing import Final
 from xg.dim import ONE
 from xg.fusion import Fusion, Inside, Match
 from xg.graph import Apply
-from xg.op import Data, Number, Op, Word
+from xg.op import Op
 from xg.prim import (
     Expr,
     contract,
@@ -26,6 +26,7 @@ from xg.prim import (
     where,
 )
 from xg.scalar import Scalar, as_scalar
+from xg.use import Data, Number, Word
 
 LEADING: Final = "ABCDEFGH"  # letters of the axes in front, which all operands share
 

@@ -8,8 +8,9 @@ from typing import Final
 from xg.dim import Dim
 from xg.fusion import Fusion, Inside, Match
 from xg.graph import Apply, Value
-from xg.op import Attrs, Data, Gradient, Op, Term, Use
+from xg.op import Gradient, Op, Term
 from xg.prim import Expr, contract
+from xg.use import Attrs, Data, Use
 
 
 def configure(use: Use) -> Attrs:

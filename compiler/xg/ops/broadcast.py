@@ -7,9 +7,10 @@ from itertools import combinations
 from typing import Final
 
 from xg.dim import ONE, Dim, product, symbol
-from xg.op import Attrs, Axis, Data, Gradient, Misuse, Op, Term, Use
+from xg.op import Gradient, Op, Term
 from xg.prim import Expr, broadcast, reshape
 from xg.tensor import Shape
+from xg.use import Attrs, Axis, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.dim import ONE, number, product
-from xg.op import Attrs, Data, Misuse, Number, Op, Use, Word
+from xg.op import Op
 from xg.prim import (
     Expr,
     all_axes,
@@ -23,6 +23,7 @@ from xg.prim import (
     where,
 )
 from xg.scalar import Scalar, size
+from xg.use import Attrs, Data, Misuse, Number, Use, Word
 
 
 def configure(use: Use) -> Attrs:

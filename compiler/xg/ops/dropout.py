@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Attrs, Misuse, Number, Op, Use, Word
+from xg.op import Op
 from xg.prim import Expr, dropout_apply, dropout_keep
 from xg.scalar import Scalar
+from xg.use import Attrs, Misuse, Number, Use, Word
 
 
 def configure(use: Use) -> Attrs:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from xg.derivative import unbroadcast
-from xg.op import Attrs, Misuse, Number, Op, Tensor, Use
+from xg.op import Op
 from xg.prim import Expr, reduce_mean, sqrt
 from xg.scalar import Scalar
+from xg.use import Attrs, Misuse, Number, Tensor, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from xg.dim import number
-from xg.op import Attrs, Data, Misuse, Op, Use
+from xg.op import Op
 from xg.prim import Expr, integer, where
+from xg.use import Attrs, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

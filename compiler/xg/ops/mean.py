@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from xg.dim import product
-from xg.op import Attrs, Gradient, Misuse, Op, Term, Use
+from xg.op import Gradient, Op, Term
 from xg.prim import Expr, reduce_mean
 from xg.scalar import size
 from xg.tensor import Shape
+from xg.use import Attrs, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from xg.dim import product
-from xg.op import Attrs, Data, Op, Use, Word
+from xg.op import Op
 from xg.prim import Expr, all_axes, reduce_mean, reduce_sum
 from xg.scalar import size
+from xg.use import Attrs, Data, Use, Word
 
 
 def configure(use: Use) -> Attrs:

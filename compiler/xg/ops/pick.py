@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from xg.dim import Dim
-from xg.op import AtMost, Attrs, Data, Length, Misuse, Op, Use
+from xg.op import AtMost, Op
 from xg.prim import Expr, cut, reshape
 from xg.tensor import TensorType
+from xg.use import Attrs, Data, Length, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from xg.dim import ZERO, Dim
-from xg.op import Attrs, Length, Op, Use
+from xg.op import Op
 from xg.prim import Expr, iota
+from xg.use import Attrs, Length, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from xg.dim import ONE, ZERO, number
-from xg.op import Attrs, Data, Misuse, Number, Op, Use, Word
+from xg.op import Op
 from xg.prim import Expr, as_float, concat, cos, cut, exp, iota, reshape, sin
 from xg.scalar import Scalar, as_scalar, function, size
+from xg.use import Attrs, Data, Misuse, Number, Use, Word
 
 
 def configure(use: Use) -> Attrs:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Number, Op, Term
+from xg.op import Op, Term
 from xg.prim import Expr
 from xg.scalar import Scalar
+from xg.use import Number
 
 
 def forward(x: Expr, *, c: Scalar) -> Expr:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from xg.dim import ONE, Dim
-from xg.op import Attrs, Length, Misuse, Op, Use
+from xg.op import Op
 from xg.prim import Expr, as_float, concat, cos, exp, iota, reshape, sin
 from xg.scalar import as_scalar, function, size
+from xg.use import Attrs, Length, Misuse, Use
 
 BASE: Final = 10000.0
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Data, Op
+from xg.op import Op
 from xg.prim import Expr, exp, reduce_max, reduce_sum, where
+from xg.use import Data
 
 
 def forward(z: Expr) -> Expr:

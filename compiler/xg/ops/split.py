@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from xg.dim import ZERO, Dim
-from xg.op import Attrs, Data, Gradient, Misuse, Op, Term, Use
+from xg.op import Gradient, Op, Term
 from xg.prim import Expr, cut
 from xg.tensor import Shape
+from xg.use import Attrs, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

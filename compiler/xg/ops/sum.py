@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.op import Attrs, Gradient, Misuse, Op, Term, Use
+from xg.op import Gradient, Op, Term
 from xg.prim import Expr, reduce_sum
 from xg.tensor import Shape
+from xg.use import Attrs, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Attrs, Data, Op, Use
+from xg.op import Op
 from xg.prim import Expr
 from xg.special import sigmoid
+from xg.use import Attrs, Data, Use
 
 
 def configure(use: Use) -> Attrs:

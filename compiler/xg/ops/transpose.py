@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import Final
 
-from xg.op import Attrs, AxisMap, Data, Gradient, Misuse, Op, Term, Use
+from xg.op import Gradient, Op, Term
 from xg.prim import Expr, transpose
+from xg.use import Attrs, AxisMap, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

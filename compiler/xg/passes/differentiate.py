@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 
 from xg import ops
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
-from xg.op import Attrs, Gradient, Op, Term
+from xg.op import Gradient, Op, Term
 from xg.prim import Expr, const
 from xg.scalar import Scalar
 from xg.source import Span
 from xg.tensor import Shape, TensorType
+from xg.use import Attrs
 
 
 def differentiate(program: Program) -> Program:

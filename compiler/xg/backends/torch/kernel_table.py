@@ -7,8 +7,8 @@ from typing import Final
 
 from xg.emit.kernel import Fits, Kernel, Kernels
 from xg.emit.support import SupportFile
-from xg.op import Attrs
 from xg.prim import Body
+from xg.use import Attrs
 
 
 def _word(name: str, word: str) -> Fits:

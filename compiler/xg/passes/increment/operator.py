@@ -12,12 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from xg.graph import Apply
-from xg.op import Attrs, Data, Op, Tensor
+from xg.op import Op
 from xg.passes.increment.positions import Positions, Whole
 from xg.passes.increment.retype import Retyped, Wanted, retype
 from xg.passes.increment.specialize import attribute
 from xg.prim import Body, Expr, ShapeError, substitute, topological
 from xg.tensor import TensorType
+from xg.use import Attrs, Data, Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from xg.dim import Dim
 from xg.graph import Value
-from xg.op import Length, Number, Op, Own, Tensor, Word
+from xg.op import Op
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownWord
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.instance import Instance
@@ -15,6 +15,7 @@ from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.scalar import Scalar, as_scalar
 from xg.syntax import ast
+from xg.use import Length, Number, Own, Tensor, Word
 
 
 def op_arguments(

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from xg.dim import Dim, DimError, number, symbol
-from xg.op import REST, Axis, AxisGroup, AxisMap
 from xg.passes.resolve.errors import BadSize, NotYet, Refused, UnknownSize
 from xg.scalar import FUNCTIONS, Scalar, as_scalar, function
 from xg.scalar import size as scalar_size
 from xg.syntax import ast
 from xg.tensor import Shape, TensorType
+from xg.use import REST, Axis, AxisGroup, AxisMap
 
 
 @dataclass(frozen=True, slots=True)

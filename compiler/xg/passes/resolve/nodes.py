@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.graph import Apply, Call, Pending, Value
-from xg.op import Op, Tensor
+from xg.op import Op
 from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.errors import (
     CalledAgain,
@@ -20,6 +20,7 @@ from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.syntax import ast
 from xg.tensor import Shape
+from xg.use import Tensor
 
 
 def apply_operator(

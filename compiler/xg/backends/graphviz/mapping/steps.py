@@ -9,7 +9,7 @@ from xg.backends.graphviz.figure import EdgeStyle, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.notation import kind
 from xg.backends.graphviz.richtext import RichText
 from xg.graph import Apply, Call, Graph, Value
-from xg.op import Tensor
+from xg.use import Tensor
 
 
 @dataclass(slots=True)
