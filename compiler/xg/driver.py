@@ -18,7 +18,6 @@ from xg.diagnostic import DiagnosticError
 from xg.dim import Dim
 from xg.graph import Program as Graphs
 from xg.numbers import check_numbers
-from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.infer import infer
 from xg.passes.resolve import resolve
@@ -96,7 +95,7 @@ class Program:
         from xg.passes.fuse import fuse
 
         fused = fuse(self.graphs)
-        return differentiate(fused) if self.graphs.backwards else fused
+        return _differentiated(fused) if self.graphs.backwards else fused
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
@@ -171,7 +170,7 @@ class Program:
         from xg.passes.increment import once
 
         found = once(self.graphs, output)
-        return found and Program(differentiate(eliminate_dead(found)), self.project)
+        return found and Program(_differentiated(eliminate_dead(found)), self.project)
 
     def cost(self) -> Cost:
         """Parameters, FLOPs and saved bytes, per operator, loop and in total."""
@@ -217,7 +216,7 @@ def compile_project(
 ) -> Program:
     """Compile a block of a file that was read already."""
     typed = type_project(project, block, settings)
-    return Program(differentiate(eliminate_dead(typed)), project)
+    return Program(_differentiated(eliminate_dead(typed)), project)
 
 
 @resting_collector()
@@ -257,7 +256,14 @@ def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
             from xg.passes.outline import outline
 
             saves = bool(graphs.backwards)  # the step of a decoder does not
-            outlined = differentiate(outline(graphs)) if saves else None
+            outlined = _differentiated(outline(graphs)) if saves else None
             return emit_torch(graphs, outlined, kernels=kernels)
         case _:
             raise ValueError(f"there is no backend {backend!r}: there are {', '.join(BACKENDS)}")
+
+
+def _differentiated(graphs: Graphs) -> Graphs:
+    """The program with its backward pass; checking a file needs none."""
+    from xg.passes.differentiate import differentiate
+
+    return differentiate(graphs)
