@@ -11,9 +11,10 @@ from sharding.naive import sound_states
 from sharding.trial import Trial
 
 from xg import ops
+from xg.placement import CONSTANT, shard
 from xg.prim import Expr
 from xg.sharding import rules
-from xg.sharding.rules import Argument, IllTyped
+from xg.sharding.argument import Argument, IllTyped
 
 CLOSE = 1e-9
 
@@ -80,6 +81,21 @@ def test_a_rule_that_is_too_strict_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(rules.RULES, "add", rule_that_is_too_strict)  # pyright: ignore
     with pytest.raises(AssertionError):
         test_nothing_sound_is_refused("⊕")
+
+
+# ---- bodies that bring parts together ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("glyph", "sums"), [("CE", 3), ("S", 2), ("LN", 2)])
+def test_a_body_may_sum_over_ranks_where_it_needs_the_whole(glyph: str, sums: int) -> None:
+    for ranks in (2, 3):
+        trial = Trial.make(ops.table()[glyph], SAMPLES[glyph][0], ranks)
+        last = [shard(-1) if t.is_float else CONSTANT for t in trial.sample.types]
+        with pytest.raises(IllTyped):
+            trial.typed(tuple(last))
+        typing = trial.typed(tuple(last), collects=True)
+        assert len(typing.collected) == sums
+        assert trial.error(tuple(last), typing) <= CLOSE
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------

@@ -7,51 +7,14 @@ of its body, so operators defined in a file have one too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from xg.dim import ONE
 from xg.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, State, shard
 from xg.prim import Expr
+from xg.sharding import indexing
+from xg.sharding.argument import Argument, IllTyped, Rule
 from xg.sharding.reshaping import moved
-
-
-class IllTyped(Exception):
-    """Arguments that a primitive cannot take in these states.
-
-    `places` are the arguments to blame.
-    """
-
-    def __init__(self, reason: str, expr: Expr, places: Sequence[int] = ()) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.expr = expr
-        self.places = tuple(places)
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """An argument with its state; `spread` are axes along which it repeats itself."""
-
-    expr: Expr
-    state: State
-    spread: frozenset[int] = frozenset()
-
-    def can_be_cut(self, axis: int) -> bool:
-        """Whether it may stand beside something cut along an axis of the result.
-
-        It does so for nothing where it lacks the axis, repeats itself along it, or is a constant
-        that every rank can make its part of.
-        """
-        lacks = -axis > self.expr.rank or self.expr.shape[axis] == ONE
-        if self.state == CONSTANT:
-            return True
-        return self.state == REPLICATED and (lacks or axis in self.spread)
-
-
-Rule = Callable[[Expr, Sequence[Argument]], State]
-
 
 # ---- what all elementwise primitives share ------------------------------------------------------
 
@@ -220,67 +183,6 @@ def _stretch(expr: Expr, args: Sequence[Argument]) -> State:
     return _kept(expr, args)
 
 
-# ---- indexing -----------------------------------------------------------------------------------
-
-
-def _gather(expr: Expr, args: Sequence[Argument]) -> State:
-    table, ids = args
-    inner = table.expr.rank - 1
-    if ids.state.kind == "S":
-        if table.state not in (REPLICATED, CONSTANT):
-            raise IllTyped("rows of a table meet a part of the ids", expr, [0])
-        return shard(ids.state.axis - inner)
-    _needs_whole(expr, ids, 1)
-    if table.state.kind == "S":
-        return PARTIAL if table.state.axis == -table.expr.rank else table.state
-    return table.state
-
-
-def _scatter_add(expr: Expr, args: Sequence[Argument]) -> State:
-    updates, ids = args
-    inner = updates.expr.rank - ids.expr.rank
-    if ids.state.kind == "S":
-        if updates.state != shard(ids.state.axis - inner) and updates.state != CONSTANT:
-            raise IllTyped("rows to add meet a part of the ids", expr, [0])
-        return PARTIAL
-    _needs_whole(expr, ids, 1)
-    if updates.state.kind == "S" and updates.state.axis < -inner:
-        if ids.state != CONSTANT:
-            raise IllTyped("a part of the rows meets all ids", expr, [1])
-        return PARTIAL  # every rank takes its part of the ids
-    return updates.state
-
-
-def _pick(expr: Expr, args: Sequence[Argument]) -> State:
-    x, ids = args
-    if x.state == shard(-1):
-        _needs_whole(expr, ids, 1)
-        return PARTIAL
-    if x.state.kind == "S" or ids.state.kind == "S":
-        axis = x.state.axis + 1 if x.state.kind == "S" else ids.state.axis
-        fits = x.state in (shard(axis - 1), CONSTANT) and ids.state in (shard(axis), CONSTANT)
-        if not fits:
-            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
-        return shard(axis)
-    return x.state
-
-
-def _place(expr: Expr, args: Sequence[Argument]) -> State:
-    values, ids = args
-    if values.state.kind == "S" or ids.state.kind == "S":
-        axis = values.state.axis if values.state.kind == "S" else ids.state.axis
-        ready = values.state == shard(axis) or values.can_be_cut(axis)
-        if not ready or ids.state not in (shard(axis), CONSTANT):
-            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
-        return shard(axis - 1)
-    return values.state
-
-
-def _needs_whole(expr: Expr, arg: Argument, place: int) -> None:
-    if arg.state != CONSTANT:
-        raise IllTyped("ids have to be whole", expr, [place])
-
-
 def _dropout_keep(expr: Expr, args: Sequence[Argument]) -> State:
     return args[0].state if args[0].state.kind == "S" else CONSTANT
 
@@ -317,10 +219,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "concat": _concat,
     "cut": _stretch,
     "pad": _stretch,
-    "gather": _gather,
-    "scatter_add": _scatter_add,
-    "pick": _pick,
-    "place": _place,
+    "gather": indexing.gather,
+    "scatter_add": indexing.scatter_add,
+    "pick": indexing.pick,
+    "place": indexing.place,
     "dropout_keep": _dropout_keep,
     "dropout_apply": lambda expr, args: _factor(expr, args, (0,)),
 }

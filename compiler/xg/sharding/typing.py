@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from xg.placement import CONSTANT, INVARIANT, REPLICATED, State
 from xg.prim import Body, Expr, topological
-from xg.sharding.rules import RULES, Argument, IllTyped
+from xg.sharding.argument import Argument, IllTyped
+from xg.sharding.rules import RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,19 @@ class Typing:
 def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) -> Typing:
     """The states of a body's expressions, or IllTyped.
 
-    `collects` lets the body sum over ranks where a nonlinear primitive wants the whole.
+    `collects` lets the body sum over ranks where a nonlinear primitive wants the whole. The sum is
+    computed once in meaning, if what is made of it is, as a loss; else each rank uses it.
     """
-    typer = _Typer(collects)
+    if not collects:
+        return _typed(body, operands, None)
+    try:
+        return _typed(body, operands, INVARIANT)
+    except IllTyped:
+        return _typed(body, operands, REPLICATED)
+
+
+def _typed(body: Body, operands: Sequence[State], whole: State | None) -> Typing:
+    typer = _Typer(whole)
     for expr, state in zip(body.operands, operands, strict=True):
         typer.states[id(expr)] = state
         typer.active[id(expr)] = state != CONSTANT and expr.kind == "float"
@@ -43,7 +54,7 @@ def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) 
 
 @dataclass(slots=True)
 class _Typer:
-    collects: bool
+    whole: State | None  # of what is brought together, None where nothing may be
     states: dict[int, State] = field(default_factory=dict[int, State])
     active: dict[int, bool] = field(default_factory=dict[int, bool])  # a gradient goes through
     spread: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
@@ -66,16 +77,16 @@ class _Typer:
                 return RULES[expr.prim](expr, args)
             except IllTyped as error:
                 parts = [p for p in error.places if args[p].state.kind in "PM"]
-                if not parts or not self.collects:
+                if not parts or self.whole is None:
                     raise
                 for place in parts:
-                    self._collect(expr.args[place])
+                    self._collect(expr.args[place], self.whole)
 
-    def _collect(self, arg: Expr) -> None:
+    def _collect(self, arg: Expr, whole: State) -> None:
         """Bring the parts of an argument together: from here on it is whole."""
         self.collected[id(arg)] = self.states[id(arg)]
-        whole = self.states[id(arg)].kind == "P" and self.active[id(arg)]
-        self.states[id(arg)] = INVARIANT if whole else CONSTANT
+        differentiable = self.states[id(arg)].kind == "P" and self.active[id(arg)]
+        self.states[id(arg)] = whole if differentiable else CONSTANT
 
     def _argument(self, arg: Expr) -> Argument:
         return Argument(arg, self.states[id(arg)], self.spread.get(id(arg), frozenset()))

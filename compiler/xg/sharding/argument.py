@@ -1,0 +1,46 @@
+"""What a rule is given, and how it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xg.dim import ONE
+from xg.placement import CONSTANT, REPLICATED, State
+from xg.prim import Expr
+
+
+class IllTyped(Exception):
+    """Arguments that a primitive cannot take in these states.
+
+    `places` are the arguments to blame.
+    """
+
+    def __init__(self, reason: str, expr: Expr, places: Sequence[int] = ()) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.expr = expr
+        self.places = tuple(places)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument with its state; `spread` are axes along which it repeats itself."""
+
+    expr: Expr
+    state: State
+    spread: frozenset[int] = frozenset()
+
+    def can_be_cut(self, axis: int) -> bool:
+        """Whether it may stand beside something cut along an axis of the result.
+
+        It does so for nothing where it lacks the axis, repeats itself along it, or is a constant
+        that every rank can make its part of.
+        """
+        lacks = -axis > self.expr.rank or self.expr.shape[axis] == ONE
+        if self.state == CONSTANT:
+            return True
+        return self.state == REPLICATED and (lacks or axis in self.spread)
+
+
+Rule = Callable[[Expr, Sequence[Argument]], State]

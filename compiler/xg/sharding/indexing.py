@@ -1,0 +1,71 @@
+"""What primitives that read and write by ids make of states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xg.placement import CONSTANT, PARTIAL, REPLICATED, State, shard
+from xg.prim import Expr
+from xg.sharding.argument import Argument, IllTyped
+
+
+def gather(expr: Expr, args: Sequence[Argument]) -> State:
+    """Rows by their ids; of a table that is cut by rows each rank has some, zeros elsewhere."""
+    table, ids = args
+    inner = table.expr.rank - 1
+    if ids.state.kind == "S":
+        if table.state not in (REPLICATED, CONSTANT):
+            raise IllTyped("rows of a table meet a part of the ids", expr, [0])
+        return shard(ids.state.axis - inner)
+    _needs_whole(expr, ids, 1)
+    if table.state.kind == "S":
+        return PARTIAL if table.state.axis == -table.expr.rank else table.state
+    return table.state
+
+
+def scatter_add(expr: Expr, args: Sequence[Argument]) -> State:
+    """Rows summed by their ids: parts of the rows give terms of the sum."""
+    updates, ids = args
+    inner = updates.expr.rank - ids.expr.rank
+    if ids.state.kind == "S":
+        if updates.state != shard(ids.state.axis - inner) and updates.state != CONSTANT:
+            raise IllTyped("rows to add meet a part of the ids", expr, [0])
+        return PARTIAL
+    _needs_whole(expr, ids, 1)
+    if updates.state.kind == "S" and updates.state.axis < -inner:
+        if ids.state != CONSTANT:
+            raise IllTyped("a part of the rows meets all ids", expr, [1])
+        return PARTIAL  # every rank takes its part of the ids
+    return updates.state
+
+
+def pick(expr: Expr, args: Sequence[Argument]) -> State:
+    """One element per row; of rows that are cut each rank has some, zeros elsewhere."""
+    x, ids = args
+    if x.state == shard(-1):
+        _needs_whole(expr, ids, 1)
+        return PARTIAL
+    if x.state.kind == "S" or ids.state.kind == "S":
+        axis = x.state.axis + 1 if x.state.kind == "S" else ids.state.axis
+        fits = x.state in (shard(axis - 1), CONSTANT) and ids.state in (shard(axis), CONSTANT)
+        if not fits:
+            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+        return shard(axis)
+    return x.state
+
+
+def place(expr: Expr, args: Sequence[Argument]) -> State:
+    """One value per row, at its id."""
+    values, ids = args
+    if values.state.kind == "S" or ids.state.kind == "S":
+        axis = values.state.axis if values.state.kind == "S" else ids.state.axis
+        ready = values.state == shard(axis) or values.can_be_cut(axis)
+        if not ready or ids.state not in (shard(axis), CONSTANT):
+            raise IllTyped("a part of the rows meets all ids", expr, (0, 1))
+        return shard(axis - 1)
+    return values.state
+
+
+def _needs_whole(expr: Expr, arg: Argument, place: int) -> None:
+    if arg.state != CONSTANT:
+        raise IllTyped("ids have to be whole", expr, [place])
