@@ -65,7 +65,8 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
         inputs += tuple(_floats(main))[:1]  # whose type the floats made here shall have
     inside = set(run)
     leaving = {v for step in main.steps if step not in inside for v in step.inputs}
-    outputs = tuple(value for value in made if value in leaving.union(main.outputs))
+    leaving.update(main.outputs)
+    outputs = tuple(value for value in made if value in leaving)
     return replace(
         main,
         key=f"{main.key}, piece {number}",

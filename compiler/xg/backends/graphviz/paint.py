@@ -22,6 +22,7 @@ from xg.backends.graphviz.style import Color
 from xg.backends.graphviz.typeset import Line, typeset
 
 _GROUP_ROUNDING = 9.0
+_GROUP_GAP = 3.0
 _BELOW_TITLE = 14.0
 
 
@@ -65,7 +66,12 @@ def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
             continue
         frame = around.frames[group.id]
         parts = (
-            Shape(rectangle(frame.box, _GROUP_ROUNDING), fill=Color.LANE),
+            Shape(
+                rectangle(frame.box, _GROUP_ROUNDING),
+                fill=Color.LANE,
+                line=Color.BACKGROUND,  # two frames that touch stay two
+                width=_GROUP_GAP,
+            ),
             Text(frame.heading, *frame.at, Color.MUTED),
         )
         yield Element(group.id, "group", characters(group.label), parts)
