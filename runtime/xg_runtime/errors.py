@@ -1,18 +1,22 @@
 """Errors of a run: a printable line, and details where there are many, with the exit code.
 
 InputError  1  the data given does not fit the program
-RunError    4  the run itself failed: a non-finite value, a damaged checkpoint
+RunError    4  the run itself failed: a non-finite value, a damaged checkpoint, a lost rank
 FileError   5  a file could not be read or written
 """
 
-from collections.abc import Sequence
-from typing import ClassVar
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Final
 
 
 class XgRuntimeError(Exception):
     """What every error of this package is; message and details are lines, safe to print."""
 
-    exit_code: ClassVar[int] = 4
+    exit_code: int = 4
 
     def __init__(self, message: str, details: Sequence[str] = ()) -> None:
         """Escape what a terminal would obey: names of files and arrays are the user's."""
@@ -28,13 +32,13 @@ def _printable(line: str) -> str:
 class InputError(XgRuntimeError):
     """Data that does not fit the program: a missing name, a wrong shape, an id out of range."""
 
-    exit_code: ClassVar[int] = 1
+    exit_code: int = 1
 
 
 class RunError(XgRuntimeError):
     """A run that could not go on."""
 
-    exit_code: ClassVar[int] = 4
+    exit_code: int = 4
 
 
 class NonFiniteError(RunError):
@@ -51,7 +55,48 @@ class CheckpointError(RunError):
     """A checkpoint that is damaged, or that belongs to another run."""
 
 
+class RankError(RunError):
+    """What ended a program of many ranks: `rank` is where it began; others may be in `details`.
+
+    Where that rank raised an error, the exit code is that error's (3 for a bug), and `facts` are
+    its kind and those of its attributes that are words or numbers.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        message: str,
+        details: Sequence[str] = (),
+        *,
+        exit_code: int = 4,
+        facts: Mapping[str, str | int | float] | None = None,
+    ) -> None:
+        """`message` names the rank."""
+        super().__init__(message, details)
+        self.rank = rank
+        self.exit_code = exit_code
+        self.facts = dict(facts or {})
+
+    @classmethod
+    def of(cls, rank: int, name: str, error: Exception) -> RankError:
+        """The error that a rank, called `name`, raised `error`."""
+        known = {key: value for key, value in vars(error).items() if key not in _TEXT}
+        facts = {key: value for key, value in known.items() if isinstance(value, str | int | float)}
+        facts["kind"] = type(error).__name__
+        if isinstance(error, XgRuntimeError):
+            code = error.exit_code
+            return cls(rank, f"{name}: {error.message}", error.details, exit_code=code, facts=facts)
+        frames = traceback.extract_tb(error.__traceback__)[-3:]
+        places = [f"at {PurePath(frame.filename).name}:{frame.lineno}" for frame in frames]
+        message = f"{name}: internal error: {type(error).__name__}: {error}"
+        report = "This is a bug in xg. Please report it, with this text and the file."
+        return cls(rank, message, [*reversed(places), report], exit_code=3, facts=facts)
+
+
+_TEXT: Final = ("message", "details", "exit_code")
+
+
 class FileError(XgRuntimeError):
     """A file that could not be read or written."""
 
-    exit_code: ClassVar[int] = 5
+    exit_code: int = 5

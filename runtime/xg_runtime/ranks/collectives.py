@@ -1,0 +1,132 @@
+"""The collectives that rank code calls, on the mesh of the running rank.
+
+Each comes in two forms: `all_reduce(x, "N_T")`, and `start_all_reduce(x, "N_T")`, which gives a
+handle to be awaited later. All ranks have to begin the same collectives in the same order; they
+end in that order too. `over` names a mesh axis, `axis` a tensor's, counted from the end. What is
+given is never changed, and may change as soon as the call has returned. Over an axis of one rank
+each is the identity: the result may then be what was given.
+
+Every sum is taken in rank order, so that all ranks hold the same bits, where ranks are simulated;
+among processes the backend decides on the order, and all ranks hold the same bits as well.
+
+Each row's transpose is what its backward pass calls (P is a term of a sum, R the same everywhere,
+S(i) a slice): all_reduce P -> R is its own; all_gather S -> R and reduce_scatter P -> S are each
+other's; all_to_all S(i) -> S(j) that from j to i; and `own` R -> S that of `spread` S -> P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from xg_runtime.ranks.call import Call, Kind
+from xg_runtime.ranks.cutting import cut, join
+from xg_runtime.ranks.mesh import Pending, current
+from xg_runtime.ranks.words import Tensor
+
+T = TypeVar("T")
+
+
+class Handle(Generic[T]):
+    """A collective that was begun."""
+
+    def __init__(self, pending: Pending, finish: Callable[[Any], T]) -> None:
+        """Keep what is under way and what is to be done with its result."""
+        self._pending = pending
+        self._finish = finish
+
+    def wait(self) -> T:
+        """Return the result, when all ranks have begun; once."""
+        return self._finish(self._pending.wait())
+
+
+def all_reduce(x: T, over: str) -> T:
+    """The sum over the ranks of an axis, on each of them."""
+    return start_all_reduce(x, over).wait()
+
+
+def all_reduce_max(x: T, over: str) -> T:
+    """The largest over the ranks of an axis, element by element, on each of them."""
+    return start_all_reduce_max(x, over).wait()
+
+
+def all_gather(x: T, over: str, axis: int) -> T:
+    """The parts of all ranks, joined along `axis`: [..., n, ...] to [..., N*n, ...]."""
+    return start_all_gather(x, over, axis).wait()
+
+
+def reduce_scatter(x: T, over: str, axis: int) -> T:
+    """This rank's slice along `axis` of the sum over ranks: [..., N*n, ...] to [..., n, ...]."""
+    return start_reduce_scatter(x, over, axis).wait()
+
+
+def all_to_all(x: T, over: str, split: int, concat: int) -> T:
+    """From slices along `concat` to slices along `split` of the same whole.
+
+    Cuts `x` along `split`, sends part i to rank i, and joins what arrives along `concat`.
+    """
+    return start_all_to_all(x, over, split, concat).wait()
+
+
+def start_all_reduce(x: T, over: str) -> Handle[T]:
+    """Begin an `all_reduce`."""
+    return _start("all_reduce", x, over)
+
+
+def start_all_reduce_max(x: T, over: str) -> Handle[T]:
+    """Begin an `all_reduce_max`."""
+    return _start("all_reduce_max", x, over)
+
+
+def start_all_gather(x: T, over: str, axis: int) -> Handle[T]:
+    """Begin an `all_gather`."""
+    return _start("all_gather", x, over, (axis,), finish=lambda parts: join(parts, axis))
+
+
+def start_reduce_scatter(x: T, over: str, axis: int) -> Handle[T]:
+    """Begin a `reduce_scatter`; raises InputError where `axis` does not divide."""
+    return _start(
+        "reduce_scatter", x, over, (axis,), prepare=lambda ranks: cut(x, ranks, axis, over)
+    )
+
+
+def start_all_to_all(x: T, over: str, split: int, concat: int) -> Handle[T]:
+    """Begin an `all_to_all`; raises InputError where `split` does not divide."""
+    return _start(
+        "all_to_all",
+        x,
+        over,
+        (split, concat),
+        prepare=lambda ranks: cut(x, ranks, split, over),
+        finish=lambda parts: join(parts, concat),
+    )
+
+
+class _Done:
+    """A collective among one."""
+
+    def __init__(self, x: Tensor) -> None:
+        self._x = x
+
+    def wait(self) -> Tensor:
+        return self._x
+
+
+def _start(
+    kind: Kind,
+    x: Tensor,
+    over: str,
+    along: tuple[int, ...] = (),
+    *,
+    prepare: Callable[[int], Any] | None = None,
+    finish: Callable[[Any], Any] = lambda result: result,
+) -> Handle[Any]:
+    mesh = current()
+    ranks = mesh.size(over)
+    if ranks == 1:
+        return Handle(_Done(x), lambda result: result)
+    dtype = str(x.dtype).removeprefix("torch.")
+    call = Call(kind, over, tuple(x.shape), dtype, int(x.dtype.itemsize), along)
+    given = prepare(ranks) if prepare else x
+    mesh.tally.add(call, ranks)
+    return Handle(mesh.start(call, given), finish)

@@ -1,0 +1,71 @@
+"""What a rank does alone, by its place on the mesh: nothing is communicated.
+
+Axes are counted from the end (-1 is the last). A result may share memory with what was given.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from xg_runtime.ranks.cutting import width
+from xg_runtime.ranks.mesh import current
+from xg_runtime.ranks.words import Tensor, words
+
+T = TypeVar("T")
+
+
+def rank(over: str) -> int:
+    """This rank's place along a mesh axis, from 0."""
+    return current().rank(over)
+
+
+def size(over: str) -> int:
+    """The number of ranks along a mesh axis."""
+    return current().size(over)
+
+
+def own(x: T, over: str, axis: int) -> T:
+    """This rank's slice of a whole: [..., N*n, ...] as [..., n, ...]."""
+    array: Tensor = x
+    return array if size(over) == 1 else array[_place(array, size(over), axis, over)]
+
+
+def spread(x: T, over: str, axis: int) -> T:
+    """Zeros everywhere but in this rank's slice: [..., n, ...] as [..., N*n, ...].
+
+    The transpose of `own`: the sum over ranks puts the slices together.
+    """
+    array: Tensor = x
+    ranks = size(over)
+    if ranks == 1:
+        return array
+    shape = list(array.shape)
+    shape[axis] *= ranks
+    whole = words(array).zeros(array, tuple(shape))
+    whole[_place(whole, ranks, axis, over)] = array
+    return whole
+
+
+def held(ids: T, over: str, rows: int) -> T:
+    """Whether each id is one of the `rows` rows that this rank has of a table cut by rows."""
+    places: Tensor = _places(ids, over, rows)
+    return (places >= 0) & (places < rows)
+
+
+def within(ids: T, over: str, rows: int) -> T:
+    """Where in its part of the table this rank has each id; 0 for those it has not."""
+    places: Tensor = _places(ids, over, rows)
+    return words(places).where((places >= 0) & (places < rows), places)
+
+
+def _places(ids: Tensor, over: str, rows: int) -> Tensor:
+    return ids - rank(over) * rows
+
+
+def _place(whole: Tensor, ranks: int, axis: int, over: str) -> tuple[slice, ...]:
+    """The index of this rank's slice."""
+    part = width(whole, ranks, axis, over)
+    first = rank(over) * part
+    index = [slice(None)] * whole.ndim
+    index[axis] = slice(first, first + part)
+    return tuple(index)

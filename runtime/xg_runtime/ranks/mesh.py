@@ -1,0 +1,89 @@
+"""The mesh of the running rank, and what every mesh can do.
+
+A mesh moves arrays whose leading axis counts the ranks of a group; cutting and joining along other
+axes is done in `collectives`, once for all meshes.
+
+    kind            given          result
+    all_reduce      [...]          [...]      the sum, the same bits on every rank
+    all_reduce_max  [...]          [...]      the largest
+    all_gather      [...]          [N, ...]   what rank 0, 1, … gave
+    reduce_scatter  [N, ...]       [...]      the sum of row i of every rank, on rank i
+    all_to_all      [N, ...]       [N, ...]   row i of what rank 0, 1, … gave, on rank i
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import Protocol, Self
+
+from xg_runtime.errors import RunError
+from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.tally import Tally
+from xg_runtime.ranks.words import Tensor
+
+
+class Pending(Protocol):
+    """A collective under way."""
+
+    def wait(self) -> Tensor:
+        """Return its result; once."""
+        ...
+
+
+class Mesh(Protocol):
+    """All ranks as one of them sees them; entered (`with mesh:`) where that rank's code runs."""
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The axes in order, with the number of ranks along each."""
+        ...
+
+    @property
+    def tally(self) -> Tally:
+        """What this rank has communicated."""
+        ...
+
+    def rank(self, axis: str) -> int:
+        """This rank's place along an axis; raises InputError where there is no such axis."""
+        ...
+
+    def size(self, axis: str) -> int:
+        """The number of ranks along an axis; raises InputError where there is no such axis."""
+        ...
+
+    def start(self, call: Call, x: Tensor) -> Pending:
+        """Begin a collective over an axis of more than one rank; `x` may change afterwards."""
+        ...
+
+
+class Entered:
+    """What `with mesh:` does: inside, `current()` is this mesh."""
+
+    _before: Token[Mesh | None] | None = None
+
+    def __enter__(self: Self) -> Self:
+        self._before = _CURRENT.set(self)  # type: ignore[arg-type]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._before is not None
+        _CURRENT.reset(self._before)
+        self._before = None
+
+
+_CURRENT: ContextVar[Mesh | None] = ContextVar("mesh", default=None)
+
+
+def current() -> Mesh:
+    """The mesh of the running rank; raises RunError outside of every mesh."""
+    mesh = _CURRENT.get()
+    if mesh is None:
+        raise RunError("code for many ranks runs on a mesh: call it inside `with mesh:`")
+    return mesh

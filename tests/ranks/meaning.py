@@ -1,0 +1,121 @@
+"""What every collective means, on lists of what the ranks of one group hold: the obvious NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from xg_runtime.ranks import (
+    all_gather,
+    all_reduce,
+    all_reduce_max,
+    all_to_all,
+    current,
+    own,
+    reduce_scatter,
+    spread,
+)
+from xg_runtime.ranks.grid import Grid
+
+Array = NDArray[Any]
+Parts = Sequence[Array]
+
+MESHES: list[dict[str, int]] = [
+    {"N_T": 1},
+    {"N_T": 2},
+    {"N_T": 3},
+    {"N_D": 2, "N_T": 3},
+]
+
+
+def _total(parts: Parts) -> Array:
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def _exchanged(parts: Parts, split: int, concat: int) -> list[Array]:
+    cut = [np.split(part, len(parts), split) for part in parts]
+    return [np.concatenate([row[to] for row in cut], concat) for to in range(len(parts))]
+
+
+def _spread(parts: Parts, axis: int) -> list[Array]:
+    zero = np.zeros_like(parts[0])
+    return [
+        np.concatenate([part if i == j else zero for j in range(len(parts))], axis)
+        for i, part in enumerate(parts)
+    ]
+
+
+# name: what a rank calls, and what the ranks of a group hold then
+CASES: Mapping[str, tuple[Callable[[Array, str], Array], Callable[[Parts], Sequence[Array]]]] = {
+    "all_reduce": (all_reduce, lambda parts: [_total(parts)] * len(parts)),
+    "all_reduce_max": (all_reduce_max, lambda parts: [np.max(np.stack(parts), 0)] * len(parts)),
+    "all_gather -1": (
+        lambda x, over: all_gather(x, over, -1),
+        lambda parts: [np.concatenate(parts, -1)] * len(parts),
+    ),
+    "all_gather -3": (
+        lambda x, over: all_gather(x, over, -3),
+        lambda parts: [np.concatenate(parts, -3)] * len(parts),
+    ),
+    "reduce_scatter -2": (
+        lambda x, over: reduce_scatter(x, over, -2),
+        lambda parts: np.split(_total(parts), len(parts), -2),
+    ),
+    "reduce_scatter -3": (
+        lambda x, over: reduce_scatter(x, over, -3),
+        lambda parts: np.split(_total(parts), len(parts), -3),
+    ),
+    "all_to_all -3 -1": (
+        lambda x, over: all_to_all(x, over, -3, -1),
+        lambda parts: _exchanged(parts, -3, -1),
+    ),
+    "all_to_all -1 -2": (
+        lambda x, over: all_to_all(x, over, -1, -2),
+        lambda parts: _exchanged(parts, -1, -2),
+    ),
+    "own -2": (
+        lambda x, over: own(x, over, -2),
+        lambda parts: [np.split(part, len(parts), -2)[place] for place, part in enumerate(parts)],
+    ),
+    "spread -1": (lambda x, over: spread(x, over, -1), lambda parts: _spread(parts, -1)),
+}
+
+
+def on_mesh(
+    sizes: Mapping[str, int], over: str, held: Parts, of_group: Callable[[Parts], Sequence[Array]]
+) -> list[Array]:
+    """What every rank of a mesh holds, when each group along `over` does its part."""
+    grid = Grid(sizes)
+    found: dict[int, Array] = {}
+    for rank in range(grid.count):
+        group = grid.group(rank, over)
+        found[rank] = of_group([held[member] for member in group])[group.index(rank)]
+    return [found[rank] for rank in range(grid.count)]
+
+
+def me() -> int:
+    """This rank's number."""
+    mesh = current()
+    number = 0
+    for axis, ranks in mesh.sizes.items():
+        number = number * ranks + mesh.rank(axis)
+    return number
+
+
+def tensor(array: Array) -> torch.Tensor:
+    """The torch tensor of an array."""
+    return torch.as_tensor(array)
+
+
+def same(found: Array, expected: Array) -> bool:
+    """Whether two arrays are the same, bit for bit."""
+    return (found.dtype, found.shape) == (expected.dtype, expected.shape) and (
+        np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(expected).tobytes()
+    )
