@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,15 @@ from xg.scalar import Scalar
 from xg.tensor import Shape
 
 Array = NDArray[Any]
+Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What numbers are: the meaning of every primitive, and how two arrays are summed."""
+
+    meanings: Mapping[str, Meaning]
+    add: Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +37,13 @@ class Context:
     """What a primitive may ask beside its arguments.
 
     `sizes` numbers the symbols; `key` draws the dropout mask, None turns dropout off; `dtype` is
-    that of every float.
+    that of every float; `arithmetic` says what a float is.
     """
 
     sizes: Mapping[str, int]
     dtype: type[np.floating[Any]] = np.float64
     key: int | None = None
+    arithmetic: Arithmetic = field(default_factory=lambda: FLOATS)
 
     def size(self, dim: object) -> int:
         """A size as a number."""
@@ -54,17 +64,15 @@ def evaluate(
     outputs: Sequence[Expr], operands: Mapping[str, Array], context: Context
 ) -> list[Array]:
     """The values of `outputs`, given arrays by operand name."""
+    meanings = context.arithmetic.meanings
     values: dict[int, Array] = {}
     for expr in topological(outputs):
         if expr.prim == "operand":
             values[id(expr)] = operands[str(expr.attr("name"))]
         else:
             args = [values[id(arg)] for arg in expr.args]
-            values[id(expr)] = MEANING[expr.prim](expr, context, *args)
+            values[id(expr)] = meanings[expr.prim](expr, context, *args)
     return [values[id(output)] for output in outputs]
-
-
-Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
 
 
 def _const(expr: Expr, context: Context) -> Array:
@@ -229,3 +237,5 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "dropout_keep": _dropout_keep,
     "dropout_apply": _dropout_apply,
 }
+
+FLOATS: Final = Arithmetic(MEANING, np.add)

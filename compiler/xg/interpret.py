@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xg.dim import Dim
-from xg.evaluate import Context, evaluate
+from xg.evaluate import FLOATS, Arithmetic, Context, evaluate
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
 from xg.instances import inside
 from xg.random import key, normal
@@ -22,6 +22,7 @@ from xg.tensor import TensorType
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
+Key = TypeVar("Key")
 
 
 class BadInput(ValueError):
@@ -43,13 +44,15 @@ class Record:
 class Interpreter:
     """Runs one program on given parameters (by path). `seed` draws dropout; None turns it off.
 
-    `states` are what the calls of a step find from the step before, by path.
+    `states` are what the calls of a step find from the step before, by path. `arithmetic` says what
+    the arrays hold: floats, or what stands for them.
     """
 
     program: Program
     params: Arrays
     seed: int | None = None
     states: Arrays = field(default_factory=dict[str, Array])
+    arithmetic: Arithmetic = FLOATS
 
     def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
         """Outputs by name, and the record that `backward` needs."""
@@ -75,8 +78,7 @@ class Interpreter:
         cotangents: dict[Value, Array] = {}
         for name, value in zip(graph.output_names, graph.outputs, strict=True):
             if name in d_outputs:  # one value may leave under two names
-                known = cotangents.get(value)
-                cotangents[value] = d_outputs[name] if known is None else known + d_outputs[name]
+                _accumulate(cotangents, value, d_outputs[name], self.arithmetic)
         gradients: dict[str, Array] = {}
         inputs = self._reverse(record, cotangents, gradients)
         for value in graph.inputs:
@@ -107,7 +109,7 @@ class Interpreter:
     def _context(self, record: Record, place: str) -> Context:
         dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
         drawn = None if self.seed is None else key(self.seed, join(record.path, place))
-        return Context(record.sizes, dtype, drawn)
+        return Context(record.sizes, dtype, drawn, self.arithmetic)
 
     def _apply(
         self,
@@ -160,8 +162,7 @@ class Interpreter:
         for value in record.graph.param_values():
             if value in backward.gradients:
                 path = join(record.path, str(value.name))
-                part = values[backward.gradients[value]]
-                gradients[path] = gradients[path] + part if path in gradients else part
+                _accumulate(gradients, path, values[backward.gradients[value]], self.arithmetic)
         return self._input_gradients(record.graph, backward, values)
 
     def _input_gradients(
@@ -188,8 +189,10 @@ class Interpreter:
             parts = self._reverse(inner, arriving, gradients)
             carry = callee.inputs[0]
             for value, part in parts.items():
-                known = totals.get(value) if value is not carry else None
-                totals[value] = part if known is None else known + part
+                if value is carry:
+                    totals[value] = part
+                else:
+                    _accumulate(totals, value, part, self.arithmetic)
             if step.origin.count is not None:
                 arriving = {callee.outputs[0]: parts[carry]}
         if not record.calls[step.origin.saved]:
@@ -199,6 +202,11 @@ class Interpreter:
         ):
             if result is not None:
                 values[result] = totals.get(port, np.zeros_like(record.values[source]))
+
+
+def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: Arithmetic) -> None:
+    known = totals.get(key)
+    totals[key] = part if known is None else arithmetic.add(known, part)
 
 
 # ---- parameters and sizes -----------------------------------------------------------------------

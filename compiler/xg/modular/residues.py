@@ -1,0 +1,107 @@
+"""The integers modulo a prime, as arrays.
+
+A residue is an int64 between -p/2 and p/2, so that small integers are themselves and comparing
+residues compares them in that order. Products of two fit into 64 bits.
+
+One number lies outside: MINUS_INFINITY stands for the -inf of masked scores. It is below every
+residue, so that comparisons and maxima need nothing special, and it stays what it is in sums and
+products; only an exponential turns it into a residue, 0. What has no meaning, as -inf - -inf and
+the inverse of 0, is refused with Undefined: another draw of the inputs is likely to avoid it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+PRIMES: Final = (2**31 - 1, 2**31 - 19, 2**31 - 61)
+MINUS_INFINITY: Final = -(2**61)
+HIDDEN: Final = MINUS_INFINITY // 2  # no sum of residues goes below, and -inf plus one stays below
+SIMPLE: Final = 2**20  # the largest denominator that a float is taken for a rounded fraction with
+ROUNDING: Final = 2.0**-50  # how far, relatively, such a float may have been rounded
+
+
+class Undefined(ArithmeticError):
+    """A number that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The integers modulo an odd prime below 2³¹."""
+
+    prime: int
+
+    @property
+    def half(self) -> int:
+        """The largest residue."""
+        return self.prime // 2
+
+    def wrap(self, x: Array) -> Array:
+        """Any integers as residues."""
+        return (x + self.half) % self.prime - self.half
+
+    def wrap_sum(self, x: Array) -> Array:
+        """Sums of two residues, of which each may be -inf."""
+        if not hides(x):
+            return self.wrap(x)
+        return np.where(x <= HIDDEN, MINUS_INFINITY, self.wrap(x))
+
+    def inverse(self, x: Array) -> Array:
+        """What each residue times itself is 1 with: one inverse for all, by Montgomery's trick."""
+        finite(x)
+        flat: list[int] = x.ravel().tolist()
+        prime = self.prime
+        before = list(accumulate(flat, lambda a, b: a * b % prime, initial=1))
+        if before[-1] == 0:
+            raise Undefined("the inverse of 0")
+        rest = pow(before[-1], -1, prime)
+        found = [0] * len(flat)
+        for place in range(len(flat) - 1, -1, -1):
+            found[place] = rest * before[place] % prime
+            rest = rest * flat[place] % prime
+        return self.wrap(np.array(found, dtype=np.int64).reshape(x.shape))
+
+    def number(self, value: float) -> int:
+        """A real number: the fraction that it is."""
+        return _number(value, self.prime)
+
+
+@lru_cache(maxsize=4096)
+def _number(value: float, prime: int) -> int:
+    if value == float("-inf"):
+        return MINUS_INFINITY
+    fraction = as_fraction(value)
+    if fraction.denominator % prime == 0:
+        raise Undefined("the inverse of 0")
+    residue = fraction.numerator * pow(fraction.denominator, -1, prime)
+    return (residue + prime // 2) % prime - prime // 2
+
+
+def as_fraction(value: float) -> Fraction:
+    """A float as a fraction: the simple one that it was rounded from, else its shortest decimal.
+
+    So a third is 1/3 whether a program divides by 3 or multiplies by 1/3, and 0.1 is 1/10.
+    """
+    simple = Fraction(value).limit_denominator(SIMPLE)
+    if abs(float(simple) - value) <= ROUNDING * abs(value):
+        return simple
+    return Fraction(repr(value))
+
+
+def hides(x: Array) -> bool:
+    """Whether some of it is -inf."""
+    return bool(x.min(initial=0) <= HIDDEN)
+
+
+def finite(*arrays: Array) -> None:
+    """Refuse -inf."""
+    if any(map(hides, arrays)):
+        raise Undefined("-inf where a number is needed")
