@@ -7,14 +7,15 @@ matter. That keeps the work near the product of few words where all combinations
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
-from xg.driver import Settings, type_project
+from xg.driver import Settings, type_partly, type_project
+from xg.graph import Graph
 from xg.passes.resolve.errors import NotYet, Refused
 from xg.passes.resolve.units import link
 from xg.project import Project
@@ -26,6 +27,17 @@ Words = Mapping[str, tuple[str, ...]]
 Choice = dict[str, str]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """All that is wrong with a file, and what its blocks are in the choices that were met.
+
+    A block stands there once for each choice; of one with mistakes there may be only parts.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    graphs: tuple[Graph, ...] = ()
+
+
 def check_choices(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> tuple[Diagnostic, ...]:
@@ -33,6 +45,13 @@ def check_choices(
 
     Plans get a warning: this edition does not compile them.
     """
+    return checked(project, block, settings).diagnostics
+
+
+def checked(
+    project: Project, block: str | None = None, settings: Settings | None = None
+) -> Checked:
+    """`check_choices` with what was found out beside the mistakes."""
     checker = _Checker(project, settings or {})
     blocks = [each.name.name for each in reversed(project.main.blocks)]
     try:
@@ -45,8 +64,9 @@ def check_choices(
         else:
             type_project(project, block, settings)  # which says what is missing
     except DiagnosticError as error:
-        checker.add(error)
-    return (*checker.diagnostics(), *_unchecked_plans(project))
+        checker.add(error.diagnostics)
+    found = (*checker.diagnostics(), *_unchecked_plans(project))
+    return Checked(found, tuple(checker.graphs))
 
 
 def _unchecked_plans(project: Project) -> Iterator[Diagnostic]:
@@ -113,6 +133,7 @@ class _Checker:
         }
         self.entries: dict[str, str] = {}  # a block that reaches each block
         self.met: list[tuple[str, Settings]] = []
+        self.graphs: list[Graph] = []
 
     def check(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
@@ -128,9 +149,14 @@ class _Checker:
         together = self._together(choice)
         settings = {**concerning(self.project, entry, self.settings), **together}
         try:
-            graphs = type_project(self.project, entry, settings).graphs
+            typed, mistakes = type_partly(self.project, entry, settings)
         except DiagnosticError as error:
-            self.add(error)
+            self.add(error.diagnostics)
+            return
+        graphs = typed.graphs
+        self.graphs += graphs.values()
+        if mistakes:
+            self.add(mistakes)
             return
         self.met.append((entry, settings))
         known = {**self.default, **self.settings, **together}
@@ -160,9 +186,9 @@ class _Checker:
 
         return tuple(sorted(self.found.values(), key=place))
 
-    def add(self, error: DiagnosticError) -> None:
+    def add(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Keep each mistake once: most are found in more than one choice."""
-        for diagnostic in error.diagnostics:
+        for diagnostic in diagnostics:
             place = diagnostic.span.start if diagnostic.span else None
             key = (diagnostic.code, diagnostic.message, diagnostic.file, place)
             self.found.setdefault(key, diagnostic)

@@ -14,12 +14,12 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from xg.collector import resting_collector
-from xg.diagnostic import DiagnosticError
+from xg.diagnostic import Diagnostic, DiagnosticError
 from xg.dim import Dim
 from xg.graph import Program as Graphs
 from xg.numbers import check_numbers
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.infer import infer
+from xg.passes.infer import infer, infer_partly
 from xg.passes.resolve import resolve
 from xg.passes.resolve.errors import NotYet
 from xg.project import Project, read_project
@@ -219,23 +219,42 @@ def compile_project(
     return Program(_differentiated(eliminate_dead(typed)), project)
 
 
-@resting_collector()
 def type_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Graphs:
     """Every pass that can find a mistake: the typed graphs of a block of a file."""
-    typed = shape_project(project, block, settings)
-    check_numbers(typed, declared_dims(project))
+    typed, mistakes = type_partly(project, block, settings)
+    if mistakes:
+        raise DiagnosticError(mistakes)
     return typed
+
+
+@resting_collector()
+def type_partly(
+    project: Project, block: str | None = None, settings: Settings | None = None
+) -> tuple[Graphs, tuple[Diagnostic, ...]]:
+    """What `type_project` finds out before and beside the mistakes, and these."""
+    typed, problems = infer_partly(_resolved(project, block, settings))
+    if problems:
+        return typed, tuple(problem.diagnostic() for problem in problems)
+    try:
+        check_numbers(typed, declared_dims(project))
+    except DiagnosticError as error:
+        return typed, error.diagnostics
+    return typed, ()
 
 
 def shape_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Graphs:
     """The typed graphs of a block of a file, whatever numbers its sizes have."""
+    return infer(_resolved(project, block, settings))
+
+
+def _resolved(project: Project, block: str | None, settings: Settings | None) -> Graphs:
     chosen = {ascii_name(name): value for name, value in (settings or {}).items()}
     name = ascii_name(block) if block is not None else None
-    return infer(resolve(project.main, project.load, name, chosen))
+    return resolve(project.main, project.load, name, chosen)
 
 
 def declared_dims(project: Project) -> dict[str, Span]:

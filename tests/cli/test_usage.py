@@ -28,7 +28,8 @@ def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
     assert "--color {auto,always,never}" in said.out
 
 
-NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt")  # they take long, or files
+# They take long, files or an editor.
+NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp")
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in NEEDY])
@@ -69,7 +70,8 @@ def test_wrong_usage_ends_with_2(xg: Xg, words: list[str]) -> None:
     assert said.err
 
 
-WITHOUT_FILE = ("ops", "doctor", "demo", "run", "weights", "import")  # or with more than one file
+# Commands that take no file, or more than one.
+WITHOUT_FILE = ("ops", "doctor", "demo", "run", "weights", "import", "lsp")
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in WITHOUT_FILE])

@@ -15,6 +15,7 @@ COMMANDS = {
     "generate": "write text with a model, published or trained here",
     "import": "write a model of torch as a diagram, with its weights",
     "ops": "list the operators: signature, formula, gradient, glyph",
+    "lsp": "serve an editor: mistakes as you type, shapes under the cursor, layout",
     "doctor": "say what was found on this machine, and how to mend it",
     "demo": "build the gallery, verify every gradient, train a model",
 }

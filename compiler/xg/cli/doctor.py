@@ -12,6 +12,7 @@ from typing import Any
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
+from xg.cli.lsp import MISSING
 from xg.cli.table import table
 
 EXAMPLE = "xg doctor"
@@ -44,6 +45,7 @@ def run(options: Namespace, console: Console) -> int:
         _library(),
         _temporary(),
         _torch(),
+        _editor(),
     ]
     missing = any(finding.state == "missing" for finding in found)
     if options.json:
@@ -148,3 +150,10 @@ def _torch() -> Finding:
         fix = "pip install 'xg[torch]', to run torch code"
         return Finding("torch", "not needed", "not installed: torch code is written, not run", fix)
     return Finding("torch", "ok", f"{version('torch')}: runs torch code, --backend torch")
+
+
+def _editor() -> Finding:
+    """Whether `xg lsp` can serve an editor."""
+    if find_spec("pygls") is None:
+        return Finding("pygls", "not needed", "not installed: no xg lsp", f"{MISSING}, for editors")
+    return Finding("pygls", "ok", f"{version('pygls')}: xg lsp serves editors")

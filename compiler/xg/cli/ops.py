@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.table import table
+from xg.signature import signature
 from xg.terminal import printable
 
 if TYPE_CHECKING:
     from xg.op import Op
-    from xg.use import Own
 
 EXAMPLE = "xg ops softmax"
 
@@ -102,33 +102,6 @@ def _in_full(op: Op) -> Iterator[str]:
     ]
     yield f"{op.glyph}  {op.name}"
     yield from (f"  {line}" for line in table([fact for fact in facts if fact[1]]))
-
-
-def signature(op: Op) -> str:
-    """A use as the language writes it: ``x -> LN(gamma?, beta?, eps = 1e-05) : y``."""
-    data = [f"{each.name}{'?' if each.optional else ''}" for each in op.data]
-    own = ", ".join(map(_spelled, op.own))
-    arrow = "<=" if op.family == "matmul" else "<-"
-    attached = "" if op.variadic else "".join(f"{arrow}{name}" for name in data[1:])
-    first = "x_1, x_2, …" if op.variadic else "".join(data[:1])
-    node = f"{op.glyph}({own})" if own else op.glyph
-    chain = f"{first} -> {node}{attached}" if first else node
-    return f"{chain} : {', '.join(op.outputs) or '…'}"
-
-
-def _spelled(own: Own) -> str:
-    from xg.scalar import spell_number
-    from xg.use import Length, Number, Tensor, Word
-
-    match own:
-        case Word():
-            return f"{own.name} = {' | '.join(own.choices)}"
-        case Number(default=float() as default):
-            return f"{own.name} = {spell_number(default)}"
-        case Number(optional=True) | Tensor(optional=True) | Length(optional=True):
-            return f"{own.name}?"
-        case _:
-            return own.name
 
 
 def _as_data(op: Op) -> Mapping[str, str]:

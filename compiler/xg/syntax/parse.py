@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import NamedTuple, cast
 
 from xg.collector import resting_collector
 from xg.diagnostic import Diagnostic, DiagnosticError, Problem
@@ -20,17 +20,36 @@ UNEXPECTED = "XG0110"  # the code of errors.Unexpected, which is imported only w
 MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not worth the time
 
 
+class Parsed(NamedTuple):
+    """What could be read of a file, and its mistakes in the order of the file.
+
+    With mistakes the tree lacks the statements that were given up; it may be None.
+    """
+
+    module: ast.Module | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
 def parse(source: Source) -> ast.Module:
     """The tree of a file; DiagnosticError with its mistakes, in the order of the file."""
-    check_characters(source)
-    module, problems = _read(source)
-    if problems:
-        raise DiagnosticError(_told(problems))
+    module, diagnostics = parse_partly(source)
+    if module is None or diagnostics:
+        raise DiagnosticError(diagnostics)
     return module
 
 
+def parse_partly(source: Source) -> Parsed:
+    """The tree of a file that may be half typed, for an editor; never fails."""
+    try:
+        check_characters(source)
+        module, problems = _read(source)
+    except DiagnosticError as error:
+        return Parsed(None, error.diagnostics)
+    return Parsed(module, tuple(_told(problems)))
+
+
 @resting_collector()
-def _read(source: Source) -> tuple[ast.Module, list[Problem]]:
+def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
     """Run the parser over the tokens, and on after each mistake."""
     tokens, _, problems = tokenize(source)
     del problems[MISTAKES_AT_MOST:]
@@ -45,7 +64,7 @@ def _read(source: Source) -> tuple[ast.Module, list[Problem]]:
         problem, stream = recover(source, parser, tokens, stream)
         problems += [problem] if problem else []
     problems += builder.problems[:MISTAKES_AT_MOST]
-    return cast("ast.Module", parser.value), problems
+    return cast("ast.Module | None", parser.value), problems
 
 
 def _told(problems: list[Problem]) -> Iterator[Diagnostic]:

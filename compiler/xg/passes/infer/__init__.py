@@ -25,6 +25,17 @@ Types = dict[Value, TensorType]
 
 def infer(program: Program) -> Program:
     """The typed program; raises DiagnosticError with all that is wrong."""
+    typed, problems = infer_partly(program)
+    if problems:
+        raise DiagnosticError.of(*problems)
+    return typed
+
+
+def infer_partly(program: Program) -> tuple[Program, tuple[Problem, ...]]:
+    """The program with what types it has, and all that is wrong; an editor shows both.
+
+    A graph with mistakes lacks the steps that have one, and those that need their results.
+    """
     typed: dict[str, Graph] = {}
     bases: dict[str, str] = {}
     problems: dict[Problem, None] = {}
@@ -39,9 +50,8 @@ def infer(program: Program) -> Program:
         waiting.extend(typist.callees)
     if not problems:
         problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
-    if problems:
-        raise DiagnosticError.of(*problems)
-    return replace(program, graphs=_callees_first(typed, bases, list(program.graphs)))
+    ordered = _callees_first(typed, bases, list(program.graphs))
+    return replace(program, graphs=ordered), tuple(problems)
 
 
 def instance_key(key: str, freed: frozenset[str]) -> str:

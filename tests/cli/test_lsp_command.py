@@ -1,0 +1,15 @@
+"""`xg lsp` where pygls is missing; sessions are in tests/editor."""
+
+import pytest
+from cli.conftest import Xg
+
+
+def test_without_pygls_it_says_what_to_install(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xg.cli.lsp.find_spec", lambda _: None)
+    said = xg("lsp")
+    assert said.code == 1
+    assert said.err == "xg lsp needs the package pygls: pip install 'xg[lsp]'\n"
+    monkeypatch.setattr("xg.cli.doctor.find_spec", lambda _: None)
+    doctor = xg("doctor")
+    assert doctor.code == 0
+    assert "pip install 'xg[lsp]'" in doctor.out
