@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
+    "docs/editor.md",
     "docs/generation.md",
     "docs/importing.md",
     "docs/models.md",
