@@ -109,7 +109,7 @@ class Interpreter:
     def _context(self, record: Record, place: str) -> Context:
         dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
         drawn = None if self.seed is None else key(self.seed, join(record.path, place))
-        return Context(record.sizes, dtype, drawn, self.arithmetic)
+        return Context(record.sizes, dtype, drawn, arithmetic=self.arithmetic)
 
     def _apply(
         self,

@@ -27,6 +27,9 @@ SAME: Final = (
     *("iota", "maximum", "minimum", "gt", "ge", "eq", "where", "max", "reshape", "transpose"),
     *("broadcast", "concat", "cut", "pad", "gather", "pick", "place", "dropout_keep"),
 )
+# Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
+MOVED: Final = ("all_reduce_max", "all_gather", "all_to_all", "own", "spread", "held", "within")
+SUMMED: Final = ("all_reduce", "reduce_scatter")
 MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
 
 
@@ -34,7 +37,9 @@ MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
 def modulo(prime: int) -> Arithmetic:
     """The arithmetic of residues modulo an odd prime below 2³¹."""
     rules = _Rules(Field(prime))
-    meanings: dict[str, Meaning] = {name: MEANING[name] for name in SAME}
+    same = [name for name in (*SAME, *MOVED) if name in MEANING]
+    meanings: dict[str, Meaning] = {name: MEANING[name] for name in same}
+    meanings |= {name: rules.summed(MEANING[name]) for name in SUMMED if name in MEANING}
     meanings |= {name: rules.mixed(name) for name in MIXED}
     meanings |= {name: _plain(rule) for name, rule in rules.plain().items()}
     meanings |= rules.asking()
@@ -74,6 +79,15 @@ class _Rules:
     def mixed(self, name: str) -> Meaning:
         """A function of analysis."""
         return _plain(partial(mix, self.field, name))
+
+    def summed(self, meaning: Meaning) -> Meaning:
+        """A sum over ranks, of which it tells how floats are summed."""
+
+        def total(expr: Expr, context: Context, x: Array) -> Array:
+            finite(x)
+            return self.field.wrap(meaning(expr, context, x))
+
+        return total
 
     # ---- elementwise ----------------------------------------------------------------------------
 

@@ -7,12 +7,13 @@ parts of all. Plain on purpose, as `xg.evaluate` is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.evaluate import MEANING, Context
+from xg.evaluate import Context
 from xg.placement import State
 from xg.prim import Expr, topological
 
@@ -30,9 +31,9 @@ def run(
         if expr.prim == "operand":
             values[id(expr)] = [operands[r][str(expr.attr("name"))] for r in ranks]
         elif expr.prim in ("all_reduce", "all_reduce_max"):
-            stacked = np.stack(args[0])
-            whole = stacked.sum(0) if expr.prim == "all_reduce" else stacked.max(0)
-            values[id(expr)] = [whole.astype(args[0][0].dtype)] * len(operands)
+            add = context.arithmetic.add
+            whole = reduce(add if expr.prim == "all_reduce" else np.maximum, args[0])
+            values[id(expr)] = [whole] * len(operands)
         else:
             values[id(expr)] = [
                 _one(expr, r, [arg[r] for arg in args], context, len(ranks)) for r in ranks
@@ -41,6 +42,7 @@ def run(
 
 
 def _one(expr: Expr, rank: int, args: Sequence[Array], context: Context, ranks: int) -> Array:
+    meanings = context.arithmetic.meanings
     match expr.prim:
         case "own":
             axis = int(str(expr.attr("axis")))
@@ -54,10 +56,10 @@ def _one(expr: Expr, rank: int, args: Sequence[Array], context: Context, ranks: 
             axis = int(str(expr.attr("cut")))
             shape = list(args[0].shape)
             shape[axis] *= ranks
-            whole = MEANING["dropout_keep"](expr, context, np.zeros(shape, args[0].dtype))
+            whole = meanings["dropout_keep"](expr, context, np.zeros(shape, args[0].dtype))
             return np.split(whole, ranks, axis)[rank]
         case _:
-            return MEANING[expr.prim](expr, context, *args)
+            return meanings[expr.prim](expr, context, *args)
 
 
 def split(whole: Array, state: State, ranks: int, random: np.random.Generator) -> list[Array]:
