@@ -14,6 +14,7 @@ from math import prod
 
 from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
+from xg.document.bind import bind
 from xg.driver import Settings, type_partly, type_project
 from xg.graph import Graph
 from xg.passes.resolve.errors import NotYet, Refused
@@ -43,7 +44,8 @@ def check_choices(
 ) -> tuple[Diagnostic, ...]:
     """All that is wrong with a file, or with one block, in any choice that `settings` leave.
 
-    Plans get a warning: this edition does not compile them.
+    Examples are looked into where no block has a mistake; their claims are not judged. Plans get a
+    warning: this edition does not compile them.
     """
     return checked(project, block, settings).diagnostics
 
@@ -63,6 +65,7 @@ def checked(
             _check_operators(project)
         else:
             type_project(project, block, settings)  # which says what is missing
+        checker.check_examples(block)
     except DiagnosticError as error:
         checker.add(error.diagnostics)
     found = (*checker.diagnostics(), *_unchecked_plans(project))
@@ -163,6 +166,17 @@ class _Checker:
         for block in {graph.block for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
             self.waiting[block] = [c for c in self.waiting[block] if not c.items() <= known.items()]
+
+    def check_examples(self, block: str | None) -> None:
+        """Bind the examples of the file, or of one block, if nothing is wrong so far."""
+        if self.found:
+            return
+        for example in self.project.main.examples:
+            if block in (None, example.block.name):
+                try:
+                    bind(self.project, example, self.settings)
+                except DiagnosticError as error:
+                    self.add(error.diagnostics)
 
     def _together(self, choice: Choice) -> Choice:
         """The choice, with what other blocks have yet to meet and does not contradict it."""

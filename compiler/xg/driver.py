@@ -76,7 +76,7 @@ class Program:
     @cached_property
     def params(self) -> dict[str, TensorSpec]:
         """Every parameter by its path (`layers.3.W_Q`), in file order."""
-        from xg.interpret import param_specs
+        from xg.parameters import param_specs
 
         return {
             path: self._spec(graph.sizes.expand_type(param.type).substitute(symbols))

@@ -166,7 +166,8 @@ class Backward:
 
     `cotangents` come in, one per float output; `gradients` go out, for parameters and float
     inputs; `saved` are the forward values that the steps read; `of` tells for every cotangent,
-    whole or part of a sum, which forward value it belongs to.
+    whole or part of a sum, which forward value it belongs to, and `totals` names the whole one of
+    every forward value that has one.
     """
 
     forward: Graph
@@ -176,6 +177,7 @@ class Backward:
     saved: tuple[Value, ...]
     types: Mapping[Value, TensorType]
     of: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
+    totals: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,27 +1,29 @@
 """A direct interpreter of graphs, the reference for every backend: one primitive after the other.
 
 It runs the forward graph and the backward graph on arrays, loops and calls included. Nothing is
-compiled and nothing is clever.
+compiled and nothing is clever. Where a document prints a number, that one can stand in the place
+of the computed one (`overrides`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.dim import Dim
 from xg.evaluate import FLOATS, Arithmetic, Context, evaluate
-from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
+from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
 from xg.instances import inside
+from xg.parameters import join, param_specs
 from xg.random import key, normal
 from xg.tensor import TensorType
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
+Edge = tuple[str, Value]  # the path of a call, and a value of its graph or of its backward pass
 Key = TypeVar("Key")
 
 
@@ -31,13 +33,17 @@ class BadInput(ValueError):
 
 @dataclass(slots=True)
 class Record:
-    """What one run of a graph leaves behind: every value, and the records of its calls."""
+    """What one run of a graph leaves behind: every value, and the records of its calls.
+
+    `cotangents` are the values of its backward pass, once that has run.
+    """
 
     graph: Graph
     path: str
     sizes: Mapping[str, int]
     values: dict[Value, Array] = field(default_factory=dict[Value, Array])
     calls: dict[Value, list[Record]] = field(default_factory=dict["Value", "list[Record]"])
+    cotangents: dict[Value, Array] = field(default_factory=dict[Value, Array])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,8 @@ class Interpreter:
     """Runs one program on given parameters (by path). `seed` draws dropout; None turns it off.
 
     `states` are what the calls of a step find from the step before, by path. `arithmetic` says what
-    the arrays hold: floats, or what stands for them.
+    the arrays hold: floats, or what stands for them. `overrides` are arrays that take the place of
+    what is computed on an edge, forward or backward.
     """
 
     program: Program
@@ -53,6 +60,7 @@ class Interpreter:
     seed: int | None = None
     states: Arrays = field(default_factory=dict[str, Array])
     arithmetic: Arithmetic = FLOATS
+    overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
 
     def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
         """Outputs by name, and the record that `backward` needs."""
@@ -104,7 +112,17 @@ class Interpreter:
                 self._apply(step, record, graph.types)
             else:
                 self._call(step, record)
+            self._override(record.path, step.outputs, record.values)
         return record
+
+    def _override(
+        self, path: str, made: Iterable[Value | None], values: dict[Value, Array]
+    ) -> None:
+        """Put the arrays that override these values in their place."""
+        if self.overrides:
+            for value in made:
+                if value is not None and (path, value) in self.overrides:
+                    values[value] = self.overrides[path, value]
 
     def _context(self, record: Record, place: str) -> Context:
         dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
@@ -154,11 +172,14 @@ class Interpreter:
         values = dict(record.values)
         for value, seed in backward.cotangents.items():
             values[seed] = cotangents.get(value, np.zeros_like(record.values[value]))
+        self._override(record.path, backward.cotangents.values(), values)
         for step in backward.steps:
             if isinstance(step, Apply):
                 self._apply(step, record, types, values)
             else:
                 self._call_back(step, record, values, gradients)
+            self._override(record.path, step.outputs, values)
+        record.cotangents.update((v, values[v]) for v in backward.types if v in values)
         for value in record.graph.param_values():
             if value in backward.gradients:
                 path = join(record.path, str(value.name))
@@ -210,57 +231,6 @@ def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: Ari
 
 
 # ---- parameters and sizes -----------------------------------------------------------------------
-
-
-def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
-    """Every parameter with its path, in file order; rows of calls are counted by the numbers."""
-    numbers = program.main.sizes.bind(program.numbers)
-    waiting: list[tuple[Graph, str, Mapping[str, Dim]]] = [(program.main, "", {})]
-    while waiting:
-        graph, path, symbols = waiting.pop()
-        for param in graph.params:
-            yield join(path, str(param.value.name)), param, graph, symbols
-        below: list[tuple[Graph, str, Mapping[str, Dim]]] = []
-        for step in graph.named_calls():
-            below += _called(program, step, graph, path, symbols, numbers)
-        waiting += reversed(below)
-
-
-def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
-    """Every state with its path, in the sizes of the entry; rows of calls are counted."""
-    numbers = program.main.sizes.bind(program.numbers)
-    waiting: list[tuple[Graph, str, Mapping[str, Dim]]] = [(program.main, "", {})]
-    while waiting:
-        graph, path, symbols = waiting.pop()
-        for state in graph.states:
-            type_ = graph.sizes.expand_type(graph.types[state.past]).substitute(symbols)
-            yield join(path, state.name), type_
-        below: list[tuple[Graph, str, Mapping[str, Dim]]] = []
-        for step in graph.steps:
-            if isinstance(step, Call):
-                below += _called(program, step, graph, path, symbols, numbers)
-        waiting += reversed(below)
-
-
-def _called(
-    program: Program,
-    call: Call,
-    graph: Graph,
-    path: str,
-    symbols: Mapping[str, Dim],
-    numbers: Mapping[str, int],
-) -> Iterator[tuple[Graph, str, Mapping[str, Dim]]]:
-    """The graphs that a call runs, in order, each with its path and symbols."""
-    callee = program.graphs[call.callee]
-    inner = inside(call, graph, callee, symbols)
-    count = call.count and call.count.substitute(symbols).evaluate(numbers)
-    rounds = [""] if count is None else [f".{index}" for index in range(count)]
-    return ((callee, join(path, f"{call.path}{each}"), inner) for each in rounds)
-
-
-def join(path: str, name: str) -> str:
-    """A path below another; the top has the empty path."""
-    return f"{path}.{name}" if path else name
 
 
 def _paths(call: Call, record: Record) -> list[str]:

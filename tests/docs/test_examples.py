@@ -15,6 +15,7 @@ DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "docs/editor.md",
+    "docs/documents.md",
     "docs/generation.md",
     "docs/importing.md",
     "docs/models.md",

@@ -9,6 +9,7 @@ import pytest
 
 from xg.choices import check_choices
 from xg.diagnostic import Diagnostic, Problem, render
+from xg.document import errors as of_document
 from xg.passes.infer import errors as of_infer
 from xg.passes.resolve import errors as of_resolve
 from xg.project import read_project
@@ -26,8 +27,9 @@ def mistakes(path: Path) -> tuple[Diagnostic, ...]:
 
 
 def kinds() -> set[type[Problem]]:
-    found = [*vars(of_resolve).values(), *vars(of_infer).values()]
-    modules = {of_resolve.__name__, of_infer.__name__}
+    stages = (of_resolve, of_infer, of_document)
+    found = [kind for stage in stages for kind in vars(stage).values()]
+    modules = {stage.__name__ for stage in stages}
     return {
         kind
         for kind in found

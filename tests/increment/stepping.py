@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 import xg
 from xg.driver import Program, compile_project
-from xg.interpret import Interpreter, initial, state_shapes
+from xg.interpret import Interpreter, initial
+from xg.parameters import state_shapes
 from xg.project import parse_project
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"

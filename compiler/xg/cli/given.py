@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from xg.cli.arguments import open_project, refuse_plan, settings_of
 from xg.cli.published import Published, at_sizes_of
 from xg.driver import Program, TensorSpec
-from xg.graph import Apply, Value
-from xg.scalar import Scalar
+from xg.loss import ignored
 from xg_runtime import arrays
 from xg_runtime.expect import Expected, fit
 
@@ -80,16 +79,5 @@ def expected_inputs(program: Program) -> dict[str, Expected]:
     found = expected(program.inputs)
     for value in main.inputs:
         name = str(value.name)
-        ignored = _ignored(value, main.steps)
-        found[name] = Expected(found[name].axes, found[name].below, ignored)
+        found[name] = Expected(found[name].axes, found[name].below, ignored(main, value))
     return found
-
-
-def _ignored(value: Value, steps: Iterable[object]) -> int | None:
-    """The id outside the range that a loss takes for "no target here"."""
-    for step in steps:
-        if isinstance(step, Apply) and value in step.inputs:
-            ignored = step.attrs.get("ignore")
-            if isinstance(ignored, Scalar):
-                return int(ignored.evaluate({}))
-    return None

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from xg import interpret
 from xg.blocks import concerning
 from xg.driver import Backend, Program, Settings, compile_project, declared_dims
-from xg.interpret import Interpreter, param_specs
+from xg.interpret import Interpreter
+from xg.parameters import param_specs
 from xg.project import Project
 from xg.proof.sizes import verification_sizes
 from xg.proof.zeros import why_zero

@@ -15,10 +15,10 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from xg.blocks import concerning
+from xg.carried import carried
 from xg.cli.arguments import settings_of
 from xg.driver import Program, Settings, compile_project, declared_dims, shape_project
-from xg.graph import Program as Graphs
-from xg.interpret import param_specs
+from xg.parameters import param_specs
 from xg.project import Project
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
@@ -105,26 +105,9 @@ def numbers(program: Program) -> dict[str, int]:
 def at_sizes_of(found: Arrays, project: Project, block: str | None, settings: Settings) -> Program:
     """A block with the sizes that arrays have, unless the settings say otherwise."""
     draft = shape_project(project, block, settings)
-    carried = _carried(draft, found)
-    known = {name: n for name, n in carried.items() if name in declared_dims(project)}
+    sizes = carried(draft, {name: array.shape for name, array in found.items()})
+    known = {name: n for name, n in sizes.items() if name in declared_dims(project)}
     return compile_project(project, block, {**known, **settings})
-
-
-def _carried(program: Graphs, found: Arrays) -> dict[str, int]:
-    """The numbers that arrays give to symbols which are the length of an axis."""
-    main = program.main
-    shapes = [(str(value.name), main.types[value].shape) for value in main.inputs]
-    shapes += [
-        (path, graph.sizes.expand_type(param.type).substitute(symbols).shape)
-        for path, param, graph, symbols in param_specs(program)
-    ]
-    carried: dict[str, int] = {}
-    for name, shape in shapes:
-        if name in found and found[name].ndim == len(shape):
-            for dim, length in zip(shape, found[name].shape, strict=True):
-                if dim.name is not None:
-                    carried.setdefault(dim.name, length)
-    return carried
 
 
 def effective(

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from xg.dim import Dim
 from xg.graph import Apply, Program, Value
+from xg.loss import loss_of as loss_of_graph
+from xg.loss import scalars
 from xg_runtime.errors import InputError
 
 
@@ -24,17 +26,12 @@ class TextTask:
 def loss_of(program: Program, wanted: str | None = None) -> str:
     """The output that training makes small: the one wanted, `loss`, or the only number."""
     main = program.main
-    scalars = [
-        name
-        for name, value in zip(main.output_names, main.outputs, strict=True)
-        if main.types[value].is_float and not main.types[value].shape
-    ]
-    if wanted is None and len(scalars) == 1:
-        return scalars[0]
-    if (wanted or "loss") in scalars:
-        return wanted or "loss"
-    if wanted is None and scalars:
-        raise InputError(f"--loss chooses what is made small: {', '.join(scalars)}")
+    known = scalars(main)
+    chosen = loss_of_graph(main) if wanted is None else wanted
+    if chosen in known:
+        return chosen
+    if wanted is None and known:
+        raise InputError(f"--loss chooses what is made small: {', '.join(known)}")
     lacking = f"{main.block} gives no loss to train on"
     if wanted is not None:
         lacking = f"{wanted} is no output of {main.block} that is a single float"

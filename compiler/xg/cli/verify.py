@@ -11,14 +11,15 @@ from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 
 if TYPE_CHECKING:
+    from xg.cli.documents import Checked
     from xg.cli.proving import Proof
     from xg.driver import Backend, Settings
     from xg.project import Project
 
 EXAMPLE = "xg verify diagrams/mha.xg"
 
-KINDS = ("fd", "torch")
-LATER = ("single", "exact", "document")
+KINDS = ("fd", "torch", "document")
+LATER = ("single", "exact")
 NAMES: Mapping[str, str] = {"numpy": "NumPy", "torch": "torch"}
 
 
@@ -30,8 +31,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=against,
         default=("fd",),
         metavar="KIND,...",
-        help="fd (finite differences, always) and torch (the torch code too); "
-        "single, exact and document are not in this edition",
+        help="fd (finite differences, the default), torch (the torch code too), and document "
+        "(the claims of the file's examples); single and exact are not in this edition",
     )
     parser.add_argument(
         "--every-choice", action="store_true", help="of options, not only the defaults"
@@ -53,11 +54,36 @@ def against(text: str) -> tuple[str, ...]:
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Prove every block of every file, and go on after one that fails."""
+    """Prove every block, then check every document, and go on after one that fails."""
+    refuse_plan(options)
+    code = options.against != ("document",)
+    proofs = _proofs(options, console) if code else []
+    documents = _documents(options, console) if "document" in options.against else []
+    proven = all(proof.passed for _, _, proof in proofs) and bool(proofs) == code
+    passed = proven and all(checked.passed for _, checked in documents)
+    if options.json:
+        from xg.cli.json_text import json_text
+
+        data: dict[str, object] = {"passed": passed}
+        data |= {"proofs": [_as_data(*each) for each in proofs]} if code else {}
+        if documents:
+            from xg.cli.claims import as_data
+
+            data["documents"] = [as_data(*each) for each in documents]
+        console.write(json_text(data))
+    else:
+        if code:
+            console.say(_summary([proof for _, _, proof in proofs], proven))
+        if documents:
+            console.say(_said_of([checked for _, checked in documents]))
+    return FINE if passed else PROBLEM
+
+
+def _proofs(options: Namespace, console: Console) -> list[tuple[str, Settings, Proof]]:
+    """Every block of every file, proven; people see each as soon as it is there."""
     from xg.cli.proving import prove
     from xg.generated import require_torch
 
-    refuse_plan(options)
     backends: list[Backend] = ["numpy"]
     if "torch" in options.against:
         require_torch()
@@ -70,17 +96,41 @@ def run(options: Namespace, console: Console) -> int:
             found.append((file, settings, proof))
             if not options.json:
                 console.write("\n".join(_lines(file, settings, proof)) + "\n\n")
-    passed = bool(found) and all(proof.passed for _, _, proof in found)
-    if options.json:
-        from xg.cli.json_text import json_text
+    return found
 
-        console.write(json_text({"passed": passed, "proofs": [_as_data(*each) for each in found]}))
-    else:
-        failed = sum(not proof.passed for _, _, proof in found)
-        gradients = sum(len(proof.gradients.rows) for _, _, proof in found)
-        words = f"{_counted(len(found))}, {gradients} gradients: "
-        console.say(words + ("all proven" if passed else f"{_counted(failed)} FAILED"))
-    return FINE if passed else PROBLEM
+
+def _documents(options: Namespace, console: Console) -> list[tuple[str, Checked]]:
+    """Every example of every file, checked."""
+    from xg.cli.claims import lines
+    from xg.cli.documents import checked
+
+    found: list[tuple[str, Checked]] = []
+    for file in options.files:
+        project = open_project(file)
+        for each in checked(project, options.block, settings_of(options), options.seed):
+            found.append((file, each))
+            if not options.json:
+                console.write("\n".join(lines(file, each)) + "\n\n")
+    return found
+
+
+def _summary(proofs: list[Proof], passed: bool) -> str:
+    failed = sum(not proof.passed for proof in proofs)
+    gradients = sum(len(proof.gradients.rows) for proof in proofs)
+    words = f"{_counted(len(proofs))}, {gradients} gradients: "
+    return words + ("all proven" if passed else f"{_counted(failed)} FAILED")
+
+
+def _said_of(documents: list[Checked]) -> str:
+    failed = sum(not checked.passed for checked in documents)
+    claims = sum(len(checked.claims) for checked in documents)
+    counted = "1 claim" if claims == 1 else f"{claims} claims"
+    words = f"{_examples(len(documents))}, {counted}: "
+    return words + (f"{_examples(failed)} FAILED" if failed else "all as the document says")
+
+
+def _examples(count: int) -> str:
+    return "1 example" if count == 1 else f"{count} examples"
 
 
 def _counted(blocks: int) -> str:

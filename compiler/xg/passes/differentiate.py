@@ -68,6 +68,7 @@ class _Reverse:
             saved=self._saved(steps),
             types={self.names.get(value, value): type_ for value, type_ in self.types.items()},
             of={self.names.get(part, part): value for part, value in self.of.items()},
+            totals=self._totals(),
         )
 
     def _active(self) -> set[Value]:
@@ -95,6 +96,11 @@ class _Reverse:
     def _gradients(self) -> dict[Value, Value]:
         leaves = (*self.graph.inputs, *self.graph.param_values())
         return {value: self._total(value) for value in leaves if value in self.parts}
+
+    def _totals(self) -> dict[Value, Value]:
+        """The cotangent of each forward value that some step asked for."""
+        whole = ((value, parts) for value, parts in self.parts.items() if len(parts) == 1)
+        return {value: self.names.get(part, part) for value, (part,) in whole}
 
     def _saved(self, steps: Sequence[Apply | CallBack]) -> tuple[Value, ...]:
         """Forward values that the steps read, in forward order; parameters are at hand anyway."""

@@ -1,0 +1,1 @@
+"""Executable documents: the numbers that an example prints, held against what they should be."""
