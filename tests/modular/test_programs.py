@@ -11,9 +11,9 @@ import pytest
 
 from xg.driver import Settings, compile_project, declared_dims
 from xg.graph import Program
-from xg.interpret import param_specs
 from xg.modular.residues import PRIMES, Undefined
 from xg.modular.run import draw, run, run_drawn
+from xg.parameters import param_specs
 from xg.project import read_project
 from xg.proof.sizes import verification_sizes
 from xg.proof.zeros import why_zero

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.graph import Program
-from xg.interpret import Interpreter, param_specs
+from xg.interpret import Interpreter
 from xg.modular.meanings import modulo
 from xg.modular.residues import PRIMES, Field, Undefined
+from xg.parameters import param_specs
 from xg.random import key, words
 from xg.tensor import TensorType
 
