@@ -14,7 +14,6 @@ from math import prod
 
 from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
-from xg.document.bind import bind
 from xg.driver import Settings, type_partly, type_project
 from xg.graph import Graph
 from xg.passes.resolve.errors import NotYet, Refused
@@ -169,8 +168,10 @@ class _Checker:
 
     def check_examples(self, block: str | None) -> None:
         """Bind the examples of the file, or of one block, if nothing is wrong so far."""
-        if self.found:
+        if self.found or not self.project.main.examples:
             return
+        from xg.document.bind import bind  # most files have no examples
+
         for example in self.project.main.examples:
             if block in (None, example.block.name):
                 try:
