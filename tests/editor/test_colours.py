@@ -27,7 +27,7 @@ TEXTS = {
         f"reference {number}": text
         for number, text in enumerate(re.findall(r"^```xg\n(.*?)^```", REFERENCE, re.M | re.S))
     },
-    "tight": 'dim B_1,D=2*B_1^2 # C\nblock F"T"(γ[B_1,D])->Y[]{γ->mean[B_1,D]:Y}\nplan P of F{*[_,..]}',
+    "tight": 'dim B_1,D=2*B_1^2 # C\nblock F"T"(γ[B_1])->Y[]{γ->mean[B_1]:Y}\nplan P of F{*[_,..]}',
 }
 each_text = pytest.mark.parametrize("name", TEXTS)
 

@@ -1,0 +1,65 @@
+// Starts `xg lsp` for .xg files, and says what to do where that does not work.
+"use strict";
+
+const { commands, window, workspace } = require("vscode");
+const { LanguageClient, TransportKind } = require("vscode-languageclient/node");
+
+/** @type {LanguageClient | undefined} */
+let client;
+/** @type {import("vscode").FileSystemWatcher} */
+let watcher; // files that nobody has open may be used by one that is
+
+function serverCommand() {
+  const folder = workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
+  const words = workspace.getConfiguration("xg").get("command", ["xg", "lsp"]);
+  return words.map((word) => word.replaceAll("${workspaceFolder}", folder));
+}
+
+async function start() {
+  const [command, ...args] = serverCommand();
+  const server = { command, args, transport: TransportKind.stdio };
+  client = new LanguageClient("xg", "xg", server, {
+    documentSelector: [
+      { scheme: "file", language: "xg" },
+      { scheme: "untitled", language: "xg" },
+    ],
+    synchronize: { fileEvents: watcher },
+  });
+  try {
+    await client.start();
+  } catch {
+    window.showErrorMessage(
+      `xg: "${[command, ...args].join(" ")}" does not serve. ` +
+        "pip install 'xg[lsp]', or say in the setting xg.command where xg is.",
+    );
+  }
+}
+
+async function stop() {
+  const old = client;
+  client = undefined;
+  if (old?.isRunning()) {
+    await old.stop();
+  }
+}
+
+async function restart() {
+  await stop();
+  await start();
+}
+
+async function activate(context) {
+  watcher = workspace.createFileSystemWatcher("**/*.xg");
+  context.subscriptions.push(
+    watcher,
+    commands.registerCommand("xg.restart", restart),
+    workspace.onDidChangeConfiguration((event) => {
+      if (event.affectsConfiguration("xg.command")) {
+        return restart();
+      }
+    }),
+  );
+  await start();
+}
+
+module.exports = { activate, deactivate: stop };

