@@ -72,14 +72,14 @@ class TextSource:
     def batch(self, step: int) -> Arrays:
         """Return B windows that begin anywhere in the training tokens."""
         places = len(self.corpus.train) - self.window
-        return self._windows(self.corpus.train, _draw(self.seed, step, self.batch_size, places))
+        return self._windows(self.corpus.train, drawn(self.seed, step, self.batch_size, places))
 
     def validation(self) -> Iterator[Arrays]:
         """Return batches of windows spread evenly over the validation tokens."""
         places = max(len(self.corpus.validation) - self.window, 0)
         count = min(self.validation_batches * self.batch_size, places)
         starts = [place * places // count for place in range(count)]
-        for rows in _in_batches(starts, self.batch_size):
+        for rows in in_batches(starts, self.batch_size):
             yield self._windows(self.corpus.validation, rows)
 
     def describe(self) -> dict[str, str | int]:
@@ -134,12 +134,12 @@ class ArraySource:
 
     def batch(self, step: int) -> Arrays:
         """Return B rows, drawn with replacement."""
-        return self._take(_draw(self.seed, step, self.batch_size, self._rows))
+        return self._take(drawn(self.seed, step, self.batch_size, self._rows))
 
     def validation(self) -> Iterator[Arrays]:
         """Return the held rows in order."""
         held = list(range(self._rows, self._rows + self.held))
-        for rows in _in_batches(held, self.batch_size):
+        for rows in in_batches(held, self.batch_size):
             yield self._take(rows)
 
     def describe(self) -> dict[str, str | int]:
@@ -158,13 +158,13 @@ class ArraySource:
         }
 
 
-def _draw(seed: int, step: int, count: int, places: int) -> list[int]:
+def drawn(seed: int, step: int, count: int, places: int) -> list[int]:
     """Return `count` places of a step, with replacement; the remainder's bias is below n / 2⁶⁴."""
     key = fold(seed, "batch", step)
     return [fold(key, row) % places for row in range(count)]
 
 
-def _in_batches(rows: list[int], size: int) -> Iterator[list[int]]:
+def in_batches(rows: list[int], size: int) -> Iterator[list[int]]:
     """Return whole batches, so that the mean over batches is the mean over rows; or one small."""
     if 0 < len(rows) < size:
         yield rows

@@ -2,6 +2,7 @@
 
     {"step": 1, "loss": 5.54, "rate": 0.001, "norm": 2.1}      one a step, counted from 1
     {"step": 100, "validation": 4.02}                          when evaluated
+    {"step": 100, "validation": 0.31, "accuracy": 0.87}        of a model that says yes or no
 
 `step` is how many steps were done. Times are left out, so that the log of a resumed run equals,
 byte for byte, the log of a run that was never interrupted.

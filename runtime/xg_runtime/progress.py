@@ -23,6 +23,7 @@ class Progress:
     items: int
     unit: str
     validation: float | None = None
+    accuracy: float | None = None
     _began: float = field(default_factory=time.perf_counter)
     _drawn: float = 0.0
 
@@ -56,6 +57,7 @@ class Progress:
             _bar(step / self.steps) if bar else "",
             f"loss {loss:.4f}",
             "" if self.validation is None else f"validation {self.validation:.4f}",
+            "" if self.accuracy is None else f"accuracy {self.accuracy:.3f}",
             f"{_short(self.speed(step))} {self.unit}/s",
             f"{_clock(seconds_left)} left",
         ]

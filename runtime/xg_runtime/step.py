@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xg_runtime.accuracy import Accuracy
 from xg_runtime.batches import Source
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.log import Record
@@ -27,6 +28,7 @@ class Stepper:
     loss: str
     limit: float | None  # of the global gradient norm
     seed: int
+    accuracy: Accuracy | None = None  # what evaluation tells besides
 
     def step(self, params: Arrays, slots: Arrays, step: int) -> Record:
         """Do step `step` (from 0) in place; return its record, numbered from 1.
@@ -50,12 +52,19 @@ class Stepper:
 
     def evaluate(self, params: Arrays, step: int) -> Record | None:
         """Return the record of the mean validation loss, dropout off; None without such data."""
+        losses: list[float] = []
+        right = count = 0
         with np.errstate(all="ignore"):
-            losses: list[float] = []
             for inputs in self.source.validation():
                 outputs, saved = self.module.forward(params, inputs)
                 losses.append(self._finite_loss(params, inputs, outputs, saved, step))
-        return {"step": step, "validation": math.fsum(losses) / len(losses)} if losses else None
+                if self.accuracy is not None:
+                    agreed, asked = self.accuracy.right(outputs, inputs)
+                    right, count = right + agreed, count + asked
+        if not losses:
+            return None
+        told = {"accuracy": right / count} if count else {}
+        return {"step": step, "validation": math.fsum(losses) / len(losses), **told}
 
     def _finite_loss(
         self, params: Arrays, inputs: Arrays, outputs: Arrays, saved: Saved, step: int

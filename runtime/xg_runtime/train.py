@@ -17,6 +17,7 @@ from typing import Final, Literal, TextIO
 import numpy as np
 
 from xg_runtime import checkpoint, curve, files
+from xg_runtime.accuracy import Accuracy
 from xg_runtime.batches import Source
 from xg_runtime.checkpoint import Checkpoint, Json
 from xg_runtime.config import TrainConfig, differences, facts_of, optimizer_of, schedule_of
@@ -53,6 +54,11 @@ class Outcome:
         """The validation losses in order."""
         return [record["validation"] for record in self.records if "validation" in record]
 
+    @property
+    def accuracies(self) -> list[float]:
+        """The validation accuracies in order; [] of a model that does not say yes or no."""
+        return [record["accuracy"] for record in self.records if "accuracy" in record]
+
 
 def train(
     module: Module,
@@ -62,6 +68,7 @@ def train(
     *,
     facts: Mapping[str, object] | None = None,
     references: Mapping[str, float] | None = None,
+    accuracy: Accuracy | None = None,
     resume: Literal["newest", "previous"] | None = None,
     overwrite: bool = False,
     stream: TextIO | None = None,
@@ -69,10 +76,10 @@ def train(
     """Train, from the start or from a checkpoint of `folder`, and return how it ended.
 
     `facts` says what is trained (program, sizes, vocabulary; JSON): a resumed run must find it
-    unchanged. `references` are lines drawn across the curve, such as the unigram entropy. A folder
-    that holds a run is refused unless it is resumed or to be overwritten. Progress goes to
-    `stream`, by default standard error. SIGINT and SIGTERM end the run after the step, with a
-    checkpoint.
+    unchanged. `references` are lines drawn across the curve, such as the unigram entropy;
+    `accuracy` is what evaluation counts besides. A folder that holds a run is refused unless it is
+    resumed or to be overwritten. Progress goes to `stream`, by default standard error. SIGINT and
+    SIGTERM end the run after the step, with a checkpoint.
     Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
     known = facts_of(config, source, facts or {})
@@ -87,12 +94,14 @@ def train(
         progress = Progress(
             stream or sys.stderr, state.step, config.steps, source.items, source.unit
         )
-        run = _Run(_stepper(module, source, config), config, folder, log, progress)
+        run = _Run(_stepper(module, source, config, accuracy), config, folder, log, progress)
         try:
             state = run.go(state, stop)
         finally:
             progress.close()
-            files.write(folder / CURVE, curve.draw(log.records, references or {}).encode())
+            chances = accuracy.chances if accuracy else None
+            drawn = curve.draw(log.records, references or {}, chances)
+            files.write(folder / CURVE, drawn.encode())
         speed = progress.speed(state.step)
     return Outcome(
         folder, state.step, stop.requested, log.records, state.params, speed, source.unit
@@ -138,6 +147,7 @@ class _Run:
         if record is not None:
             self.log.add(record)
             self.progress.validation = record["validation"]
+            self.progress.accuracy = record.get("accuracy")
 
     def _save(self, state: Checkpoint) -> int:
         """Write a checkpoint, never one newer than the log on disk; return its step."""
@@ -146,7 +156,9 @@ class _Run:
         return state.step
 
 
-def _stepper(module: Module, source: Source, config: TrainConfig) -> Stepper:
+def _stepper(
+    module: Module, source: Source, config: TrainConfig, accuracy: Accuracy | None
+) -> Stepper:
     return Stepper(
         module=module,
         source=source,
@@ -155,6 +167,7 @@ def _stepper(module: Module, source: Source, config: TrainConfig) -> Stepper:
         loss=config.loss,
         limit=config.clip,
         seed=config.seed,
+        accuracy=accuracy,
     )
 
 

@@ -19,6 +19,7 @@ DOCUMENTS = (
     "docs/generation.md",
     "docs/importing.md",
     "docs/models.md",
+    "docs/sentiment.md",
     "docs/torch.md",
 )
 SOURCE_ROOTS = ("compiler", "runtime", "grammar")

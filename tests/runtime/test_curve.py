@@ -99,3 +99,19 @@ def test_on_a_terminal_one_line_is_redrawn() -> None:
     frames = written.split("\r")
     assert 2 <= len(frames) < 20
     assert "step 100/100  ━━━━━━━━━━━━━━━━━━━━  loss 3.0000" in frames[-1]
+
+
+def test_accuracy_stands_below_along_the_same_steps() -> None:
+    records: list[Record] = [
+        {**record, "accuracy": 0.5 + record["step"] / 250} if "validation" in record else record
+        for record in RECORDS
+    ]
+    svg = draw(records, {}, {"always the same": 0.5})
+    ElementTree.fromstring(svg)
+    loss, accuracy = lines(svg, "validation")
+    assert [x for x, _ in loss] == [x for x, _ in accuracy]
+    assert all(y < 400 for _, y in loss)
+    assert accuracy[0][1] > accuracy[1][1] > 400
+    assert "always the same 0.500" in svg
+    assert "accuracy 0.900</title>" in svg
+    assert "accuracy" not in draw(RECORDS, {}, {"always the same": 0.5})

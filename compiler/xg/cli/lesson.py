@@ -6,28 +6,24 @@ import hashlib
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from xg.cli.arguments import open_project, settings_of
-from xg.cli.given import at_sizes_of, expected_inputs
-from xg.cli.task import TextTask, loss_of, text_task
 from xg.cli.writer import Writer
-from xg.dim import Dim
-from xg.driver import Program, Settings, compile_project, declared_dims
+from xg.driver import Program, Settings
 from xg.graph import Call
-from xg.project import Project
-from xg_runtime import arrays, corpus, files
-from xg_runtime.batches import ArraySource, Source, TextSource
+from xg_runtime import files
+from xg_runtime.accuracy import Accuracy
+from xg_runtime.batches import Source
 from xg_runtime.corpus import Corpus
 from xg_runtime.errors import InputError
-from xg_runtime.expect import fit
+from xg_runtime.lexicon import Lexicon
 from xg_runtime.module import Module
 from xg_runtime.sample import Sampling
 
-WINDOW = 64  # tokens, where nothing says otherwise
-HELD = 10  # of so many rows one is kept for validation
+LEXICON: Final = "lexicon.safetensors"  # in the folder of a run on reviews
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -44,6 +40,7 @@ class Lesson:
     kernels: bool
     references: Mapping[str, float] = field(default_factory=dict[str, float])
     text: tuple[Corpus, int] | None = None  # and the window
+    judging: tuple[Lexicon, Accuracy] | None = None
 
     @property
     def module(self) -> Module:
@@ -58,6 +55,11 @@ class Lesson:
         if self.text:
             known["vocabulary"] = self.text[0].vocabulary.describe()
         return known
+
+    def leave(self, folder: Path) -> None:
+        """Write what a run needs besides its parameters; raises FileError."""
+        if self.judging:
+            files.write(folder / LEXICON, self.judging[0].packed)
 
     def sample(self, params: Arrays, options: Namespace) -> str:
         """A prompt and what the model makes of it."""
@@ -81,64 +83,3 @@ class Lesson:
         spans = {str(value.name): value.span for value in graph.types if value.name}
         name = max((n for n in spans if f"{rest[-1]}_".startswith(f"{n}_")), key=len, default=None)
         return f"line {spans[name].line} of {spans[name].source.name}" if name else None
-
-
-def lesson(options: Namespace) -> Lesson:
-    """What FILE and the options ask for; raises DiagnosticError, InputError, FileError."""
-    project = open_project(options.file)
-    settings = settings_of(options)
-    draft = compile_project(project, options.block, settings)
-    task = text_task(draft.graphs)
-    if task is not None and (options.data is None or options.data.suffix not in arrays.ENDINGS):
-        return _of_text(project, draft, task, options)
-    if options.data is None:
-        raise InputError(f"{draft.graphs.main.block} is not trained on text: --data names an .npz")
-    return _of_rows(project, draft, options)
-
-
-def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> Lesson:
-    text = corpus.load(options.data, options.level)
-    numbers = draft.graphs.main.sizes.bind({})
-    window = options.seq or numbers.get(task.window.name or "", WINDOW)
-    wanted = {task.window: window, task.batch: options.batch, task.vocabulary: text.vocabulary.size}
-    known = {dim.name: n for dim, n in wanted.items() if dim.name in declared_dims(project)}
-    settings: Settings = {**known, **settings_of(options)}
-    program = compile_project(project, options.block, settings)
-    held = _number(program, task.vocabulary)
-    if held < text.vocabulary.size:
-        raise InputError(
-            f"the text has {text.vocabulary.size} kinds of tokens, and {task.ids} takes {held}: "
-            f"--set {task.vocabulary}={text.vocabulary.size} makes room"
-        )
-    names = (task.ids, task.targets)
-    source = TextSource(text, options.batch, window, options.seed, names)
-    references = {"unigram entropy": text.entropy}
-    loss = loss_of(program.graphs, options.loss)
-    of_text = (text, window)
-    how = options.backend, options.kernels
-    return Lesson(program, source, loss, settings, *how, references, of_text)
-
-
-def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
-    found = arrays.read(options.data)
-    program = at_sizes_of(found, project, options.block, settings_of(options))
-    source_name = str(options.data)
-    rows = fit(found, expected_inputs(program), dtype=options.dtype, source=source_name)
-    main = draft.graphs.main
-    first = main.types[main.inputs[0]].shape[:1]
-    batched = frozenset(
-        str(value.name) for value in main.inputs if main.types[value].shape[:1] == first
-    )
-    if not first:
-        raise InputError(f"{main.inputs[0].name} has no axis of rows to draw from")
-    sha256 = hashlib.sha256(files.read(options.data)).hexdigest()
-    held = len(rows[str(main.inputs[0].name)]) // HELD
-    source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
-    loss = loss_of(program.graphs, options.loss)
-    how = options.backend, options.kernels
-    return Lesson(program, source, loss, settings_of(options), *how)
-
-
-def _number(program: Program, dim: Dim) -> int:
-    """A size that has a number by now."""
-    return dim.evaluate(program.graphs.main.sizes.bind({}))

@@ -1,14 +1,19 @@
-"""What a block is trained on: next tokens of a text, or rows of arrays."""
+"""What a block is trained on: next tokens of a text, reviews to judge, or rows of arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
 
-from xg.dim import Dim
+from xg.dim import ONE, Dim
 from xg.graph import Apply, Program, Value
 from xg.loss import loss_of as loss_of_graph
 from xg.loss import scalars
+from xg.tensor import Shape
 from xg_runtime.errors import InputError
+
+JUDGED: Final = "binary_cross_entropy"  # the loss of a yes or no
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,22 @@ class TextTask:
     batch: Dim
     window: Dim
     vocabulary: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewTask:
+    """A block that judges words: vectors ``[B, S, D]``, truth ``[B]`` or ``[B, 1]``.
+
+    `said` is the output that is compared with the truth: a probability, or a logit.
+    """
+
+    vectors: str
+    truth: str
+    said: str
+    is_logit: bool
+    length: Dim
+    width: Dim
+    truth_axes: Shape  # after B
 
 
 def loss_of(program: Program, wanted: str | None = None) -> str:
@@ -54,22 +75,51 @@ def text_task(program: Program) -> TextTask | None:
     return TextTask(str(ids.name), str(targets.name), logits, *shape, range_)
 
 
+def review_task(program: Program) -> ReviewTask | None:
+    """The task of a block that says yes or no to rows of vectors, or None."""
+    main = program.main
+    if len(main.inputs) != 2 or not all(main.types[value].is_float for value in main.inputs):
+        return None
+    for vectors, truth in permutations(main.inputs):
+        loss = _loss(program, truth)
+        batch, *axes = main.types[truth].shape or (None,)
+        shape = main.types[vectors].shape
+        if loss is None or loss.op.name != JUDGED or len(shape) != 3 or shape[0] != batch:
+            continue
+        said = _output(program, loss.inputs[0])
+        if said is not None and axes in ([], [ONE]):
+            names = str(vectors.name), str(truth.name), said
+            return ReviewTask(*names, loss.attrs["form"] == "logits", *shape[1:], tuple(axes))
+    return None
+
+
 def _is_target(program: Program, value: Value) -> bool:
     return _compared(program, value) is not None
 
 
 def _compared(program: Program, targets: Value) -> Value | None:
     """What the block's own loss compares with these targets."""
+    loss = _loss(program, targets)
+    return loss and loss.inputs[0]
+
+
+def _loss(program: Program, targets: Value) -> Apply | None:
+    """The block's own loss of these targets."""
     for step in program.main.steps:
         if isinstance(step, Apply) and step.op.family == "loss" and targets in step.inputs[1:]:
-            return step.inputs[0]
+            return step
     return None
 
 
 def _logits(program: Program, targets: Value) -> str | None:
-    main = program.main
     compared = _compared(program, targets)
+    return _output(program, compared) if compared is not None else None
+
+
+def _output(program: Program, wanted: Value) -> str | None:
+    """The name under which a value leaves the block, or None."""
+    main = program.main
     for name, value in zip(main.output_names, main.outputs, strict=True):
-        if value is compared:
+        if value is wanted:
             return name
     return None

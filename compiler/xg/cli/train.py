@@ -1,4 +1,4 @@
-"""`xg train`: a diagram trained on text or arrays."""
+"""`xg train`: a diagram trained on text, reviews or arrays."""
 
 from __future__ import annotations
 
@@ -28,13 +28,19 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--data",
         metavar="PATH",
         type=Path,
-        help="a text, or an .npz of rows; default: the language reference of this Python",
+        help="a text, reviews (a label, a tab and a text a line), or an .npz of rows; default: the "
+        "language reference of this Python, or the reviews that come along",
     )
     data.add_argument(
         "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
     )
     data.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
-    data.add_argument("--seq", type=positive, metavar="N", help="tokens in a window; default: 64")
+    data.add_argument(
+        "--seq",
+        type=positive,
+        metavar="N",
+        help="tokens in a window; default: 64; or words of a review",
+    )
     _add_learning(parser)
     out = parser.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", type=Path, help="default: runs/NAME of the file")
@@ -109,23 +115,33 @@ def run(options: Namespace, console: Console) -> int:
 
 def learn(options: Namespace, folder: Path, console: Console) -> tuple[Lesson, Outcome]:
     """Train in a folder; raises DiagnosticError and XgRuntimeError."""
-    from xg.cli.lesson import lesson
     from xg.cli.recipe import Recipe
+    from xg.cli.teaching import lesson
     from xg_runtime.checkpoint import exists
+
+    what = lesson(options, folder)
+    if not options.resume and (options.overwrite or not exists(folder)):
+        Recipe.of(folder, options.file, options.block, what.settings).write(folder)
+        what.leave(folder)
+    outcome = _train(what, options, folder, console)
+    what.leave(folder)  # a run that goes on may have lost it
+    return what, outcome
+
+
+def _train(what: Lesson, options: Namespace, folder: Path, console: Console) -> Outcome:
+    """Train, and say of a number that is not finite where the file makes it."""
     from xg_runtime.errors import NonFiniteError
     from xg_runtime.train import train
 
-    what = lesson(options)
-    if not options.resume and (options.overwrite or not exists(folder)):
-        Recipe.of(folder, options.file, options.block, what.settings).write(folder)
     try:
-        outcome = train(
+        return train(
             what.module,
             what.source,
             _config(options, what.loss),
             folder,
             facts=what.facts,
             references=what.references,
+            accuracy=what.judging and what.judging[1],
             resume="newest" if options.resume else None,
             overwrite=options.overwrite,
         )
@@ -134,7 +150,6 @@ def learn(options: Namespace, folder: Path, console: Console) -> tuple[Lesson, O
         if place:
             console.note(f"{error.tensor} is made in {place}")
         raise
-    return what, outcome
 
 
 def _name(file: str) -> str:
@@ -177,6 +192,8 @@ def _report(what: Lesson, outcome: Outcome) -> list[str]:
         lines.append(f"loss {outcome.losses[0]:.4f} at first, {mean:.4f} over the last {len(last)}")
     if outcome.validation:
         lines.append(f"validation loss {outcome.validation[-1]:.4f}")
+    if outcome.accuracies:
+        lines.append(f"validation accuracy {outcome.accuracies[-1]:.4f}")
     lines += [f"{name} {value:.4f}" for name, value in what.references.items()]
     folder = outcome.folder
     return [*lines, f"curve {folder}/loss.svg, log {folder}/log.jsonl, {folder}/checkpoints"]

@@ -36,12 +36,12 @@ class Trained:
         held = checkpoint.load(folder, previous=previous)
         if "vocabulary" not in held.facts:
             raise InputError(f"{folder} was not trained on text")
-        program = _program(folder, diagram, held)
+        program = trained_program(folder, diagram, held)
         window = held.facts["data"]["window"]
         return cls(program, held.params, window, vocabulary_from(held.facts["vocabulary"]))
 
 
-def _program(folder: Path, diagram: str | None, held: Checkpoint) -> Program:
+def trained_program(folder: Path, diagram: str | None, held: Checkpoint) -> Program:
     """What was trained, compiled again; raises CheckpointError if it is not the same any more."""
     recipe = Recipe.read(folder)
     file = diagram or recipe.file_from(folder)

@@ -1,0 +1,168 @@
+"""`xg train` on reviews, to the accuracy that README tells, and `xg classify`."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli.conftest import DIAGRAMS, Xg
+
+from xg.cli import main
+from xg_runtime import arrays
+from xg_runtime.reviews import load, split
+
+MODEL = DIAGRAMS / "sentiment.xg"
+README = DIAGRAMS.parent / "README.md"
+COMMAND = "./xg train diagrams/sentiment.xg --lr 0.001 --batch 32 --steps 400"
+TINY = ["--set", "D=10", "--set", "D_ff=16", "--set", "N_L=1", "--batch", 4]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run of README's command, from the reviews that come along."""
+    assert COMMAND in README.read_text(encoding="utf-8")
+    run = tmp_path_factory.mktemp("trained") / "sentiment"
+    _, *words = shlex.split(COMMAND.replace("diagrams/sentiment.xg", str(MODEL)))
+    assert main([*words, "--out", str(run)]) == 0
+    return run
+
+
+def log(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+
+
+def test_the_shipped_reviews_are_learned(trained: Path) -> None:
+    accuracies = [record["accuracy"] for record in log(trained) if "accuracy" in record]
+    assert len(accuracies) == 9
+    assert accuracies[0] < 0.6
+    assert accuracies[-1] >= 0.85
+    svg = (trained / "loss.svg").read_text(encoding="utf-8")
+    assert "always the same 0.500" in svg
+    assert f"accuracy {accuracies[-1]:.3f}" in svg
+
+
+def test_new_sentences_are_judged(xg: Xg, trained: Path) -> None:
+    texts = ["What a wonderful film!", "A dull and lifeless mess."]
+    said = xg("classify", trained, *texts)
+    assert said.code == 0
+    first, second = said.out.splitlines()
+    assert first.endswith("  positive  What a wonderful film!")
+    assert second.endswith("  negative  A dull and lifeless mess.")
+    assert xg("classify", trained, stdin="\n\n".join(texts).encode()).out == said.out
+    torch = json.loads(xg("classify", trained, *texts, "--backend", "torch", "--json").out)
+    for line, each in zip(said.out.splitlines(), torch["reviews"], strict=True):
+        assert float(line.split()[0]) == pytest.approx(each["positive"], abs=2e-3)
+
+
+def test_the_last_word_decides_where_words_disagree(xg: Xg, trained: Path) -> None:
+    """Held reviews such as "is dull, but … is great": what only counts words could not tell."""
+    held = split(load(DIAGRAMS / "reviews.txt"))[1]
+    both = [pair for pair in zip(held.texts, held.labels, strict=True) if " is " in pair[0]]
+    turned = [(text, label) for text, label in both if re.search("although|, but", text, re.I)]
+    said = json.loads(xg("classify", trained, *(text for text, _ in turned), "--json").out)
+    right = [
+        (each["label"] == "positive") == bool(label)
+        for each, (_, label) in zip(said["reviews"], turned, strict=True)
+    ]
+    assert len(right) >= 25
+    assert np.mean(right) >= 0.75
+
+
+def test_what_the_model_does_not_read_is_said(xg: Xg, trained: Path) -> None:
+    said = xg("classify", trained, "Film " * 13 + "xyzzy \x1b[31m")
+    assert said.code == 0
+    assert said.err == "without a vector: 31m, xyzzy\nof 1 longer review the first 12 words count\n"
+    assert "\x1b" not in said.out
+
+
+def test_what_cannot_be_judged(xg: Xg, folder: Path, trained: Path) -> None:
+    assert xg("classify", trained).code == 1
+    assert "review 2 holds no word" in xg("classify", trained, "fine", "!").err
+    assert "not UTF-8 at byte 0" in xg("classify", trained, stdin=b"\xff").err
+    assert xg("classify", folder).code == 4
+    words = ["--data", "rows.npz", "--steps", 1, "--out", "rows"]
+    arrays.write(folder / "rows.npz", {"X": np.ones((20, 4)), "t": np.ones(20)})
+    xg("train", "tiny.xg", *words)
+    said = xg("classify", "rows", "fine")
+    assert (said.code, said.err) == (1, "xg: rows was not trained on reviews\n")
+
+
+def test_resuming_goes_on_bit_for_bit(xg: Xg, folder: Path) -> None:
+    words = ["train", MODEL, *TINY, "--schedule", "constant", "--eval", 2]
+    assert xg(*words, "--steps", 6, "--out", "whole").code == 0
+    assert xg(*words, "--steps", 4, "--out", "parts").code == 0
+    assert xg(*words, "--steps", 6, "--out", "parts", "--resume").code == 0
+    whole, parts = folder / "whole", folder / "parts"
+    assert [record["step"] for record in log(parts)] == [0, 1, 2, 2, 3, 4, 4, 5, 6, 6]
+    for name in ("log.jsonl", "loss.svg", "checkpoints/step-00000006/params.safetensors"):
+        assert (parts / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_lost_lexicon_is_made_again_or_refused(xg: Xg, folder: Path) -> None:
+    words = ["train", MODEL, *TINY, "--steps", 2, "--eval", 0, "--out", "run"]
+    assert xg(*words).code == 0
+    (folder / "run" / "lexicon.safetensors").unlink()
+    assert xg("classify", "run", "fine").code == 5
+    assert xg(*words, "--resume").code == 0
+    assert xg("classify", "run", "fine").code == 0
+
+
+def test_a_run_goes_on_with_its_own_reviews_only(xg: Xg, folder: Path) -> None:
+    lines = (DIAGRAMS / "reviews.txt").read_text(encoding="utf-8").splitlines()
+    (folder / "some.txt").write_text("\n".join(lines[:300]), encoding="utf-8")
+    (folder / "others.txt").write_text("\n".join(lines[:301]), encoding="utf-8")
+    words = ["train", MODEL, *TINY, "--steps", 2, "--eval", 0, "--out", "run"]
+    assert xg(*words, "--data", "some.txt").code == 0
+    said = xg(*words, "--data", "others.txt", "--resume")
+    assert said.code == 4
+    assert "data sha256 was" in said.err
+    lexicon = folder / "run" / "lexicon.safetensors"
+    lexicon.write_bytes(lexicon.read_bytes()[:-1] + b"\x01")
+    assert "has changed since the training" in xg("classify", "run", "fine").err
+    said = xg(*words, "--data", "some.txt", "--resume")
+    assert (said.code, "data lexicon was" in said.err) == (4, True)
+
+
+def test_what_reviews_cannot_be_trained_on(xg: Xg, folder: Path) -> None:
+    (folder / "bad.txt").write_text("pos\tgood\n" * 5 + "good\n", encoding="utf-8")
+    said = xg("train", MODEL, "--data", "bad.txt")
+    assert said.code == 1
+    assert said.err == (
+        "xg: bad.txt cannot be read: a line is pos or neg, a tab and a text\n"
+        "  line 6: no tab between a label and a text\n"
+    )
+    assert xg("train", MODEL, "--data", "none.txt").code == 5
+    said = xg("train", MODEL, "--set", "D=500", "--sample", 0)
+    assert "for vectors of 500 numbers there must be more than 500" in said.err
+    said = xg("train", MODEL, "--sample", 9)
+    assert "writes no sample: xg classify asks it" in said.err
+    assert not (folder / "runs").exists()
+
+
+def test_other_sizes_logits_and_labels_without_an_axis(xg: Xg, folder: Path) -> None:
+    (folder / "bag.xg").write_text(
+        "dim B, S, D = 40\n"
+        "block Bag(t [B], X [B, S, D]) -> z [B], loss [] {\n"
+        "    param w [D]\n"
+        "    X -> mean[S] -> ⊙<-BC(w) -> sum[D] : z [B]\n"
+        "      -> BCE(mean, logits)<-t          : loss\n"
+        "}\n",
+        encoding="utf-8",
+    )
+    said = xg("train", "bag.xg", "--steps", 1)
+    assert (said.code, "nothing says how many words there are: --set S=N does" in said.err) == (
+        1,
+        True,
+    )
+    assert xg("train", "bag.xg", "--steps", 60, "--lr", 0.05, "--seq", 5, "--out", "bag").code == 0
+    assert log(folder / "bag")[-1]["accuracy"] > 0.65
+    (said,) = json.loads(xg("classify", "bag", "wonderful", "--json").out)["reviews"]
+    assert 0 < said["positive"] < 1
+
+
+def test_the_model_still_takes_arrays(xg: Xg, folder: Path) -> None:
+    arrays.write(folder / "rows.npz", {"X": np.ones((20, 12, 50)), "t": np.ones((20, 1))})
+    assert xg("train", MODEL, "--data", "rows.npz", "--steps", 1, "--out", "rows").code == 0
+    assert not (folder / "rows" / "lexicon.safetensors").exists()
