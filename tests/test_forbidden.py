@@ -24,7 +24,7 @@ FORBIDDEN: Mapping[str, str] = {
     "pickle": "runs code when it is read, and recurses when it is written",
     "marshal": "reads code without a check",
     "shelve": "is pickle",
-    "subprocess": "nothing but the layout engine is started",
+    "subprocess": "nothing but the layout engine and ranks is started",
     "system": "nothing is started through a shell",
     "popen": "nothing is started through a shell",
     "socket": "nothing is sent or fetched",
@@ -37,6 +37,7 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/syntax/ast.py", "exec"): "makes constructors from field names of this file",
     ("xg/backends/graphviz/engines/process.py", "subprocess"): "runs the layout engine",
     ("xg/backends/graphviz/engines/command.py", "subprocess"): "runs the layout engine",
+    ("xg_runtime/ranks/launch.py", "subprocess"): "starts the ranks of a program for many",
 }
 
 

@@ -79,11 +79,17 @@ class Entered:
 
 
 _CURRENT: ContextVar[Mesh | None] = ContextVar("mesh", default=None)
+_of_process: list[Mesh | None] = [None]
+
+
+def set_process_mesh(mesh: Mesh | None) -> None:
+    """Make a mesh that of every thread of this process that has none of its own."""
+    _of_process[0] = mesh
 
 
 def current() -> Mesh:
     """The mesh of the running rank; raises RunError outside of every mesh."""
-    mesh = _CURRENT.get()
+    mesh = _CURRENT.get() or _of_process[0]
     if mesh is None:
         raise RunError("code for many ranks runs on a mesh: call it inside `with mesh:`")
     return mesh

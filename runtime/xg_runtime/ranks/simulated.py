@@ -15,10 +15,10 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.disagreement import Stand, differing, ended_early, stalled
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.meeting import Meeting
-from xg_runtime.ranks.mesh import Entered
-from xg_runtime.ranks.tally import Tally
+from xg_runtime.ranks.placed import Placed
 from xg_runtime.ranks.turns import Failed, Overdue, Stuck, Turns
 from xg_runtime.ranks.words import Tensor, words
 
@@ -41,12 +41,11 @@ def simulate(sizes: Mapping[str, int], fn: Callable[[], T], *, timeout: float = 
     try:
         return turns.run()
     except Failed as failed:
-        world.raise_failed(failed)
-    except Overdue as overdue:
-        at = f"within {timeout:g} s after {_calls(meshes[overdue.place].begun)}"
-        raise world.error(overdue.place, f"neither ended nor went on {at}") from None
+        _raise_failed(world.grid, failed)
+    except Overdue as late:
+        raise stalled(world.grid, late.place, meshes[late.place].begun, timeout) from None
     except Stuck:
-        world.raise_stuck(meshes)
+        raise world.left(meshes) from None
 
 
 def _body(mesh: SimulatedMesh, fn: Callable[[], T]) -> Callable[[], T]:
@@ -59,58 +58,40 @@ def _body(mesh: SimulatedMesh, fn: Callable[[], T]) -> Callable[[], T]:
     return body
 
 
-class SimulatedMesh(Entered):
+def _raise_failed(grid: Grid, failed: Failed) -> NoReturn:
+    """Raise what a rank raised, as that rank's error."""
+    cause = failed.__cause__
+    if isinstance(cause, Exception) and not isinstance(cause, RankError):
+        raise RankError.of(failed.place, grid.describe(failed.place), cause) from cause
+    assert cause is not None
+    raise cause.with_traceback(None) from None
+
+
+class SimulatedMesh(Placed):
     """One simulated rank's mesh; `simulate` makes them."""
 
     def __init__(self, world: _World, place: int) -> None:
         """`place` is the rank's number in the world."""
+        super().__init__(world.grid, place)
         self._world = world
-        self._place = place
-        self._at = world.grid.coordinates(place)
-        self._under_way: dict[int, Call] = {}
-        self.tally = Tally()
-        self.begun = 0
         self.waiting: int | None = None  # the number of the collective
-
-    @property
-    def sizes(self) -> Mapping[str, int]:
-        """The axes in order, with the number of ranks along each."""
-        return self._world.grid.sizes
-
-    def rank(self, axis: str) -> int:
-        """This rank's place along an axis; raises InputError where there is no such axis."""
-        self._world.grid.size(axis)
-        return self._at[axis]
-
-    def size(self, axis: str) -> int:
-        """The number of ranks along an axis; raises InputError where there is no such axis."""
-        return self._world.grid.size(axis)
 
     def start(self, call: Call, x: Tensor) -> _Waiting:
         """Begin a collective, with a copy of `x`; raises RankError where ranks differ."""
-        number, self.begun = self.begun, self.begun + 1
-        self._world.agree(number, self._place, call)
-        group = self._world.grid.group(self._place, call.axis)
+        number = self.begin(call)
+        self._world.agree(number, self.place, call)
+        group = self.grid.group(self.place, call.axis)
         meeting = self._world.meeting(number, group)
-        meeting.give(call, group.index(self._place), words(x).owned(x))
-        self._under_way[number] = call
-        return _Waiting(self, number, meeting, group.index(self._place))
+        meeting.give(call, group.index(self.place), words(x).owned(x))
+        return _Waiting(self, number, meeting, group.index(self.place))
 
     def wait(self, number: int, meeting: Meeting) -> None:
         """Let other ranks run until all of the group have come to the meeting."""
-        if number not in self._under_way:
-            raise self._world.error(self._place, f"awaited its collective {number + 1} twice")
+        self.end(number)
         self.waiting = number
         if not meeting.is_done:
-            self._world.turns.pause(self._place, lambda: meeting.is_done)
+            self._world.turns.pause(self.place, lambda: meeting.is_done)
         self.waiting = None
-        del self._under_way[number]
-
-    def check_awaited(self) -> None:
-        """Raise RankError for a collective that was begun and never awaited."""
-        for number, call in self._under_way.items():
-            what = f"began its collective {number + 1}, {call}, and never awaited it"
-            raise self._world.error(self._place, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +124,8 @@ class _World:
             self._agreed.append((place, call))
         first, expected = self._agreed[number]
         if call != expected:
-            what = f"called {call} where {self.grid.describe(first)} called {expected}"
-            raise self.error(place, f"{what}, each as its collective {number + 1}")
+            one, other = ((place, call), (first, expected))
+            raise differing(self.grid, *(Stand(r, number + 1, str(c)) for r, c in (one, other)))
 
     def meeting(self, number: int, group: tuple[int, ...]) -> Meeting:
         """The place where a group meets for its collective of this number."""
@@ -154,32 +135,12 @@ class _World:
             del self._meetings[key]  # whoever asks now is the last
         return meeting
 
-    def error(self, place: int, what: str) -> RankError:
-        """The error that a rank did something."""
-        return RankError(place, f"{self.grid.describe(place)} {what}")
-
-    def raise_failed(self, failed: Failed) -> NoReturn:
-        """Raise what a rank raised, as that rank's error."""
-        cause = failed.__cause__
-        if isinstance(cause, RankError):
-            raise cause.with_traceback(None)
-        assert cause is not None
-        if not isinstance(cause, Exception):
-            raise cause
-        raise RankError.of(failed.place, self.grid.describe(failed.place), cause) from cause
-
-    def raise_stuck(self, meshes: list[SimulatedMesh]) -> NoReturn:
-        """Raise the error of a rank that ended while another waits for it."""
-        waits = [
-            (mesh.waiting, place) for place, mesh in enumerate(meshes) if mesh.waiting is not None
-        ]
+    def left(self, meshes: list[SimulatedMesh]) -> RankError:
+        """The error that a rank ended while another waits for it."""
+        waits = [(mesh.waiting, mesh.place) for mesh in meshes if mesh.waiting is not None]
         number, place = min(waits)  # whoever is missing there does not wait for anything earlier
         call = self._agreed[number][1]
         group = self.grid.group(place, call.axis)
         ended = next(member for member in group if meshes[member].begun <= number)
-        who = f"{self.grid.describe(place)} waits in its collective {number + 1}, {call}"
-        raise self.error(ended, f"ended after {_calls(meshes[ended].begun)}, while {who}")
-
-
-def _calls(number: int) -> str:
-    return "1 collective" if number == 1 else f"{number} collectives"
+        waiting = Stand(place, number + 1, str(call))
+        return ended_early(self.grid, ended, meshes[ended].begun, waiting)

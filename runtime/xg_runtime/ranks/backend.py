@@ -1,0 +1,82 @@
+"""The four collectives of torch.distributed, on flat buffers.
+
+Its backends fail, or worse, on tensors that are strided, expanded, without axes, or stacked; a flat
+buffer of one's own is none of that. Only SUM and MAX are used: AVG is not there for every type,
+and what it means is not the same everywhere.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from xg_runtime.module import Array
+from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.words import Tensor
+
+_dist: Any = dist  # much of it has no annotations
+
+# torch 2.13 has new names for these two, and warns of the old ones.
+all_gather: Any = getattr(dist, "all_gather_single", None) or _dist.all_gather_into_tensor
+_reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or _dist.reduce_scatter_tensor
+
+
+def flat(x: Tensor, device: str) -> torch.Tensor:
+    """A copy of an array or tensor, in one axis."""
+    if is_array(x):
+        copy: Array = np.array(x, order="C")
+        return torch.as_tensor(copy.reshape(-1)).to(device)
+    return x.detach().to(device, copy=True, memory_format=torch.contiguous_format).view(-1)
+
+
+def is_array(x: Tensor) -> bool:
+    """Whether this is NumPy's."""
+    return isinstance(x, np.ndarray | np.generic)
+
+
+def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor]:
+    """Begin a collective on `given`, which is used up; return torch's handle and the result."""
+    ranks: int = _dist.get_world_size(group)
+    match call.kind:
+        case "all_reduce":
+            work = _dist.all_reduce(given, op=dist.ReduceOp.SUM, group=group, async_op=True)
+            return work, given
+        case "all_reduce_max":
+            work = _dist.all_reduce(given, op=dist.ReduceOp.MAX, group=group, async_op=True)
+            return work, given
+        case "all_gather":
+            result = given.new_empty(given.numel() * ranks)
+            work = all_gather(result, given, group=group, async_op=True)
+        case "reduce_scatter":
+            result = given.new_empty(given.numel() // ranks)
+            work = _reduce_scatter(result, given, op=dist.ReduceOp.SUM, group=group, async_op=True)
+        case "all_to_all":
+            result = torch.empty_like(given)
+            work = _dist.all_to_all_single(result, given, group=group, async_op=True)
+    return work, result
+
+
+def shaped(call: Call, result: torch.Tensor, given: tuple[int, ...], ranks: int) -> torch.Tensor:
+    """The result in the shape that `mesh` says, where the shape `given` was given."""
+    if call.kind == "all_gather":
+        return result.view(ranks, *given)
+    return result.view(given[1:] if call.kind == "reduce_scatter" else given)
+
+
+def ended(work: Any, device: str, timeout: float) -> None:  # noqa: ANN401 - torch names no type
+    """Wait for a handle of torch's; on a GPU, let what is computed next wait for it."""
+    if device == "cpu":
+        work.wait(timedelta(seconds=timeout))
+    else:
+        work.wait()
+
+
+def meet(device: str, timeout: float) -> None:
+    """Wait until all processes have come here."""
+    nothing = torch.zeros(1, device=device)
+    ended(_dist.all_reduce(nothing, async_op=True), device, timeout)
+    nothing.cpu()

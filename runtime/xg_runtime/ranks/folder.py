@@ -1,0 +1,90 @@
+"""The folder in which a launcher and its ranks leave things for each other, all of it data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xg_runtime import files, tensorfile
+from xg_runtime.errors import RankError
+from xg_runtime.module import Arrays
+from xg_runtime.ranks.tally import Tally
+from xg_runtime.ranks.task import Answer
+
+
+@dataclass(frozen=True)
+class Report:
+    """Why a rank ended; `is_echo` where it is because another one did."""
+
+    error: RankError
+    is_echo: bool
+
+
+@dataclass(frozen=True)
+class Folder:
+    """The files of one job."""
+
+    path: Path
+
+    @property
+    def store(self) -> Path:
+        """Where the ranks meet."""
+        return self.path / "store"
+
+    def record(self, rank: int) -> Path:
+        """Where a rank says what it does."""
+        return self.path / f"rank-{rank}.record"
+
+    def said(self, rank: int) -> Path:
+        """What a rank has printed."""
+        return self.path / f"rank-{rank}.said"
+
+    def write_arrays(self, arrays: Arrays) -> None:
+        """Leave the arrays of a task."""
+        (self.path / "task.safetensors").write_bytes(tensorfile.pack(arrays))
+
+    def read_arrays(self) -> Arrays:
+        """The arrays of the task."""
+        return tensorfile.unpack(files.read(self.path / "task.safetensors"))
+
+    def write_answer(self, rank: int, answer: Answer, tally: Tally) -> None:
+        """Leave what a rank has found, and what it has communicated."""
+        (self.path / f"rank-{rank}.safetensors").write_bytes(tensorfile.pack(answer.arrays))
+        text = json.dumps({"facts": answer.facts, "counts": tally.rows()})
+        (self.path / f"rank-{rank}.json").write_text(text, encoding="utf-8")
+
+    def read_answer(self, rank: int) -> Answer:
+        """What a rank has found."""
+        arrays = tensorfile.unpack(files.read(self.path / f"rank-{rank}.safetensors"))
+        rest: dict[str, Any] = json.loads(files.read(self.path / f"rank-{rank}.json"))
+        return Answer(arrays, rest["facts"], Tally.of_rows(rest["counts"]))
+
+    def write_report(self, rank: int, report: Report) -> None:
+        """Leave the reason of a rank's end."""
+        error = report.error
+        data = {
+            "rank": error.rank,
+            "message": error.message,
+            "details": error.details,
+            "exit_code": error.exit_code,
+            "facts": error.facts,
+            "is_echo": report.is_echo,
+        }
+        files.write(self.path / f"rank-{rank}.report", json.dumps(data).encode())
+
+    def read_report(self, rank: int) -> Report | None:
+        """The reason of a rank's end, if it has left one."""
+        path = self.path / f"rank-{rank}.report"
+        if not path.is_file():
+            return None
+        data: dict[str, Any] = json.loads(files.read(path))
+        error = RankError(
+            data["rank"],
+            data["message"],
+            data["details"],
+            exit_code=data["exit_code"],
+            facts=data["facts"],
+        )
+        return Report(error, data["is_echo"])

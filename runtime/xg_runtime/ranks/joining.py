@@ -1,0 +1,111 @@
+"""Becoming one rank of many: under `torchrun`, on one machine or several, or under our launcher.
+
+    with joined({"N_D": 2, "N_T": 2}, {"plan": hash}) as mesh:
+        ...                                             # rank code, on this process's rank
+
+Which rank this is says the environment, as torchrun sets it: RANK, WORLD_SIZE, LOCAL_RANK, and
+MASTER_ADDR and MASTER_PORT where the ranks meet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Generator, Mapping
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from xg_runtime.errors import InputError
+from xg_runtime.ranks.agreeing import Agreement
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.handshake import PATIENCE, check_world, shake_hands
+from xg_runtime.ranks.process_mesh import ProcessMesh, Watched
+from xg_runtime.ranks.record import NoRecord, Record
+from xg_runtime.ranks.terms import Terms
+
+_dist: Any = dist
+
+
+@contextlib.contextmanager
+def joined(
+    sizes: Mapping[str, int],
+    facts: Mapping[str, str],
+    terms: Terms | None = None,
+    record: Record | NoRecord | None = None,
+) -> Generator[ProcessMesh]:
+    """Join the other ranks, be their mesh's rank inside, and leave with them.
+
+    `facts` must be the same everywhere. Raises InputError where the number of processes is not that
+    of the mesh, RankError where a rank has other facts, CollectiveFailed where one does not come.
+    """
+    terms = terms or Terms()
+    grid = Grid(dict(sizes))
+    rank, world = _place()
+    check_world(grid, world)
+    store = _meet(terms, rank, world)
+    shake_hands(store, grid, rank, dict(facts) | _own_facts(grid, terms))
+    if terms.device == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    timeout = timedelta(seconds=terms.timeout)
+    backend = "nccl" if terms.device == "cuda" else "gloo"
+    _dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=timeout)
+    agreement = (
+        Agreement(_dist.new_group(backend="gloo", timeout=timeout)) if terms.checked else None
+    )
+    watched = Watched(terms.timeout, record or NoRecord(), agreement)
+    with ProcessMesh(_devices(grid, rank, terms), watched) as mesh:
+        yield mesh
+        mesh.finish()
+    _dist.destroy_process_group()  # not after a failure: it would wait for those who are gone
+
+
+def _place() -> tuple[int, int]:
+    """This process's rank, and how many there are."""
+    try:
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    except (KeyError, ValueError) as error:
+        raise InputError("RANK and WORLD_SIZE are not set: start this with torchrun") from error
+
+
+def _meet(terms: Terms, rank: int, world: int) -> Any:  # noqa: ANN401 - torch's stores have no type
+    """The store that all ranks share; one of its own for each time that torchrun starts them."""
+    patience = timedelta(seconds=PATIENCE)
+    if terms.store is not None:
+        store = _dist.FileStore(str(terms.store), world)
+    else:
+        store, _, _ = next(_dist.rendezvous("env://", rank, world, timeout=patience))
+    store.set_timeout(patience)
+    return _dist.PrefixStore(f"xg/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+
+
+def _own_facts(grid: Grid, terms: Terms) -> dict[str, str]:
+    """What this package wants to be the same everywhere."""
+    sizes = ", ".join(f"{axis} = {size}" for axis, size in grid.sizes.items())
+    return {
+        "mesh": sizes,
+        "torch": torch.__version__,
+        "device": terms.device,
+        "checking": str(terms.checked),
+    }
+
+
+def _devices(grid: Grid, rank: int, terms: Terms) -> DeviceMesh:
+    """The mesh as torch knows it; its own way of making groups would wait half an hour."""
+    sizes = dict(grid.sizes) or {"one": 1}
+    whole = Grid(sizes)
+    ours: list[object] = []
+    for axis in sizes:
+        groups = dict.fromkeys(whole.group(other, axis) for other in range(whole.count))
+        for members in groups:  # every rank makes every group, in the same order
+            made = _dist.new_group(list(members), timeout=timedelta(seconds=terms.timeout))
+            if rank in members:
+                ours.append(made)
+    numbers = torch.arange(whole.count).view(*sizes.values())
+    from_group: Any = DeviceMesh.from_group
+    if len(ours) == 1:
+        return from_group(ours[0], terms.device, mesh_dim_names=tuple(sizes))
+    return from_group(ours, terms.device, numbers, mesh_dim_names=tuple(sizes))

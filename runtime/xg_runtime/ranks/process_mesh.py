@@ -1,0 +1,123 @@
+"""One rank that is a process, joined to the others by torch.distributed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+
+from xg_runtime.ranks.agreeing import Agreement
+from xg_runtime.ranks.backend import begin, ended, flat, is_array, meet, shaped
+from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.failure import failure_of
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.mesh import set_process_mesh
+from xg_runtime.ranks.placed import Placed
+from xg_runtime.ranks.record import NoRecord, Record
+from xg_runtime.ranks.words import Tensor
+
+
+@dataclass(frozen=True)
+class Watched:
+    """How a rank is held to what the others do.
+
+    `timeout` bounds how long it waits for them, in seconds; `record` is where it says what it does;
+    `agreement` compares every collective with theirs before it begins.
+    """
+
+    timeout: float = 60.0
+    record: Record | NoRecord = field(default_factory=NoRecord)
+    agreement: Agreement | None = None
+
+
+class ProcessMesh(Placed):
+    """This process's mesh: the named axes of a DeviceMesh over all processes."""
+
+    def __init__(self, devices: DeviceMesh, watched: Watched | None = None) -> None:
+        """`devices` has names, and lists the processes in order."""
+        sizes = dict(zip(devices.mesh_dim_names or (), devices.mesh.shape, strict=True))
+        super().__init__(Grid(sizes), devices.get_rank())
+        self.devices = devices
+        self._watched = watched or Watched()
+        self._record = self._watched.record
+
+    def __enter__(self) -> ProcessMesh:
+        set_process_mesh(self)  # autograd runs code in threads of its own, without our context
+        return super().__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, trace)
+        set_process_mesh(None)
+
+    def start(self, call: Call, x: Tensor) -> _UnderWay:
+        """Begin a collective, with a copy of `x`.
+
+        Raises RankError where ranks are found to differ, CollectiveFailed where one is gone.
+        """
+        number = self.begin(call)
+        self._agree(number, str(call))
+        with self._failures(call, number):
+            given = flat(x, self.devices.device_type)
+            work, result = begin(call, given, self.devices.get_group(call.axis))
+        self._record.note("runs", self.begun, str(call))
+        found = shaped(call, result, tuple(x.shape), self.size(call.axis))
+        return _UnderWay(self, number, work, found, is_array(x))
+
+    def wait(self, number: int, work: Any) -> None:  # noqa: ANN401 - torch does not name its type
+        """Wait until a collective has ended; on a device, until what follows will see its end."""
+        call = self.end(number)
+        self._record.note("waits", number + 1, str(call))
+        with self._failures(call, number):
+            ended(work, self.devices.device_type, self._watched.timeout)
+        self._record.note("runs", self.begun, str(call))
+
+    def finish(self) -> None:
+        """Wait at the end for all ranks: who leaves early breaks connections that others need.
+
+        Raises RankError where one is found that has not come to its end.
+        """
+        self.check_awaited()
+        self._record.note("ends", self.begun, "")
+        with self._failures("the end", self.begun):
+            if self._watched.agreement is not None:
+                self._watched.agreement.check(self.grid, self.begun, "", self._watched.timeout)
+            else:
+                meet(self.devices.device_type, self._watched.timeout)
+
+    def _agree(self, number: int, call: str) -> None:
+        if self._watched.agreement is not None:
+            self._record.note("waits", number + 1, call)
+            with self._failures(call, number):
+                self._watched.agreement.check(self.grid, number, call, self._watched.timeout)
+
+    @contextlib.contextmanager
+    def _failures(self, call: Call | str, number: int) -> Generator[None]:
+        try:
+            yield
+        except RuntimeError as error:
+            raise failure_of(error, str(call), number, self._watched.timeout) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderWay:
+    """A collective that torch has begun."""
+
+    mesh: ProcessMesh
+    number: int
+    work: Any
+    result: torch.Tensor
+    is_array: bool
+
+    def wait(self) -> Tensor:
+        self.mesh.wait(self.number, self.work)
+        return self.result.cpu().numpy() if self.is_array else self.result

@@ -1,0 +1,60 @@
+"""What a rank does now, in a small file that whoever started it can read when it hangs or dies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
+
+# starts: not joined yet; runs: computes; waits: in a collective; ends: waits for others at its end
+State = Literal["starts", "runs", "waits", "ends"]
+
+_ROOM: Final = 512  # a line of fixed length is written in one call and read whole
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A state, how many collectives were begun, and the last of them."""
+
+    state: State = "starts"
+    begun: int = 0
+    call: str = ""
+
+
+class Record:
+    """The file of one rank."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file."""
+        self._file = path.open("wb", buffering=0)
+        self.note("starts", 0, "")
+
+    def note(self, state: State, begun: int, call: str) -> None:
+        """Say what this rank does from now on."""
+        line = f"{state}\t{begun}\t{call}".encode()[: _ROOM - 1]
+        self._file.seek(0)
+        self._file.write(line.ljust(_ROOM - 1) + b"\n")
+
+    def close(self) -> None:
+        """Say nothing more."""
+        self._file.close()
+
+
+class NoRecord:
+    """Nobody looks."""
+
+    def note(self, state: State, begun: int, call: str) -> None:
+        """Say nothing."""
+
+
+def read(path: Path) -> Note:
+    """What a rank does; before it has begun to say so, it starts."""
+    try:
+        line = path.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return Note()
+    state, _, rest = line.rstrip().partition("\t")
+    begun, _, call = rest.partition("\t")
+    if state not in get_args(State) or not begun.isdigit():
+        return Note()
+    return Note(cast(State, state), int(begun), call)

@@ -1,0 +1,24 @@
+"""How ranks that are processes work together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What all ranks have to have the same.
+
+    `timeout`: seconds that a rank waits for others. `device`: "cpu" (gloo) or "cuda" (NCCL).
+    `checked`: compare every collective with those of the other ranks before it begins: costs a
+    small all-gather each time, and tells ranks that disagree so, instead of computing nonsense.
+    `store`: the file by which processes on one machine meet; without one they meet as the
+    environment says.
+    """
+
+    timeout: float = 60.0
+    device: Literal["cpu", "cuda"] = "cpu"
+    checked: bool = False
+    store: Path | None = None
