@@ -35,7 +35,7 @@ class BadInput(ValueError):
 class Record:
     """What one run of a graph leaves behind: every value, and the records of its calls.
 
-    `cotangents` are the values of its backward pass, once that has run.
+    After the backward pass `reverse` has every value again, and every cotangent.
     """
 
     graph: Graph
@@ -43,7 +43,7 @@ class Record:
     sizes: Mapping[str, int]
     values: dict[Value, Array] = field(default_factory=dict[Value, Array])
     calls: dict[Value, list[Record]] = field(default_factory=dict["Value", "list[Record]"])
-    cotangents: dict[Value, Array] = field(default_factory=dict[Value, Array])
+    reverse: dict[Value, Array] = field(default_factory=dict[Value, Array])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ class Interpreter:
         """Cotangents of the inputs; parameter gradients are added to `gradients` by path."""
         backward = self.program.backwards[record.graph.key]
         types = {**record.graph.types, **backward.types}
-        values = dict(record.values)
+        values = record.reverse = dict(record.values)
         for value, seed in backward.cotangents.items():
             values[seed] = cotangents.get(value, np.zeros_like(record.values[value]))
         self._override(record.path, backward.cotangents.values(), values)
@@ -179,7 +179,6 @@ class Interpreter:
             else:
                 self._call_back(step, record, values, gradients)
             self._override(record.path, step.outputs, values)
-        record.cotangents.update((v, values[v]) for v in backward.types if v in values)
         for value in record.graph.param_values():
             if value in backward.gradients:
                 path = join(record.path, str(value.name))

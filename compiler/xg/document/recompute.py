@@ -104,7 +104,7 @@ class Run:
     def at(self, path: str, value: Value) -> Array:
         """A value of the call under a path, or a cotangent of it once `gradients` are there."""
         record = next(each for each in _records(self.record) if each.path == path)
-        return record.values[value] if value in record.values else record.cotangents[value]
+        return record.values[value] if value in record.values else record.reverse[value]
 
     @cached_property
     def gradients(self) -> Arrays:
