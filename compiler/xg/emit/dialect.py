@@ -18,7 +18,8 @@ class Dialect:
     library. `types` are the arguments of ``init`` that say what arrays are made of; `like` are
     lines that read them off given arrays, for cotangents that are missing. `decorator` stands above
     the public functions.
-    `kernels` are functions by hand, where there are any.
+    `kernels` are functions by hand, where there are any; `prelude` are statements before modules of
+    them.
     """
 
     spelling: Spelling
@@ -32,3 +33,4 @@ class Dialect:
     like: tuple[str, ...]
     decorator: str = ""
     kernels: Kernels | None = None
+    prelude: str = ""

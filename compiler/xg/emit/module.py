@@ -65,7 +65,8 @@ class ModuleWriter:
             f"{spell_symbol(name)} = {value}" for name, value in sorted(self.plan.constants.items())
         )
         code = "\n\n\n".join([*parts, *helpers, *operators, *support]) + "\n"
-        head = self._header(code) + (f"\n{constants}\n" if constants else "")
+        prelude = self.dialect.prelude if self.plan.kernels else ""
+        head = self._header(code) + prelude + (f"\n{constants}\n" if constants else "")
         return f"{head}\n\n{code}"
 
     def _header(self, code: str) -> str:

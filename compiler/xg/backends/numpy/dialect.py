@@ -52,6 +52,12 @@ EMPTY = '''
     return cache
 '''
 
+KEEPING = """
+# A large array, freed at once: from now on glibc keeps the memory of arrays that are freed. Else it
+# would give it back to the system and get it again, empty page by empty page, in every step.
+np.empty(2**22 - 2**10)
+"""
+
 NUMPY: Final = Dialect(
     spelling=NumpySpelling(),
     support=SUPPORT,
@@ -62,5 +68,6 @@ NUMPY: Final = Dialect(
     types=("dtype: DType = np.float32",),
     empty=EMPTY,
     kernels=KERNELS,
+    prelude=KEEPING,
     like=("dtype = next(iter({**params, **d_outputs}.values())).dtype",),
 )
