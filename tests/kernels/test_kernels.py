@@ -14,15 +14,20 @@ import torch
 from kernels.cases import PLACE, Case, cases
 from numpy.typing import NDArray
 
+from xg.backends.numpy import attention as numpy_attention
 from xg.backends.numpy import kernels as numpy_kernels
 from xg.backends.numpy.kernel_table import KERNELS as OF_NUMPY
+from xg.backends.torch import attention as torch_attention
 from xg.backends.torch import kernels as torch_kernels
 from xg.backends.torch.kernel_table import KERNELS as OF_TORCH
 
 Array = NDArray[Any]
 Function = Callable[..., Any]
 TABLES = {"numpy": OF_NUMPY, "torch": OF_TORCH}
-FILES = {"numpy": numpy_kernels, "torch": torch_kernels}
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "numpy": vars(numpy_kernels) | vars(numpy_attention),
+    "torch": vars(torch_kernels) | vars(torch_attention),
+}
 CASES = {backend: list(cases(table)) for backend, table in TABLES.items()}
 USES = [(b, name) for b, found in CASES.items() for name in sorted({case.name for case in found})]
 NAMES = [(b, name) for b, found in CASES.items() for name in sorted({c.kernel for c in found})]
@@ -62,7 +67,7 @@ def error(found: list[Array | None], case: Case) -> float:
 @pytest.mark.parametrize(("backend", "use"), USES)
 def test_a_kernel_computes_its_body(backend: str, use: str) -> None:
     for case in (case for case in CASES[backend] if case.name == use):
-        found = results(case, backend, getattr(FILES[backend], case.kernel))
+        found = results(case, backend, FUNCTIONS[backend][case.kernel])
         assert error(found, case) < TOLERANCE, (case.kernel, case.sizes, case.seed)
 
 
@@ -83,7 +88,7 @@ def test_no_kernel_is_called_by_another(backend: str, kernel: str) -> None:
 @pytest.mark.parametrize(("backend", "kernel"), NAMES)
 def test_a_kernel_that_is_a_little_wrong_is_found(backend: str, kernel: str) -> None:
     def wrong(*arguments: object) -> Any:  # noqa: ANN401 - whatever the kernel gives
-        given: Any = getattr(FILES[backend], kernel)(*arguments)
+        given: Any = FUNCTIONS[backend][kernel](*arguments)
         if not isinstance(given, tuple):
             return given * (1 + 1e-8)
         return (given[0] * (1 + 1e-8), *given[1:])

@@ -16,10 +16,10 @@ NODES: Final = frozenset(
     | {"Assign", "AnnAssign", "AugAssign", "Expr", "Return", "Raise", "If", "For", "With"}
     | {"Name", "Load", "Store", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
     | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
-    | {"withitem", "BoolOp", "And", "Or"}
+    | {"withitem", "BoolOp", "And", "Or", "Not"}
     | {"JoinedStr", "FormattedValue", "Compare", "BinOp", "UnaryOp", "USub"}
     | {"Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow", "RShift", "BitXor"}
-    | {"BitOr", "BitAnd", "Eq", "NotEq", "Gt", "GtE", "LtE", "Is", "IsNot", "In", "NotIn"}
+    | {"BitOr", "BitAnd", "Eq", "NotEq", "Gt", "GtE", "Lt", "LtE", "Is", "IsNot", "In", "NotIn"}
 )
 BUILTINS: Final = frozenset(
     {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}

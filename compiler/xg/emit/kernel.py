@@ -42,9 +42,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels of one backend; the file of their functions, and all that these may call."""
+    """The kernels of one backend; the files of their functions, and all that these may call."""
 
-    path: Path
+    paths: Sequence[Path]
     support: SupportFile
     table: Sequence[Kernel]
 
@@ -67,7 +67,7 @@ class Kernels:
         return None
 
     def names(self) -> frozenset[str]:
-        """What the functions of the file are called: no variable may be called so."""
+        """What the functions of the files are called: no variable may be called so."""
         return frozenset(self._nodes)
 
     def helpers(self) -> frozenset[str]:
@@ -76,10 +76,10 @@ class Kernels:
 
     def _function(self, node: ast.FunctionDef, taken: _Taken) -> OperatorFunction:
         assert node.returns
-        text = self._text.splitlines()[node.body[0].lineno - 1 : node.end_lineno]
+        lines = self.support.source(node.name).splitlines()[node.body[0].lineno - node.lineno :]
         return OperatorFunction(
             head=f"({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}:",
-            lines=tuple(line.removeprefix("    ") for line in text),
+            lines=tuple(line.removeprefix("    ") for line in lines),
             own=taken.own,
             sizes=(),
             dtype=False,
@@ -90,7 +90,7 @@ class Kernels:
             absent=taken.absent,
         )
 
-    # ---- the file -------------------------------------------------------------------------------
+    # ---- the files ------------------------------------------------------------------------------
 
     @cached_property
     def _by_operator(self) -> dict[str, list[Kernel]]:
@@ -100,13 +100,10 @@ class Kernels:
         return found
 
     @cached_property
-    def _text(self) -> str:
-        return self.path.read_text(encoding="utf-8")
-
-    @cached_property
     def _nodes(self) -> dict[str, ast.FunctionDef]:
-        tree = ast.parse(self._text)
-        return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in self.paths]
+        nodes = [node for tree in trees for node in tree.body]
+        return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
 
 
 @dataclass(frozen=True, slots=True)

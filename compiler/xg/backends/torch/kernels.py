@@ -8,16 +8,47 @@ from __future__ import annotations
 
 import torch
 
-from xg.backends.torch.support import keep_mask
-
 Array = torch.Tensor
-Seed = int | torch.Tensor | None
+
+
+# ---- products -----------------------------------------------------------------------------------
+
+
+def product(a: Array, b: Array) -> Array:
+    """``A B``."""
+    if is_large(a, b, b.shape[1]):
+        return torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
+    return a @ b
+
+
+def product_with_transpose(a: Array, b: Array) -> Array:
+    """``A B⊤``."""
+    if is_large(a, b, b.shape[0]):
+        return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+    return a @ b.T
 
 
 def linear(x: Array, w: Array, b: Array) -> Array:
     """``X W + b`` as one product of matrices."""
+    if is_large(x, w, b.shape[0]):
+        return torch.ops.mkldnn._linear_pointwise(x, w.T, b, "none", [], "")
     y = torch.addmm(b, x.reshape(-1, x.shape[-1]), w)
     return y.reshape(*x.shape[:-1], w.shape[1])
+
+
+def is_large(a: Array, b: Array, columns: int) -> bool:
+    """Whether oneDNN, which torch has beside BLAS, is the faster one: float32, large, on a CPU.
+
+    What is traced or rounded to fewer bits stays with torch's own choice.
+    """
+    if a.numel() * columns < 2**24 or a.dtype != torch.float32 or b.dtype != torch.float32:
+        return False
+    if a.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+        return False
+    return not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
+
+
+# ---- sums ---------------------------------------------------------------------------------------
 
 
 def add_to_first(a: Array, b: Array) -> Array:
@@ -28,6 +59,9 @@ def add_to_first(a: Array, b: Array) -> Array:
 def add_to_second(a: Array, b: Array) -> Array:
     """``A + B``, in place of B (which nothing else reads) where it has the type of the sum."""
     return b.add_(a) if torch.promote_types(a.dtype, b.dtype) == b.dtype else a + b
+
+
+# ---- activations --------------------------------------------------------------------------------
 
 
 def softmax(z: Array) -> Array:
@@ -51,6 +85,12 @@ def d_gelu_tanh(dy: Array, x: Array) -> Array:
     return torch.ops.aten.gelu_backward(dy.to(x.dtype), x, approximate="tanh")
 
 
+def d_gelu_tanh_in_place(dy: Array, x: Array) -> Array:
+    """The same in place of dY."""
+    dx = dy.to(x.dtype)
+    return torch.ops.aten.gelu_backward.grad_input(dx, x, approximate="tanh", grad_input=dx)
+
+
 def gelu_exact(x: Array) -> Array:
     """GELU by the error function."""
     return torch.nn.functional.gelu(x)
@@ -59,6 +99,15 @@ def gelu_exact(x: Array) -> Array:
 def d_gelu_exact(dy: Array, x: Array) -> Array:
     """Gradient of GELU by the error function."""
     return torch.ops.aten.gelu_backward(dy.to(x.dtype), x)
+
+
+def d_gelu_exact_in_place(dy: Array, x: Array) -> Array:
+    """The same in place of dY."""
+    dx = dy.to(x.dtype)
+    return torch.ops.aten.gelu_backward.grad_input(dx, x, grad_input=dx)
+
+
+# ---- normalization and loss ---------------------------------------------------------------------
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
@@ -98,171 +147,3 @@ def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, reduction: str
     target = t[..., None]
     dz.scatter_(-1, target, dz.gather(-1, target) - 1)
     return dz.mul_(dloss / t.numel() if reduction == "mean" else dloss).to(z.dtype)
-
-
-# ---- attention ----------------------------------------------------------------------------------
-
-
-def attention(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
-) -> tuple[Array, Array]:
-    """``softmax(α Q K⊤ + M) V`` and log Σ exp of each row of scores."""
-    return attend(q, k, v, m, scale, mask)
-
-
-def attend(
-    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
-) -> tuple[Array, Array]:
-    """Attention by torch's own where it has it."""
-    if is_flash(q, k, v, m, mask):
-        y, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-            whole(q), whole(k), whole(v), 0.0, mask == "causal", scale=scale
-        )
-        return y, lse[..., None]
-    weights, lse = weigh(q, k, m, scale, mask)
-    return weights.to(v.dtype) @ v, lse
-
-
-def d_attention(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    scale: float,
-    mask: str,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention."""
-    return d_attend(dy, q, k, v, m, y, lse, scale, mask)
-
-
-def d_attend(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    scale: float,
-    mask: str,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention, by torch's own where the forward pass was."""
-    if is_flash(q, k, v, m, mask):
-        rows = lse[..., 0].transpose(1, 2).contiguous()  # torch reads it so, whatever its strides
-        return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-            whole(dy.to(q.dtype)),
-            whole(q),
-            whole(k),
-            whole(v),
-            whole(y),
-            rows.transpose(1, 2),
-            0.0,
-            mask == "causal",
-            scale=scale,
-        )
-    return d_weigh(dy, q, k, v, m, y, lse, None, scale, mask, 1.0)
-
-
-def attention_with_dropout(
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-    seed: Seed,
-    place: str,
-) -> tuple[Array, Array, Array | None]:
-    """Attention whose weights are dropped with probability p; which stay is given too."""
-    if seed is None:
-        y, lse = attend(q, k, v, m, scale, mask)
-        return y, lse, None
-    weights, lse = weigh(q, k, m, scale, mask)
-    keep = keep_mask(weights, p, seed, place)
-    if keep is None:
-        return weights.to(v.dtype) @ v, lse, None
-    factor = 1 / (1 - p) if scaling == "scaled" else 1.0
-    return (weights * keep * factor).to(v.dtype) @ v, lse, keep
-
-
-def d_attention_with_dropout(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    keep: Array | None,
-    scale: float,
-    p: float,
-    mask: str,
-    scaling: str,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention with the same weights dropped."""
-    if keep is None:
-        return d_attend(dy, q, k, v, m, y, lse, scale, mask)
-    factor = 1 / (1 - p) if scaling == "scaled" else 1.0
-    return d_weigh(dy, q, k, v, m, y, lse, keep, scale, mask, factor)
-
-
-def is_flash(q: Array, k: Array, v: Array, m: Array | None, mask: str) -> bool:
-    """Whether torch has this attention without its weights; its causal mask is a square one."""
-    if m is not None or q.ndim != 4 or q.device.type != "cpu" or q.shape[-1] != v.shape[-1]:
-        return False
-    return mask == "none" or q.shape[-2] == k.shape[-2]
-
-
-def whole(x: Array) -> Array:
-    """`x` with the numbers of a row beside each other."""
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
-def weigh(q: Array, k: Array, m: Array | None, scale: float, mask: str) -> tuple[Array, Array]:
-    """Weights of all pairs, and log Σ exp of each row of scores, 0 where it sees nothing."""
-    z = scores(q, k, m, scale, mask)
-    lse = torch.logsumexp(z, -1, keepdim=True)
-    lse = lse.masked_fill(lse == -torch.inf, 0)
-    return z.sub_(lse).exp_(), lse
-
-
-def d_weigh(
-    dy: Array,
-    q: Array,
-    k: Array,
-    v: Array,
-    m: Array | None,
-    y: Array,
-    lse: Array,
-    keep: Array | None,
-    scale: float,
-    mask: str,
-    factor: float,
-) -> tuple[Array, Array, Array]:
-    """Gradient of attention from the weights of all pairs, computed anew."""
-    weights = scores(q, k, m, scale, mask).sub_(lse).exp_()
-    dz = (dy @ v.mT).to(weights.dtype)
-    kept = weights
-    if keep is not None:
-        kept = weights * keep * factor
-        dz = dz * keep * factor
-    dz = dz.sub_((dy * y).sum(dim=-1, keepdim=True)).mul_(weights).mul_(scale).to(q.dtype)
-    return dz @ k, dz.mT @ q, kept.to(dy.dtype).mT @ dy
-
-
-def scores(q: Array, k: Array, m: Array | None, scale: float, mask: str) -> Array:
-    """``α Q K⊤ + M`` in float32 at least: query i of S sees the keys up to i + S_k - S."""
-    z = q @ k.mT
-    z = z.to(torch.promote_types(z.dtype, torch.float32)).mul_(scale)
-    if m is not None:
-        z = z.masked_fill(m == 0, -torch.inf)
-    if mask == "causal":
-        S, S_k = z.shape[-2:]
-        last = torch.arange(S, device=z.device)[:, None] + (S_k - S)
-        z = z.masked_fill(torch.arange(S_k, device=z.device) > last, -torch.inf)
-    return z

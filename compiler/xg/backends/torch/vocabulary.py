@@ -21,7 +21,17 @@ FUNCTIONS: Final = frozenset(
     | {"device", "dtype", "einsum", "erf", "exp", "float32", "float64", "full", "full_like"}
     | {"get_autocast_dtype", "inf", "int64", "is_autocast_enabled", "log", "maximum", "minimum"}
     | {"nn", "no_grad", "ones", "randint", "sin", "sqrt", "tanh", "tensor", "where", "zeros"}
-    | {"addmm", "logsumexp", "native_layer_norm", "ops", "promote_types", "softmax", "zeros_like"}
+    | {
+        "addmm",
+        "backends",
+        "compiler",
+        "logsumexp",
+        "native_layer_norm",
+        "ops",
+        "promote_types",
+        "softmax",
+        "zeros_like",
+    }
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = frozenset(
@@ -31,6 +41,7 @@ METHODS: Final = frozenset(
 )
 OF_KERNELS: Final = frozenset(
     {
+        "_linear_pointwise",
         "add_",
         "aten",
         "contiguous",
@@ -38,7 +49,11 @@ OF_KERNELS: Final = frozenset(
         "functional",
         "gelu",
         "gelu_backward",
+        "grad_input",
+        "is_available",
+        "is_compiling",
         "masked_fill",
+        "mkldnn",
         "mul_",
         "sub_",
     }
