@@ -69,7 +69,7 @@ def _serve(line: Connection, name: str, task: Task) -> None:
     count = max(1, round(TURN / (perf_counter() - start)))
     while (word := line.recv()) != "end":
         if word == "peak":
-            line.send(_torch_peak(step) if "torch" in name else _numpy_peak(step))
+            line.send(torch_peak(step) if "torch" in name else numpy_peak(step))
         elif word == "turn":
             line.send(_turn(step, count))
         else:
@@ -83,7 +83,7 @@ def _turn(step: Step, count: int) -> float:
     return (perf_counter() - start) / count
 
 
-def _numpy_peak(step: Step) -> int:
+def numpy_peak(step: Step) -> int:
     """NumPy tells tracemalloc of every array."""
     tracemalloc.start()
     step()
@@ -92,7 +92,7 @@ def _numpy_peak(step: Step) -> int:
     return peak
 
 
-def _torch_peak(step: Step) -> int:
+def torch_peak(step: Step) -> int:
     """The allocator tells the profiler of every tensor."""
     from torch.profiler import ProfilerActivity, profile
 

@@ -10,6 +10,7 @@ from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source
 from xg.emit.names import Names, spell_symbol
 from xg.emit.plan import Plan
+from xg.emit.release import releasing
 from xg.emit.spelling import Scope
 from xg.emit.statements import Statements
 from xg.emit.text import Text, tuple_of
@@ -92,8 +93,14 @@ class _BackwardWriter(BlockWriter):
         code += [f"return {', '.join(results)}"] if results else []
         sizes = self.size_lines(self._sources(params), code)
         types = self.type_lines(seeds, seeds)
-        body = [*self._docstring(), *taken, *sizes, *types, *code]
-        return [*self._head(seeds, len(results)), *indented(body)]
+        body = [*taken, *sizes, *types, *code]
+        if self.plan.releases:
+            body = releasing(body, self._tensors())
+        return [*self._head(seeds, len(results)), *indented([*self._docstring(), *body])]
+
+    def _tensors(self) -> list[str]:
+        """The fields of saved tensors, but not those of what calls have saved."""
+        return [name for value, name in self.fields.items() if value.role != "saved"]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         assert self.backward is not None

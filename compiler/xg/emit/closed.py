@@ -13,7 +13,19 @@ from typing import Final
 
 NODES: Final = frozenset(
     {"Module", "Import", "ImportFrom", "alias", "ClassDef", "FunctionDef", "arguments", "arg"}
-    | {"Assign", "AnnAssign", "AugAssign", "Expr", "Return", "Raise", "If", "For", "With"}
+    | {
+        "Assign",
+        "AnnAssign",
+        "AugAssign",
+        "Delete",
+        "Del",
+        "Expr",
+        "Return",
+        "Raise",
+        "If",
+        "For",
+        "With",
+    }
     | {"Name", "Load", "Store", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
     | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
     | {"withitem", "BoolOp", "And", "Or", "Not"}
@@ -92,6 +104,8 @@ class _Module:
                 return _unknown("the name ", name, self.names)
             case ast.FunctionDef():
                 return self._function(node)
+            case ast.Delete(targets=targets):
+                return None if all(map(_is_saved, targets)) else f"the line {ast.unparse(node)}"
             case ast.Call(func=ast.Name() | ast.Attribute()):
                 return None
             case ast.Call():
@@ -120,6 +134,15 @@ class _Module:
 
 def _unknown(what: str, name: str, known: frozenset[str]) -> str | None:
     return None if name in known and not name.startswith("__") else f"{what}{name}"
+
+
+def _is_saved(target: ast.expr) -> bool:
+    """Whether a target is a field of what was saved, the only thing that code lets go of."""
+    match target:
+        case ast.Attribute(value=ast.Name(id="saved")):
+            return True
+        case _:
+            return False
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:

@@ -136,7 +136,7 @@ class _ForwardWriter(BlockWriter):
         return [f'"""{title} ({safe(place)}).', "", f"{arriving} -> {leaving}".strip(), '"""']
 
     def _saved_fields(self) -> list[str]:
-        names = Names(size_variables(self.graph))  # sizes may be saved beside them
+        names = Names(size_variables(self.graph) | {"self"})  # sizes may be saved beside them
         texts: list[str] = []
         for value in self.saved:
             text = self.statements.settle(value).text

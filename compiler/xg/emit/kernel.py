@@ -42,11 +42,15 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The kernels of one backend; the files of their functions, and all that these may call."""
+    """The kernels of one backend; the files of their functions, and all that these may call.
+
+    Backward passes of a `releasing` backend let go of what was saved as soon as it is read.
+    """
 
     paths: Sequence[Path]
     support: SupportFile
     table: Sequence[Kernel]
+    releasing: bool = False
 
     def find(
         self, step: Apply, body: Body, spent: Container[str] = ()

@@ -9,7 +9,7 @@ from xg.emit.backward import backward_function
 from xg.emit.closed import check_closed
 from xg.emit.dialect import Dialect
 from xg.emit.forward import Forward, forward_function
-from xg.emit.layout import bracketed
+from xg.emit.layout import bracketed, indented
 from xg.emit.names import spell_symbol
 from xg.emit.plan import Plan
 from xg.emit.public import PublicWriter
@@ -120,23 +120,37 @@ class ModuleWriter:
     def _saved_class(
         self, key: str, fields: Mapping[Value, str], sizes: Sequence[str]
     ) -> list[str]:
-        graph = self.program.graphs[key]
+        """What a block saves: a tuple or, where the backward pass takes it apart, an object."""
+        graph, name = self.program.graphs[key], self.plan.classes[key]
         calls = {step.saved: step for step in graph.steps if isinstance(step, Call)}
-        lines = [
-            f"class {self.plan.classes[key]}(NamedTuple):",
-            f'    """What `{self.plan.functions[key]}` keeps for its backward pass."""',
-        ]
-        if fields or sizes:
-            lines.append("")
-        for value, name in fields.items():
+        kinds: dict[str, str] = {}
+        shapes: dict[str, str] = {}
+        for value, field in fields.items():
             if value.role == "saved":
-                call = calls[value]
-                kind = self.plan.classes[call.callee]
-                lines.append(f"    {name}: {kind if call.count is None else f'list[{kind}]'}")
+                kind = self.plan.classes[calls[value].callee]
+                kinds[field] = kind if calls[value].count is None else f"list[{kind}]"
             else:
-                optional = " | None" if may_be_none(value) else ""
-                lines.append(f"    {name}: Array{optional}  # {_shape(graph, value)}")
-        return [*lines, *(f"    {spell_symbol(name)}: int" for name in sizes)]
+                kinds[field] = "Array | None" if may_be_none(value) else "Array"
+                shapes[field] = f"  # {_shape(graph, value)}"
+        kinds |= {spell_symbol(size): "int" for size in sizes}
+        base = "" if self.plan.releases else "(NamedTuple)"
+        return [
+            f"class {name}{base}:",
+            f'    """What `{self.plan.functions[key]}` keeps for its backward pass."""',
+            *([""] if kinds else []),
+            *indented((_object if self.plan.releases else _tuple)(kinds, shapes)),
+        ]
+
+
+def _tuple(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
+    return [f"{name}: {kind}{shapes.get(name, '')}" for name, kind in kinds.items()]
+
+
+def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
+    """A method that keeps its arguments."""
+    given = ["self", *_tuple(kinds, {})]
+    kept = [f"self.{name} = {name}{shapes.get(name, '')}" for name in kinds]
+    return [*bracketed("def __init__(", given, ") -> None:", 4), *indented(kept)] if kinds else []
 
 
 def _typing(code: str) -> str:

@@ -12,7 +12,8 @@ RESERVED = frozenset(
     | {"cache", "kept", "step", "states", "empty_cache"}
     | {"dtype", "device", "i", "one", "block"}
     | {"packed", "recall", "remember", "unpacked", "Named", "Names", "Place"}
-    | {"forward", "backward", "init", "table", "check", "array", "take", "add", "Model"}
+    | {"forward", "backward", "init", "table", "check", "array", "take", "add", "anew"}
+    | {"Model"}
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}
     | {"Device", "Seed", "mix", "shift_right", "signed"}
     | {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}

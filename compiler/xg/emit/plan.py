@@ -82,6 +82,11 @@ class Plan:
         """Whether forward functions keep something for backward ones."""
         return bool(self.program.backwards)
 
+    @property
+    def releases(self) -> bool:
+        """Whether a backward pass empties what was saved; then that is not a tuple."""
+        return self.saves and self.kernels is not None and self.kernels.releasing
+
     def told(self, graph: Graph) -> frozenset[str]:
         """The variables of the sizes that a graph tells its calls as numbers."""
         callees = [step.callee for step in graph.steps if isinstance(step, Call)]

@@ -161,7 +161,7 @@ class PublicWriter:
             *found.lines,
             *lines,
             "grads: Params = {}",
-            *bracketed(head, ["params", "saved", *seeds, "grads"], ")", 4),
+            *bracketed(head, ["params", self._saved(), *seeds, "grads"], ")", 4),
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
             *constant,
             "for name in [name for name in params if name not in grads]:",
@@ -172,6 +172,13 @@ class PublicWriter:
         arguments.append("d_outputs: Mapping[str, Array]")
         head = bracketed("def backward(", arguments, ") -> Params:")
         return self._decorated([*head, *indented(body)])
+
+    def _saved(self) -> str:
+        """What the backward pass is given; a copy where it takes it apart."""
+        if not self.plan.releases:
+            return "saved"
+        self.plan.helpers["anew"] = None
+        return "anew(saved)"
 
     def _decorated(self, lines: list[str]) -> list[str]:
         return [self.dialect.decorator, *lines] if self.dialect.decorator else lines

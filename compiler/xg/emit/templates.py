@@ -35,4 +35,19 @@ CHECK = '''def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int
             raise ValueError(f"{name} should have shape {list(shape)}, not {found}")
 '''
 
-HELPERS: Final[Mapping[str, str]] = {"check": CHECK, "array": ARRAY, "take": TAKE, "add": ADD}
+ANEW = '''def anew(saved: Any) -> Any:
+    """The same records of the same tensors, for a backward pass that takes them apart."""
+    if isinstance(saved, list):
+        return [anew(part) for part in saved]
+    if saved is None or isinstance(saved, int | Array):
+        return saved
+    return saved.__class__(**{name: anew(part) for name, part in saved.__dict__.items()})
+'''
+
+HELPERS: Final[Mapping[str, str]] = {
+    "check": CHECK,
+    "array": ARRAY,
+    "take": TAKE,
+    "add": ADD,
+    "anew": ANEW,
+}

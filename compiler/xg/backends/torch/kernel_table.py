@@ -36,4 +36,5 @@ KERNELS: Final = Kernels(
         Kernel("attention", "attention_with_dropout"),
         Kernel("gradient of attention", "d_attention_with_dropout"),
     ),
+    releasing=True,
 )

@@ -68,6 +68,14 @@ RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
     return dict(zip(ctx.names, tensors[:count])), unpacked(ctx.kept, tensors[count:])
 '''
 
+RECALL_ALONE: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
+    """The parameters and what was saved; from here on the backward pass alone keeps it."""
+    tensors, count = ctx.saved_tensors, len(ctx.names)
+    if not torch.compiler.is_compiling():
+        ctx.maybe_clear_saved_tensors()
+    return dict(zip(ctx.names, tensors[:count])), unpacked(ctx.kept, tensors[count:])
+'''
+
 PLACE: Final = '''class Place(NamedTuple):
     """Where a saved tensor stands in a list."""
 
@@ -85,6 +93,19 @@ PACKED: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
     return parts if isinstance(saved, list) else saved._make(parts)
 '''
 
+PACKED_RECORD: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
+    """What a block saved, its tensors moved to a list."""
+    if isinstance(saved, torch.Tensor):
+        tensors.append(saved)
+        return Place(len(tensors) - 1)
+    if saved is None or isinstance(saved, int):
+        return saved
+    if isinstance(saved, list):
+        return [packed(part, tensors) for part in saved]
+    parts = {name: packed(part, tensors) for name, part in saved.__dict__.items()}
+    return saved.__class__(**parts)
+'''
+
 UNPACKED: Final = '''def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
     """What a block saved, its tensors back in their places."""
     if isinstance(kept, Place):
@@ -95,4 +116,18 @@ UNPACKED: Final = '''def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
     return parts if isinstance(kept, list) else kept._make(parts)
 '''
 
-AROUND_MODEL: Final = (PLACE, REMEMBER, RECALL, PACKED, UNPACKED)
+UNPACKED_RECORD: Final = '''def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
+    """What a block saved, its tensors back in their places."""
+    if isinstance(kept, Place):
+        return tensors[kept.number]
+    if kept is None or isinstance(kept, int):
+        return kept
+    if isinstance(kept, list):
+        return [unpacked(part, tensors) for part in kept]
+    parts = {name: unpacked(part, tensors) for name, part in kept.__dict__.items()}
+    return kept.__class__(**parts)
+'''
+
+# Around a model whose blocks save tuples, and one whose blocks save records that go in parts.
+AROUND_TUPLES: Final = (PLACE, REMEMBER, RECALL, PACKED, UNPACKED)
+AROUND_RECORDS: Final = (PLACE, REMEMBER, RECALL_ALONE, PACKED_RECORD, UNPACKED_RECORD)

@@ -66,6 +66,7 @@ OF_KERNELS: Final = frozenset(
 )
 OF_MODULES: Final = frozenset(
     {
+        "__class__",
         "__dict__",
         "__init__",
         "__setattr__",
@@ -78,8 +79,23 @@ OF_MODULES: Final = frozenset(
         "_places",
     }
     | {"_weight", "_weights", "at", "autocast", "apply", "children", "function", "kept", "names"}
-    | {"number", "once_differentiable", "save_for_backward", "saved_tensors", "startswith"}
-    | {"training", "type", "Function", "Module", "ModuleList", "Parameter"}
+    | {
+        "number",
+        "once_differentiable",
+        "save_for_backward",
+        "saved_tensors",
+        "maybe_clear_saved_tensors",
+        "startswith",
+    }
+    | {
+        "maybe_clear_saved_tensors",
+        "training",
+        "type",
+        "Function",
+        "Module",
+        "ModuleList",
+        "Parameter",
+    }
 )
 DECORATORS: Final = frozenset(
     {"torch.no_grad()", "staticmethod", "torch.autograd.function.once_differentiable"}
