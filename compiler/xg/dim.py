@@ -95,11 +95,12 @@ class Dim:
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
         """The whole number this dim is for `sizes`; DimError names what does not divide."""
-        total = Fraction(0)
+        total: int | Fraction = 0
         for monomial, coefficient in self.terms:
-            term = coefficient
+            # Integers where that is exact: sizes are asked for often, and fractions are slow.
+            term = coefficient.numerator if coefficient.denominator == 1 else coefficient
             for name, power in monomial:
-                term *= Fraction(sizes[name]) ** power
+                term *= sizes[name] ** power if power > 0 else Fraction(sizes[name]) ** power
             total += term
         if total.denominator != 1:
             raise DimError(f"{self} = {total} is not a whole number")

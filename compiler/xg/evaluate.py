@@ -7,7 +7,7 @@ differences and torch. Nothing here is shared with what the NumPy backend writes
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -61,12 +61,18 @@ class Context:
 
 
 def evaluate(
-    outputs: Sequence[Expr], operands: Mapping[str, Array], context: Context
+    outputs: Sequence[Expr],
+    operands: Mapping[str, Array],
+    context: Context,
+    order: Iterable[Expr] | None = None,
 ) -> list[Array]:
-    """The values of `outputs`, given arrays by operand name."""
+    """The values of `outputs`, given arrays by operand name.
+
+    `order` is all that they need, arguments first, where that is known already.
+    """
     meanings = context.arithmetic.meanings
     values: dict[int, Array] = {}
-    for expr in topological(outputs):
+    for expr in order or topological(outputs):
         if expr.prim == "operand":
             values[id(expr)] = operands[str(expr.attr("name"))]
         else:

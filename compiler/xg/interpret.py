@@ -20,6 +20,7 @@ from xg.instances import inside
 from xg.parameters import join, param_specs
 from xg.random import key, normal
 from xg.tensor import TensorType
+from xg.traces import Traces
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -52,7 +53,7 @@ class Interpreter:
 
     `states` are what the calls of a step find from the step before, by path. `arithmetic` says what
     the arrays hold: floats, or what stands for them. `overrides` are arrays that take the place of
-    what is computed on an edge, forward or backward.
+    what is computed on an edge, forward or backward. Runs of one program may share its `traces`.
     """
 
     program: Program
@@ -61,6 +62,7 @@ class Interpreter:
     states: Arrays = field(default_factory=dict[str, Array])
     arithmetic: Arithmetic = FLOATS
     overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
+    traces: Traces = field(default_factory=Traces, repr=False)
 
     def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
         """Outputs by name, and the record that `backward` needs."""
@@ -137,16 +139,12 @@ class Interpreter:
         values: dict[Value, Array] | None = None,
     ) -> None:
         known = record.values if values is None else values
-        body = node.op.body([types[value] for value in node.inputs], node.attrs)
-        operands = {
-            str(expr.name): known[value]
-            for expr, value in zip(body.operands, node.inputs, strict=True)
-        }
+        trace = self.traces.of(node, types)
+        arrays = [known[value] for value in node.inputs]
+        operands = dict(zip(trace.operands, arrays, strict=True))
         context = self._context(record, node.place)
-        for value, array in zip(
-            node.outputs, evaluate(body.outputs, operands, context), strict=True
-        ):
-            known[value] = array
+        results = evaluate(trace.outputs, operands, context, trace.order)
+        known.update(zip(node.outputs, results, strict=True))
 
     def _call(self, call: Call, record: Record) -> None:
         callee = self.program.graphs[call.callee]

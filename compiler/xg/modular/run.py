@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from xg.modular.residues import PRIMES, Field, Undefined
 from xg.parameters import param_specs
 from xg.random import key, words
 from xg.tensor import TensorType
+from xg.traces import Traces
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -92,11 +94,20 @@ def _below(stream: int, shape: tuple[int, ...], bound: int) -> Array:
 def run(program: Program, given: Given) -> Outcome:
     """Outputs and, if the program has a backward pass, gradients; Undefined where a number is."""
     arithmetic = modulo(given.prime)
-    interpreter = Interpreter(program, given.params, given.seed, arithmetic=arithmetic)
+    interpreter = Interpreter(
+        program, given.params, given.seed, arithmetic=arithmetic, traces=_traces(program)
+    )
     outputs, record = interpreter.forward(given.inputs)
     if not program.backwards:
         return Outcome(outputs, {})
     return Outcome(outputs, interpreter.backward(record, given.cotangents))
+
+
+@lru_cache(maxsize=4)
+def _traces(program: Program) -> Traces:
+    """Every prime and every draw runs the same bodies."""
+    del program  # the key
+    return Traces()
 
 
 def run_drawn(program: Program, prime: int = PRIMES[0], seed: int = 0) -> tuple[Given, Outcome]:
