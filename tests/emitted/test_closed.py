@@ -71,6 +71,8 @@ def test_expressions_that_no_emitter_writes(planted: str) -> None:
         "import numpy",
         "from math import *",
         "del np",
+        "del x",
+        "del x.T",
         "global x",
         "while True: pass",
         "try:\n    pass\nfinally:\n    pass",

@@ -35,6 +35,27 @@ def test_a_field_goes_behind_the_last_statement_that_reads_it() -> None:
     assert releasing(["return saved.X"], ["X", "Y"]) == ["return saved.X"]
 
 
+LONG = """\
+dim B = 2, S = 3, D = 5
+block F(X [B, S, D]) -> Y [B, S, D] {
+    param W_1, W_2, W_3 [D, D]
+    X -> •<=W_1      : what_is_asked_of_all_places  [B, S, D]
+    X -> •<=W_2      : what_all_places_answer       [B, S, D]
+      -> T           : what_all_places_answer_again [B, D, S]
+    X -> •<=W_3      : what_all_places_have_to_give [B, S, D]
+    what_is_asked_of_all_places -> •<=what_all_places_answer_again -> SM(0.5) -> S
+      -> •<=what_all_places_have_to_give : Y
+}
+"""
+
+
+def test_fields_that_fill_a_line_go_on_several(tmp_path: Path) -> None:
+    file = tmp_path / "f.xg"
+    file.write_text(LONG, encoding="utf-8")
+    source = xg.compile(file).source("torch", kernels=True)
+    assert "del (\n        saved.what_is_asked_of_all_places," in source
+
+
 def test_no_more_is_alive_than_in_a_model_by_hand() -> None:
     task = Task(2, 48, {"D": 96, "N_L": 2, "N_H": 4, "V": 64})
     ours, by_hand = (make(name, task) for name in ("xg torch, kernels", "torch SDPA"))

@@ -105,7 +105,7 @@ class _Module:
             case ast.FunctionDef():
                 return self._function(node)
             case ast.Delete(targets=targets):
-                return None if all(map(_is_saved, targets)) else f"the line {ast.unparse(node)}"
+                return None if _are_saved(targets) else f"the line {ast.unparse(node)}"
             case ast.Call(func=ast.Name() | ast.Attribute()):
                 return None
             case ast.Call():
@@ -136,13 +136,17 @@ def _unknown(what: str, name: str, known: frozenset[str]) -> str | None:
     return None if name in known and not name.startswith("__") else f"{what}{name}"
 
 
-def _is_saved(target: ast.expr) -> bool:
-    """Whether a target is a field of what was saved, the only thing that code lets go of."""
-    match target:
-        case ast.Attribute(value=ast.Name(id="saved")):
-            return True
+def _are_saved(targets: list[ast.expr]) -> bool:
+    """Whether a ``del`` means fields of what was saved, all that code ever lets go of."""
+    match targets:
+        case [ast.Tuple(elts=names)]:
+            return _are_fields(names)
         case _:
-            return False
+            return _are_fields(targets)
+
+
+def _are_fields(names: list[ast.expr]) -> bool:
+    return all(isinstance(n, ast.Attribute) and ast.unparse(n.value) == "saved" for n in names)
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:
