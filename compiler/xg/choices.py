@@ -11,15 +11,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import TYPE_CHECKING
 
 from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import Settings, type_partly, type_project
-from xg.graph import Graph
-from xg.passes.resolve.errors import NotYet, Refused
+from xg.graph import Graph, Program
+from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.units import link
 from xg.project import Project
 from xg.syntax import ast
+
+if TYPE_CHECKING:
+    from xg.plan import Plan
 
 PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
 
@@ -39,43 +43,44 @@ class Checked:
 
 
 def check_choices(
-    project: Project, block: str | None = None, settings: Settings | None = None
+    project: Project,
+    block: str | None = None,
+    settings: Settings | None = None,
+    plan: str | None = None,
 ) -> tuple[Diagnostic, ...]:
     """All that is wrong with a file, or with one block, in any choice that `settings` leave.
 
-    Examples are looked into where no block has a mistake; their claims are not judged. Plans get a
-    warning: this edition does not compile them.
+    Examples are looked into where no block has a mistake; their claims are not judged. Every plan
+    of the file is held against all that it reaches; `plan` is one more, such as a product that no
+    line declares.
     """
-    return checked(project, block, settings).diagnostics
+    return checked(project, block, settings, plan).diagnostics
 
 
 def checked(
-    project: Project, block: str | None = None, settings: Settings | None = None
+    project: Project,
+    block: str | None = None,
+    settings: Settings | None = None,
+    plan: str | None = None,
 ) -> Checked:
     """`check_choices` with what was found out beside the mistakes."""
     checker = _Checker(project, settings or {})
+    checker.read_plans(plan)
     blocks = [each.name.name for each in reversed(project.main.blocks)]
     try:
         if block in blocks:
             checker.check([block])
         elif block is None and blocks:
-            checker.check(blocks)
+            checker.check([*blocks, *checker.planned(blocks)])
         elif block is None and (project.main.ops or project.main.plans):
             _check_operators(project)
+            checker.check(checker.planned(()))
         else:
             type_project(project, block, settings)  # which says what is missing
         checker.check_examples(block)
     except DiagnosticError as error:
         checker.add(error.diagnostics)
-    found = (*checker.diagnostics(), *_unchecked_plans(project))
-    return Checked(found, tuple(checker.graphs))
-
-
-def _unchecked_plans(project: Project) -> Iterator[Diagnostic]:
-    """Warnings: a plan is read and laid out, but nobody has looked into it."""
-    for plan in (*project.main.plans, *project.main.products):
-        refusal = NotYet(plan.name.span, f"the plan {plan.name.name}").diagnostic()
-        yield replace(refusal, severity="warning")
+    return Checked(checker.diagnostics(), tuple(checker.graphs))
 
 
 def choices_to_meet(
@@ -136,6 +141,7 @@ class _Checker:
         self.entries: dict[str, str] = {}  # a block that reaches each block
         self.met: list[tuple[str, Settings]] = []
         self.graphs: list[Graph] = []
+        self.plans: list[Plan] = []
 
     def check(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
@@ -160,6 +166,7 @@ class _Checker:
         if mistakes:
             self.add(mistakes)
             return
+        self._place(typed)
         self.met.append((entry, settings))
         known = {**self.default, **self.settings, **together}
         for block in {graph.block for graph in graphs.values()}:
@@ -178,6 +185,39 @@ class _Checker:
                     bind(self.project, example, self.settings)
                 except DiagnosticError as error:
                     self.add(error.diagnostics)
+
+    # ---- plans ----------------------------------------------------------------------------------
+
+    def read_plans(self, plan: str | None) -> None:
+        """Resolve the plans, and what is asked for besides them."""
+        if not (plan or self.project.main.plans or self.project.main.products):
+            return
+        from xg.planned import plan_named, plans_of
+
+        try:
+            self.plans = list(plans_of(self.project, self.settings).values())
+            if plan is not None:
+                self.plans.append(plan_named(self.project, plan, self.settings))
+        except DiagnosticError as error:
+            self.add(error.diagnostics)
+
+    def planned(self, entries: Sequence[str]) -> list[str]:
+        """The blocks of the file's plans that are from other files."""
+        taken = {name.name for use in self.project.main.uses for name in use.names}
+        names = dict.fromkeys(plan.block.name for plan in self.project.main.plans)
+        return [name for name in names if name in taken and name not in entries]
+
+    def _place(self, program: Program) -> None:
+        """Hold every plan against a typed program."""
+        if not self.plans and not program.is_parallel:
+            return
+        from xg.planned import check_parallel
+
+        for plan in self.plans or [None]:
+            try:
+                check_parallel(replace(program, plan=plan))
+            except DiagnosticError as error:
+                self.add(error.diagnostics)
 
     def _together(self, choice: Choice) -> Choice:
         """The choice, with what other blocks have yet to meet and does not contradict it."""

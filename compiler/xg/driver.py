@@ -200,32 +200,45 @@ def compile(
 ) -> Program:
     """Compile a block of a file, by default the last one.
 
-    `sizes` numbers dims, `options` chooses words. Raises DiagnosticError with all that is wrong
-    with the file, and nothing else for a bad file.
+    `plan` is the name of a parallel plan of the file, or several with `×` between them; `mesh`
+    numbers mesh axes, `sizes` dims, `options` chooses words. Raises DiagnosticError with all that
+    is wrong with the file, and nothing else for a bad file.
     """
-    if plan is not None:
-        raise DiagnosticError.of(NotYet(None, f"the plan {plan}"))
-    if mesh:
-        raise DiagnosticError.of(NotYet(None, f"a mesh ({', '.join(mesh)})"))
-    return compile_project(read_project(path), block, {**(sizes or {}), **(options or {})})
+    settings = {**(sizes or {}), **(options or {}), **(mesh or {})}
+    return compile_project(read_project(path), block, settings, plan)
 
 
 @resting_collector()
 def compile_project(
-    project: Project, block: str | None = None, settings: Settings | None = None
+    project: Project,
+    block: str | None = None,
+    settings: Settings | None = None,
+    plan: str | None = None,
 ) -> Program:
     """Compile a block of a file that was read already."""
-    typed = type_project(project, block, settings)
+    typed = type_project(project, block, settings, plan)
+    if typed.is_parallel:
+        from xg.placed import meshed
+
+        axes = ", ".join(meshed(typed).mesh)
+        raise DiagnosticError.of(NotYet(None, f"a program on a mesh ({axes})"))
     return Program(_differentiated(eliminate_dead(typed)), project)
 
 
 def type_project(
-    project: Project, block: str | None = None, settings: Settings | None = None
+    project: Project,
+    block: str | None = None,
+    settings: Settings | None = None,
+    plan: str | None = None,
 ) -> Graphs:
     """Every pass that can find a mistake: the typed graphs of a block of a file."""
     typed, mistakes = type_partly(project, block, settings)
     if mistakes:
         raise DiagnosticError(mistakes)
+    if plan is not None or typed.is_parallel:
+        from xg.planned import planned
+
+        return planned(typed, project, plan, settings)
     return typed
 
 

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from xg.dim import Dim
+from xg.layout import Cuts
 from xg.op import Op
 from xg.scalar import Scalar
 from xg.source import Span
 from xg.tensor import Shape, Sizes, TensorType
 from xg.use import Attrs, AxisMap
+
+if TYPE_CHECKING:
+    from xg.plan import Plan
 
 Role = Literal["input", "param", "state", "edge", "cache", "saved", "cotangent"]
 
@@ -122,6 +126,9 @@ class Graph:
 
     `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
     the types that its labels promise; `states` are what it keeps from one step to the next.
+    `layouts` are the cuts of the values whose shape in the file is divided by mesh axes: types
+    are always of the whole. `aliases` are labels of values that have a name already, where a
+    choice of options leaves out the nodes between.
     """
 
     key: str
@@ -139,6 +146,17 @@ class Graph:
     claims: tuple[tuple[Value, TensorType, Span], ...] = ()
     states: tuple[State, ...] = ()
     types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    layouts: Mapping[Value, Cuts] = field(default_factory=dict[Value, Cuts])
+    aliases: tuple[tuple[str, Value], ...] = ()
+
+    def names(self) -> Iterator[tuple[str, Value]]:
+        """Every name of the block's text, with the value that it has in this choice of options."""
+        outputs = (value for step in self.steps for value in step.outputs)
+        params = (param.value for param in self.params)
+        for value in (*self.inputs, *params, *outputs):
+            if value.name is not None and value.role != "cache":
+                yield value.name, value
+        yield from self.aliases
 
     def param_values(self) -> Iterator[Value]:
         """Every parameter that the steps read: the block's own and those of its calls."""
@@ -182,12 +200,23 @@ class Backward:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """Everything that one compilation knows. Graphs stand callees first; the last is the entry."""
+    """Everything that one compilation knows. Graphs stand callees first; the last is the entry.
+
+    `mesh` holds the declared axes that have a size, those that cut an axis first before others;
+    `plan` is what is asked of it, None for a single device and for what is parallel by hand.
+    """
 
     graphs: Mapping[str, Graph]
     entry: str
     backwards: Mapping[str, Backward] = field(default_factory=dict[str, Backward])
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
+    mesh: Mapping[str, int] = field(default_factory=dict[str, int])
+    plan: Plan | None = None
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it is to run on several ranks: by its plan, or by shapes that are cut."""
+        return self.plan is not None or any(graph.layouts for graph in self.graphs.values())
 
     @property
     def main(self) -> Graph:

@@ -6,7 +6,7 @@ Shapes hold for all sizes; only when sizes have numbers can ``D/N_H`` fail to be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -78,22 +78,22 @@ def check_numbers(program: Program, places: Places) -> None:
     problems: dict[tuple[str, str], Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}
     for graph, symbols in instances(program):
-        numbers = _numbers(graph, symbols, known)
+        numbers = numbers_of(graph, symbols, known)
         for problem in _problems(graph, numbers, places):
             problems.setdefault((problem.code, problem.diagnostic().message), problem)
     if problems:
         raise DiagnosticError.of(*problems.values())
 
 
-def _numbers(graph: Graph, symbols: Mapping[str, Dim], known: Numbers) -> Numbers:
+def numbers_of(graph: Graph, symbols: Mapping[str, Dim], known: Numbers) -> Numbers:
     """The numbers of a graph's symbols, as far as there are any."""
-    bound = {name: _value(dim, known) for name, dim in symbols.items()}
+    bound = {name: value_of(dim, known) for name, dim in symbols.items()}
     rest = {name: n for name, n in known.items() if name not in symbols}
     free = {name: n for name, n in bound.items() if n is not None} | rest
     return {name: n for name, n in free.items() if name not in graph.sizes.definitions}
 
 
-def _value(dim: Dim, numbers: Numbers) -> int | None:
+def value_of(dim: Dim, numbers: Numbers) -> int | None:
     """The number of a size; None while a symbol has none, or if it is not whole."""
     if not all(name in numbers for name in dim.symbols()):
         return None
@@ -109,7 +109,7 @@ def _problems(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Proble
             continue
         folded = graph.sizes.fold(dim)
         where = places.get(folded.name or "", span)
-        value = _value(dim, numbers)
+        value = value_of(dim, numbers)
         if value is None:
             yield _not_whole(graph, dim, numbers, where)
         elif value < 1:
@@ -135,18 +135,21 @@ def _allowed(dim: Dim, numbers: Numbers) -> tuple[str, ...]:
     if not divisors:
         return ()
     name = divisors[-1]
-    fitting = (n for n in range(1, 4_097) if _value(dim, {**numbers, name: n}))
+    fitting = (n for n in range(1, 4_097) if value_of(dim, {**numbers, name: n}))
     found = [str(n) for n, _ in zip(fitting, range(SUGGESTED_AT_MOST), strict=False)]
-    if not found:
-        return ()
-    *others, last = found
-    return (f"{name} may be {', '.join(others)} or {last}" if others else f"{name} may be {last}",)
+    return (f"{name} may be {listed(found)}",) if found else ()
+
+
+def listed(numbers: Sequence[object]) -> str:
+    """``1, 2 or 4``."""
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _too_rare(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
     for step in graph.steps:
         if isinstance(step, Call) and step.count is not None:
-            number = _value(step.count, numbers)
+            number = value_of(step.count, numbers)
             if number is not None and number < 0:
                 count = graph.sizes.fold(step.count)
                 where = places.get(count.name or "", step.span)
@@ -159,7 +162,7 @@ def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
             continue
         for fact in step.op.facts([graph.types[value] for value in step.inputs], step.attrs):
             sides = [graph.sizes.fold(dim) for dim in (fact.smaller, fact.larger)]
-            smaller, larger = (_value(dim, numbers) for dim in (fact.smaller, fact.larger))
+            smaller, larger = (value_of(dim, numbers) for dim in (fact.smaller, fact.larger))
             if smaller is not None and larger is not None and smaller > larger:
                 said = [_said(*pair) for pair in zip(sides, (smaller, larger), strict=True)]
                 yield TooLong(step.span, said[0], said[1], fact.why)

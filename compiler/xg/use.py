@@ -57,7 +57,14 @@ class Length:
     optional: bool = False
 
 
-Own = Tensor | Number | Word | Length
+@dataclass(frozen=True, slots=True)
+class MeshAxis:
+    """An axis of the mesh of ranks, such as the N_T of ``AR(N_T)``."""
+
+    name: str
+
+
+Own = Tensor | Number | Word | Length | MeshAxis
 
 
 # ---- axis maps ----------------------------------------------------------------------------------

@@ -59,10 +59,27 @@ def test_an_unknown_block_is_told(xg: Xg) -> None:
     assert "tiny.xg has no block Nett" in xg("check", "tiny.xg", "--block", "Nett").err
 
 
-def test_plans_are_read_and_not_trusted(xg: Xg, folder: Path) -> None:
+def test_every_plan_of_a_file_is_checked(xg: Xg, folder: Path) -> None:
     text = (folder / "tiny.xg").read_text(encoding="utf-8")
-    plan = "\nmesh N_T = 2\nplan TP of Net {\n    W [D, D_ff/N_T]\n}\n"
+    plan = "\nmesh N_D = 2, N_T = 2\nplan TP of Net {\n    W [D, D_ff/N_T]\n}\n"
     (folder / "plan.xg").write_text(text + plan, encoding="utf-8")
     said = xg("check", "plan.xg")
-    assert (said.code, said.out) == (0, "plan.xg: ok\n")
-    assert "warning: the plan TP cannot be compiled by this edition" in said.err
+    assert (said.code, said.out, said.err) == (0, "plan.xg: ok\n", "")
+    said = xg("check", "plan.xg", "--set", "N_T=3")
+    assert said.code == 1
+    assert "D_ff = 8 is not divisible by N_T = 3" in said.err
+    assert "N_T may be 1, 2, 4 or 8" in said.err
+    rows = "\nplan Rows of Net {\n    W [D/N_T, D_ff]\n}\nplan DP of Net {\n    X [B/N_D, D]\n}\n"
+    (folder / "plan.xg").write_text(text + plan + rows, encoding="utf-8")
+    assert xg("check", "plan.xg", "--plan", "TP × DP").code == 0
+    said = xg("check", "plan.xg", "--plan", "TP*Rows")
+    assert (said.code, "W is placed twice over N_T" in said.err) == (1, True)
+    assert "no plan is called Row" in xg("check", "plan.xg", "--plan", "Row").err
+
+
+def test_plans_of_blocks_from_other_files_are_checked(xg: Xg, folder: Path) -> None:
+    text = 'use Net from "tiny.xg"\nmesh N_T = 2\nplan TP of Net {\n    W [D_ff, D/N_T]\n}\n'
+    (folder / "plans.xg").write_text(text, encoding="utf-8")
+    said = xg("check", "plans.xg")
+    assert (said.code, said.out) == (1, "plans.xg: 1 mistake\n")
+    assert "W is [D, D_ff], but the plan says [D_ff, D/N_T]" in said.err

@@ -102,7 +102,6 @@ def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["check", "tiny.xg", "--plan", "TP"],
         ["cost", "tiny.xg", "--hardware", "gpu.json"],
         ["train", "tiny.xg", "--on", "processes"],
     ],

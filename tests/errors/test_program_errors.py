@@ -7,19 +7,30 @@ from pathlib import Path
 
 import pytest
 
+from xg import placed as of_placed
+from xg import shares as of_shares
 from xg.choices import check_choices
 from xg.diagnostic import Diagnostic, Problem, render
 from xg.document import errors as of_document
 from xg.passes.infer import errors as of_infer
 from xg.passes.resolve import errors as of_resolve
+from xg.passes.resolve import plan_errors as of_plans
 from xg.project import read_project
 
 FOLDER = Path(__file__).parent / "program"
 CASES = sorted(FOLDER.glob("*.xg"))
 
+MODULES = (of_resolve, of_plans, of_infer, of_document, of_placed, of_shares)
+
 # No file of its own shows these: the syntax finds the first before, the second needs two files,
-# the third a wrong `--block`.
-ELSEWHERE = {of_resolve.NoLabel, of_resolve.NotInFile, of_resolve.NoBlock}
+# the third a wrong `--block`, the last two a `--plan` for a block that is compiled.
+ELSEWHERE = {
+    of_resolve.NoLabel,
+    of_resolve.NotInFile,
+    of_resolve.NoBlock,
+    of_placed.PlanOfNothing,
+    of_placed.NoMeshSize,
+}
 
 
 def mistakes(path: Path) -> tuple[Diagnostic, ...]:
@@ -27,13 +38,12 @@ def mistakes(path: Path) -> tuple[Diagnostic, ...]:
 
 
 def kinds() -> set[type[Problem]]:
-    stages = (of_resolve, of_infer, of_document)
-    found = [kind for stage in stages for kind in vars(stage).values()]
-    modules = {stage.__name__ for stage in stages}
     return {
         kind
-        for kind in found
-        if isinstance(kind, type) and issubclass(kind, Problem) and kind.__module__ in modules
+        for module in MODULES
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        if issubclass(kind, Problem) and kind.__module__ == module.__name__
     }
 
 

@@ -118,5 +118,5 @@ def compile_one(options: Namespace) -> Program:
     """The program that FILE, --block and --set ask for."""
     from xg.driver import compile_project
 
-    refuse_plan(options)
-    return compile_project(open_project(options.file), options.block, settings_of(options))
+    project = open_project(options.file)
+    return compile_project(project, options.block, settings_of(options), options.plan)

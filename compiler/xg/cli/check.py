@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
-from xg.cli.arguments import add_files, open_project, refuse_plan, settings_of
+from xg.cli.arguments import add_files, open_project, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FILE_FAILED, FINE, PROBLEM, UNREADABLE
 from xg.diagnostic import Diagnostic, DiagnosticError
@@ -21,7 +21,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace, console: Console) -> int:
     """Check every file, and go on after one with mistakes."""
-    refuse_plan(options)
     found: list[Diagnostic] = []
     for file in options.files:
         diagnostics = _diagnostics(file, options)
@@ -44,7 +43,8 @@ def _diagnostics(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
     from xg.choices import check_choices
 
     try:
-        return check_choices(open_project(file), options.block, settings_of(options))
+        project = open_project(file)
+        return check_choices(project, options.block, settings_of(options), options.plan)
     except DiagnosticError as error:
         return error.diagnostics
 

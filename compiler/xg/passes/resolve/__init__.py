@@ -28,7 +28,7 @@ def resolve(
     parentheses stands before what the files declare. Raises DiagnosticError with all that is wrong.
     """
     try:
-        entry = _entry_block(module, block)
+        entry = _entry_block(module, load, block)
         own = {own.name.name for own in entry.own}
         given = settings or {}
         linked = link(module, load, {n: value for n, value in given.items() if n not in own})
@@ -38,12 +38,20 @@ def resolve(
         raise DiagnosticError.of(*refused.problems) from None
 
 
-def _entry_block(module: ast.Module, name: str | None) -> ast.Block:
-    blocks = {block.name.name: block for block in module.blocks}
-    chosen = name if name is not None else next(reversed(blocks), None)
-    if chosen is None or chosen not in blocks:
-        raise Refused(NoBlock(module.span.source.name, name, tuple(blocks)))
-    return blocks[chosen]
+def _entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
+    """The block of this name, of the file or taken from another; without a name the last one."""
+    own = [block.name.name for block in module.blocks]
+    taken = [taken.name for use in module.uses for taken in use.names]
+    refusal = NoBlock(module.span.source.name, name, tuple(own or taken))
+    wanted = name if name is not None else next(reversed(own), None)
+    place: ast.Module | None = module
+    while place is not None:
+        for block in place.blocks:
+            if block.name.name == wanted:
+                return block
+        uses = (use for use in place.uses if wanted in [taken.name for taken in use.names])
+        place = next((load(use) for use in uses), None)
+    raise Refused(refusal)
 
 
 def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) -> Instance:
@@ -89,7 +97,8 @@ def _program(linked: Linked, entry: Instance) -> Program:
             problems.update(dict.fromkeys(refused.problems))
     if problems:
         raise Refused(*problems)
-    return Program(_callees_first(graphs, keys[entry]), keys[entry], numbers={})
+    mesh = {name: size for name, size in linked.mesh.items() if size is not None}
+    return Program(_callees_first(graphs, keys[entry]), keys[entry], mesh=mesh)
 
 
 def _callees_first(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:

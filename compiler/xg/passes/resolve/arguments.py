@@ -15,7 +15,7 @@ from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.scalar import Scalar, as_scalar
 from xg.syntax import ast
-from xg.use import Length, Number, Own, Tensor, Word
+from xg.use import Length, MeshAxis, Number, Own, Tensor, Word
 
 
 def op_arguments(
@@ -105,9 +105,28 @@ def _own(
                 return scope.sizes.expand(scope.reader.dim(expr))
             if own.optional:
                 return None
+        case MeshAxis():
+            if expr is not None:
+                return _mesh_axis(scope, expr)
+            raise Refused(_axis_missing(scope, use))
         case Tensor():
             pass
     raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))
+
+
+def _mesh_axis(scope: Scope, expr: ast.Expr) -> str:
+    if not isinstance(expr, ast.Path) or expr.name not in scope.linked.mesh:
+        from xg.passes.resolve.plan_errors import UnknownMesh
+
+        raise Refused(UnknownMesh(expr.span, expr.span.text, tuple(scope.linked.mesh)))
+    return expr.name
+
+
+def _axis_missing(scope: Scope, use: ast.NodeUse) -> BadArgument:
+    node = use.operator.name
+    known = next(iter(scope.linked.mesh), "N_T")
+    help = f"say over which ranks: {node}({known})"
+    return BadArgument(use.span, f"{node} needs an axis of the mesh in parentheses", (help,))
 
 
 def _word(scope: Scope, own: Word, expr: ast.Expr) -> str:

@@ -73,6 +73,8 @@ class _BlockResolver:
             span=self.block.span,
             foreign=tuple(self.scope.foreign.values()),
             claims=tuple(self.scope.claims),
+            layouts=self.scope.layouts(),
+            aliases=tuple(self.scope.aliases),
         )
 
     def _output_types(self) -> tuple[TensorType, ...]:
@@ -84,6 +86,8 @@ class _BlockResolver:
         type_ = self._attempt(lambda: self.scope.reader.type(port.shape, port.range))  # pyright: ignore
         value = Value(port.name.name, "input", port.span, type_)
         self.scope.bind(port.name, value)
+        if type_:
+            self.scope.lay(value, port.shape)
         return value
 
     def _declare_params(self) -> None:
@@ -95,6 +99,8 @@ class _BlockResolver:
             type_ = self._attempt(lambda decl=decl: self.scope.reader.type(decl.shape, decl.range))
             value = Value(decl.name.name, "param", decl.span, type_)
             self.scope.bind(decl.name, value)
+            if type_:
+                self.scope.lay(value, decl.shape)
             self.params[decl.name.name] = Param(value, type_ or TensorType(()), "zeros")
 
     def _started(self, param: Param, decl: ast.Param) -> Param:

@@ -421,6 +421,7 @@ class NoBlock(Problem):
 
     def diagnostic(self) -> Diagnostic:
         if self.name is None:
-            return self.report(f"{self.file} has no block to compile")
+            help = (f"it takes {', '.join(self.known)}: say --block NAME",) if self.known else ()
+            return self.report(f"{self.file} has no block of its own to compile", help=help)
         help = nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
         return self.report(f"{self.file} has no block {self.name}", help=help)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from xg.dim import Dim, DimError, number, symbol
-from xg.passes.resolve.errors import BadSize, NotYet, Refused, UnknownSize
+from xg.layout import Layout
+from xg.passes.resolve.errors import BadSize, Refused, UnknownSize
 from xg.scalar import FUNCTIONS, Scalar, as_scalar, function
 from xg.scalar import size as scalar_size
 from xg.syntax import ast
@@ -18,7 +19,7 @@ from xg.use import REST, Axis, AxisGroup, AxisMap
 class Reader:
     """Reads expressions where `dims` are the known symbols and `numbers` the known numbers.
 
-    A division by one of `meshes` shards an axis; that is refused here.
+    An axis of a shape may be divided by axes of the mesh: that cuts it, and its size is the whole.
     """
 
     dims: frozenset[str]
@@ -43,7 +44,9 @@ class Reader:
 
     def _symbol(self, path: ast.Path) -> Dim:
         if path.name in self.meshes:
-            raise Refused(NotYet(path.span, f"a size divided over the mesh axis {path.name}"))
+            from xg.passes.resolve.plan_errors import MisplacedMesh
+
+            raise Refused(MisplacedMesh(path.span, path.name))
         if path.name not in self.dims:
             raise Refused(UnknownSize(path.span, path.name, tuple(sorted(self.dims))))
         return symbol(path.name)
@@ -90,13 +93,30 @@ class Reader:
                 raise Refused(BadSize(expr.span, f"{expr.span.text} is not a number"))
 
     def shape(self, shape: ast.Shape) -> Shape:
-        """The dims of a written shape."""
-        dims: list[Dim] = []
+        """The dims of a written shape, of the whole tensor where it is cut."""
+        return tuple(dim for dim in self.layout(shape, plan=False).dims if dim is not None)
+
+    def layout(self, shape: ast.Shape, *, plan: bool) -> Layout:
+        """The dims of a written shape and what cuts them; `_` and `..` stand only in a `plan`."""
+        dims: list[Dim | None] = []
+        cuts: list[tuple[str, ...]] = []
+        seen: dict[str, ast.Path] = {}
         for dim in shape.dims:
             if isinstance(dim, ast.Rest):
-                raise Refused(BadSize(dim.span, "`..` stands only in op signatures and plans"))
-            dims.append(self.dim(dim))
-        return tuple(dims)
+                if not plan or dim is not shape.dims[-1]:
+                    where = "at the end of a shape" if plan else "in op signatures and plans"
+                    raise Refused(BadSize(dim.span, f"`..` stands only {where}"))
+                continue
+            whole, paths = parted(dim, self.meshes)
+            for path in paths:
+                first = seen.setdefault(path.name, path)
+                if first is not path:
+                    from xg.passes.resolve.plan_errors import MeshTwice
+
+                    raise Refused(MeshTwice(path.span, path.name, first.span))
+            dims.append(None if plan and isinstance(whole, ast.Wildcard) else self.dim(whole))
+            cuts.append(tuple(path.name for path in paths))
+        return Layout(tuple(dims), tuple(cuts), open=len(dims) < len(shape.dims))
 
     def type(self, shape: ast.Shape, range_: ast.Expr | None) -> TensorType:
         """The type of a port or a parameter."""
@@ -118,11 +138,38 @@ class Reader:
     def _axis(self, item: ast.AxisItem) -> Axis:
         match item:
             case ast.Axis(name=name, size=size):
-                return Axis(name.name, self.dim(size) if size else None)
+                return Axis(name.name, self.dim(parted(size, self.meshes)[0]) if size else None)
             case ast.UnitAxis():
                 return Axis("")
             case _:
                 return REST
+
+
+def parted(expr: ast.Expr, meshes: Container[str]) -> tuple[ast.Expr, tuple[ast.Path, ...]]:
+    """The size that an axis has as a whole, and the mesh axes that cut it, outermost first.
+
+    Only the last divisors cut: ``D_ff/N_T``, ``N_H*D_h/(N_G*N_T)``.
+    """
+    if not isinstance(expr, ast.Arithmetic):
+        return expr, ()
+    kept = list(expr.rest)
+    axes: list[ast.Path] = []
+    while kept and kept[-1].sign == "/" and (found := _mesh_axes(kept[-1].operand, meshes)):
+        axes[:0] = found
+        kept.pop()
+    whole = ast.Arithmetic(expr.span, expr.first, tuple(kept)) if kept else expr.first
+    return whole, tuple(axes)
+
+
+def _mesh_axes(expr: ast.Expr, meshes: Container[str]) -> list[ast.Path]:
+    """The factors of a divisor, if all are mesh axes."""
+    factors = [expr]
+    if isinstance(expr, ast.Arithmetic):
+        factors = [expr.first, *(part.operand for part in expr.rest if part.sign == "*")]
+        if len(factors) <= len(expr.rest):
+            return []
+    paths = [part for part in factors if isinstance(part, ast.Path) and part.name in meshes]
+    return paths if len(paths) == len(factors) else []
 
 
 def _apply(sign: str, left: Scalar, right: Scalar) -> Scalar:

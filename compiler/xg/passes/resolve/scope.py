@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xg.graph import Apply, Call, Value
+from xg.layout import Layout
 from xg.op import Op
 from xg.passes.resolve.errors import (
     NameTwice,
@@ -41,8 +42,12 @@ class Scope:
     claims: list[tuple[Value, TensorType, Span]] = field(
         default_factory=list[tuple[Value, TensorType, Span]], init=False
     )
+    aliases: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]], init=False)
     unnamed: dict[str, int] = field(default_factory=dict[str, int], init=False)
     read: set[Value] = field(default_factory=set[Value], init=False)
+    laid: dict[Value, tuple[Layout, Span]] = field(
+        default_factory=dict[Value, tuple[Layout, Span]], init=False
+    )
 
     def __post_init__(self) -> None:
         """Make the block's own dims and those that the call gives known."""
@@ -51,10 +56,10 @@ class Scope:
             self.sizes, dims = self.linked.sizes, self.linked.dims
         else:
             dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
-            reader = Reader(dims, self.linked.meshes, {})
+            reader = Reader(dims, frozenset(self.linked.mesh), {})
             local = {d.name.name: reader.dim(d.size) for d in self.block.dims if d.size} | given
             self.sizes = self.linked.sizes.with_local(local)
-        self.reader = Reader(dims, self.linked.meshes, dict(self.instance.numbers))
+        self.reader = Reader(dims, frozenset(self.linked.mesh), dict(self.instance.numbers))
 
     @property
     def block(self) -> ast.Block:
@@ -125,6 +130,7 @@ class Scope:
         """Give values the names of a label, and note the types that it promises."""
         if label.shape:
             self._claim(values[0], self.reader.type(label.shape, None), label.span)
+            self.lay(values[0], label.shape)
             return
         if len(values) != len(label.ports):
             raise Refused(
@@ -134,15 +140,39 @@ class Scope:
             declared = self._declared(port)
             if declared:
                 self._claim(value, declared, port.span)
+            for written in self._written(port):
+                self._promise(value, written, port)
             self.bind(port.name, value)
 
+    def _written(self, port: ast.Port) -> tuple[ast.Port, ...]:
+        """A name where it has a shape: in its label, among the outputs of the block."""
+        outputs = (output for output in self.block.outputs if output.name.name == port.name.name)
+        return tuple(written for written in (port, *outputs) if written.shape)
+
     def _declared(self, port: ast.Port) -> TensorType | None:
-        written = port
-        if port.shape is None:
-            for output in self.block.outputs:
-                if output.name.name == port.name.name:
-                    written = output
-        return self.reader.type(written.shape, written.range) if written.shape else None
+        written = next(iter(self._written(port)), None)
+        return self.reader.type(written.shape, written.range) if written and written.shape else None
+
+    def _promise(self, value: Value, written: ast.Port, label: ast.Port) -> None:
+        """Hold a value to what an output promises, where its label has a shape of its own."""
+        assert written.shape
+        if label.shape and label.shape != written.shape:
+            self._claim(value, self.reader.type(written.shape, written.range), written.span)
+        self.lay(value, written.shape)
+
+    def lay(self, value: Value, shape: ast.Shape) -> None:
+        """Note what cuts a value where the file gives its shape."""
+        layout = self.reader.layout(shape, plan=False)
+        first, span = self.laid.setdefault(value, (layout, shape.span))
+        if first.axes(len(first.dims)) != layout.axes(len(layout.dims)):
+            from xg.passes.resolve.plan_errors import TwoLayouts
+
+            raise Refused(TwoLayouts(shape.span, str(layout), str(first), span))
+
+    def layouts(self) -> dict[Value, dict[str, int]]:
+        """The cuts of all values that the file cuts."""
+        laid = {value: layout.axes(len(layout.dims)) for value, (layout, _) in self.laid.items()}
+        return {value: axes for value, axes in laid.items() if axes}
 
     def _claim(self, value: Value, type_: TensorType, span: Span) -> None:
         self.claims.append((value, type_, span))
@@ -153,6 +183,8 @@ class Scope:
         if known is not None:
             raise Refused(NameTwice(name.span, name.name, known.span))
         self.values[name.name] = value
+        if value.name != name.name:
+            self.aliases.append((name.name, value))
 
     def made(self, label: ast.Label | None, count: int, span: Span) -> tuple[Value, ...]:
         """New values for the outputs of a node, under the names and shapes of its label."""
@@ -186,12 +218,8 @@ class Scope:
         return tuple(self._port_shape(port) for port in label.ports)
 
     def _port_shape(self, port: ast.Port) -> Shape | None:
-        if port.shape:
-            return self._expanded(port.shape)
-        for output in self.block.outputs:
-            if output.name.name == port.name.name and output.shape:
-                return self._expanded(output.shape)
-        return None
+        written = next(iter(self._written(port)), None)
+        return self._expanded(written.shape) if written and written.shape else None
 
     def _expanded(self, shape: ast.Shape) -> Shape:
         return tuple(self.sizes.expand(dim) for dim in self.reader.shape(shape))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xg import ops
@@ -60,12 +60,13 @@ class Linked:
     unit: Unit
     sizes: Sizes
     dims: frozenset[str]
-    meshes: frozenset[str]
+    mesh: Mapping[str, int | None]
     options: Mapping[str, Choice]
+    units: tuple[Unit, ...]
 
     def reader(self) -> Reader:
         """Reads expressions over the program's dims."""
-        return Reader(self.dims, self.meshes, {})
+        return Reader(self.dims, frozenset(self.mesh), {})
 
 
 def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> Linked:
@@ -73,17 +74,31 @@ def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> L
     units = _units(module, load)
     sizes: dict[str, ast.DimDecl] = {}
     options: dict[str, Choice] = {}
-    meshes: set[str] = set()
     for unit in units:  # importers stand behind what they import, and win
         sizes.update({decl.name.name: decl for decl in unit.module.dims})
-        meshes.update(decl.name.name for decl in unit.module.meshes)
         for option in unit.module.options:
             words = tuple(word.name for word in option.words)
             options[option.name.name] = Choice(words, words[0], unit)
-    numbers, chosen = _settings(settings, frozenset(sizes), options)
+    mesh = _mesh([unit.module for unit in units], sizes, settings)
+    rest = {name: value for name, value in settings.items() if name not in mesh}
+    numbers, chosen = _settings(rest, frozenset(sizes), options, tuple(mesh))
     dims = frozenset(sizes)
-    reader = Reader(dims, frozenset(meshes), {})
-    return Linked(units[-1], _sizes(sizes, reader, numbers), dims, frozenset(meshes), chosen)
+    reader = Reader(dims, frozenset(mesh), {})
+    known = _sizes(sizes, reader, numbers)
+    return Linked(units[-1], known, dims, mesh, chosen, tuple(units))
+
+
+def _mesh(
+    modules: Sequence[ast.Module],
+    dims: Mapping[str, ast.DimDecl],
+    settings: Mapping[str, str | int],
+) -> Mapping[str, int | None]:
+    """The axes of the mesh, if any file declares one."""
+    if not any(module.meshes for module in modules):
+        return {}
+    from xg.passes.resolve.mesh import link_mesh
+
+    return link_mesh(modules, dims, settings)
 
 
 def _units(module: ast.Module, load: Load) -> list[Unit]:
@@ -126,7 +141,10 @@ def _unit(module: ast.Module, imported: list[tuple[ast.Use, Unit]]) -> Unit:
 
 
 def _settings(
-    settings: Mapping[str, str | int], dims: frozenset[str], options: Mapping[str, Choice]
+    settings: Mapping[str, str | int],
+    dims: frozenset[str],
+    options: Mapping[str, Choice],
+    mesh: Sequence[str],
 ) -> tuple[dict[str, int], dict[str, Choice]]:
     numbers: dict[str, int] = {}
     chosen = dict(options)
@@ -141,7 +159,7 @@ def _settings(
         elif name in dims:
             raise Refused(UnknownWord(None, name, str(value), ("a whole number",)))
         else:
-            raise Refused(UnknownOption(None, name, (*options, *sorted(dims))))
+            raise Refused(UnknownOption(None, name, (*options, *sorted(dims), *mesh)))
     return numbers, chosen
 
 

@@ -1,0 +1,103 @@
+"""The mesh of a program: its axes with their sizes, in the order in which they cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.expressions import parted
+from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize
+from xg.source import Span
+from xg.syntax import ast
+
+Pair = tuple[str, str]  # the first axis cuts before the second
+
+
+def link_mesh(
+    modules: Sequence[ast.Module],
+    dims: Mapping[str, ast.DimDecl],
+    settings: Mapping[str, str | int],
+) -> dict[str, int | None]:
+    """Every declared axis with its size, None where it has none. `modules` has importers last.
+
+    Axes stand as declared, those of the main file first, unless a shape cuts in another order:
+    ``D/(N_G*N_T)`` puts N_G before N_T.
+    """
+    found: dict[str, ast.MeshDecl] = {}
+    for module in reversed(modules):
+        for decl in module.meshes:
+            found.setdefault(decl.name.name, decl)
+    for name, decl in found.items():
+        if name in dims:
+            raise Refused(MeshIsDim(decl.name.span, name, dims[name].name.span))
+    order = _ordered(tuple(found), _pairs(modules, found) if len(found) > 1 else {})
+    return {name: _size(found[name], settings.get(name)) for name in order}
+
+
+def _size(decl: ast.MeshDecl, given: str | int | None) -> int | None:
+    name = decl.name.name
+    if given is not None:
+        if isinstance(given, int) and given > 0:
+            return given
+        raise Refused(MeshSize(None, name, str(given)))
+    match decl.size:
+        case None:
+            return None
+        case ast.Number(value=int() as value) if value > 0:
+            return value
+        case size:
+            raise Refused(MeshSize(size.span, name, size.span.text))
+
+
+def _pairs(modules: Sequence[ast.Module], axes: Mapping[str, object]) -> dict[Pair, Span]:
+    """Which axis cuts before which, with a place that says so."""
+    pairs: dict[Pair, Span] = {}
+    for paths in _divisors(modules, axes):
+        for outer, inner in pairwise(paths):
+            if outer.name == inner.name:
+                continue  # which is told where the shape is read
+            pairs.setdefault((outer.name, inner.name), outer.span)
+            turned = pairs.get((inner.name, outer.name))
+            if turned is not None:
+                raise Refused(MeshOrder(outer.span, outer.name, inner.name, turned))
+    return pairs
+
+
+def _divisors(
+    modules: Sequence[ast.Module], axes: Mapping[str, object]
+) -> Iterator[tuple[ast.Path, ...]]:
+    """What cuts one axis of a shape, wherever that is more than one mesh axis."""
+    shapes = (
+        part
+        for module in modules
+        for tree in (*module.blocks, *module.plans)
+        for part in ast.walk(tree)
+        if isinstance(part, ast.Shape)
+    )
+    for shape in shapes:
+        for dim in shape.dims:
+            if isinstance(dim, ast.Arithmetic):
+                _, paths = parted(dim, axes)
+                if len(paths) > 1:
+                    yield paths
+
+
+def _ordered(names: Sequence[str], pairs: Mapping[Pair, Span]) -> list[str]:
+    """The names as they stand, moved only as far as the pairs ask for."""
+    order: list[str] = []
+    waiting = list(names)
+    while waiting:
+        ready = (
+            name
+            for name in waiting
+            if not any(outer in waiting for outer, inner in pairs if inner == name)
+        )
+        chosen = next(ready, None)
+        if chosen is None:  # a ring of more than two
+            (outer, inner), span = next((p, s) for p, s in pairs.items() if p[1] in waiting)
+            other = next(s for (_, last), s in pairs.items() if last == outer)
+            raise Refused(MeshOrder(span, outer, inner, other))
+        order.append(chosen)
+        waiting.remove(chosen)
+    return order

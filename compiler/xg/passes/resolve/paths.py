@@ -1,0 +1,107 @@
+"""Paths of plans: from a block through its calls to a value, in any choice of options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.plan_errors import NoSuchPlace
+from xg.passes.resolve.units import Linked, Located
+from xg.plan import EVERY
+from xg.syntax import ast
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Where a path ends: the dims that its blocks have of their own, and if at parameters."""
+
+    dims: frozenset[str]
+    is_param: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A block that a path has come to; in a `row`, the segment of its rounds is still to come."""
+
+    located: Located
+    row: str = ""
+
+
+def end_of(linked: Linked, block: Located, path: ast.Path) -> End:
+    """Where a path of a plan of `block` leads; raises Refused if nowhere."""
+    steps = [_Step(block)]
+    *way, last = path.segments
+    for segment in way:
+        steps = _followed(linked, steps, segment)
+    blocks = [step.located.block for step in steps]
+    dims = frozenset(decl.name.name for block in blocks for decl in block.dims)
+    if last.name == EVERY:
+        return End(dims, is_param=True)
+    known = [name for step in steps if not step.row for name in _values(step.located.block)]
+    if last.name not in known:
+        raise Refused(_nothing(steps, last, "value", tuple(known)))
+    params = {param.name.name for block in blocks for param in block.params}
+    return End(dims, last.name in params)
+
+
+def _followed(linked: Linked, steps: list[_Step], segment: ast.Name) -> list[_Step]:
+    """The blocks behind one more segment."""
+    found: dict[_Step, None] = {}
+    known: list[str] = []
+    for step in steps:
+        if step.row:
+            found.update({_Step(step.located): None} if segment.name == EVERY else {})
+            continue
+        for name, callee in _calls(linked, step.located):
+            known.append(name)
+            if segment.name in (name, EVERY):
+                found[callee] = None
+    if not found:
+        raise Refused(_nothing(steps, segment, "call", tuple(known)))
+    return list(found)
+
+
+def _nothing(
+    steps: list[_Step], segment: ast.Name, what: str, known: tuple[str, ...]
+) -> NoSuchPlace:
+    rows = [step.row for step in steps if step.row]
+    if rows and len(rows) == len(steps):
+        return NoSuchPlace(segment.span, rows[0], segment.name, "round", ())
+    block = next(step.located for step in steps if not step.row).block.name.name
+    kind = "call" if what == "call" else "value"
+    return NoSuchPlace(segment.span, block, segment.name, kind, known)
+
+
+def _calls(linked: Linked, located: Located) -> Iterator[tuple[str, _Step]]:
+    """The calls of a block by name, each with the blocks that some choice calls there."""
+    for chain in located.block.chains:
+        for part in ast.walk(chain):
+            if isinstance(part, ast.NodeUse | ast.Call):
+                use = part if isinstance(part, ast.NodeUse) else None
+                for callee in _called(linked, located, part.operator.name):
+                    option = part.operator.name in linked.options
+                    default = part.operator.name if option else callee.block.name.name
+                    name = use.instance.name if use and use.instance else default
+                    yield name, _Step(callee, name if use and use.repeat else "")
+
+
+def _called(linked: Linked, located: Located, operator: str) -> list[Located]:
+    """The blocks that a node may stand for."""
+    own = {own.name.name: own.words for own in located.block.own if own.words}
+    choice = linked.options.get(operator)
+    if choice is not None:
+        unit, words = choice.unit, choice.words
+    else:
+        unit, words = located.unit, tuple(w.name for w in own.get(operator, ())) or (operator,)
+    return [unit.blocks[word] for word in words if word in unit.blocks]
+
+
+def _values(block: ast.Block) -> Iterator[str]:
+    """Every value that some choice of the block has."""
+    yield from (port.name.name for port in (*block.data, *block.outputs))
+    yield from (param.name.name for param in block.params)
+    for chain in block.chains:
+        for part in ast.walk(chain):
+            if isinstance(part, ast.Label):
+                yield from (port.name.name for port in part.ports)

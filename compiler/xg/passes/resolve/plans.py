@@ -1,0 +1,195 @@
+"""Plans: from trees to data, by name, products multiplied out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xg.diagnostic import DiagnosticError, Problem
+from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.expressions import Reader
+from xg.passes.resolve.mesh import link_mesh
+from xg.passes.resolve.paths import End, end_of
+from xg.passes.resolve.plan_errors import (
+    CircularPlan,
+    PlanOfUnknown,
+    PlanTwice,
+    UnknownMesh,
+    UnknownPlan,
+    UseOfNoParam,
+)
+from xg.passes.resolve.units import Linked, Load, Located, Unit, link
+from xg.plan import Entry, Layout, Plan
+from xg.syntax import ast
+
+
+def resolve_plans(
+    module: ast.Module, load: Load, settings: Mapping[str, str | int] | None = None
+) -> dict[str, Plan]:
+    """Every plan of a file and of those it uses, by name; raises DiagnosticError.
+
+    What the files say under one name is one plan; of one block, the importing file's text counts.
+    `settings` number mesh axes; others are not looked at.
+    """
+    try:
+        linked = link(module, load, {})
+        modules = [unit.module for unit in linked.units]
+        mesh = link_mesh(modules, {}, settings or {})
+        return _Plans(replace(linked, mesh=mesh)).all()
+    except Refused as refused:
+        raise DiagnosticError.of(*refused.problems) from None
+
+
+def multiply(plans: Mapping[str, Plan], names: Sequence[str]) -> Plan:
+    """The plan of this name, or the product of several; raises DiagnosticError."""
+    unknown = [UnknownPlan(None, name, tuple(plans)) for name in names if name not in plans]
+    if unknown:
+        raise DiagnosticError.of(*unknown)
+    if len(names) == 1:
+        return plans[names[0]]
+    order = list(dict.fromkeys(axis for plan in plans.values() for axis in plan.mesh))
+    return _product(" × ".join(names), "", [plans[name] for name in names], order)
+
+
+def _product(name: str, title: str, factors: Sequence[Plan], order: Iterable[str]) -> Plan:
+    entries = dict.fromkeys(entry for plan in factors for entry in plan.entries)
+    sizes = {axis: size for plan in factors for axis, size in plan.mesh.items()}
+    mesh = {axis: sizes[axis] for axis in order if axis in sizes}
+    return Plan(name, title or name, tuple(entries), mesh)
+
+
+@dataclass(slots=True)
+class _Plans:
+    """The plans of a program by name, and what is wrong with them."""
+
+    linked: Linked
+    problems: list[Problem] = field(default_factory=list[Problem])
+    texts: dict[str, dict[Located, tuple[ast.Plan, Unit]]] = field(
+        default_factory=dict[str, "dict[Located, tuple[ast.Plan, Unit]]"]
+    )
+    products: dict[str, ast.PlanProduct] = field(default_factory=dict[str, ast.PlanProduct])
+
+    def all(self) -> dict[str, Plan]:
+        """Every plan, those of the main file first; raises Refused with all that is wrong."""
+        for unit in self.linked.units:  # importers stand behind what they import, and win
+            self._declare(unit)
+        plans = {name: self._plan(name, tuple(texts)) for name, texts in self.texts.items()}
+        for name in _factors_first(self.products, self._refuse):
+            product = self.products[name]
+            factors = [plans[f.name] for f in product.factors if self._knows(f, plans)]
+            title = product.title.value if product.title else ""
+            plans[name] = _product(name, title, factors, self.linked.mesh)
+        if self.problems:
+            raise Refused(*self.problems)
+        main = self.linked.unit.module
+        ours = sorted((*main.plans, *main.products), key=lambda decl: decl.span.start)
+        names = dict.fromkeys([*(decl.name.name for decl in ours), *plans])
+        return {name: plans[name] for name in names}
+
+    def _refuse(self, problem: Problem) -> None:
+        self.problems.append(problem)
+
+    def _declare(self, unit: Unit) -> None:
+        """Take over what a file declares."""
+        seen: dict[tuple[str, str], ast.Plan | ast.PlanProduct] = {}
+        decls = sorted(
+            (*unit.module.plans, *unit.module.products), key=lambda decl: decl.span.start
+        )
+        for decl in decls:
+            name, block = decl.name.name, decl.block.name if isinstance(decl, ast.Plan) else ""
+            clash = seen.get((name, block)) or seen.get((name, ""))
+            if isinstance(decl, ast.PlanProduct):
+                clash = next((other for (n, _), other in seen.items() if n == name), None)
+            if clash is not None:
+                self._refuse(PlanTwice(decl.name.span, name, block, clash.name.span))
+                continue
+            seen[name, block] = decl
+            if isinstance(decl, ast.PlanProduct):
+                self.texts.pop(name, None)
+                self.products[name] = decl
+            elif block not in unit.blocks:
+                self._refuse(PlanOfUnknown(decl.block.span, block, tuple(unit.blocks)))
+            else:
+                self.products.pop(name, None)
+                self.texts.setdefault(name, {})[unit.blocks[block]] = (decl, unit)
+
+    def _knows(self, factor: ast.Name, plans: Mapping[str, Plan]) -> bool:
+        if factor.name not in plans and factor.name not in self.products:
+            known = tuple(dict.fromkeys([*plans, *self.products]))
+            self._refuse(UnknownPlan(factor.span, factor.name, known))
+        return factor.name in plans
+
+    # ---- one plan -------------------------------------------------------------------------------
+
+    def _plan(self, name: str, blocks: Sequence[Located]) -> Plan:
+        texts = self.texts[name]
+        entries = [entry for block in blocks for entry in self._entries(texts[block][0], block)]
+        over = frozenset(axis for entry in entries for axis in _mentioned(entry))
+        title = next((text.title.value for text, _ in texts.values() if text.title), name)
+        mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in over}
+        return Plan(name, title, tuple(replace(entry, over=over) for entry in entries), mesh)
+
+    def _entries(self, plan: ast.Plan, block: Located) -> Iterator[Entry]:
+        """The lines of one text, one entry for each value that a line names."""
+        for placement in plan.placements:
+            for path in placement.targets:
+                try:
+                    yield self._entry(plan, block, placement, path)
+                except Refused as refused:
+                    self.problems += [p for p in refused.problems if p not in self.problems]
+
+    def _entry(
+        self, plan: ast.Plan, block: Located, placement: ast.Placement, path: ast.Path
+    ) -> Entry:
+        end = end_of(self.linked, block, path)
+        use = self._layout(placement.in_use, end) if placement.in_use else None
+        if placement.in_use and not end.is_param:
+            raise Refused(UseOfNoParam(placement.in_use.span, path.name))
+        return Entry(
+            block=block.block.span,
+            block_name=block.block.name.name,
+            path=tuple(segment.name for segment in path.segments),
+            rest=self._layout(placement.at_rest, end),
+            use=use,
+            over=frozenset(),  # known when all texts of the plan are read
+            plan=plan.name.name,
+            span=path.span,
+        )
+
+    def _layout(self, shape: ast.Shape, end: End) -> Layout:
+        mesh = frozenset(self.linked.mesh)
+        for dim in shape.dims:
+            last = dim.rest[-1] if isinstance(dim, ast.Arithmetic) else None
+            if last and last.sign == "/" and isinstance(last.operand, ast.Path):
+                divisor = last.operand
+                if divisor.name not in mesh | self.linked.dims | end.dims:
+                    raise Refused(UnknownMesh(divisor.span, divisor.name, tuple(self.linked.mesh)))
+        return Reader(self.linked.dims | end.dims, mesh, {}).layout(shape, plan=True)
+
+
+def _mentioned(entry: Entry) -> Iterator[str]:
+    for layout in (entry.rest, entry.use):
+        if layout is not None:
+            yield from (axis for cuts in layout.cuts for axis in cuts)
+
+
+def _factors_first(
+    products: Mapping[str, ast.PlanProduct], refuse: Callable[[Problem], None]
+) -> list[str]:
+    """The products in an order where factors stand first; a ring is refused and left out."""
+    order: list[str] = []
+    trail: list[str] = []
+    stack = [(name, False) for name in reversed(tuple(products))]
+    while stack:
+        name, ready = stack.pop()
+        if ready:
+            order.append(trail.pop())
+        elif name in trail:
+            ring = trail[trail.index(name) :]
+            refuse(CircularPlan(tuple((n, products[n].name.span) for n in ring)))
+            return order
+        elif name not in order and name in products:
+            trail.append(name)
+            stack.append((name, True))
+            stack.extend((factor.name, False) for factor in reversed(products[name].factors))
+    return order

@@ -1,0 +1,43 @@
+"""The plans of a project by name, and what is wrong with them in a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xg.graph import Program
+from xg.passes.resolve.plans import multiply, resolve_plans
+from xg.placed import check_placed
+from xg.plan import Plan
+from xg.project import Project
+from xg.shares import check_shares
+from xg.syntax.spelling import ascii_name
+
+
+def planned(
+    typed: Program, project: Project, plan: str | None, settings: Mapping[str, str | int] | None
+) -> Program:
+    """A typed program with its plan; raises DiagnosticError with all that does not fit."""
+    if plan is not None:
+        typed = replace(typed, plan=plan_named(project, plan, settings))
+    check_parallel(typed)
+    return typed
+
+
+def check_parallel(typed: Program) -> None:
+    """Raise DiagnosticError with all that the plan and the cuts of a typed program have wrong."""
+    check_placed(typed)
+    check_shares(typed)
+
+
+def plan_named(
+    project: Project, name: str, settings: Mapping[str, str | int] | None = None
+) -> Plan:
+    """A plan of a file's, or a product such as ``DP × TP``; raises DiagnosticError."""
+    names = [ascii_name(factor.strip()) for factor in name.replace("*", "×").split("×")]
+    return multiply(plans_of(project, settings), names)
+
+
+def plans_of(project: Project, settings: Mapping[str, str | int] | None = None) -> dict[str, Plan]:
+    """Every plan of a file and of those it uses, by name; raises DiagnosticError."""
+    return resolve_plans(project.main, project.load, settings)
