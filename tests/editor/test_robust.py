@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,12 @@ def test_leaving_without_a_goodbye_is_an_error(tmp_path: Path) -> None:
     assert editor.end() == (1, "")
     editor = Editor(tmp_path)
     assert editor.end() == (1, "")
+
+
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    editor = Editor(tmp_path)
+    editor.process.send_signal(signal.SIGINT)
+    assert editor.end() == (-signal.SIGINT, "")
 
 
 def test_pygls_is_imported_by_nobody_else() -> None:

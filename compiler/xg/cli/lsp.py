@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from argparse import ArgumentParser, Namespace
 from importlib.util import find_spec
@@ -32,6 +33,9 @@ def run(options: Namespace, console: Console) -> int:
 
     if sys.stdin.isatty():
         console.note("xg lsp waits for an editor, not for a person: see docs/editor.md")
+    # Ctrl-C just ends the process: there is nothing to save, and a thread that waits for input
+    # would keep a gentler end from coming.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     server = make_server(__version__)
     # Streams of its own, because the server closes them when it ends.
     with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:

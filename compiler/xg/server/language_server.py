@@ -112,13 +112,14 @@ async def hover(ls: XgServer, params: types.HoverParams) -> types.Hover | None:
 
 async def definition(ls: XgServer, params: types.DefinitionParams) -> types.Location | None:
     """Where the name under the cursor is declared."""
-    analysis = await ls.session.analysis(params.text_document.uri)
+    uri = params.text_document.uri
+    analysis = await ls.session.analysis(uri)
     if analysis is None or analysis.reading.project is None:
         return None
     project = analysis.reading.project
     offset = ls.session.positions(analysis).offset(params.position)
     found = find(Names(project), trail(project.main, offset))
-    return ls.session.location(analysis, found.span) if found and found.span else None
+    return ls.session.location(uri, analysis, found.span) if found and found.span else None
 
 
 async def symbols(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lsprotocol import types
-from pygls.uris import from_fs_path, to_fs_path
+from pygls.uris import to_fs_path
 
 from xg.server.analysis import Analysis, analyse
 from xg.server.positions import Positions
@@ -99,19 +99,19 @@ class Session:
         """Places in the text of an analysis as the client counts them."""
         return Positions(analysis.source, self.client.encoding)
 
-    def location(self, analysis: Analysis, span: Span) -> types.Location | None:
-        """A place in any file that an analysis has read."""
-        path = analysis.path_of(span.source)
-        uri = self._uri(analysis, path)
-        positions = Positions(span.source, self.client.encoding)
-        return types.Location(uri, positions.range(span)) if uri else None
+    def location(self, uri: str, analysis: Analysis, span: Span) -> types.Location | None:
+        """A place in a text, or in a file that was read for its analysis."""
+        if span.source is not analysis.source:
+            path = analysis.path_of(span.source)
+            if path is None:
+                return None
+            uri = self._uri(path)
+        return types.Location(uri, Positions(span.source, self.client.encoding).range(span))
 
-    def _uri(self, analysis: Analysis, path: Path | None) -> str | None:
+    def _uri(self, path: Path) -> str:
         """The name by which the editor knows a file, if it has it open."""
-        for document in self.documents.values():
-            if document.path == path and (path or document.text == analysis.source.text):
-                return document.uri
-        return from_fs_path(str(path)) if path else None
+        known = (document.uri for document in self.documents.values() if document.path == path)
+        return next(known, None) or path.as_uri()
 
     async def _analysed(self, document: Document) -> Analysis:
         others = {
@@ -167,7 +167,7 @@ class Session:
         positions = self.positions(analysis)
 
         def locate(span: Span) -> types.Location | None:
-            return self.location(analysis, span)
+            return self.location(uri, analysis, span)
 
         related = self.client.related
         told = [
