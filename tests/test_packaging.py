@@ -90,6 +90,7 @@ def test_torch_is_asked_for_by_nobody_who_does_not_want_it(wheel: Path) -> None:
     needed = _metadata(wheel).get_all("Requires-Dist", [])
     assert any(line.startswith("lark") for line in needed)
     assert [line for line in needed if "torch" in line] == ["torch; extra == 'torch'"]
+    assert [line.partition("; ")[2] for line in needed if "pygls" in line] == ["extra == 'lsp'"]
 
 
 def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:

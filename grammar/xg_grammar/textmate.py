@@ -18,7 +18,7 @@ Rule = dict[str, Any]
 
 _DECLARES: Final = "storage.type.xg"
 _JOINS: Final = "keyword.control.xg"
-_NODE: Final = "keyword.operator.node.xg"
+_NODE: Final = "entity.name.function.node.xg"  # a sign in a node is seen as a name there
 _SIGN: Final = "keyword.operator.xg"
 _FUNCTION: Final = "entity.name.function.xg"
 _TYPE: Final = "entity.name.type.xg"
@@ -35,7 +35,8 @@ SCOPES: Final[Mapping[str, str]] = {
     **dict.fromkeys(["PLAN", "EXAMPLE", "GIVEN", "EXPECT"], _DECLARES),
     **dict.fromkeys(["FROM", "WHERE", "IN", "AS", "IF", "OF", "WRONG"], _JOINS),
     **dict.fromkeys(["ARROW", "SINGLE", "DOUBLE"], "keyword.operator.arrow.xg"),
-    **dict.fromkeys(["MATMUL", "AT", "ADD", "MUL", "CROSS"], _NODE),
+    **dict.fromkeys(["MATMUL", "AT", "ADD", "MUL"], _NODE),
+    "CROSS": "keyword.operator.repeat.xg",
     **dict.fromkeys(["PLUS", "STAR", "MINUS", "SLASH", "CARET", "GREATER", "AT_LEAST"], _SIGN),
     **dict.fromkeys(["PLUS_MINUS", "PLUS_SLASH_MINUS", "EQUAL", "VBAR"], _SIGN),
     **dict.fromkeys(["DOTS", "UNDERSCORE"], "constant.language.xg"),
@@ -100,7 +101,7 @@ def _nodes() -> list[Rule]:
     return [
         _match(rf"(->)[ \t]*({_name()}){times}", SCOPES["ARROW"], _DIM),
         _match(rf"(->)[ \t]*({_name()})", SCOPES["ARROW"], _FUNCTION),
-        _match(rf"(×)[ \t]*({_name()})", _NODE, _FUNCTION),
+        _match(rf"(×)[ \t]*({_name()})", SCOPES["CROSS"], _FUNCTION),
         _match(rf"(:)[ \t]*({_name()})", SCOPES["COLON"], _EDGE),
     ]
 
