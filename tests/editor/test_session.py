@@ -92,11 +92,11 @@ def test_other_places_are_related_and_remarks_are_in_the_message(editor: Editor)
     assert other["location"]["range"]["start"] == {"line": 1, "character": 21}
 
 
-def test_a_plan_is_only_a_warning(editor: Editor) -> None:
-    (mistake,) = editor.open(
-        "plan.xg", LAYERS + "mesh N = 2\nplan P of Layer {\n    X [B/N, D]\n}\n"
-    )
-    assert mistake["severity"] == 2
+def test_plans_are_checked(editor: Editor) -> None:
+    text = LAYERS + "mesh N = 2\nplan P of Layer {\n    X [B/N, D]\n    V [D, D]\n}\n"
+    (mistake,) = editor.open("plan.xg", text)
+    assert mistake["range"] == place(8, 4, 5)
+    assert mistake["severity"] == 1
 
 
 def test_closing_a_text_clears_its_mistakes(editor: Editor) -> None:
