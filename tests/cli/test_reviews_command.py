@@ -51,7 +51,7 @@ def test_new_sentences_are_judged(xg: Xg, trained: Path) -> None:
     assert first.endswith("  positive  What a wonderful film!")
     assert second.endswith("  negative  A dull and lifeless mess.")
     assert xg("classify", trained, stdin="\n\n".join(texts).encode()).out == said.out
-    torch = json.loads(xg("classify", trained, *texts, "--backend", "torch", "--json").out)
+    torch = json.loads(xg("classify", trained, "--backend", "torch", *texts, "--json").out)
     for line, each in zip(said.out.splitlines(), torch["reviews"], strict=True):
         assert float(line.split()[0]) == pytest.approx(each["positive"], abs=2e-3)
 
@@ -120,7 +120,8 @@ def test_a_run_goes_on_with_its_own_reviews_only(xg: Xg, folder: Path) -> None:
     assert "data sha256 was" in said.err
     lexicon = folder / "run" / "lexicon.safetensors"
     lexicon.write_bytes(lexicon.read_bytes()[:-1] + b"\x01")
-    assert "has changed since the training" in xg("classify", "run", "fine").err
+    said = xg("classify", "run", "fine")
+    assert (said.code, "has changed since the training" in said.err) == (4, True)
     said = xg(*words, "--data", "some.txt", "--resume")
     assert (said.code, "data lexicon was" in said.err) == (4, True)
 

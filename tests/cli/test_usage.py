@@ -71,6 +71,13 @@ def test_wrong_usage_ends_with_2(xg: Xg, words: list[str]) -> None:
 
 
 # Commands that take no file, or more than one.
+def test_options_may_stand_between_files(xg: Xg) -> None:
+    said = xg("check", "tiny.xg", "--color", "never", "wrong.xg")
+    assert said.code == 1
+    assert "tiny.xg: ok" in said.out
+    assert "wrong.xg:4:10" in said.err
+
+
 WITHOUT_FILE = ("ops", "doctor", "demo", "run", "weights", "import", "lsp")
 
 

@@ -48,7 +48,7 @@ def dispatch(name: str, arguments: Sequence[str]) -> int:
 
 def parse(name: str, arguments: Sequence[str]) -> Namespace:
     """What the words behind a command's name say; SystemExit for wrong usage."""
-    return _parser(name, _command(name)).parse_args(arguments)
+    return _parser(name, _command(name)).parse_intermixed_args(arguments)
 
 
 def _command(name: str) -> Command:

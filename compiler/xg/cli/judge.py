@@ -14,7 +14,7 @@ from xg.cli.reviewing import judging, sizes
 from xg.cli.task import ReviewTask
 from xg.cli.trained import trained_program
 from xg_runtime import checkpoint, lexicon
-from xg_runtime.errors import FileError, InputError
+from xg_runtime.errors import CheckpointError, FileError, InputError
 from xg_runtime.lexicon import Lexicon
 from xg_runtime.module import Array, Arrays, Module
 
@@ -46,7 +46,7 @@ class Judge:
         task = judging(program)
         words = lexicon.read(folder / LEXICON)
         if words.sha256 != held.facts["data"]["lexicon"]:
-            raise InputError(f"{folder / LEXICON} has changed since the training")
+            raise CheckpointError(f"{folder / LEXICON} has changed since the training")
         module = program.on_arrays(backend, kernels=kernels)
         return cls(module, held.params, task, words, sizes(program, task)[0])
 

@@ -37,11 +37,11 @@ def of_reviews(project: Project, options: Namespace, folder: Path) -> Lesson:
         found,
         words,
         length,
-        options.batch,
-        (1,) * len(task.truth_axes),
-        (task.vectors, task.truth),
-        options.dtype,
-        options.seed,
+        batch_size=options.batch,
+        target=(1,) * len(task.truth_axes),
+        inputs=(task.vectors, task.truth),
+        dtype=options.dtype,
+        seed=options.seed,
     )
     held = split(found)[1]
     accuracy = Accuracy(task.said, task.truth, threshold(task), {CHANCE: held.majority})
