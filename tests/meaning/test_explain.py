@@ -27,7 +27,12 @@ block Net(ids [B, S] in V) -> Y [B, S, D] {
 }
 
 plan TP "Tensor parallel" of MLP {
-    W_up, W_down [D, D_ff/N_T] -> [..]
+    W_up   [D, D_ff/N_T] -> [..]
+    W_down [D_ff/N_T, D]
+    X      [B, S/N_T, D]
+}
+plan All of MLP {
+    * [_/N_T, ..]
 }
 """
 
@@ -48,12 +53,31 @@ SAID = {
     "•<|=W_up": ["[D, D_ff]", "with D = 64, D_ff = 256"],
     "⊕|<-X": ["[B, S, D]", "with D = 64"],
     # values
-    "LN(γ|, β)": ["γ [D]", "parameter of `MLP`, starts as `ones`", "with D = 64"],
+    "LN(γ|, β)": [
+        "γ [D]",
+        "parameter of `MLP`, starts as `ones`",
+        "with D = 64",
+        "in plan `All`: `[D/N_T]`",
+    ],
+    "•<=W_up| ->": [
+        "W_up [D, D_ff]",
+        "parameter of `MLP`, starts at random",
+        "with D = 64, D_ff = 256",
+        "in plan `TP`: `[D, D_ff/N_T] -> [D, D_ff]`",
+        "in plan `All`: `[D/N_T, D_ff]`",
+    ],
+    "    |X -> LN": [
+        "X [B, S, D]",
+        "input of `MLP`",
+        "with D = 64",
+        "in plan `TP`: `[B, S/N_T, D]`",
+    ],
     "<=W_|down": [
         "W_down [D_ff, D]",
         "parameter of `MLP`, starts at random",
         "with D_ff = 256, D = 64",
-        "in plan `TP`: `[D, D_ff/N_T] -> [..]`",
+        "in plan `TP`: `[D_ff/N_T, D]`",
+        "in plan `All`: `[D_ff/N_T, D]`",
     ],
     "i|ds -> Emb": ["ids [B, S] in V", "input of `Net`"],
     "DO(p|)": ["p = 0.1", "argument of `MLP`"],
@@ -66,7 +90,7 @@ SAID = {
     ],
     "in |V)": ["dim V = 2*D", "dim, 128 as the file stands"],
     "N_L| ×": ["dim N_L = 2", "dim"],
-    "D_ff/N_|T]": ["mesh N_T = 2", "mesh axis"],
+    "W_up   [D, D_ff/N_|T]": ["mesh N_T = 2", "mesh axis"],
     # nodes
     "-> |S : Y": [
         "**S** softmax",
@@ -102,7 +126,7 @@ SAID = {
     "(x) = 2 * |x": ["x", "operand of `Twice`"],
     # plans, and places of which nothing is known
     "plan T|P": ["plan TP of MLP", "Tensor parallel"],
-    "of M|LP {": [
+    'parallel" of M|LP {': [
         'block MLP "Feed-forward" (X [B, S, D]; p = 0.1) -> Y [B, S, D]',
         "parameters: `γ [D]`, `β [D]`, `W_up [D, D_ff]`, `W_down [D_ff, D]`",
     ],
@@ -159,3 +183,16 @@ block F(X [B, D]) -> Y [B, D] {
 def test_greek_letters_are_said_as_they_are_written() -> None:
     text = "dim B, λ = 8\nblock F(X [B, λ]) -> Y [B, λ] {\n    X -‸> ReLU : Y\n}\n"
     assert hover(text) == "[B, λ]\nwith λ = 8"
+
+
+def test_an_edge_that_the_block_itself_cuts_is_said_so() -> None:
+    text = """\
+dim B, D = 64
+mesh N_T = 2
+block F(X [B/N_T, D]) -> Y [B/N_T, D] {
+    X -> ReLU : H
+    ‸H -> tanh : Y
+}
+"""
+    assert hover(text.replace("‸", "").replace("    X", "    ‸X")).startswith("X [B/N_T, D]\n")
+    assert hover(text).startswith("H [B, D]\n")

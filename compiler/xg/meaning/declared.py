@@ -119,11 +119,6 @@ class Names:
                 return Declaration("plan", name, plan.name.span, plan)
         return None
 
-    def plans_of(self, block: ast.Block) -> Iterator[ast.Plan]:
-        """The plans of a block, in file order."""
-        for module in self.project.modules:
-            yield from (plan for plan in module.plans if plan.block.name == block.name.name)
-
     def _used(self, module: ast.Module, name: str) -> ast.Module | None:
         for use in module.uses:
             if any(taken.name == name for taken in use.names):

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from xg.graph import Apply, Call, Graph, Value
+from xg.layout import Cuts, Layout
 from xg.source import Span
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
-from xg.tensor import TensorType
 
 _WORD = re.compile(r"[A-Za-z]\w*")
 
@@ -27,7 +27,7 @@ def types_at(graphs: Sequence[Graph], block: ast.Block, tree: ast.Syntax) -> lis
     found: dict[int, dict[str, None]] = {}
     for graph in graphs:
         if graph.span == block.span:
-            for place, value in enumerate(values_of(graph, block, tree)):
+            for place, value in enumerate(values_of(graph, tree)):
                 if value in graph.types:
                     found.setdefault(place, {})[spelled(graph, value)] = None
     return [" or ".join(types) for _, types in sorted(found.items())]
@@ -39,17 +39,29 @@ def numbers_at(graphs: Sequence[Graph], block: ast.Block, tree: ast.Syntax) -> d
     for graph in graphs:
         if graph.span == block.span:
             known = graph.sizes.bind({})
-            for value in values_of(graph, block, tree):
+            for value in values_of(graph, tree):
                 names = _symbols(graph, value)
                 numbers.update({name: known[name] for name in names if name in known})
     return numbers
 
 
 def spelled(graph: Graph, value: Value) -> str:
-    """The type of a value as the file would write it: `[B, S, D]`, `[B, S] in V`."""
+    """The type of a value as the file would write it: `[B, S/N_T, D]`, `[B, S] in V`."""
     range_ = graph.types[value].range
-    folded = graph.sizes.fold(range_) if range_ is not None else None
-    return _WORD.sub(lambda word: greek_name(word[0]), str(TensorType(graph.shape(value), folded)))
+    shape = laid_out(graph, value, graph.layouts.get(value, {}))
+    return shape + (f" in {in_greek(str(graph.sizes.fold(range_)))}" if range_ is not None else "")
+
+
+def laid_out(graph: Graph, value: Value, cuts: Cuts) -> str:
+    """The shape of a value, its axes divided by the mesh axes that cut them."""
+    shape = graph.shape(value)
+    cutting = [tuple(a for a in cuts if cuts[a] == axis) for axis in range(-len(shape), 0)]
+    return in_greek(str(Layout(shape, tuple(cutting))))
+
+
+def in_greek(text: str) -> str:
+    """A text with its names as `xg fmt` writes them."""
+    return _WORD.sub(lambda word: greek_name(word[0]), text)
 
 
 def _symbols(graph: Graph, value: Value) -> Iterator[str]:
@@ -58,32 +70,29 @@ def _symbols(graph: Graph, value: Value) -> Iterator[str]:
             yield from dim.symbols()
 
 
-def values_of(graph: Graph, block: ast.Block, tree: ast.Syntax) -> tuple[Value, ...]:
+def values_of(graph: Graph, tree: ast.Syntax) -> tuple[Value, ...]:
     """What a tree gives in one graph of its block; nothing where this choice leaves it out."""
     match tree:
         case ast.NodeUse() | ast.Call():
             return _made(graph, tree.span)
         case ast.Chain():
-            return edge_before(graph, block, tree, len(tree.steps))
+            return _end(graph, tree)
         case ast.Path():
-            return _named(graph, block, tree.name)
+            return _named(graph, tree.name)
         case ast.Port() | ast.Param() | ast.State():
-            return _named(graph, block, tree.name.name)
+            return _named(graph, tree.name.name)
         case _:
             return ()
 
 
-def edge_before(
-    graph: Graph, block: ast.Block, chain: ast.Chain, position: int
-) -> tuple[Value, ...]:
-    """What flows along the arrow in front of a node of a chain."""
+def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
+    """What flows at the end of a chain: from its last node, or from its sources."""
     found: list[Value] = []
-    before = ast.Chain(chain.span, chain.sources, chain.label, chain.steps[:position])
-    waiting: list[ast.Operand] = [before]
+    waiting: list[ast.Operand] = [chain]
     while waiting:
         operand = waiting.pop()
         if not isinstance(operand, ast.Chain):
-            found += values_of(graph, block, operand)
+            found += values_of(graph, operand)
             continue
         made = _leaving(graph, operand.steps)
         if made is None:
@@ -114,16 +123,6 @@ def _visible(step: Apply | Call) -> tuple[Value, ...]:
     return tuple(value for value in step.outputs if value.role != "cache")
 
 
-def _named(graph: Graph, block: ast.Block, name: str) -> tuple[Value, ...]:
-    """The value of a name; an edge with several labels is known by the first of them."""
-    params = (param.value for param in graph.params)
-    made = (value for step in graph.steps for value in _visible(step))
-    for value in (*graph.inputs, *params, *graph.foreign, *made):
-        if value.name == name:
-            return (value,)
-    for chain in (tree for tree in ast.walk(block) if isinstance(tree, ast.Chain)):
-        for position, node in enumerate(chain.steps, 1):
-            ports = node.label.ports if node.label else ()
-            if [port.name.name for port in ports] == [name]:
-                return edge_before(graph, block, chain, position)
-    return ()
+def _named(graph: Graph, name: str) -> tuple[Value, ...]:
+    foreign = ((str(value.name), value) for value in graph.foreign)
+    return next(((value,) for known, value in (*graph.names(), *foreign) if known == name), ())

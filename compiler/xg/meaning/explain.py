@@ -12,6 +12,7 @@ from xg.graph import Graph
 from xg.meaning.declared import Declaration, Names
 from xg.meaning.edges import numbers_at, types_at
 from xg.meaning.find import find
+from xg.meaning.placements import placements_at
 from xg.meaning.trail import Trail, smallest, trail
 from xg.op import Op
 from xg.project import Project
@@ -134,11 +135,9 @@ class _Explainer:
         yield _fence(f"{name} {types[0]}" if types else name)
         yield f"{what.kind}{_of(block)}{_start(tree)}"
         yield from _numbers(numbers_at(self.graphs, block, tree))
-        for plan in self.names.plans_of(block):
-            for placed in plan.placements:
-                if any(target.name == what.name for target in placed.targets):
-                    use = f" -> {placed.in_use.span.text}" if placed.in_use else ""
-                    yield f"in plan `{plan.name.span.text}`: `{placed.at_rest.span.text}{use}`"
+        placements = placements_at(self.names.project, self.graphs, block, tree)
+        for plan, layout in placements.items():
+            yield f"in plan `{plan}`: `{layout}`"
 
     def _gives(self) -> Iterator[str]:
         """The edge that leaves the node under the cursor."""
