@@ -9,27 +9,22 @@
 
 The folder is filled under another name, manifest last, flushed, and renamed: a kill at any moment
 leaves the older checkpoints whole. Damage is a CheckpointError that says how to go on; nothing
-falls back to an older state by itself.
+falls back to an older state by itself. What many ranks write together (`xg_runtime.ranks.saving`)
+has the same format; `load` gives it whole, whatever mesh it was written on.
 """
 
-import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
 
-from xg_runtime import files, tensorfile
+from xg_runtime import files, manifest
 from xg_runtime.errors import CheckpointError
+from xg_runtime.manifest import Json, Manifest
 from xg_runtime.module import Arrays
-
-Json: TypeAlias = dict[str, Any]
-
-KEPT: Final = 2
-_FORMAT: Final = 1
-_PARAMS: Final = "params.safetensors"
-_SLOTS: Final = "optimizer.safetensors"
-_MANIFEST: Final = "manifest.json"
+from xg_runtime.partfiles import read_parts, write_part
+from xg_runtime.parts import Layout, Region, layouts_of
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.stepfolders import begun, existing, folder_of, publish
 
 
 @dataclass(frozen=True)
@@ -50,19 +45,13 @@ def save(run: Path, checkpoint: Checkpoint) -> Path:
 
     Raises FileError.
     """
-    target = _folder(run, checkpoint.step)
-    with files.file_errors("write"):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        files.remove_leftovers(target.parent)
-        new = files.beside(target, "new")
-        try:
-            _fill(new, checkpoint)
-            _swap(new, target)
-        finally:
-            if new.exists():
-                files.remove_folder(new)
-        files.sync_folder(target.parent)
-        _drop_others(run, target)
+    target, alone = folder_of(run, checkpoint.step), Grid({})
+    params, slots = (layouts_of(a, {}, alone) for a in (checkpoint.params, checkpoint.slots))
+    with files.file_errors("write"), begun(target) as new:
+        hashes = write_part(new, "params", checkpoint.params, params, alone, 0)
+        hashes |= write_part(new, "optimizer", checkpoint.slots, slots, alone, 0)
+        contents = Manifest(checkpoint.step, checkpoint.facts, "", {}, params, slots, hashes)
+        publish(run, new, target, contents)
     return target
 
 
@@ -71,116 +60,39 @@ def load(run: Path, *, previous: bool = False) -> Checkpoint:
 
     Raises CheckpointError when there is none or it is damaged, FileError when it cannot be read.
     """
-    folders = _existing(run)
-    wanted = 2 if previous else 1
-    if len(folders) < wanted:
+    return load_regions(run, lambda name, layout: layout.whole, previous=previous)
+
+
+def load_regions(
+    run: Path, wanted: Callable[[str, Layout], Region], *, previous: bool = False
+) -> Checkpoint:
+    """Return of every tensor the region that is wanted; raises as `load` does.
+
+    `wanted` is asked by name: a parameter's, or a slot's, which ends in its parameter's.
+    """
+    folders = existing(run)
+    place = 2 if previous else 1
+    if len(folders) < place:
         which = "no earlier checkpoint" if folders else "no checkpoint"
         raise CheckpointError(f"{run} holds {which}")
     try:
-        return _read(folders[-wanted])
+        return _read(folders[-place], wanted)
     except ValueError as error:
-        hint = "; the previous one can be asked for" if len(folders) > wanted else ""
-        raise CheckpointError(f"checkpoint {folders[-wanted]} is damaged: {error}{hint}") from error
+        hint = "; the previous one can be asked for" if len(folders) > place else ""
+        raise CheckpointError(f"checkpoint {folders[-place]} is damaged: {error}{hint}") from error
 
 
 def exists(run: Path) -> bool:
     """Return whether `run` holds a checkpoint, damaged or not."""
-    return bool(_existing(run))
+    return bool(existing(run))
 
 
-def seal(manifest: Mapping[str, Any]) -> str:
-    """Return the hash that a manifest carries of itself, under `manifest`."""
-    return _sha256(json.dumps(manifest, sort_keys=True).encode())
-
-
-def _fill(folder: Path, checkpoint: Checkpoint) -> None:
-    """Write the files, then the manifest that makes them a checkpoint."""
-    contents = {
-        _PARAMS: tensorfile.pack(checkpoint.params),
-        _SLOTS: tensorfile.pack(checkpoint.slots),
-    }
-    manifest = {
-        "format": _FORMAT,
-        "step": checkpoint.step,
-        "facts": checkpoint.facts,
-        "files": {name: _sha256(data) for name, data in contents.items()},
-    }
-    folder.mkdir()
-    for name, data in contents.items():
-        files.write_synced(folder / name, data)
-    sealed = manifest | {"manifest": seal(manifest)}
-    files.write_synced(folder / _MANIFEST, json.dumps(sealed, indent=1).encode())
-    files.sync_folder(folder)
-
-
-def _swap(new: Path, target: Path) -> None:
-    """Rename `new` to `target`; what stood there (a later run's twin, or damage) goes."""
-    if target.exists():
-        old = files.beside(target, "old")
-        target.rename(old)
-        new.rename(target)
-        files.remove_folder(old)
-    else:
-        new.rename(target)
-
-
-def _drop_others(run: Path, newest: Path) -> None:
-    """Keep `newest` and the one before it; later ones are of a course that was abandoned."""
-    folders = _existing(run)
-    place = folders.index(newest)
-    for folder in folders[: max(place + 1 - KEPT, 0)] + folders[place + 1 :]:
-        files.remove_folder(folder)
-
-
-def _read(folder: Path) -> Checkpoint:
+def _read(folder: Path, wanted: Callable[[str, Layout], Region]) -> Checkpoint:
     """Return the checkpoint in `folder`; raises ValueError if anything has changed."""
-    manifest = _read_manifest(folder / _MANIFEST)
-    hashes = manifest["files"]
+    contents = manifest.read(folder)
     return Checkpoint(
-        step=manifest["step"],
-        params=tensorfile.unpack(_read_hashed(folder / _PARAMS, hashes[_PARAMS])),
-        slots=tensorfile.unpack(_read_hashed(folder / _SLOTS, hashes[_SLOTS])),
-        facts=manifest["facts"],
+        step=contents.step,
+        params=read_parts(folder, "params", contents, wanted),
+        slots=read_parts(folder, "optimizer", contents, wanted),
+        facts=contents.facts,
     )
-
-
-def _read_manifest(path: Path) -> Json:
-    if not path.is_file():
-        raise ValueError(f"{path.name} is missing")
-    try:
-        manifest: Json = json.loads(files.read(path))
-        held = manifest.pop("manifest")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
-        raise ValueError(f"{path.name} cannot be read") from error
-    if held != seal(manifest):
-        raise ValueError(f"{path.name} has changed since it was written")
-    if manifest["format"] != _FORMAT:
-        raise ValueError(f"{path.name} has format {manifest['format']}, this xg reads {_FORMAT}")
-    return manifest
-
-
-def _read_hashed(path: Path, sha256: str) -> bytes:
-    if not path.is_file():
-        raise ValueError(f"{path.name} is missing")
-    data = files.read(path)
-    if _sha256(data) != sha256:
-        raise ValueError(f"{path.name} has changed since it was written")
-    return data
-
-
-def _existing(run: Path) -> list[Path]:
-    """Return the checkpoint folders of `run`, oldest first."""
-    folders = (run / "checkpoints").glob("step-*")
-    return sorted((path for path in folders if path.name[5:].isdigit()), key=_step_of)
-
-
-def _step_of(folder: Path) -> int:
-    return int(folder.name[5:])
-
-
-def _folder(run: Path, step: int) -> Path:
-    return run / "checkpoints" / f"step-{step:08d}"
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()

@@ -143,9 +143,9 @@ def _refuse(path: Path, ours: Callable[[Path], bool] | None) -> None:
         raise FileError(f"cannot write {path}: it is there and xg did not make it")
 
 
-def beside(path: Path, kind: str) -> Path:
-    """Return the temporary name of this process for `path`; `_LEFTOVER` reads it back."""
-    return path.with_name(f".{path.name}.{os.getpid()}.xg-{kind}")
+def beside(path: Path, kind: str, process: int | None = None) -> Path:
+    """Return the temporary name of a process, this one, for `path`; `_LEFTOVER` reads it back."""
+    return path.with_name(f".{path.name}.{process or os.getpid()}.xg-{kind}")
 
 
 def _alive(pid: int) -> bool:

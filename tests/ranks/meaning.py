@@ -14,7 +14,6 @@ from xg_runtime.ranks import (
     all_reduce,
     all_reduce_max,
     all_to_all,
-    current,
     own,
     reduce_scatter,
     spread,
@@ -98,15 +97,6 @@ def on_mesh(
         group = grid.group(rank, over)
         found[rank] = of_group([held[member] for member in group])[group.index(rank)]
     return [found[rank] for rank in range(grid.count)]
-
-
-def me() -> int:
-    """This rank's number."""
-    mesh = current()
-    number = 0
-    for axis, ranks in mesh.sizes.items():
-        number = number * ranks + mesh.rank(axis)
-    return number
 
 
 def tensor(array: Array) -> torch.Tensor:

@@ -9,20 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ranks.meaning import CASES, me, tensor
+from ranks.meaning import CASES, tensor
 
+from xg_runtime.checkpoint import Checkpoint
 from xg_runtime.errors import NonFiniteError
 from xg_runtime.module import Arrays
 from xg_runtime.ranks import (
     all_gather,
     all_reduce,
     current,
+    number,
     own,
     rank,
     size,
     start_all_reduce,
     start_reduce_scatter,
 )
+from xg_runtime.ranks.saving import save
 from xg_runtime.ranks.task import Answer, Json, Task
 
 X = np.ones((2, 3))
@@ -40,14 +43,14 @@ def collectives(options: Json, arrays: Arrays) -> Answer:
     for over in current().sizes:
         for name, (called, _) in CASES.items():
             for kind in options["types"]:
-                x = arrays[str(me())].astype(kind)
+                x = arrays[str(number())].astype(kind)
                 found[f"{name} {over} {kind}"] = called(x, over)
                 y: Any = tensor(x)
                 found[f"{name} {over} {kind} torch"] = np.asarray(called(y, over))
-    scalar = np.float64(me())
+    scalar = np.float64(number())
     found["scalar"] = np.asarray(all_reduce(scalar, over))
     found["empty"] = all_gather(np.zeros((2, 0)), over, -2)
-    found["strided"] = all_reduce(np.broadcast_to(np.float64(me()), (2, 3)).T, over)
+    found["strided"] = all_reduce(np.broadcast_to(np.float64(number()), (2, 3)).T, over)
     return Answer(found, {"at": [current().rank(axis) for axis in current().sizes]})
 
 
@@ -90,10 +93,19 @@ def misstep(options: Json, arrays: Arrays) -> Answer:
     return Answer({"X": X})
 
 
+def saves(options: Json, arrays: Arrays) -> Answer:
+    """Save a checkpoint together, and another one during which one rank is killed."""
+    run, cuts = Path(options["run"]), {"W": (("N_T", -1),)}
+    save(run, Checkpoint(1, {"W": X}, {}, {}), cuts)
+    if rank("N_T") == 1:
+        Path(options["mark"]).write_text(str(time.time()), encoding="utf-8")
+        os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+    save(run, Checkpoint(2, {"W": 2 * X}, {}, {}), cuts)
+    return Answer()
+
+
 def _misbehave(how: str) -> None:
     match how:
-        case "dies":
-            os.kill(os.getpid(), signal.SIGKILL)
         case "sleeps":
             time.sleep(60)
         case "raises":

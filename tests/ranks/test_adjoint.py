@@ -10,12 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from ranks.meaning import Array, me
+from ranks.meaning import Array
 
 from xg_runtime.ranks import (
     all_gather,
     all_reduce,
     all_to_all,
+    number,
     own,
     reduce_scatter,
     simulate,
@@ -56,7 +57,7 @@ def pairings(sizes: dict[str, int], f: Local, transpose: Local) -> tuple[float, 
     """<f x, y> and <x, transpose y>, summed over the ranks."""
 
     def body() -> tuple[float, float]:
-        random = np.random.default_rng(me())
+        random = np.random.default_rng(number())
         x = random.standard_normal((12, 12))
         image = f(x)
         y = random.standard_normal(image.shape)
@@ -84,7 +85,7 @@ def test_the_cast_and_the_all_reduce(sizes: dict[str, int]) -> None:
     """A value computed once (I, one copy counts) that ranks use for their own (R): AR backwards."""
 
     def body() -> tuple[float, float]:
-        shared, mine = np.random.default_rng(7), np.random.default_rng(me())
+        shared, mine = np.random.default_rng(7), np.random.default_rng(number())
         x = shared.standard_normal(5)
         y = mine.standard_normal(5)
         whole = all_reduce(y, "N_T")

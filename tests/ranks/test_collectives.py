@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ranks.meaning import CASES, MESHES, Array, me, on_mesh, same, tensor
+from ranks.meaning import CASES, MESHES, Array, on_mesh, same, tensor
 
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.ranks import (
@@ -19,6 +19,7 @@ from xg_runtime.ranks import (
     all_reduce_max,
     current,
     held,
+    number,
     own,
     rank,
     reduce_scatter,
@@ -47,7 +48,7 @@ def test_means_what_numpy_says(name: str, sizes: dict[str, int], over: str) -> N
     called, meant = CASES[name]
     given = parts(sizes)
     kept = [part.copy() for part in given]
-    found = simulate(sizes, lambda: called(given[me()], over))
+    found = simulate(sizes, lambda: called(given[number()], over))
     expected = on_mesh(sizes, over, given, meant)
     assert [same(a, b) for a, b in zip(found, expected, strict=True)] == [True] * len(expected)
     assert all(same(a, b) for a, b in zip(given, kept, strict=True)), "what was given has changed"
@@ -60,9 +61,9 @@ def test_types_stay_and_torch_agrees(name: str, dtype: str) -> None:
     sizes = {"N_D": 2, "N_T": 3}
     given = parts(sizes, dtype)
     expected = on_mesh(sizes, "N_T", given, meant)
-    in_numpy = simulate(sizes, lambda: called(given[me()], "N_T"))
+    in_numpy = simulate(sizes, lambda: called(given[number()], "N_T"))
     tensors: list[Any] = [tensor(part) for part in given]
-    in_torch = simulate(sizes, lambda: called(tensors[me()], "N_T"))
+    in_torch = simulate(sizes, lambda: called(tensors[number()], "N_T"))
     for a, b, c in zip(in_numpy, in_torch, expected, strict=True):
         assert same(a, c)
         assert same(np.asarray(b), c)
@@ -70,7 +71,10 @@ def test_types_stay_and_torch_agrees(name: str, dtype: str) -> None:
 
 def test_sums_are_taken_in_rank_order() -> None:
     values = [1e16, 1.0, -1e16]  # (a + b) + c is 0, a + c + b is 1
-    assert simulate({"N_T": 3}, lambda: float(all_reduce(np.array(values[me()]), "N_T"))) == [0] * 3
+    assert (
+        simulate({"N_T": 3}, lambda: float(all_reduce(np.array(values[number()]), "N_T")))
+        == [0] * 3
+    )
 
 
 def test_results_belong_to_the_rank() -> None:

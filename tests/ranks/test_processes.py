@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from ranks.meaning import CASES, Array, on_mesh, same
 from ranks.tasks import task
 from ranks.test_collectives import parts
 
+from xg_runtime import checkpoint
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.running import run_task
@@ -72,13 +74,18 @@ def test_processes_do_what_simulated_ranks_do(
             assert same(answer.arrays[f"{name} N_T float64 torch"], whole)
 
 
-def test_a_rank_that_is_killed_ends_the_job_and_is_named(tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
-    asked = task("misstep", {"at": 1, "how": "dies", "mark": str(mark)})
-    with pytest.raises(RankError, match=r"^rank 1 was killed by SIGKILL after 3 collectives$") as e:
+def test_a_rank_that_is_killed_ends_the_job_and_loses_no_checkpoint(tmp_path: Path) -> None:
+    mark, run = tmp_path / "mark", tmp_path / "run"
+    asked = task("saves", {"mark": str(mark), "run": str(run)})
+    what = r"^rank 1 was killed by SIGKILL after 4 collectives$"
+    with pytest.raises(RankError, match=what) as caught:
         launch(asked, {"N_T": 2})
     assert time.time() - float(mark.read_text()) < 5
-    assert (e.value.rank, e.value.exit_code) == (1, 4)
+    assert (caught.value.rank, caught.value.exit_code) == (1, 4)
+    held = checkpoint.load(run)
+    assert (held.step, held.params["W"].tolist()) == (1, [[1] * 6] * 2)
+    checkpoint.save(run, replace(held, step=2))  # and clears away what was begun
+    assert len(list((run / "checkpoints").iterdir())) == 2
 
 
 def test_a_rank_that_hangs_ends_the_job_within_the_timeout(tmp_path: Path) -> None:

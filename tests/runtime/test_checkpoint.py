@@ -8,6 +8,7 @@ import pytest
 from xg_runtime import checkpoint
 from xg_runtime.checkpoint import Checkpoint
 from xg_runtime.errors import CheckpointError, FileError
+from xg_runtime.manifest import seal
 
 
 def state(step: int) -> Checkpoint:
@@ -151,8 +152,8 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
     folder = checkpoint.save(tmp_path, state(1))
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["manifest"]
-    manifest["format"] = 2
-    sealed = manifest | {"manifest": checkpoint.seal(manifest)}
+    manifest["format"] = 3
+    sealed = manifest | {"manifest": seal(manifest)}
     (folder / "manifest.json").write_text(json.dumps(sealed))
-    with pytest.raises(CheckpointError, match="has format 2, this xg reads 1"):
+    with pytest.raises(CheckpointError, match="has format 3, this xg reads 2"):
         checkpoint.load(tmp_path)

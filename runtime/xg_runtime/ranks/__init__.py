@@ -26,7 +26,7 @@ from xg_runtime.ranks.collectives import (
     start_all_to_all,
     start_reduce_scatter,
 )
-from xg_runtime.ranks.local import held, own, rank, size, spread, within
+from xg_runtime.ranks.local import held, number, own, rank, size, spread, within
 from xg_runtime.ranks.mesh import Mesh, current
 from xg_runtime.ranks.simulated import SimulatedMesh, simulate
 from xg_runtime.ranks.tally import Count, Tally
@@ -47,6 +47,7 @@ __all__ = [
     "spread",
     "held",
     "within",
+    "number",
     "rank",
     "size",
     "Mesh",

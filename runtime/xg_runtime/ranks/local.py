@@ -24,6 +24,15 @@ def size(over: str) -> int:
     return current().size(over)
 
 
+def number() -> int:
+    """This rank's number among all: row-major, the first axis outermost."""
+    mesh = current()
+    found = 0
+    for axis, ranks in mesh.sizes.items():
+        found = found * ranks + mesh.rank(axis)
+    return found
+
+
 def own(x: T, over: str, axis: int) -> T:
     """This rank's slice of a whole: [..., N*n, ...] as [..., n, ...]."""
     array: Tensor = x

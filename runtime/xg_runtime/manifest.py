@@ -1,0 +1,129 @@
+"""The manifest of a checkpoint: what makes its files one, complete and unchanged.
+
+    format, step, facts      what was done, and what a resumed run has to find unchanged
+    plan, mesh               how the run was divided, and over how many ranks; {} for one device
+    params, slots            shape of every whole tensor, and how it was cut
+    files                    SHA-256 of every file
+    manifest                 SHA-256 of all that
+
+Every rank has at most one file of parameters and one of optimizer slots, called after its number;
+on one device they have no number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from xg_runtime import files
+from xg_runtime.errors import InputError
+from xg_runtime.parts import Layout
+from xg_runtime.ranks.grid import Grid
+
+Json: TypeAlias = dict[str, Any]
+Kind: TypeAlias = Literal["params", "optimizer"]
+
+NAME: Final = "manifest.json"
+_FORMAT: Final = 2
+_MOST_RANKS: Final = 65_536  # a hostile manifest is not to keep anybody busy
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What stands in a manifest."""
+
+    step: int
+    facts: Json
+    plan: str
+    mesh: Mapping[str, int]
+    params: Mapping[str, Layout]
+    slots: Mapping[str, Layout]
+    files: Mapping[str, str]
+
+    @property
+    def grid(self) -> Grid:
+        """The ranks that wrote the checkpoint."""
+        return Grid(self.mesh)
+
+
+def file_name(kind: Kind, grid: Grid, rank: int) -> str:
+    """What a rank's file is called."""
+    return f"{kind}.safetensors" if grid.count == 1 else f"{kind}-{rank}.safetensors"
+
+
+def seal(manifest: Mapping[str, Any]) -> str:
+    """Return the hash that a manifest carries of itself, under `manifest`."""
+    return sha256(json.dumps(manifest, sort_keys=True).encode())
+
+
+def sha256(data: bytes) -> str:
+    """Return the hash of a file's bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def pack(manifest: Manifest) -> bytes:
+    """Return the bytes of the file."""
+    data: Json = {
+        "format": _FORMAT,
+        "step": manifest.step,
+        "facts": manifest.facts,
+        "plan": manifest.plan,
+        "mesh": dict(manifest.mesh),
+        "params": {name: _layout_data(layout) for name, layout in manifest.params.items()},
+        "slots": {name: _layout_data(layout) for name, layout in manifest.slots.items()},
+        "files": dict(manifest.files),
+    }
+    return json.dumps(data | {"manifest": seal(data)}, indent=1).encode()
+
+
+def read(folder: Path) -> Manifest:
+    """Return the manifest in a folder; raises ValueError if it is missing or has changed."""
+    path = folder / NAME
+    if not path.is_file():
+        raise ValueError(f"{NAME} is missing")
+    try:
+        data: Json = json.loads(files.read(path))
+        held = data.pop("manifest")
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(f"{NAME} cannot be read") from error
+    if held != seal(data):
+        raise ValueError(f"{NAME} has changed since it was written")
+    if data["format"] != _FORMAT:
+        raise ValueError(f"{NAME} has format {data['format']}, this xg reads {_FORMAT}")
+    try:
+        return _parsed(data)
+    except (KeyError, TypeError, AttributeError, InputError) as error:
+        raise ValueError(f"{NAME} makes no sense") from error
+
+
+def _parsed(data: Json) -> Manifest:
+    grid = Grid({str(axis): int(size) for axis, size in data["mesh"].items()})
+    if grid.count > _MOST_RANKS:
+        raise ValueError(f"{NAME} tells of {grid.count} ranks, at most {_MOST_RANKS} are read")
+    return Manifest(
+        step=int(data["step"]),
+        facts=data["facts"],
+        plan=str(data["plan"]),
+        mesh=grid.sizes,
+        params={name: _layout(name, entry, grid) for name, entry in data["params"].items()},
+        slots={name: _layout(name, entry, grid) for name, entry in data["slots"].items()},
+        files=dict(data["files"]),
+    )
+
+
+def _layout_data(layout: Layout) -> Json:
+    cuts = {"cuts": [list(cut) for cut in layout.cuts]} if layout.cuts else {}
+    return {"shape": list(layout.shape), **cuts}
+
+
+def _layout(name: str, data: Json, grid: Grid) -> Layout:
+    cuts = tuple((str(mesh_axis), int(axis)) for mesh_axis, axis in data.get("cuts", ()))
+    shape = tuple(map(int, data["shape"]))
+    known = all(axis in grid.sizes and -len(shape) <= place < 0 for axis, place in cuts)
+    if not known or min(shape, default=0) < 0:
+        raise ValueError(f"{name} makes no sense in {NAME}")
+    return Layout(shape, cuts)

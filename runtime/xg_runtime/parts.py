@@ -1,0 +1,87 @@
+"""Where the part of a tensor that a rank holds lies in the whole.
+
+A tensor's cuts say which axes of the mesh cut which of its own: `[("N_T", -1)]`, axes of the tensor
+counted from the end, the outermost first where several cut one. Along every other axis of the mesh
+the ranks hold the same, and the first of them stands for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xg_runtime.module import Array
+from xg_runtime.ranks.grid import Grid
+
+Cuts: TypeAlias = tuple[tuple[str, int], ...]
+Region: TypeAlias = tuple[tuple[int, int], ...]  # first and behind the last place, for each axis
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A whole tensor's shape, and how it is cut."""
+
+    shape: tuple[int, ...]
+    cuts: Cuts = ()
+
+    @classmethod
+    def of_part(cls, part: Array, cuts: Cuts, grid: Grid) -> Layout:
+        """The layout of which `part` is one rank's."""
+        shape = list(part.shape)
+        for mesh_axis, axis in cuts:
+            shape[axis] *= grid.size(mesh_axis)
+        return cls(tuple(shape), cuts)
+
+    @property
+    def whole(self) -> Region:
+        """All of it."""
+        return tuple((0, width) for width in self.shape)
+
+    def region(self, grid: Grid, rank: int) -> Region:
+        """What a rank holds; raises ValueError where the shape does not divide."""
+        at = grid.coordinates(rank)
+        place, count = [0] * len(self.shape), [1] * len(self.shape)
+        for mesh_axis, axis in self.cuts:
+            place[axis] = place[axis] * grid.size(mesh_axis) + at[mesh_axis]
+            count[axis] *= grid.size(mesh_axis)
+        for width, parts in zip(self.shape, count, strict=True):
+            if width % parts:
+                raise ValueError(f"{list(self.shape)} cannot be cut into {parts} equal parts")
+        widths = [width // parts for width, parts in zip(self.shape, count, strict=True)]
+        return tuple((p * width, (p + 1) * width) for p, width in zip(place, widths, strict=True))
+
+    def is_written_by(self, grid: Grid, rank: int) -> bool:
+        """Whether a rank stands for those that hold the same part."""
+        cutting = {mesh_axis for mesh_axis, _ in self.cuts}
+        return all(axis in cutting or not at for axis, at in grid.coordinates(rank).items())
+
+
+def layouts_of(
+    parts: Mapping[str, Array], cuts: Mapping[str, Cuts], grid: Grid
+) -> dict[str, Layout]:
+    """The layouts of which `parts` are one rank's; what is not in `cuts` is whole everywhere."""
+    return {name: Layout.of_part(part, cuts.get(name, ()), grid) for name, part in parts.items()}
+
+
+def overlap(one: Region, other: Region) -> Region | None:
+    """What lies in both; None where nothing does."""
+    both = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+    return both if all(first < last for first, last in both) or _is_empty(one) else None
+
+
+def within(region: Region, outer: Region) -> tuple[slice, ...]:
+    """The index of a region in an array that holds `outer`."""
+    return tuple(
+        slice(first - start, last - start)
+        for (first, last), (start, _) in zip(region, outer, strict=True)
+    )
+
+
+def widths(region: Region) -> tuple[int, ...]:
+    """The shape of a region."""
+    return tuple(last - first for first, last in region)
+
+
+def _is_empty(region: Sequence[tuple[int, int]]) -> bool:
+    return any(first == last for first, last in region)

@@ -1,0 +1,115 @@
+"""Checkpoints that all ranks write and read together, each its own part.
+
+    save(run, Checkpoint(step, params, slots, facts), cuts)      on every rank, with its parts
+    load(run, cuts)                                              on every rank of any mesh
+
+`cuts` says for each parameter that is not whole on every rank which axes of the mesh cut which of
+its own: `{"W_up": (("N_T", -1),)}`; slots lie as their parameters. The format is that of
+`xg_runtime.checkpoint`: a run can go on with another plan, on another mesh, or on one device.
+
+Written in two phases, into a folder that all ranks can reach: every rank flushes its files under a
+name that nobody reads; when all have done so, rank 0 writes the manifest and renames. A rank that
+is lost in between leaves the older checkpoints as they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from xg_runtime import files
+from xg_runtime.checkpoint import Checkpoint, load_regions
+from xg_runtime.errors import CheckpointError
+from xg_runtime.manifest import Kind, Manifest, file_name
+from xg_runtime.module import Array, Arrays
+from xg_runtime.partfiles import write_part
+from xg_runtime.parts import Cuts, Layout, Region, layouts_of
+from xg_runtime.ranks.collectives import all_gather, all_reduce_max
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.local import number
+from xg_runtime.ranks.mesh import current
+from xg_runtime.stepfolders import begun, folder_of, publish
+
+_KINDS: tuple[Kind, ...] = ("params", "optimizer")
+
+
+def save(run: Path, checkpoint: Checkpoint, cuts: Mapping[str, Cuts], *, plan: str = "") -> Path:
+    """Write the parts of all ranks as one checkpoint, drop all but the last two, return its folder.
+
+    `checkpoint` holds this rank's parts. Raises FileError.
+    """
+    mesh = current()
+    grid, rank = Grid(mesh.sizes), number()
+    target = folder_of(run, checkpoint.step)
+    params = layouts_of(checkpoint.params, cuts, grid)
+    slots = layouts_of(checkpoint.slots, _slot_cuts(checkpoint.slots, cuts), grid)
+    leads = rank == 0
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mesh.tally.during("checkpoint"))
+        stack.enter_context(files.file_errors("write"))
+        if leads:
+            stack.enter_context(begun(target))
+        new = files.beside(target, "new", _largest(os.getpid() if leads else 0, grid))
+        ours = write_part(new, "params", checkpoint.params, params, grid, rank)
+        ours |= write_part(new, "optimizer", checkpoint.slots, slots, grid, rank)
+        hashes = _hashes(ours, grid, rank)
+        if leads:
+            facts, step = checkpoint.facts, checkpoint.step
+            contents = Manifest(step, facts, plan, grid.sizes, params, slots, hashes)
+            publish(run, new, target, contents)
+        _largest(0, grid)  # nobody goes on before it is there
+    return target
+
+
+def load(run: Path, cuts: Mapping[str, Cuts], *, previous: bool = False) -> Checkpoint:
+    """Return this rank's parts of the newest checkpoint, or of the one before it.
+
+    Raises CheckpointError where there is none, it is damaged, or does not divide on this mesh;
+    FileError where it cannot be read.
+    """
+    grid, rank = Grid(current().sizes), number()
+
+    def ours(name: str, layout: Layout) -> Region:
+        wanted = Layout(layout.shape, cuts.get(name, cuts.get(_parameter(name), ())))
+        try:
+            return wanted.region(grid, rank)
+        except ValueError as error:
+            raise CheckpointError(f"cannot resume {run} on this mesh: {name} {error}") from error
+
+    return load_regions(run, ours, previous=previous)
+
+
+def _slot_cuts(slots: Arrays, cuts: Mapping[str, Cuts]) -> dict[str, Cuts]:
+    return {name: cuts.get(_parameter(name), ()) for name in slots}
+
+
+def _parameter(slot: str) -> str:
+    """The parameter of a slot: "m/W" is Adam's first moment of W."""
+    return slot.partition("/")[2]
+
+
+def _largest(value: int, grid: Grid) -> int:
+    """The largest value of all ranks."""
+    whole: Array = np.array(value)
+    for axis in grid.sizes:
+        whole = all_reduce_max(whole, axis)
+    return int(whole)
+
+
+def _hashes(ours: Mapping[str, str], grid: Grid, rank: int) -> dict[str, str]:
+    """The hashes of the files of all ranks by name; zeros where a rank has no such file."""
+    names = [file_name(kind, grid, rank) for kind in _KINDS]
+    rows: Array = np.array([[list(bytes.fromhex(ours.get(name, "00" * 32))) for name in names]])
+    rows = rows.astype(np.uint8)
+    for axis in reversed(list(grid.sizes)):
+        rows = all_gather(rows, axis, -3)
+    return {
+        file_name(kind, grid, other): rows[other, place].tobytes().hex()
+        for other in range(grid.count)
+        for place, kind in enumerate(_KINDS)
+        if rows[other, place].any()
+    }
