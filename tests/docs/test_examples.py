@@ -19,6 +19,7 @@ DOCUMENTS = (
     "docs/generation.md",
     "docs/importing.md",
     "docs/models.md",
+    "docs/ranks.md",
     "docs/sentiment.md",
     "docs/torch.md",
 )
