@@ -48,13 +48,15 @@ class Amount:
 class Row:
     """One operator, call or repetition; `line` is None for what the compiler added.
 
-    `callee` is the instance that a call costs `name` times.
+    `callee` is the instance that a call costs `name` times; `step` is what is counted, None for
+    what is not one step.
     """
 
     name: str
     line: int | None
     amount: Amount
     callee: str | None = None
+    step: Apply | Call | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +171,7 @@ class _Counter:
         )
         label = node.outputs[0].name
         name = f"{node.op.glyph} : {label}" if label else node.op.glyph
-        return Row(name, node.span.line, self._expanded(amount))
+        return Row(name, node.span.line, self._expanded(amount), step=node)
 
     def _call(self, call: Call, seen: set[Value | str]) -> Row:
         callee, inner = self.graphs[call.callee], self.callees[call.callee]
@@ -182,7 +184,7 @@ class _Counter:
         name = callee.block
         if call.count is not None:
             name = f"{self.graph.sizes.fold(count)} × {name}"
-        return Row(name, call.span.line, self._expanded(amount), call.callee)
+        return Row(name, call.span.line, self._expanded(amount), call.callee, call)
 
     def _kept_results(self, call: Call, callee: Graph, inner: frozenset[Value]) -> Dim:
         """Bytes of results that are kept out here, or as the input of the next round."""

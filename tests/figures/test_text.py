@@ -2,7 +2,8 @@
 
 import pytest
 
-from xg.backends.graphviz import escape, font
+from xg import escape
+from xg.backends.graphviz import font
 from xg.backends.graphviz.richtext import characters, dimension, shape, symbol, tensor
 from xg.backends.graphviz.typeset import typeset
 

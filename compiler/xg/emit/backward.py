@@ -93,10 +93,11 @@ class _BackwardWriter(BlockWriter):
         code += [f"return {', '.join(results)}"] if results else []
         sizes = self.size_lines(self._sources(params), code)
         types = self.type_lines(seeds, seeds)
-        body = [*taken, *sizes, *types, *code]
-        if self.plan.releases:
-            body = releasing(body, self._tensors())
-        return [*self._head(seeds, len(results)), *indented([*self._docstring(), *body])]
+        head = self._head(seeds, len(results))
+        if self.plan.releases:  # of fused code nobody asks which lines compute which steps
+            body = releasing([*taken, *sizes, *types, *code], self._tensors())
+            return [*head, *indented([*self._docstring(), *body])]
+        return self.function(head, [*self._docstring(), *taken, *sizes, *types], code)
 
     def _tensors(self) -> list[str]:
         """The fields of saved tensors, but not those of what calls have saved."""
@@ -155,14 +156,14 @@ class _BackwardWriter(BlockWriter):
         if call.count is None:
             head = f"{', '.join(names)} = {function}(" if names else f"{function}("
             args = ["params", self.below(call.path), saved, *cotangents, "grads"]
-            self.statements.lines += [comment, *bracketed(head, args, ")", 4)]
+            self.statements.add([comment, *bracketed(head, args, ")", 4)], (step,))
             return
         below = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
         carry, invariants = names[0], names[1:]
         parts = [self.names.fresh(f"{name}_part") for name in invariants]
         args = ["params", below, "one", carry, "grads"]
         head = f"{', '.join([carry, *parts])} = {function}("
-        self.statements.lines += [
+        lines = [
             comment,
             f"{carry} = {cotangents[0]}",
             *(f"{name} = {self._zeros(value)}" for value, name in results[1:]),
@@ -170,6 +171,7 @@ class _BackwardWriter(BlockWriter):
             *indented(bracketed(head, args, ")", 8)),
             *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
         ]
+        self.statements.add(lines, (step,))
 
     def _zeros(self, value: Value) -> str:
         """Zeros to which the rounds of a row add."""

@@ -94,8 +94,8 @@ class _ForwardWriter(BlockWriter):
         fields = self._saved_fields()
         code = [*self.statements.lines, *self._keep(), *self._return(results, fields)]
         sizes = self.size_lines(self._sources(params), code)
-        body = [*self._docstring(), *taken, *sizes, *self._type_lines(), *code]
-        return [*self._head(inputs), *indented(body)]
+        before = [*self._docstring(), *taken, *sizes, *self._type_lines()]
+        return self.function(self._head(inputs), before, code)
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         types = self.graph.types
@@ -193,13 +193,13 @@ class _ForwardWriter(BlockWriter):
         if call.count is None:
             head = f"{', '.join([*outputs, *([name] if name else [])])} = {function}("
             args = [*given, self.below(call.path), *mentions, *rest]
-            self.statements.lines += [comment, *bracketed(head, args, ")", 4)]
+            self.statements.add([comment, *bracketed(head, args, ")", 4)], (call,))
             return
         count = self.scope.size(call.count).text
         path = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
         args = [*given, path, outputs[0], *mentions[1:], *rest]
         one = ", one" if name else ""
-        self.statements.lines += [
+        lines = [
             comment,
             f"{outputs[0]} = {mentions[0]}",
             *([f"{name}: list[{self.plan.classes[call.callee]}] = []"] if name else []),
@@ -207,6 +207,7 @@ class _ForwardWriter(BlockWriter):
             *indented(bracketed(f"{outputs[0]}{one} = {function}(", args, ")", 8)),
             *([f"    {name}.append(one)"] if name else []),
         ]
+        self.statements.add(lines, (call,))
 
     def _shape(self, value: Value) -> str:
         shape = self.graph.sizes.fold_shape(self.graph.types[value].shape)

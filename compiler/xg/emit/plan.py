@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xg.emit.kernel import Kernels
 from xg.emit.names import Names, camel, snake, spell_symbol
 from xg.emit.spelling import Spelling
-from xg.emit.statements import Functions, function_name
+from xg.emit.statements import Functions, Mark, function_name
 from xg.graph import Apply, Call, Graph, Program
 from xg.prim import topological
 
@@ -22,7 +22,8 @@ class Plan:
     more than one place has a gradient for. `above` are the symbols that a graph's callers know,
     `arguments` those of them that its function takes as numbers. `stateful` are the graphs that
     keep something from step to step, or whose calls do. `top` are the graphs whose parameters go by
-    their own names, without a path: the entry, and pieces of it.
+    their own names, without a path: the entry, and pieces of it. `marks` say for the forward
+    (False) and the backward function (True) of each graph which lines compute which steps.
     """
 
     program: Program
@@ -40,6 +41,9 @@ class Plan:
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
+    marks: dict[tuple[str, bool], tuple[Mark, ...]] = field(
+        default_factory=dict[tuple[str, bool], tuple[Mark, ...]]
+    )
 
     @classmethod
     def start(

@@ -13,7 +13,7 @@ from xg.emit.layout import broken
 from xg.emit.names import Names, snake, spell_symbol
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
-from xg.graph import Apply, Value
+from xg.graph import Apply, Step, Value
 from xg.prim import Body
 from xg.tensor import TensorType
 
@@ -56,6 +56,13 @@ class Functions:
         return self.sources[key]
 
 
+def _commented(code: str, comment: str) -> list[str]:
+    """A line with its comment beside it or, when there is no room, above."""
+    if len(code) + len(comment) + 8 <= WIDTH:
+        return [f"{code}  # {comment}"]
+    return [f"# {comment}", *broken(code)]
+
+
 def _said(step: Apply) -> str:
     """What a step of a backward pass is: the gradient of one, or what joins and fills in."""
     if step.origin is not None:
@@ -71,12 +78,26 @@ class Waiting:
     steps: tuple[Apply, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The lines from `first` up to `end` compute these steps; lines are counted from 0."""
+
+    first: int
+    end: int
+    steps: tuple[Step, ...]
+
+    def moved(self, by: int) -> Mark:
+        """The same behind `by` more lines."""
+        return Mark(self.first + by, self.end + by, self.steps)
+
+
 @dataclass(slots=True)
 class Statements:
     """Writes the operator steps of one function.
 
     `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
-    `texts` say how a value is mentioned; `wanted` what it should be called.
+    `texts` say how a value is mentioned; `wanted` what it should be called; `marks` which lines
+    compute which steps.
     """
 
     spelling: Spelling
@@ -93,6 +114,7 @@ class Statements:
     waiting: dict[Value, Waiting] = field(default_factory=dict[Value, Waiting])
     producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
     lines: list[str] = field(default_factory=list[str])
+    marks: list[Mark] = field(default_factory=list[Mark])
     random: bool = False
 
     def name(self, value: Value) -> str:
@@ -181,7 +203,7 @@ class Statements:
         for expr, value in zip(body.operands, step.inputs, strict=True):
             writer.texts[id(expr)] = self.mention(value)
         (text,) = writer.write(body.outputs)
-        self.lines += writer.lines
+        self.add(writer.lines, (step,))
         return text
 
     def _writer(self) -> BodyWriter:
@@ -238,16 +260,12 @@ class Statements:
             self.waiting.pop(value, None)
         targets = ", ".join(self.name(value) for value in values)
         comment = self._comment(values, steps)
-        self.line(f"{targets} = {text.text}", comment)
+        self.add(_commented(f"{targets} = {text.text}", comment), steps)
 
-    def line(self, code: str, comment: str = "") -> None:
-        """One line, its comment beside it or, when there is no room, above."""
-        if not comment:
-            self.lines += broken(code)
-        elif len(code) + len(comment) + 8 <= WIDTH:
-            self.lines.append(f"{code}  # {comment}")
-        else:
-            self.lines += [f"# {comment}", *broken(code)]
+    def add(self, lines: Sequence[str], steps: Sequence[Step]) -> None:
+        """Lines that compute some steps."""
+        self.marks.append(Mark(len(self.lines), len(self.lines) + len(lines), tuple(steps)))
+        self.lines += lines
 
     def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
         shapes = ", ".join(self._shape(value) for value in values[:1])

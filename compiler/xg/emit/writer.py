@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xg.dim import symbol
-from xg.emit.layout import bracketed
+from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source, locate
 from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.plan import Plan, carried_symbols
@@ -32,6 +32,15 @@ class BlockWriter:
     lost: tuple[str, ...] = field(default=(), kw_only=True)
 
     # ---- what both passes need ------------------------------------------------------------------
+
+    def function(
+        self, head: Sequence[str], before: Sequence[str], code: Sequence[str]
+    ) -> list[str]:
+        """The whole function, whose code begins with the statements; the plan gets their marks."""
+        start = len(head) + len(before)
+        marks = tuple(mark.moved(start) for mark in self.statements.marks)
+        self.plan.marks[self.graph.key, self.statements.backward] = marks
+        return [*head, *indented([*before, *code])]
 
     @property
     def path(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.backends.graphviz import escape, style
+from xg import escape
+from xg.backends.graphviz import style
 from xg.backends.graphviz.figure import FigureNode, NodeKind
 from xg.backends.graphviz.richtext import RichText, Run
 from xg.backends.graphviz.style import Color, Theme

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from xg.backends.graphviz import dot_style, escape
+from xg import escape
+from xg.backends.graphviz import dot_style
 from xg.backends.graphviz.dot_label import edge_label, html, node_label
 from xg.backends.graphviz.dot_legend import legend_label
 from xg.backends.graphviz.dot_style import Attribute, Attributes, attributes

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from xg.backends.graphviz import escape, font
+from xg import escape
+from xg.backends.graphviz import font
 from xg.backends.graphviz.display import Display, Shape, Text
 from xg.backends.graphviz.geometry import Path
 from xg.backends.graphviz.pdf_font import PdfFont, stream

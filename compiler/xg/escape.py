@@ -1,10 +1,11 @@
-"""Escaping for the languages figures are written in: one function for each kind of place.
+"""Escaping for the languages pictures are written in: one function for each kind of place.
 
 Characters that XML does not allow, and those that would turn a line of text around, become U+FFFD.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
@@ -47,3 +48,13 @@ def dot_string(text: str) -> str:
 def pdf_text(text: str) -> str:
     """Return a PDF text string as UTF-16 in hexadecimal, in which nothing needs escaping."""
     return "<FEFF" + clean(text).encode("utf-16-be").hex().upper() + ">"
+
+
+def script_data(data: object) -> str:
+    r"""Return data as JSON for the inside of a `<script>` element, which nothing in it can end.
+
+    >>> print(script_data({"name": "</script>"}))
+    {"name":"\u003c/script\u003e"}
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return clean(text).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
