@@ -48,6 +48,25 @@ def draw(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") 
     return Pictures(files, placed.engine, placed.warning)
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A figure as an `<svg>` element for a page that brings colours and fonts."""
+
+    markup: str
+    engine: str
+    warning: str
+
+
+def part(figure: Figure) -> Part:
+    """Draw a figure as a part of a page."""
+    from xg.backends.graphviz.layout import layout
+    from xg.backends.graphviz.paint import paint
+    from xg.backends.graphviz.svg_part import svg_part
+
+    placed = layout(figure)
+    return Part(svg_part(paint(placed)), placed.engine, placed.warning)
+
+
 def _written(display: Display, format: Format, theme: ThemeName) -> bytes:
     from xg.backends.graphviz.style import LIGHT, THEMES
 

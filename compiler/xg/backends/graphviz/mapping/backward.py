@@ -14,6 +14,7 @@ from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arra
 from xg.backends.graphviz.mapping.axis_groups import axis_groups
 from xg.backends.graphviz.mapping.notation import Notation, kind
 from xg.backends.graphviz.mapping.steps import (
+    Drawn,
     Ids,
     apply_node,
     call_node,
@@ -28,13 +29,18 @@ _D: Final = (Run("d", italic=True),)
 
 def backward_figure(program: Program, backward: Backward, *, legend: bool = False) -> Figure:
     """Return the backward figure of one of a program's graphs."""
+    return backward_drawn(program, backward, legend=legend).figure
+
+
+def backward_drawn(program: Program, backward: Backward, *, legend: bool = False) -> Drawn:
+    """Return the backward figure of one of a program's graphs, and where its steps are in it."""
     graph = backward.forward
     drawing = BackwardDrawing(backward, program.graphs, Notation.of(graph, backward))
     sources, operations, results = drawing.sources(), drawing.operations(), drawing.results()
     arranged = arrange(sources, operations, results, drawing.notation)
     notation = drawing.notation
     given = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
-    return Figure(
+    figure = Figure(
         graph.title or graph.block,
         "backward pass",
         f"Computes {len(backward.gradients)} gradients from {given} in {len(operations)} steps.",
@@ -43,6 +49,8 @@ def backward_figure(program: Program, backward: Backward, *, legend: bool = Fals
         axis_groups(arranged, operations, notation),
         legend,
     )
+    nodes = (operation.node.id for operation in operations)
+    return Drawn(figure, dict(zip(backward.steps, nodes, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

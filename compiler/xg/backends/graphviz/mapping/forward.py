@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arrange
@@ -11,6 +11,7 @@ from xg.backends.graphviz.mapping.axis_groups import axis_groups
 from xg.backends.graphviz.mapping.leaves import Leaves, find_leaves
 from xg.backends.graphviz.mapping.notation import Notation
 from xg.backends.graphviz.mapping.steps import (
+    Drawn,
     Ids,
     apply_node,
     call_node,
@@ -18,16 +19,21 @@ from xg.backends.graphviz.mapping.steps import (
     own_tensors,
 )
 from xg.backends.graphviz.richtext import characters
-from xg.graph import Apply, Call, Graph, Program, Value
+from xg.graph import Apply, Call, Graph, Program, Step, Value
 
 
 def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> Figure:
     """Return the forward figure of one of a program's graphs."""
+    return forward_drawn(program, graph, legend=legend).figure
+
+
+def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Drawn:
+    """Return the forward figure of one of a program's graphs, and where its steps are in it."""
     drawing = forward_drawing(graph, program.graphs)
     sources, operations, results = drawing.sources(), drawing.operations(), drawing.results()
     arranged = arrange(sources, operations, results, drawing.notation)
     notation = drawing.notation
-    return Figure(
+    figure = Figure(
         graph.title or graph.block,
         "step" if graph.states else "forward pass",
         f"Computes {notation.words(graph.outputs)} from {notation.words(graph.inputs)}"
@@ -37,17 +43,23 @@ def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> F
         axis_groups(arranged, operations, notation),
         legend,
     )
+    nodes = zip(drawing.steps(), (operation.node.id for operation in operations), strict=True)
+    return Drawn(figure, {**dict(nodes), **drawing.views})
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardDrawing:
-    """The tensors and nodes of one graph's forward pass, under ids that are taken as they come."""
+    """The tensors and nodes of one graph's forward pass, under ids that are taken as they come.
+
+    `views` are the steps that are drawn as a tensor, with the id of that.
+    """
 
     graph: Graph
     graphs: Mapping[str, Graph]
     notation: Notation
     leaves: Leaves
     ids: Ids
+    views: dict[Step, str] = field(default_factory=dict[Step, str])
 
     def sources(self) -> list[Terminal]:
         """Return the tensors that begin columns: inputs, and parameters that a node takes first."""
@@ -113,8 +125,10 @@ class ForwardDrawing:
     def tensor(self, value: Value) -> FigureNode:
         """Return the node of a tensor, another one each time: a leaf stands at every use."""
         label = self.leaves.label(value, self.notation)
-        name = characters(self.notation.symbol(value)) or characters(label)
-        return FigureNode(self.ids.take(name), NodeKind.TENSOR, label, title=characters(label))
+        name = self.ids.take(characters(self.notation.symbol(value)) or characters(label))
+        if value in self.leaves.views:
+            self.views[self.leaves.views[value]] = name
+        return FigureNode(name, NodeKind.TENSOR, label, title=characters(label))
 
 
 def forward_drawing(

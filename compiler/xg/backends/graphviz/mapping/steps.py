@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xg.backends.graphviz import richtext
-from xg.backends.graphviz.figure import EdgeStyle, FigureNode, NodeKind
+from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.notation import kind
 from xg.backends.graphviz.richtext import RichText
-from xg.graph import Apply, Call, Graph, Value
+from xg.graph import Apply, Call, Graph, Step, Value
 from xg.use import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A figure and, for every step that it shows, the id of its node."""
+
+    figure: Figure
+    nodes: Mapping[Step, str]
 
 
 @dataclass(slots=True)
