@@ -49,22 +49,32 @@ def draw(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") 
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A figure as an `<svg>` element for a page that brings colours and fonts."""
+class Parts:
+    """Figures as `<svg>` elements for a page that brings colours and fonts.
 
-    markup: str
-    engine: str
-    warning: str
+    `shared` is an element that stands before them and holds what they have in common.
+    """
+
+    markup: tuple[str, ...]
+    shared: str
+    engines: frozenset[str]
+    warnings: tuple[str, ...]
 
 
-def part(figure: Figure) -> Part:
-    """Draw a figure as a part of a page."""
+def parts(figures: Iterable[Figure]) -> Parts:
+    """Draw figures as parts of one page."""
     from xg.backends.graphviz.layout import layout
     from xg.backends.graphviz.paint import paint
-    from xg.backends.graphviz.svg_part import svg_part
+    from xg.backends.graphviz.svg_part import Shared, svg_part
 
-    placed = layout(figure)
-    return Part(svg_part(paint(placed)), placed.engine, placed.warning)
+    shared = Shared()
+    placed = [layout(figure) for figure in figures]
+    return Parts(
+        tuple(svg_part(paint(one), shared) for one in placed),
+        shared.svg(),
+        frozenset(one.engine for one in placed),
+        tuple(dict.fromkeys(one.warning for one in placed if one.warning)),
+    )
 
 
 def _written(display: Display, format: Format, theme: ThemeName) -> bytes:

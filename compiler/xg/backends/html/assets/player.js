@@ -1,0 +1,111 @@
+// Real numbers, step by step, forward and then backward.
+
+const player = { at: 0, timer: 0, on: false };
+const run = facts.runs[0];
+
+const sequence = () => stepsOf(chosen.place);
+
+function showPlayer() {
+  const slider = element("at");
+  const here = sequence();
+  slider.max = here.length;
+  if (player.place !== chosen.place) Object.assign(player, { at: 0, on: false, place: chosen.place });
+  slider.value = player.at;
+  const step = here[player.at - 1];
+  element("where").textContent = step ? `${player.at} of ${here.length}` : `${here.length} steps`;
+  slider.setAttribute("aria-valuetext", step ? `${player.at} of ${here.length}: ${step.equation}` : "before the first step");
+  showProgress(here);
+}
+
+/** What is not computed yet is faint. */
+function showProgress(here) {
+  const drawing = drawingOf(chosen.place, chosen.view);
+  drawing.svg.classList.toggle("playing", player.on && player.at > 0);
+  for (const part of all(".later", drawing.svg)) part.classList.remove("later");
+  if (!player.on || !player.at) return;
+  const later = new Set(here.slice(player.at).filter((step) => step.view === chosen.view).map((step) => step.node));
+  for (const [name, parts] of drawing.parts) if (later.has(name)) mark(parts, "later");
+  const { edges } = drawing;
+  const waiting = (node) => later.has(node) || edges.some(([tail, head]) => head === node && later.has(tail));
+  for (const [tail, head] of edges) {
+    if (!waiting(tail)) continue;
+    mark(drawing.parts.get(`${tail}->${head}`), "later");
+  }
+  const ends = new Set(edges.map(([, head]) => head).filter((head) => !edges.some(([tail]) => tail === head)));
+  for (const end of ends) if (waiting(end)) mark(drawing.parts.get(end), "later");
+}
+
+function goTo(at) {
+  const here = sequence();
+  player.at = Math.max(0, Math.min(at, here.length));
+  player.on = true;
+  player.place = chosen.place;
+  const step = here[player.at - 1];
+  chosen.touched = null;
+  chosen.kept = step?.id ?? null;
+  const view = step?.view ?? "forward";
+  if (view !== chosen.view) {
+    chosen.view = view;
+    showBlock();
+  } else {
+    showPlayer();
+    light();
+  }
+  openTab("numbers");
+  if (step) nodeOf(step)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
+function togglePlay() {
+  const playing = Boolean(player.timer);
+  clearInterval(player.timer);
+  player.timer = 0;
+  if (!playing) {
+    if (player.at >= sequence().length) player.at = 0;
+    goTo(player.at + 1);
+    player.timer = setInterval(() => (player.at < sequence().length ? goTo(player.at + 1) : togglePlay()), 1400);
+  }
+  element("play").setAttribute("aria-pressed", !playing);
+  element("play").textContent = playing ? "Play" : "Pause";
+}
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+function showNumbers(id) {
+  const panel = element("numbers");
+  const block = blocks[chosen.place];
+  const note = Object.entries(run.sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  const intro = make("p", { class: "quiet" }, `At ${note}, dropout on, drawn parameters. Of a larger tensor, the corner of the first matrix.`);
+  if (!id) {
+    const given = [...block.inputs, ...block.cotangents];
+    panel.replaceChildren(intro, make("h3", {}, "What goes in"), ...given.map((place) => tensor(block, place)));
+    return;
+  }
+  const step = steps.get(id);
+  panel.replaceChildren(
+    intro,
+    make("h3", {}, "Made"), ...step.makes.map((place) => tensor(blocks[step.place], place)),
+    make("h3", {}, "From"), ...[...new Set(step.reads)].map((place) => tensor(blocks[step.place], place)),
+  );
+}
+
+function tensor(block, place) {
+  const [name, , ] = block.values[place];
+  const known = run.values[block.place]?.[place];
+  const caption = make("figcaption", {}, make("b", {}, ...rich(name)), " ", ...rich(shapeText(block.values[place])));
+  if (!known) return make("figure", {}, caption, make("p", { class: "quiet" }, "no number"));
+  const [shape, rows] = known;
+  caption.append(shape.length ? ` = ${shape.join(" × ")}` : "");
+  const largest = Math.max(...rows.flat().filter(Number.isFinite).map(Math.abs), 1e-30);
+  const body = rows.map((row) => make("tr", {}, ...row.map((value) => numberCell(value, largest))));
+  const [height, width] = [shape.at(-2) ?? 1, shape.at(-1) ?? 1];
+  const cut = width > rows[0]?.length || height > rows.length || shape.length > 2;
+  return make("figure", cut ? { class: "cut" } : {}, caption, make("table", {}, make("tbody", {}, ...body)));
+}
+
+function numberCell(value, largest) {
+  const text = String(value).replace("-inf", "−∞").replace("inf", "∞").replace("-", "−");
+  const made = make("td", { class: value < 0 ? "below" : "above" }, text);
+  const share = Number.isFinite(value) ? Math.abs(value) / largest : 0;
+  made.style.setProperty("--share", `${Math.round(share * 55)}%`);
+  return made;
+}

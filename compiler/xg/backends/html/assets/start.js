@@ -1,0 +1,102 @@
+// Wiring: what pointer and keys do.
+
+const stepAt = (target) => target.closest?.("[data-step]")?.dataset.step;
+const lineAt = (target) => target.closest?.("[data-steps]")?.dataset.steps.split(" ").at(-1);
+
+function openTab(id) {
+  for (const tab of all("[role=tab]")) {
+    const open = tab.getAttribute("aria-controls") === id;
+    tab.setAttribute("aria-selected", open);
+    tab.setAttribute("tabindex", open ? 0 : -1);
+    element(tab.getAttribute("aria-controls")).hidden = !open;
+  }
+  if (current()) revealLines(current());
+}
+
+/** Point at, focus and click things that belong to a step. */
+function follow(area, idAt, reveal) {
+  area.addEventListener("pointerover", (event) => {
+    if (event.pointerType === "touch") return;
+    const id = idAt(event.target) ?? null;
+    touch(id);
+    if (id && reveal) revealLines(id);
+  });
+  area.addEventListener("pointerleave", () => touch(null));
+  area.addEventListener("click", (event) => {
+    const id = idAt(event.target);
+    if (id) keep(id);
+  });
+}
+
+follow(element("figures"), stepAt, true);
+follow(element("code"), lineAt, false);
+follow(element("table"), stepAt, true);
+
+element("figures").addEventListener("focusin", (event) => {
+  const id = stepAt(event.target);
+  if (!id) return;
+  for (const node of all("[tabindex='0']", element("figures"))) node.setAttribute("tabindex", -1);
+  event.target.setAttribute("tabindex", 0);
+  touch(id);
+  revealLines(id);
+});
+element("figures").addEventListener("focusout", () => touch(null));
+element("figures").addEventListener("dblclick", (event) => {
+  const step = steps.get(stepAt(event.target));
+  if (step?.block !== undefined) enter(step.block);
+});
+
+/** From the operator that has the focus to the next or the one before. */
+function move(by) {
+  const nodes = stepsOf(chosen.place, chosen.view).map(nodeOf).filter(Boolean);
+  const unique = [...new Set(nodes)];
+  const here = unique.indexOf(document.activeElement);
+  unique[Math.max(0, Math.min(here + by, unique.length - 1))]?.focus();
+}
+
+function press(step) {
+  if (step.block !== undefined) enter(step.block);
+  else keep(step.id);
+}
+
+function letGo() {
+  if (!chosen.kept) return leave();
+  chosen.kept = null;
+  light();
+}
+
+const KEYS = {
+  ArrowDown: () => move(1), ArrowRight: () => move(1), ArrowUp: () => move(-1), ArrowLeft: () => move(-1),
+  Enter: (step) => press(step), " ": (step) => keep(step.id), Escape: letGo,
+  b: () => { turn(chosen.view === "forward" ? "backward" : "forward"); firstNode()?.focus(); },
+  n: () => goTo(player.at + 1), p: () => goTo(player.at - 1),
+};
+element("figures").addEventListener("keydown", (event) => {
+  const step = steps.get(stepAt(event.target));
+  if (!step || event.ctrlKey || event.altKey || event.metaKey || !KEYS[event.key]) return;
+  event.preventDefault();
+  KEYS[event.key](step);
+});
+
+const tabs = all("[role=tab]");
+for (const tab of tabs) {
+  tab.addEventListener("click", () => openTab(tab.getAttribute("aria-controls")));
+  tab.addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    const next = tabs[(tabs.indexOf(tab) + by + tabs.length) % tabs.length];
+    openTab(next.getAttribute("aria-controls"));
+    next.focus();
+  });
+}
+
+for (const button of all("nav button")) {
+  button.addEventListener("click", () => { above.push(chosen.place); openBlock(Number(button.dataset.block)); });
+}
+element("backward").addEventListener("change", (event) => turn(event.target.checked ? "backward" : "forward"));
+element("previous").addEventListener("click", () => goTo(player.at - 1));
+element("next").addEventListener("click", () => goTo(player.at + 1));
+element("play").addEventListener("click", togglePlay);
+element("at").addEventListener("input", (event) => goTo(Number(event.target.value)));
+element("sizes").append(...facts.sizes.map(sizeRow));
+showBlock();

@@ -1,0 +1,56 @@
+"""What a page shows, as data: pictures and code that are written as they are, facts for the script.
+
+Every step of a block has one id, in its figure, its code, its costs and its numbers: `0.f3` is the
+fourth step of the forward pass of the first block, `0.b3` one of its backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Pass = Literal["forward", "backward"]
+
+Json = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeLine:
+    """A line of code and the ids of the steps that it computes."""
+
+    text: str
+    steps: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Face:
+    """One pass of a block: its figure as `<svg>` markup, and its function."""
+
+    figure: str
+    code: tuple[CodeLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One block of the program; a block without gradients has no backward face."""
+
+    title: str
+    faces: Mapping[Pass, Face]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole page. `facts` are what the script reads: docs/explorer.md says what is in them.
+
+    `shared` is markup that the figures refer to, `sheet` their style sheet. `colors` are the values
+    of the figures' colours, light and dark, by the names of their variables.
+    """
+
+    title: str
+    file: str
+    sections: tuple[Section, ...]
+    facts: Json
+    shared: str
+    sheet: str
+    colors: tuple[Mapping[str, str], Mapping[str, str]]

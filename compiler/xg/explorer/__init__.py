@@ -1,0 +1,121 @@
+"""The explorer: one page for a program, with its figures, its code, its costs and real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.backends.graphviz import parts
+from xg.backends.graphviz.mapping.backward import backward_drawn
+from xg.backends.graphviz.mapping.forward import forward_drawn
+from xg.backends.graphviz.mapping.steps import Drawn
+from xg.backends.graphviz.style import DARK, LIGHT, Theme
+from xg.backends.graphviz.svg_part import sheet
+from xg.backends.html import write
+from xg.backends.html.page import Face, Page, Pass, Section
+from xg.cost import cost
+from xg.driver import Program, Settings, compile_project, declared_dims
+from xg.explorer.code import Code, code
+from xg.explorer.equation import Equations
+from xg.explorer.facts import BlockFacts, Operators
+from xg.explorer.formulas import Formulas, axis_rules, start_numbers
+from xg.explorer.play import play
+from xg.explorer.uses import BlockUse, block_uses
+from xg.graph import Program as Graphs
+from xg.proof.facts import size_facts
+from xg.proof.sizes import verification_sizes
+
+FORMAT = 1  # of the facts
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """A page, the engines that placed its figures, and what went less well than hoped."""
+
+    page: bytes
+    engines: frozenset[str]
+    warnings: tuple[str, ...]
+
+
+def explore(program: Program, settings: Settings) -> Explored:
+    """The page of a program that was compiled with `settings`."""
+    graphs = program.graphs
+    uses = block_uses(graphs)
+    written = code(graphs, uses)
+    drawn = [_drawn(graphs, use) for use in uses]
+    pictures = parts(one.figure for each in drawn for one in each.values())
+    markup = iter(pictures.markup)
+    page = Page(
+        title=graphs.main.title or graphs.main.block,
+        file=graphs.main.span.source.name.rsplit("/", 1)[-1],
+        sections=tuple(
+            _section(use, each, written, markup) for use, each in zip(uses, drawn, strict=True)
+        ),
+        facts=_facts(program, settings, uses, drawn, written),
+        shared=pictures.shared,
+        sheet=sheet(LIGHT),
+        colors=(_colors(LIGHT), _colors(DARK)),
+    )
+    return Explored(write(page).encode("utf-8"), pictures.engines, pictures.warnings)
+
+
+def _colors(theme: Theme) -> dict[str, str]:
+    return {str(color): value for color, value in theme.colors.items()}
+
+
+def _drawn(program: Graphs, use: BlockUse) -> dict[Pass, Drawn]:
+    """The figures of a block: a backward one where anything has a gradient."""
+    found: dict[Pass, Drawn] = {"forward": forward_drawn(program, use.graph)}
+    if use.backward.steps:
+        found["backward"] = backward_drawn(program, use.backward)
+    return found
+
+
+def _section(use: BlockUse, views: Iterable[Pass], written: Code, markup: Iterator[str]) -> Section:
+    """A block's title, figures and code; its figures are the next ones of the markup."""
+    lines = written.blocks[use.graph.key].lines
+    faces: dict[Pass, Face] = {view: Face(next(markup), lines[view]) for view in views}
+    return Section(use.graph.title or use.graph.block, faces)
+
+
+def _facts(
+    program: Program,
+    settings: Settings,
+    uses: Sequence[BlockUse],
+    drawn: Sequence[Mapping[Pass, Drawn]],
+    written: Code,
+) -> dict[str, object]:
+    """What the script reads."""
+    graphs, formulas = program.graphs, Formulas()
+    costs = {each.graph.key: each for each in cost(graphs).blocks}
+    places = {use.graph.key: use.place for use in uses}
+    operators = Operators()
+    blocks: list[object] = []
+    for use, figures in zip(uses, drawn, strict=True):
+        variables = written.blocks[use.graph.key].variables
+        equations = Equations.of(graphs, use.backward, variables)
+        facts = BlockFacts(graphs, use, places, equations, formulas, operators, figures)
+        blocks.append(facts.data(costs[use.graph.key]))
+    sizes = size_facts(graphs)
+    given = {name: value for name, value in settings.items() if isinstance(value, int)}
+    proven = verification_sizes(graphs, given)
+    rules = axis_rules(formulas, sizes)
+    starts = start_numbers(graphs, formulas, sizes, proven)
+    return {
+        "format": FORMAT,
+        "sizes": [{"name": name, "value": value} for name, value in starts.items()],
+        "blocks": blocks,
+        "operators": operators.data(),
+        "functions": dict(written.operators),
+        "formulas": formulas.data(),
+        **rules,
+        "runs": [_run(program, settings, proven)],
+    }
+
+
+def _run(program: Program, settings: Settings, proven: Mapping[str, int]) -> dict[str, object]:
+    """The program run at the sizes of its proof."""
+    numbers = {n: value for n, value in proven.items() if n in declared_dims(program.project)}
+    block = program.graphs.main.block
+    small = compile_project(program.project, block, {**settings, **numbers}).graphs
+    return play(small, block_uses(small))

@@ -1,0 +1,129 @@
+"""What the page's script knows of a block: its values, its steps, what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.backends.graphviz.mapping.steps import Drawn
+from xg.backends.html.page import Pass
+from xg.cost import BlockCost, Row
+from xg.dim import Dim
+from xg.explorer.equation import Equations
+from xg.explorer.formulas import Formulas, in_entry
+from xg.explorer.uses import BlockUse
+from xg.flops import flops
+from xg.graph import Apply, Call, CallBack, Program, Step, Value
+from xg.op import Op
+from xg.tensor import TensorType
+
+Facts = dict[str, object]
+
+
+@dataclass(slots=True)
+class Operators:
+    """A table of operators, to which steps refer by place."""
+
+    table: dict[tuple[str, str, str, str], int] = field(
+        default_factory=dict[tuple[str, str, str, str], int]
+    )
+
+    def place(self, op: Op) -> int:
+        """Where an operator stands in the table."""
+        said = (op.glyph, op.name, op.formula, op.meaning)
+        return self.table.setdefault(said, len(self.table))
+
+    def data(self) -> list[list[str]]:
+        """The table: of each its sign, its name, its formula and its meaning."""
+        return [list(row) for row in self.table]
+
+
+@dataclass(slots=True)
+class BlockFacts:
+    """Tells of one block of a program. `blocks` are the places of all blocks."""
+
+    program: Program
+    use: BlockUse
+    blocks: Mapping[str, int]
+    equations: Equations
+    formulas: Formulas
+    operators: Operators
+    drawn: Mapping[Pass, Drawn]
+    origins: Mapping[Step, int] = field(init=False)
+    places: Mapping[Value, int] = field(init=False)
+    types: Mapping[Value, TensorType] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Number steps and values."""
+        self.origins = {step: place for place, step in enumerate(self.use.graph.steps)}
+        self.places = {value: place for place, value in enumerate(self.use.values())}
+        self.types = {**self.use.graph.types, **self.use.backward.types}
+
+    def data(self, cost: BlockCost) -> Facts:
+        """Everything; steps and values refer to each other by their places.
+
+        A value without a name is called after how it is made, which is known after the steps.
+        """
+        graph, backward = self.use.graph, self.use.backward
+        rows = {row.step: row for row in cost.rows}
+        forward = [self._forward(step, rows[step]) for step in graph.steps]
+        reverse = [self._backward(step) for step in backward.steps]
+        return {
+            "name": graph.block,
+            "title": graph.title,
+            "path": self.use.path,
+            "forward": forward,
+            "backward": reverse,
+            "values": [self._value(value) for value in self.use.values()],
+            "other": [[row.name, self._amount(row)] for row in cost.rows if row.step is None],
+            "inputs": [self.places[value] for value in graph.inputs],
+            "cotangents": [self.places[value] for value in backward.cotangents.values()],
+        }
+
+    def _value(self, value: Value) -> list[object]:
+        """Its name, and its axes as the figure writes them and as formulas."""
+        dims = [self._place(dim) for dim in self.types[value].shape]
+        return [self.equations.text(value), self.equations.notation.dims(value), dims]
+
+    def _place(self, dim: Dim) -> int:
+        return self.formulas.place(in_entry(self.use, self.program, dim))
+
+    def _amount(self, row: Row) -> list[int]:
+        return [self._place(dim) for dim in row.amount.dims()]
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _forward(self, step: Apply | Call, row: Row) -> Facts:
+        facts = self._step(step, step.inputs, "forward")
+        return {**facts, "line": step.span.line, "cost": self._amount(row)}
+
+    def _backward(self, step: Apply | CallBack) -> Facts:
+        read = step.inputs if isinstance(step, Apply) else step.cotangents
+        facts = self._step(step, [value for value in read if value], "backward")
+        if step.origin is None:
+            return facts
+        return {**facts, "line": step.origin.span.line, "of": self.origins[step.origin]}
+
+    def _step(self, step: Step, read: Sequence[Value], view: Pass) -> Facts:
+        told = self._operator(step) if isinstance(step, Apply) else self._call(step)
+        return {
+            "node": self.drawn[view].nodes.get(step, ""),
+            "equation": self.equations.write(step),
+            "reads": [self.places[value] for value in read],
+            "makes": [self.places[value] for value in step.outputs if value],
+            **told,
+        }
+
+    def _call(self, step: Call | CallBack) -> Facts:
+        call = step.origin if isinstance(step, CallBack) else step
+        facts: Facts = {
+            "block": self.blocks[call.callee],
+        }
+        return facts if call.count is None else {**facts, "count": self._place(call.count)}
+
+    def _operator(self, step: Apply) -> Facts:
+        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        return {
+            "operator": self.operators.place(step.op),
+            "flops": self._place(flops(body.outputs)),
+        }

@@ -1,0 +1,104 @@
+"""Real numbers for every tensor: the program run once, forward and backward, at small sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.explorer.uses import BlockUse
+from xg.graph import Program
+from xg.interpret import Interpreter, Record, initial
+from xg.random import key, normal, words
+
+SEED: Final = 0
+ROWS: Final = 5  # of a tensor's first matrix are shown
+COLUMNS: Final = 6
+NOTHING: Final = 1e-9  # what is smaller is the rounding error of a zero
+
+Array = NDArray[Any]
+
+
+def play(small: Program, uses: Sequence[BlockUse]) -> dict[str, object]:
+    """One run of a program whose sizes all have numbers: its tensors, by block and value.
+
+    `uses` are its blocks; of a block the numbers are those of its first call, of a repeated one
+    those of the first round. Tensors are cut to the first rows and columns of the first matrix.
+    """
+    record = _run(small)
+    records = _first_records(record)
+    shown = {use.place: _arrays(use, records[use.graph.key]) for use in uses}
+    return {"name": "one device", "sizes": dict(sorted(record.sizes.items())), "values": shown}
+
+
+def _run(program: Program) -> Record:
+    """Both passes, with dropout, on drawn parameters, inputs and cotangents."""
+    interpreter = Interpreter(program, initial(program, SEED), SEED)
+    outputs, record = interpreter.forward(dict(_inputs(program)))
+    cotangents = {
+        name: _drawn(f"d{name}", array.shape) if array.shape else np.ones(())
+        for name, array in outputs.items()
+        if np.issubdtype(array.dtype, np.floating)
+    }
+    interpreter.backward(record, cotangents)
+    return record
+
+
+def _inputs(program: Program) -> Iterator[tuple[str, Array]]:
+    main = program.main
+    numbers = main.sizes.bind(program.numbers)
+    for value in main.inputs:
+        type_ = main.types[value]
+        shape = tuple(dim.evaluate(numbers) for dim in type_.shape)
+        if type_.range is None:
+            yield str(value.name), _drawn(str(value.name), shape)
+        else:
+            count = int(np.prod(shape, dtype=np.int64))
+            drawn = words(key(SEED, str(value.name)), count) >> np.uint64(33)
+            below = type_.range.evaluate(numbers)
+            yield str(value.name), (drawn.astype(np.int64) % below).reshape(shape)
+
+
+def _drawn(name: str, shape: tuple[int, ...]) -> Array:
+    return normal(key(SEED, name), shape, 1.0)
+
+
+def _first_records(record: Record) -> dict[str, Record]:
+    """The first record of every block, callers before callees."""
+    found: dict[str, Record] = {}
+    waiting = [record]
+    while waiting:
+        one = waiting.pop(0)
+        if one.graph.key not in found:
+            found[one.graph.key] = one
+            waiting += [made[0] for made in one.calls.values() if made]
+    return found
+
+
+def _arrays(use: BlockUse, record: Record) -> list[object]:
+    """What is shown of every value of a block, in its order; None for what is no tensor."""
+    known = record.reverse or record.values
+    return [shown(known[value]) if value in known else None for value in use.values()]
+
+
+def shown(array: Array) -> list[object]:
+    """A tensor's shape, and the first rows and columns of its first matrix.
+
+    >>> shown(np.array([[1.23456, -np.inf], [1e-17, 20000.0]]))
+    [[2, 2], [[1.23, '-inf'], [0, 20000]]]
+    """
+    matrix = array
+    while matrix.ndim > 2:
+        matrix = matrix[0]  # no axis is empty at the sizes of the proof
+    rows = np.atleast_2d(matrix)[:ROWS, :COLUMNS]
+    return [list(array.shape), [[_number(each) for each in row] for row in rows.tolist()]]
+
+
+def _number(value: float) -> float | int | str:
+    """Three digits, which are the same on every machine; JSON has no infinity."""
+    if not np.isfinite(value):
+        return str(float(value))
+    rounded = 0.0 if abs(value) < NOTHING else float(f"{value:.3g}")
+    return int(rounded) if rounded == int(rounded) else rounded
