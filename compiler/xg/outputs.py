@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from xg.backends.graphviz import Format, ThemeName
     from xg.backends.graphviz.figure import Figure
 
-Kind = Literal["dot", "svg", "pdf", "png", "numpy", "torch"]
+Kind = Literal["dot", "svg", "pdf", "png", "html", "numpy", "torch"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
 
@@ -50,7 +50,7 @@ class Outputs:
 def outputs(project: Project, wanted: Wanted) -> Outputs:
     """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
 
-    Every block has figures; a block that no other calls has modules too.
+    Every block has figures; a block that no other calls has a page and modules too.
     """
     names = [block.name.name for block in project.main.blocks]
     file = slug(PurePath(project.main.span.source.name).stem)
@@ -61,6 +61,10 @@ def outputs(project: Project, wanted: Wanted) -> Outputs:
     for name, program in programs.items():
         for view in views(program):
             _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
+        if name in own and "html" in wanted.kinds:
+            _explore(
+                made, f"{stem[name]}.html", program, concerning(project, name, wanted.settings)
+            )
         for backend in BACKENDS:
             if name in own and backend in wanted.kinds:
                 code = program.source(backend, kernels=wanted.kernels)
@@ -91,6 +95,16 @@ def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[st
     if mistakes:
         raise DiagnosticError(mistakes.values())
     return programs
+
+
+def _explore(made: Outputs, name: str, program: Program, settings: Settings) -> None:
+    """Add the page of a block, in which all that it calls can be opened."""
+    from xg.explorer import explore
+
+    explored = explore(program, settings)
+    made.files[name] = explored.page
+    made.engines |= explored.engines
+    made.warnings += (f"{name}: {warning}" for warning in explored.warnings)
 
 
 def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:

@@ -27,15 +27,15 @@ def test_every_kind_of_every_block(xg: Xg, folder: Path) -> None:
     net = [f"two_net.{view}.{kind}" for view in ("backward", "forward") for kind in kinds]
     views = ("backward", "forward", "overview")
     twice = [f"two_twice.{view}.{kind}" for view in views for kind in kinds]
-    modules = ("two_twice_numpy.py", "two_twice_torch.py")
-    assert names(folder / "out") == sorted([*net, *twice, *modules, "xg-pictures.json"])
+    whole = ("two_twice.html", "two_twice_numpy.py", "two_twice_torch.py")
+    assert names(folder / "out") == sorted([*net, *twice, *whole, "xg-pictures.json"])
 
 
 def test_a_second_run_writes_nothing(xg: Xg, folder: Path) -> None:
     xg("build", "tiny.xg", "-o", "out")
     before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("out").iterdir()}
     said = xg("build", "tiny.xg", "-o", "out")
-    assert said.out == "tiny.xg: 10 files in out, 0 changed\n"
+    assert said.out == "tiny.xg: 11 files in out, 0 changed\n"
     after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in Path("out").iterdir()}
     assert before == after
     assert xg("build", "tiny.xg", "-o", "out", "--check").code == 0

@@ -57,7 +57,7 @@ def test_an_unknown_command_is_wrong_usage(xg: Xg) -> None:
         ["check", "tiny.xg", "--set", "D"],
         ["build", "tiny.xg", "--only", "tikz"],
         ["build", "tiny.xg", "--only", "gif"],
-        ["show", "tiny.xg", "--as", "html"],
+        ["show", "tiny.xg", "--as", "tikz"],
         ["verify", "tiny.xg", "--against", "exact"],
         ["run", "tiny.xg"],
         ["train", "tiny.xg", "--steps", "many"],

@@ -1,4 +1,4 @@
-"""`xg build`: figures and modules, written all or nothing."""
+"""`xg build`: figures, pages and modules, written all or nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "xg build diagrams/mha.xg -o out --only svg,numpy"
 
-LATER = ("html", "tikz")
+LATER = ("tikz",)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="kinds",
         type=kinds,
         metavar="KIND,...",
-        help="some of dot, svg, pdf, png, numpy, torch; default: all",
+        help="some of dot, svg, pdf, png, html, numpy, torch; default: all",
     )
     parser.add_argument(
         "--theme",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from xg.cli.arguments import add_file, add_kernels, compile_one
+from xg.cli.arguments import add_file, add_kernels, compile_one, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 
@@ -24,9 +24,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="form",
-        choices=("ir", "dot", "numpy", "torch", "cost"),
+        choices=("ir", "dot", "numpy", "torch", "cost", "html"),
         default="ir",
-        help="the graph (ir), a figure's DOT text, the code, or the cost; default: ir",
+        help="the graph (ir), a figure's DOT text, the code, the cost, or the explorer's page "
+        "(html); default: ir",
     )
     add_kernels(parser)
 
@@ -34,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     program = compile_one(options)
-    if options.kernels and options.form in ("dot", "cost"):
+    if options.kernels and options.form in ("dot", "cost", "html"):
         console.note("xg show: --kernels changes the code and its graph: --as ir, numpy or torch")
         return USAGE
     if options.view == "overview" and options.form != "dot":
@@ -43,11 +44,19 @@ def run(options: Namespace, console: Console) -> int:
     if options.view in ("forward", "backward") and options.form not in ("ir", "dot"):
         console.note(f"xg show: {options.form} has both passes: --pass takes ir and dot apart")
         return USAGE
+    if options.view == "step" and options.form == "html":
+        console.note("xg show: a page has both passes of a block, and a step has one: --as dot")
+        return USAGE
     if options.view == "step":
         program, options.view = program.step(), "forward"
     match options.form:
         case "dot":
             console.write(program.dot(options.view or "forward"))
+        case "html":
+            from xg.explorer import explore
+
+            page = explore(program, settings_of(options)).page
+            console.write(page.decode("utf-8"))
         case "cost":
             from xg.cli.cost import lines
 

@@ -1,8 +1,9 @@
 """The folder that `xg build` writes to: what in it is ours, what has changed, what may be compared.
 
-A file is ours if it says so itself (a module, a DOT text, an SVG), or if the folder's record lists
-it (PDF and PNG). The record also tells which tools drew the pictures: other versions draw
-other bytes, so `--check` compares pictures only where the tools are the same.
+A file is ours if it says so itself (a module, a DOT text, an SVG, a page), or if the folder's
+record lists it (PDF and PNG). The record also tells which tools drew the pictures: other versions
+draw other bytes, so `--check` compares pictures, and pages with them, only where the tools are the
+same.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 RECORD: Final = "xg-pictures.json"
-PICTURES: Final = (".svg", ".pdf", ".png")
+PICTURES: Final = (".svg", ".pdf", ".png", ".html")
 
 # How each kind of text begins or tells where it comes from.
 _SIGNS: Final = {
     ".py": b"\nCompiled by xg from ",
     ".dot": b"graph [rankdir=TB, newrank=true, nodesep=",
     ".svg": b'class="xg-figure"',
+    ".html": b'<meta name="generator" content="xg">',
 }
 _SIGN_WITHIN: Final = 4096  # bytes
 

@@ -14,12 +14,13 @@ from xg.backends.graphviz.svg_part import sheet
 from xg.backends.html import write
 from xg.backends.html.page import Face, Page, Pass, Section
 from xg.cost import cost
+from xg.diagnostic import DiagnosticError
 from xg.driver import Program, Settings, compile_project, declared_dims
 from xg.explorer.code import Code, code
 from xg.explorer.equation import Equations
 from xg.explorer.facts import BlockFacts, Operators
 from xg.explorer.formulas import Formulas, axis_rules, start_numbers
-from xg.explorer.play import play
+from xg.explorer.play import is_small, play
 from xg.explorer.uses import BlockUse, block_uses
 from xg.graph import Program as Graphs
 from xg.proof.facts import size_facts
@@ -97,10 +98,10 @@ def _facts(
         facts = BlockFacts(graphs, use, places, equations, formulas, operators, figures)
         blocks.append(facts.data(costs[use.graph.key]))
     sizes = size_facts(graphs)
-    given = {name: value for name, value in settings.items() if isinstance(value, int)}
-    proven = verification_sizes(graphs, given)
+    proven = verification_sizes(graphs, {})
     rules = axis_rules(formulas, sizes)
     starts = start_numbers(graphs, formulas, sizes, proven)
+    words = {name: word for name, word in settings.items() if isinstance(word, str)}
     return {
         "format": FORMAT,
         "sizes": [{"name": name, "value": value} for name, value in starts.items()],
@@ -109,13 +110,25 @@ def _facts(
         "functions": dict(written.operators),
         "formulas": formulas.data(),
         **rules,
-        "runs": [_run(program, settings, proven)],
+        "runs": list(_runs(program, words, proven)),
     }
 
 
-def _run(program: Program, settings: Settings, proven: Mapping[str, int]) -> dict[str, object]:
-    """The program run at the sizes of its proof."""
-    numbers = {n: value for n, value in proven.items() if n in declared_dims(program.project)}
+def _runs(
+    program: Program, words: Mapping[str, str], proven: Mapping[str, int]
+) -> Iterator[dict[str, object]]:
+    """The program run at the sizes of its proof, or else at the file's own where it has some.
+
+    Nothing if the file allows neither, or no small ones.
+    """
+    declared = {n: value for n, value in proven.items() if n in declared_dims(program.project)}
+    missing = {n: v for n, v in declared.items() if n not in program.graphs.main.sizes.defaults}
     block = program.graphs.main.block
-    small = compile_project(program.project, block, {**settings, **numbers}).graphs
-    return play(small, block_uses(small))
+    for numbers in (declared, missing):
+        try:
+            small = compile_project(program.project, block, {**words, **numbers}).graphs
+        except DiagnosticError:  # they do not go together
+            continue
+        if is_small(small):
+            yield play(small, block_uses(small))
+            return

@@ -49,11 +49,12 @@ def start_numbers(
     Where the file forbids that one, it is the number of the proof.
     """
     given = program.main.sizes.bind(program.numbers)
-    wanted = {name: given.get(name, FREE) for name in formulas.symbols()}
+    named = {name for dim in facts.dims for name in dim.symbols()}
+    wanted = {name: given.get(name, FREE) for name in sorted({*formulas.symbols(), *named})}
     bounded = (low.evaluate(wanted) <= high.evaluate(wanted) for low, high in facts.bounds)
     if all(_whole(dim, wanted) for dim in facts.dims) and all(bounded):
-        return wanted
-    return {name: given.get(name, proven.get(name, FREE)) for name in wanted}
+        return {name: wanted[name] for name in formulas.symbols()}
+    return {name: given.get(name, proven.get(name, FREE)) for name in formulas.symbols()}
 
 
 def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:

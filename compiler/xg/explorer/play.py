@@ -8,6 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.cost import cost
+from xg.dim import DimError
 from xg.explorer.uses import BlockUse
 from xg.graph import Program
 from xg.interpret import Interpreter, Record, initial
@@ -17,6 +19,8 @@ SEED: Final = 0
 ROWS: Final = 5  # of a tensor's first matrix are shown
 COLUMNS: Final = 6
 NOTHING: Final = 1e-9  # what is smaller is the rounding error of a zero
+
+WORK_AT_MOST: Final = 10**9  # operations, and scalars
 
 Array = NDArray[Any]
 
@@ -31,6 +35,17 @@ def play(small: Program, uses: Sequence[BlockUse]) -> dict[str, object]:
     records = _first_records(record)
     shown = {use.place: _arrays(use, records[use.graph.key]) for use in uses}
     return {"name": "one device", "sizes": dict(sorted(record.sizes.items())), "values": shown}
+
+
+def is_small(program: Program) -> bool:
+    """Whether all sizes have numbers, and small ones: a file may write large numbers itself."""
+    numbers = program.main.sizes.bind(program.numbers)
+    total = cost(program).total
+    try:
+        work = [dim.evaluate(numbers) for dim in (total.forward, total.parameters, total.saved)]
+    except (KeyError, DimError, ZeroDivisionError):
+        return False
+    return max(work) <= WORK_AT_MOST
 
 
 def _run(program: Program) -> Record:

@@ -21,7 +21,7 @@ from xg.backends.graphviz.mapping.steps import (
     is_transposed,
     operand_style,
 )
-from xg.backends.graphviz.richtext import RichText, Run, characters
+from xg.backends.graphviz.richtext import RichText, Run, characters, plain
 from xg.graph import Apply, Backward, CallBack, Graph, Program, Value
 
 _D: Final = (Run("d", italic=True),)
@@ -111,7 +111,7 @@ class BackwardDrawing:
             label = self.notation.listed([value for _, value in kept])
             return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
         ((place, value),) = kept
-        label = self.notation.label(value, transposed=is_transposed(step, place))
+        label = self.notation.label(value, transposed=is_transposed(step, place)) or plain("[]")
         of_kind = NodeKind.TENSOR if value.role == "param" else NodeKind.SAVED
         return ((self._tensor(label, of_kind), operand_style(step, place)),)
 

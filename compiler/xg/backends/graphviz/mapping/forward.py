@@ -62,10 +62,13 @@ class ForwardDrawing:
     views: dict[Step, str] = field(default_factory=dict[Step, str])
 
     def sources(self) -> list[Terminal]:
-        """Return the tensors that begin columns: inputs, and parameters that a node takes first."""
-        first = [step.inputs[0] for step in self.steps() if step.inputs]
+        """Return the tensors that begin columns: inputs, and parameters that a node takes first.
+
+        A leaf that the block gives as it is begins one too.
+        """
+        first = {step.inputs[0] for step in self.steps() if step.inputs} | set(self.graph.outputs)
         params = [value for value in self.graph.param_values() if value in first]
-        inputs = [value for value in self.graph.inputs if value not in self.leaves]
+        inputs = [v for v in self.graph.inputs if v not in self.leaves or v in first]
         return [Terminal(value, self.tensor(value)) for value in (*inputs, *params)]
 
     def results(self) -> list[Terminal]:

@@ -1,7 +1,7 @@
 // Real numbers, step by step, forward and then backward.
 
 const player = { at: 0, timer: 0, on: false };
-const run = facts.runs[0];
+const run = facts.runs[0] ?? { sizes: {}, values: {} }; // later: one for every rank of a plan
 
 const sequence = () => stepsOf(chosen.place);
 
@@ -73,8 +73,7 @@ function togglePlay() {
 function showNumbers(id) {
   const panel = element("numbers");
   const block = blocks[chosen.place];
-  const note = Object.entries(run.sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
-  const intro = make("p", { class: "quiet" }, `At ${note}, dropout on, drawn parameters. Of a larger tensor, the corner of the first matrix.`);
+  const intro = make("p", { class: "quiet" }, ...rich(said()));
   if (!id) {
     const given = [...block.inputs, ...block.cotangents];
     panel.replaceChildren(intro, make("h3", {}, "What goes in"), ...given.map((place) => tensor(block, place)));
@@ -86,6 +85,12 @@ function showNumbers(id) {
     make("h3", {}, "Made"), ...step.makes.map((place) => tensor(blocks[step.place], place)),
     make("h3", {}, "From"), ...[...new Set(step.reads)].map((place) => tensor(blocks[step.place], place)),
   );
+}
+
+function said() {
+  if (!facts.runs.length) return "There are no numbers: the sizes of this program cannot be small.";
+  const at = Object.entries(run.sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  return `${at ? `At ${at}, ` : ""}with drawn parameters and dropout. Of a larger tensor, the corner of the first matrix.`;
 }
 
 function tensor(block, place) {
