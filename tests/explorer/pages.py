@@ -1,0 +1,62 @@
+"""Explorer pages of the library, and what stands in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from xg.driver import Program, compile_project
+from xg.explorer import explore
+from xg.project import parse_project, read_project
+
+DIAGRAMS = Path(__file__).parents[2] / "diagrams"
+
+HOSTILE_TITLE = "</script><script>document.title='broken'</script><img src=x onerror=alert(1)>"
+HOSTILE = f"""\
+dim B, D = 4
+block F "{HOSTILE_TITLE}" (X [B, D]) -> Y [B, D] {{
+    param W [D, D]
+    X -> •<=W : H
+      -> S    : Y
+}}
+"""
+LARGE = """\
+block F(X [4096, 40960]) -> Y [4096, 40960] {
+    X -> GELU : H
+    H -> •<=T(X) -> •<=X : Y
+}
+"""
+TIGHT = """\
+dim S, S_max = 8
+block F(x [S] in S_max) -> y [S, 4] {
+    param E [S_max, 4]
+    range(S) -> Emb(E) : y
+}
+"""
+
+
+@cache
+def program(name: str) -> Program:
+    """A diagram of the library, its last block."""
+    return compile_project(read_project(DIAGRAMS / f"{name}.xg"))
+
+
+@cache
+def page(name: str) -> str:
+    """Its page."""
+    return explore(program(name), {}).page.decode("utf-8")
+
+
+def page_of(text: str) -> str:
+    """The page of a file that is written down here."""
+    return explore(compile_project(parse_project(text.encode())), {}).page.decode("utf-8")
+
+
+def facts(text: str) -> Any:  # noqa: ANN401 - JSON
+    """What the script of a page reads."""
+    found = re.search(r'<script type="application/json" id="facts">(.*?)</script>', text, re.DOTALL)
+    assert found
+    return json.loads(found[1])
