@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+BROWSER = ("chromium", "chromedriver")
+MISSING = [name for name in BROWSER if shutil.which(name) is None]
+collect_ignore = ["browser"] if MISSING else []
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if MISSING:
+        said = f"browser tests were left out: no {' and no '.join(MISSING)} on this machine"
+        terminalreporter.write_line(f"{said} (on Debian: apt-get install chromium chromium-driver)")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -16,6 +16,7 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     "docs/editor.md",
     "docs/documents.md",
+    "docs/explorer.md",
     "docs/generation.md",
     "docs/importing.md",
     "docs/models.md",

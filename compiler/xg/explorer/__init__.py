@@ -50,7 +50,8 @@ def explore(program: Program, settings: Settings) -> Explored:
         title=graphs.main.title or graphs.main.block,
         file=graphs.main.span.source.name.rsplit("/", 1)[-1],
         sections=tuple(
-            _section(use, each, written, markup) for use, each in zip(uses, drawn, strict=True)
+            _section(title, use, each, written, markup)
+            for title, use, each in zip(_titles(uses), uses, drawn, strict=True)
         ),
         facts=_facts(program, settings, uses, drawn, written),
         shared=pictures.shared,
@@ -72,11 +73,22 @@ def _drawn(program: Graphs, use: BlockUse) -> dict[Pass, Drawn]:
     return found
 
 
-def _section(use: BlockUse, views: Iterable[Pass], written: Code, markup: Iterator[str]) -> Section:
+def _titles(uses: Sequence[BlockUse]) -> list[str]:
+    """What each block is called; of two that are called the same, with how they are called."""
+    titles = [use.graph.title or use.graph.block for use in uses]
+    return [
+        f"{title} ({use.path})" if titles.count(title) > 1 and use.path else title
+        for title, use in zip(titles, uses, strict=True)
+    ]
+
+
+def _section(
+    title: str, use: BlockUse, views: Iterable[Pass], written: Code, markup: Iterator[str]
+) -> Section:
     """A block's title, figures and code; its figures are the next ones of the markup."""
     lines = written.blocks[use.graph.key].lines
     faces: dict[Pass, Face] = {view: Face(next(markup), lines[view]) for view in views}
-    return Section(use.graph.title or use.graph.block, faces)
+    return Section(title, faces)
 
 
 def _facts(

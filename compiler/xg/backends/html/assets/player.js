@@ -41,6 +41,7 @@ function goTo(at) {
   player.on = true;
   player.place = chosen.place;
   const step = here[player.at - 1];
+  const focused = element("figures").contains(document.activeElement); // keys go on from there
   chosen.touched = null;
   chosen.kept = step?.id ?? null;
   const view = step?.view ?? "forward";
@@ -52,7 +53,9 @@ function goTo(at) {
     light();
   }
   openTab("numbers");
-  if (step) nodeOf(step)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  const node = step ? nodeOf(step) : firstNode();
+  node?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  if (focused) node?.focus({ preventScroll: true });
 }
 
 function togglePlay() {

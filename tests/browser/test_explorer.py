@@ -1,0 +1,299 @@
+"""The explorer in a real browser: what pointer, keys and sliders do, and what it never does."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from browser.chromium import command, complaints, script
+from browser.conftest import Open
+from explorer.pages import HOSTILE, HOSTILE_TITLE, facts, page, page_of, program
+from selenium.webdriver import ActionChains, Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
+from xg.cost import cost
+from xg.dim import number as size
+
+
+def one(driver: Chrome, selector: str) -> WebElement:
+    """The first element."""
+    return driver.find_element(By.CSS_SELECTOR, selector)
+
+
+def texts(driver: Chrome, selector: str) -> list[str]:
+    """What elements say, whether they are seen or not."""
+    code = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent.trim())"
+    return [str(text) for text in script(driver, code, selector)]
+
+
+def node(driver: Chrome, step: str) -> WebElement:
+    """The operator of a step in the figure."""
+    return one(driver, f'.figure:not([hidden]) [data-step="{step}"]')
+
+
+def step_with(name: str, equation: str) -> str:
+    """The id of a step of a diagram's entry block by its equation."""
+    block = facts(page(name))["blocks"][0]
+    return next(
+        f"0.{view[0]}{place}"
+        for view in ("forward", "backward")
+        for place, step in enumerate(block[view])
+        if step["equation"].startswith(equation)
+    )
+
+
+def point_at(driver: Chrome, element: WebElement) -> None:
+    """Move the pointer there."""
+    script(driver, "arguments[0].scrollIntoView({block: 'center'})", element)
+    ActionChains(driver).move_to_element(element).perform()
+
+
+def press(driver: Chrome, *keys: str) -> None:
+    """Type keys, one after the other."""
+    for key in keys:
+        ActionChains(driver).send_keys(key).perform()
+
+
+# ---- linked both ways ---------------------------------------------------------------------------
+
+
+def test_an_operator_tells_its_formula_shapes_costs_and_lines(opened: Open) -> None:
+    driver = opened("mha")
+    point_at(driver, node(driver, step_with("mha", "A = Q • K⊤")))
+    said = one(driver, "#detail").text
+    assert "A = Q • K⊤" in said
+    assert "[B, N_H, S, D_h] × [B, N_H, D_h, S] → [B, N_H, S, S]" in said.replace("\n", "").replace(
+        "NH", "N_H"
+    ).replace("Dh", "D_h")
+    assert "2·B·D·S² = 4.194 MFLOP" in said
+    assert re.search(r"A = Q @ KT +# \[B, N_H, S, S\], line 15\ndQ = ", said)
+    assert [text.split(" #")[0].strip() for text in texts(driver, "#code .on")] == ["A = Q @ KT"]
+    assert [text.split(" =")[0] for text in texts(driver, "#code .also")] == ["dQ", "dKT"]
+
+
+def test_a_line_of_code_lights_up_its_operator(opened: Open) -> None:
+    driver = opened("mha")
+    softmax = step_with("mha", "P = S(Z)")
+    one(driver, "#tab-code").click()
+    point_at(driver, one(driver, f'#code [data-steps~="{softmax}"]'))
+    (lit,) = driver.find_elements(By.CSS_SELECTOR, ".figure:not([hidden]) .node.on")
+    assert lit.get_attribute("data-step") == softmax
+    assert (lit.get_attribute("aria-label") or "").startswith("softmax: P = S(Z)")
+    backward = one(driver, '.listing[data-of="0.backward"] [data-steps]')
+    point_at(driver, backward)
+    step = (backward.get_attribute("data-steps") or "").split()[-1]
+    origin = facts(page("mha"))["blocks"][0]["backward"][int(step[3:])]["of"]
+    (lit,) = driver.find_elements(By.CSS_SELECTOR, ".figure:not([hidden]) .node.on")
+    assert lit.get_attribute("data-step") == f"0.f{origin}"
+
+
+def test_backward_swaps_the_figure_and_keeps_the_operator(opened: Open) -> None:
+    driver = opened("mha")
+    node(driver, step_with("mha", "P = S(Z)")).click()
+    one(driver, "#backward").click()
+    assert one(driver, ".figure:not([hidden]) desc").get_attribute("textContent") != ""
+    assert "backward pass" in one(driver, ".figure:not([hidden]) .title").text
+    assert "dZ = dS(" in one(driver, "#detail .equation").text
+    one(driver, "#backward").click()
+    assert one(driver, "#detail .equation").text == "P = S(Z)"
+
+
+def test_a_block_opens_and_one_comes_back(opened: Open) -> None:
+    driver = opened("transformer")
+    node(driver, step_with("transformer", "Y_1 = N_L × Layer")).click()
+    one(driver, "#detail .open").click()
+    assert "Transformer Layer" in one(driver, ".figure:not([hidden]) .title").text
+    assert one(driver, "#detail h2").text != "Language Model"
+    press(driver, Keys.ESCAPE)
+    press(driver, Keys.ESCAPE)
+    assert "Language Model" in one(driver, ".figure:not([hidden]) .title").text
+
+
+# ---- sizes --------------------------------------------------------------------------------------
+
+
+def set_size(driver: Chrome, name: str, value: int) -> None:
+    """Type a number."""
+    box = one(driver, f'input[type=number][aria-label^="{name} "]')
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys(str(value))
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"B": 8, "S": 1024, "D": 768, "N_H": 12}, {"B": 1, "S": 3, "D": 10, "N_H": 5}]
+)
+def test_the_table_is_exact_at_every_size(opened: Open, sizes: dict[str, int]) -> None:
+    driver = opened("mha")
+    for name, value in sizes.items():
+        set_size(driver, name, value)
+    code = """return [...document.querySelectorAll("#table tbody tr, #table tfoot tr")].map(
+        (row) => [...row.querySelectorAll("td")].map((cell) => cell.title))"""
+    shown: list[list[str]] = script(driver, code)
+    counted = cost(program("mha").graphs).blocks[0]
+    amounts = [row.amount for row in counted.rows] + [counted.total]
+    numbers = {name: size(value) for name, value in sizes.items()}
+    for cells, amount in zip(shown, amounts, strict=True):
+        exact = [cell.rpartition(" = ")[2].replace(",", "") for cell in cells]
+        dims = (amount.forward, amount.backward, amount.saved, amount.parameters)
+        assert exact == [str(dim.substitute(numbers)) for dim in dims]
+
+
+def test_a_slider_moves_table_and_detail(opened: Open) -> None:
+    driver = opened("mlp")
+    node(driver, step_with("mlp", "U")).click()
+    before = one(driver, "#table tfoot").text, one(driver, "#detail .cost").text
+    slider = one(driver, 'input[type=range][aria-label="S"]')
+    slider.send_keys(Keys.ARROW_RIGHT)
+    after = one(driver, "#table tfoot").text, one(driver, "#detail .cost").text
+    assert all(a != b for a, b in zip(before, after, strict=True))
+    assert slider.get_attribute("aria-valuetext") == "48"
+
+
+def test_sizes_that_do_not_go_together_are_refused(opened: Open) -> None:
+    driver = opened("mha")
+    set_size(driver, "N_H", 5)
+    assert one(driver, "#refused").text == "D/N_H = 64/5 is no length of an axis"
+    assert set(texts(driver, "#table td")) == {"–"}
+    set_size(driver, "N_H", 8)
+    assert one(driver, "#refused").text == ""
+
+
+def test_a_bound_is_held(opened: Open) -> None:
+    driver = opened("transformer")
+    set_size(driver, "S", 513)
+    assert one(driver, "#refused").text == "S = 513 is more than S_max = 512"
+
+
+# ---- real numbers -------------------------------------------------------------------------------
+
+
+def test_the_player_goes_through_both_passes(opened: Open) -> None:
+    driver = opened("mlp")
+    known = facts(page("mlp"))
+    block, values = known["blocks"][0], known["runs"][0]["values"]["0"]
+    order = [*block["forward"], *block["backward"]]
+    for at, step in enumerate(order, start=1):
+        one(driver, "#next").click()
+        assert one(driver, "#where").text == f"{at} of {len(order)}"
+        assert bare(one(driver, "#detail .equation").text) == bare(step["equation"])
+        first = values[step["makes"][0]]
+        shown = texts(driver, "#numbers figure:first-of-type td")
+        assert shown == [spelled(each) for row in first[1] for each in row]
+    assert one(driver, "#backward").is_selected()
+    later = driver.find_elements(By.CSS_SELECTOR, ".figure:not([hidden]) .later")
+    assert later == []
+
+
+def bare(text: str) -> str:
+    """Text without underscores: the page sets subscripts."""
+    return re.sub(r"[_\s]", "", text)
+
+
+def spelled(value: Any) -> str:  # noqa: ANN401 - JSON
+    """A number as JavaScript writes it."""
+    text = str(value).replace("-inf", "−∞").replace("inf", "∞")
+    text = re.sub(r"e-0(\d)", r"e-\1", text)
+    small = 1e-6 <= abs(value) < 1e-4 if isinstance(value, float) else False
+    return (f"{value:.8f}".rstrip("0") if small else text).replace("-", "−")
+
+
+def test_what_is_not_computed_yet_is_faint(opened: Open) -> None:
+    driver = opened("mha")
+    one(driver, "#at").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    faint = texts(driver, ".figure:not([hidden]) .node.later")
+    assert len(faint) > 10
+    assert one(driver, ".figure:not([hidden]) .node.on").get_attribute("data-step") == "0.f1"
+
+
+def test_play_plays_and_stops(opened: Open) -> None:
+    driver = opened("mlp")
+    one(driver, "#play").click()
+    assert one(driver, "#play").text == "Pause"
+    assert one(driver, "#where").text == "1 of 20"
+    one(driver, "#play").click()
+    assert one(driver, "#play").text == "Play"
+
+
+# ---- everybody ----------------------------------------------------------------------------------
+
+
+def test_everything_goes_without_a_pointer(opened: Open) -> None:
+    driver = opened("mlp")
+    focused = lambda: driver.switch_to.active_element  # noqa: E731
+    for _ in range(12):
+        press(driver, Keys.TAB)
+        if focused().get_attribute("data-step"):
+            break
+    assert focused().get_attribute("data-step") == "0.f0"
+    assert "H = LN(X; γ, β, 1e-05)" in one(driver, "#detail").text
+    press(driver, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_UP, Keys.ENTER)
+    assert focused().get_attribute("aria-pressed") == "true"
+    kept = one(driver, "#detail .equation").text
+    press(driver, Keys.TAB)
+    assert one(driver, "#detail .equation").text == kept
+    driver.execute_script("arguments[0].focus()", node(driver, "0.f0"))  # pyright: ignore[reportUnknownMemberType]
+    press(driver, "b")
+    assert one(driver, "#backward").is_selected()
+    press(driver, "n", "n")
+    assert one(driver, "#where").text == "2 of 20"
+    one(driver, "#tab-costs").send_keys(Keys.ARROW_RIGHT)
+    assert one(driver, "#tab-code").get_attribute("aria-selected") == "true"
+    assert focused().get_attribute("id") == "tab-code"
+
+
+@pytest.mark.parametrize("name", ["mlp", "transformer"])
+def test_everything_that_can_be_reached_has_a_name(opened: Open, name: str) -> None:
+    driver = opened(name)
+    command(driver, "Accessibility.enable")
+    nodes = command(driver, "Accessibility.getFullAXTree")["nodes"]
+    roles: set[str] = set()
+    for each in nodes:
+        properties = {p["name"]: p["value"].get("value") for p in each.get("properties", [])}
+        role = each.get("role", {}).get("value")
+        if each["ignored"] or not properties.get("focusable") or role == "RootWebArea":
+            continue
+        roles.add(role)
+        assert each["name"]["value"].strip(), each
+    assert {"button", "checkbox", "slider", "spinbutton", "tab"} <= roles
+
+
+@pytest.mark.parametrize("name", ["mlp", "mha", "transformer"])
+def test_a_phone_needs_no_sideways_scrolling(opened: Open, name: str) -> None:
+    driver = opened(name, width=390, height=844)
+    for tab in ("code", "numbers", "costs"):
+        one(driver, f"#tab-{tab}").click()
+        assert script(driver, "return document.scrollingElement.scrollWidth") <= 390
+
+
+def test_dark_is_dark_and_light_is_light(opened: Open) -> None:
+    shade = "return getComputedStyle(document.body).backgroundColor"
+    assert script(opened("mlp"), shade) == "rgb(255, 255, 255)"
+    assert script(opened("mlp", scheme="dark"), shade) == "rgb(20, 24, 31)"
+
+
+# ---- what it never does -------------------------------------------------------------------------
+
+
+def test_nothing_is_fetched(opened: Open) -> None:
+    driver = opened("transformer")
+    one(driver, "#next").click()
+    assert script(driver, "return performance.getEntriesByType('resource').length") == 0
+
+
+def test_a_hostile_title_is_shown_as_text(opened: Open) -> None:
+    driver = opened(text=page_of(HOSTILE))
+    assert driver.title == HOSTILE_TITLE
+    assert one(driver, "h1").text == HOSTILE_TITLE
+    assert driver.find_elements(By.CSS_SELECTOR, "img") == []
+
+
+def test_another_script_does_not_run(opened: Open) -> None:
+    """The policy is in force: what is planted into a page stays dead."""
+    planted = page("mlp").replace("</body>", "<script>document.title = 'broken'</script></body>")
+    driver = opened(text=planted)
+    assert driver.title == "Multi-Layer Perceptron"
+    (complaint,) = complaints(driver)
+    assert "Content Security Policy" in complaint
