@@ -189,13 +189,16 @@ class _Checker:
     # ---- plans ----------------------------------------------------------------------------------
 
     def read_plans(self, plan: str | None) -> None:
-        """Resolve the plans, and what is asked for besides them."""
-        if not (plan or self.project.main.plans or self.project.main.products):
+        """Resolve the plans that the file names, and what is asked for besides them."""
+        main = self.project.main
+        names = dict.fromkeys(decl.name.name for decl in (*main.plans, *main.products))
+        if not (names or plan):
             return
         from xg.planned import plan_named, plans_of
 
         try:
-            self.plans = list(plans_of(self.project, self.settings).values())
+            found = plans_of(self.project, self.settings)
+            self.plans = [found[name] for name in names]
             if plan is not None:
                 self.plans.append(plan_named(self.project, plan, self.settings))
         except DiagnosticError as error:
