@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["dot", "svg", "pdf", "png", "html", "numpy", "torch"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block
 PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
 
 
@@ -27,7 +28,7 @@ PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
 class Wanted:
     """What is asked for: which kinds, in which colours, of which block in which choice.
 
-    `kernels` asks for fused code.
+    `kernels` asks for fused code, `plan` for a parallel plan.
     """
 
     kinds: tuple[Kind, ...] = KINDS
@@ -35,6 +36,7 @@ class Wanted:
     legend: bool = False
     kernels: bool = False
     block: str | None = None
+    plan: str | None = None
     settings: Settings = field(default_factory=dict[str, "str | int"])
 
 
@@ -88,10 +90,12 @@ def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[st
     for name in names if wanted.block is None and names else [wanted.block]:
         settings = concerning(project, name, wanted.settings)
         try:
-            program = compile_project(project, name, settings)
+            program = compile_project(project, name, settings, wanted.plan)
             programs[program.graphs.main.block] = program
         except DiagnosticError as error:
             mistakes.update(((each.code, str(each)), each) for each in error.diagnostics)
+    if programs and wanted.plan is not None:  # a plan is not of every block
+        mistakes = {key: each for key, each in mistakes.items() if key[0] != OF_NOTHING}
     if mistakes:
         raise DiagnosticError(mistakes.values())
     return programs

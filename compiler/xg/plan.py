@@ -135,6 +135,8 @@ class Clash(Exception):
 class Placing:
     """What several entries say of a value together: cuts at `rest`, cuts in `use`.
 
+    Mesh axes stand in the order in which they cut, the outermost first: at rest those that stay in
+    use come before those that are gathered, so that what is gathered is one piece of the rest.
     A mesh axis of `over` that cuts nothing leaves it whole; of other axes nothing is said.
     """
 
@@ -168,11 +170,13 @@ def placing(entries: Iterable[Entry], shape: Shape, sizes: Sizes) -> Placing:
     for entry in entries:
         rest = cut_axes(entry.rest, shape, sizes)
         use = rest if entry.use is None else cut_axes(entry.use, shape, sizes)
-        for axis in sorted(entry.over):
+        written = dict.fromkeys((*rest, *use, *sorted(entry.over)))  # outermost first
+        for axis in (axis for axis in written if axis in entry.over):
             place = rest.get(axis), use.get(axis)
             first, *known = said.setdefault(axis, (entry, *place))
             if tuple(known) != place:
                 raise Clash(axis, first, entry)
-    rest = {axis: place for axis, (_, place, _) in said.items() if place is not None}
     use = {axis: place for axis, (_, _, place) in said.items() if place is not None}
+    order = sorted(said, key=lambda axis: axis not in use)
+    rest = {axis: place for axis in order if (place := said[axis][1]) is not None}
     return Placing(rest, use, frozenset(said))

@@ -35,6 +35,8 @@ def plan_named(
 ) -> Plan:
     """A plan of a file's, or a product such as ``DP × TP``; raises DiagnosticError."""
     names = [ascii_name(factor.strip()) for factor in name.replace("*", "×").split("×")]
+    if not all(names):
+        names = [name]  # which is the name of no plan
     return multiply(plans_of(project, settings), names)
 
 

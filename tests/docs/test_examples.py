@@ -21,6 +21,7 @@ DOCUMENTS = (
     "docs/importing.md",
     "docs/models.md",
     "docs/ranks.md",
+    "docs/plans.md",
     "docs/sentiment.md",
     "docs/torch.md",
 )

@@ -22,7 +22,7 @@ from xg_runtime.names import Names
 
 
 def published(diagram: Path, checkpoint: Path, *settings: tuple[str, str | int]) -> Published:
-    options = Namespace(file=str(diagram), block=None, settings=settings, names=None)
+    options = Namespace(file=str(diagram), block=None, settings=settings, names=None, plan=None)
     return Published.read(open_project(str(diagram)), options, checkpoint)
 
 

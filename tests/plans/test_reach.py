@@ -158,6 +158,15 @@ def test_plans_join_on_different_mesh_axes() -> None:
     assert found.over == {"N_D", "N_T"}
 
 
+def test_what_is_gathered_for_use_is_cut_last() -> None:
+    """Else the pieces of a rank of N_T would not lie side by side."""
+    star = layout((None, "N_D"), rest=True)
+    fsdp = entry(LM, "*", star, use=WHOLE, over="N_D", plan="FSDP")
+    rows = entry(LM, "W", layout((D, "N_G N_T"), (D_ff, "")), over="N_G N_T")
+    found = placing((fsdp, rows), (D, D_ff), SIZES)
+    assert list(found.rest.items()) == [("N_G", -2), ("N_T", -2), ("N_D", -2)]
+
+
 def test_one_mesh_axis_is_spoken_of_once() -> None:
     tp, turned = entry(LM, "W"), entry(LM, "W", layout((D, "N_T"), (D_ff, "")), plan="Rows")
     whole = entry(LM, "W", layout((D, ""), (D_ff, "")), plan="None")

@@ -119,9 +119,23 @@ def test_the_importing_file_wins_block_by_block(tmp_path: Path) -> None:
     net = project(tmp_path, text, other=other)
     plans = plans_of(net)
     assert list(plans) == ["TP", "DP", "Both"]
+    assert plans["DP"].mesh == {"N_D": 2}
     said = [(entry.block_name, *entry.path) for entry in plans["Both"].entries]
     assert said == [("Net", "X"), ("Two", "X"), ("Net", "W")]
     assert plans["TP"].mesh == {"N_T": 4}
+
+
+def test_plans_of_blocks_that_are_not_needed_are_left_out(tmp_path: Path) -> None:
+    other = NET + (
+        "block Alone(X [B, D]) -> Y [B, D] {\n    X -> Net : Y\n}\n"
+        "plan TP of Net {\n    W [D, D_ff/N_T]\n}\n"
+        "plan TP of Alone {\n    X [B, D/N_D]\n}\n"
+        "plan DP of Alone {\n    X [B/N_D, D]\n}\nplan Both = DP × TP\nplan Again = Both × TP\n"
+    )
+    text = 'use Net from "other.xg"\nblock Two(X [B, D]) -> Y [B, D] {\n    X -> Net : Y\n}\n'
+    plans = plans_of(project(tmp_path, text, other=other))
+    assert {name: list(plan.mesh) for name, plan in plans.items()} == {"TP": ["N_T"]}
+    assert set(plans_of(read_project(tmp_path / "other.xg"))) == {"TP", "DP", "Both", "Again"}
 
 
 def test_paths_lead_through_calls_of_options(tmp_path: Path) -> None:

@@ -30,7 +30,9 @@ def add_files(parser: ArgumentParser) -> None:
 def add_choice(parser: ArgumentParser) -> None:
     """Which block, under which plan, with which sizes and options."""
     parser.add_argument("--block", type=ascii_name, metavar="NAME", help="the block to compile")
-    parser.add_argument("--plan", metavar="NAME", help="a parallel plan (not in this edition)")
+    parser.add_argument(
+        "--plan", metavar="NAME", help="a parallel plan, or a product of such: 'DP × TP'"
+    )
     parser.add_argument(
         "--set",
         dest="settings",
@@ -38,7 +40,7 @@ def add_choice(parser: ArgumentParser) -> None:
         default=[],
         type=setting,
         metavar="NAME=VALUE",
-        help="number a dim or choose a word of an option; may be given several times",
+        help="number a dim or a mesh axis, or choose an option; may be given several times",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_files, add_kernels, open_project, refuse_plan, settings_of
+from xg.cli.arguments import add_files, add_kernels, open_project, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
 
@@ -60,7 +60,6 @@ def kinds(text: str) -> tuple[Kind, ...]:
 
 def run(options: Namespace, console: Console) -> int:
     """Build once, or again and again."""
-    refuse_plan(options)
     if not options.watch:
         return _build(options, console)
     if options.check or "-" in options.files:
@@ -109,6 +108,7 @@ def _made(options: Namespace) -> Mapping[str, Outputs]:
         legend=options.legend,
         kernels=options.kernels,
         block=options.block,
+        plan=options.plan,
         settings=settings_of(options),
     )
     made: dict[str, Outputs] = {}

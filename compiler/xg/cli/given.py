@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from xg.cli.arguments import open_project, refuse_plan, settings_of
+from xg.cli.arguments import open_project, settings_of
 from xg.cli.published import Published, at_sizes_of
 from xg.driver import Program, TensorSpec
 from xg.loss import ignored
@@ -32,7 +32,6 @@ class Given:
     @classmethod
     def read(cls, options: Namespace) -> Given:
         """What the files say; raises DiagnosticError, InputError, FileError."""
-        refuse_plan(options)
         project = open_project(options.file)
         inputs = arrays.read(options.inputs)
         params = None
@@ -40,7 +39,8 @@ class Given:
             held = Published.read(project, options, options.params, inputs)
             program, params = held.program, held.params
         else:
-            program = at_sizes_of(inputs, project, options.block, settings_of(options))
+            settings = settings_of(options)
+            program = at_sizes_of(inputs, project, options.block, settings, options.plan)
         of = _dtype(options)
         return cls(
             program,

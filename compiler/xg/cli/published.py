@@ -61,7 +61,8 @@ class Published:
         if names:
             given = {name: n for name, n in settings.items() if isinstance(n, int)}
             seen = rename.shown(names, found, paths, given, draft.main.block)
-        program = at_sizes_of({**(inputs or {}), **seen}, project, options.block, settings)
+        known_arrays = {**(inputs or {}), **seen}
+        program = at_sizes_of(known_arrays, project, options.block, settings, options.plan)
         params = _renamed(program, names, found) if names else found.tensors
         return cls(program, params, len(found.tensors), found.source, settings, names)
 
@@ -102,12 +103,18 @@ def numbers(program: Program) -> dict[str, int]:
     return program.graphs.main.sizes.bind(program.graphs.numbers)
 
 
-def at_sizes_of(found: Arrays, project: Project, block: str | None, settings: Settings) -> Program:
+def at_sizes_of(
+    found: Arrays,
+    project: Project,
+    block: str | None,
+    settings: Settings,
+    plan: str | None = None,
+) -> Program:
     """A block with the sizes that arrays have, unless the settings say otherwise."""
     draft = shape_project(project, block, settings)
     sizes = carried(draft, {name: array.shape for name, array in found.items()})
     known = {name: n for name, n in sizes.items() if name in declared_dims(project)}
-    return compile_project(project, block, {**known, **settings})
+    return compile_project(project, block, {**known, **settings}, plan)
 
 
 def effective(

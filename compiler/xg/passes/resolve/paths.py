@@ -45,6 +45,17 @@ def end_of(linked: Linked, block: Located, path: ast.Path) -> End:
     return End(dims, last.name in params)
 
 
+def reachable(linked: Linked) -> set[Located]:
+    """The blocks that the main file has or takes, and all that these may call."""
+    waiting = list(linked.unit.blocks.values())
+    seen = set(waiting)
+    while waiting:
+        found = {step.located for _, step in _calls(linked, waiting.pop())} - seen
+        seen |= found
+        waiting += found
+    return seen
+
+
 def _followed(linked: Linked, steps: list[_Step], segment: ast.Name) -> list[_Step]:
     """The blocks behind one more segment."""
     found: dict[_Step, None] = {}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xg.diagnostic import DiagnosticError, Problem
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.mesh import link_mesh
-from xg.passes.resolve.paths import End, end_of
+from xg.passes.resolve.paths import End, end_of, reachable
 from xg.passes.resolve.plan_errors import (
     CircularPlan,
     PlanOfUnknown,
@@ -29,7 +29,8 @@ def resolve_plans(
     """Every plan of a file and of those it uses, by name; raises DiagnosticError.
 
     What the files say under one name is one plan; of one block, the importing file's text counts.
-    `settings` number mesh axes; others are not looked at.
+    What other files say of blocks that this one has no use for is left out. `settings` number mesh
+    axes; others are not looked at.
     """
     try:
         linked = link(module, load, {})
@@ -71,11 +72,14 @@ class _Plans:
 
     def all(self) -> dict[str, Plan]:
         """Every plan, those of the main file first; raises Refused with all that is wrong."""
+        needed = reachable(self.linked)
         for unit in self.linked.units:  # importers stand behind what they import, and win
-            self._declare(unit)
+            self._declare(unit, needed)
         plans = {name: self._plan(name, tuple(texts)) for name, texts in self.texts.items()}
         for name in _factors_first(self.products, self._refuse):
             product = self.products[name]
+            if self._is_foreign(product) and any(f.name not in plans for f in product.factors):
+                continue
             factors = [plans[f.name] for f in product.factors if self._knows(f, plans)]
             title = product.title.value if product.title else ""
             plans[name] = _product(name, title, factors, self.linked.mesh)
@@ -89,7 +93,10 @@ class _Plans:
     def _refuse(self, problem: Problem) -> None:
         self.problems.append(problem)
 
-    def _declare(self, unit: Unit) -> None:
+    def _is_foreign(self, decl: ast.PlanProduct) -> bool:
+        return decl.span.source is not self.linked.unit.module.span.source
+
+    def _declare(self, unit: Unit, needed: Container[Located]) -> None:
         """Take over what a file declares."""
         seen: dict[tuple[str, str], ast.Plan | ast.PlanProduct] = {}
         decls = sorted(
@@ -109,7 +116,7 @@ class _Plans:
                 self.products[name] = decl
             elif block not in unit.blocks:
                 self._refuse(PlanOfUnknown(decl.block.span, block, tuple(unit.blocks)))
-            else:
+            elif unit.blocks[block] in needed:
                 self.products.pop(name, None)
                 self.texts.setdefault(name, {})[unit.blocks[block]] = (decl, unit)
 

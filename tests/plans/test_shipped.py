@@ -1,0 +1,57 @@
+"""Every plan that is shipped reaches its model, and is checked with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from xg.driver import type_project
+from xg.placed import meshed, placed
+from xg.planned import plans_of
+from xg.project import Project, read_project
+
+DIAGRAMS = Path(__file__).parents[2] / "diagrams"
+MODELS = {
+    "transformer.xg": "LM",
+    "models/gpt2.xg": "GPT2",
+    "models/llama.xg": "Llama",
+    "models/bert.xg": "MLM",
+    "models/t5.xg": "T5",
+    "models/vit.xg": "ViT",
+}
+
+
+@cache
+def project(file: str) -> Project:
+    return read_project(DIAGRAMS / file)
+
+
+def shipped() -> Iterator[tuple[str, str]]:
+    for file in MODELS:
+        main = project(file).main
+        for name in dict.fromkeys(decl.name.name for decl in (*main.plans, *main.products)):
+            yield file, name
+
+
+def test_every_model_has_the_usual_plans() -> None:
+    for file in MODELS:
+        assert {"TP", "DP", "FSDP", "DP_TP", "FSDP_TP"} <= {n for f, n in shipped() if f == file}
+
+
+@pytest.mark.parametrize(("file", "plan"), list(shipped()))
+def test_a_shipped_plan_fits(file: str, plan: str) -> None:
+    found = plans_of(project(file))[plan]
+    typed = type_project(project(file), MODELS[file], {}, plan)
+    assert set(meshed(typed).mesh) == set(found.mesh)
+    values = list(placed(typed))
+    assert {entry.plan for one in values for entry in one.entries} == {
+        entry.plan for entry in found.entries
+    }
+    if plan == "FSDP":
+        params = [one for one in values if one.value.role == "param"]
+        count = sum(len(graph.params) for graph in typed.graphs.values())
+        assert len({one.value for one in params}) == count
+        assert all(one.placing.rest and not one.placing.use for one in params)
