@@ -408,9 +408,9 @@ class Named(torch.nn.Module):
         super().__init__()
         self._at, below = at, f"{at}." if at else ""
         self._names = tuple([name for name in params if name.startswith(below)])
-        self._places = tuple([name[len(below) :] for name in self._names])
-        for name, place in zip(self._names, self._places):
-            *path, last = place.split(".")
+        self._places: list[tuple[list[str], list[str]]] = []  # path, parameters there
+        for name in self._names:
+            *path, last = name[len(below) :].split(".")
             owner: torch.nn.Module = self
             for part in path:
                 children: dict[str, Any] = owner._modules
@@ -418,10 +418,17 @@ class Named(torch.nn.Module):
                     children[part] = Named({}, "")
                 owner = children[part]
             owner._parameters[last] = torch.nn.Parameter(params[name])
+            if not self._places or self._places[-1][0] != path:
+                self._places.append((path, []))
+            self._places[-1][1].append(last)
 
     def _weights(self) -> list[Array]:
         """The parameters, one for each name, also where modules share them."""
-        return [self._weight(place) for place in self._places]
+        found: list[Array] = []
+        for path, names in self._places:
+            weights: dict[str, Any] = self._child(path)._parameters
+            found += [weights[name] for name in names]
+        return found
 
     def _weight(self, place: str) -> Array:
         """One parameter: as an attribute, `type` would be a method."""
@@ -637,9 +644,9 @@ def remember(ctx: Any, params: Params, saved: Any) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use."""
     tensors: list[Array] = []
     ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
-    ctx.save_for_backward(*params.values(), *tensors)
-    devices = [tensor.device.type for tensor in (*params.values(), *tensors)]
-    device = devices[0] if devices else "cpu"
+    tensors = [*params.values(), *tensors]
+    ctx.save_for_backward(*tensors)
+    device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
 

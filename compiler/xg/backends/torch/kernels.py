@@ -16,36 +16,37 @@ Array = torch.Tensor
 
 def product(a: Array, b: Array) -> Array:
     """``A B``."""
-    if is_large(a, b, b.shape[1]):
+    if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
     return a @ b
 
 
 def product_with_transpose(a: Array, b: Array) -> Array:
     """``A B⊤``."""
-    if is_large(a, b, b.shape[0]):
+    if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
     return a @ b.T
 
 
 def linear(x: Array, w: Array, b: Array) -> Array:
     """``X W + b`` as one product of matrices."""
-    if is_large(x, w, b.shape[0]):
+    if is_large(x, w):
         return torch.ops.mkldnn._linear_pointwise(x, w.T, b, "none", [], "")
-    y = torch.addmm(b, x.reshape(-1, x.shape[-1]), w)
-    return y.reshape(*x.shape[:-1], w.shape[1])
+    return torch.nn.functional.linear(x, w.T, b)
 
 
-def is_large(a: Array, b: Array, columns: int) -> bool:
+def is_large(a: Array, b: Array) -> bool:
     """Whether oneDNN, which torch has beside BLAS, is the faster one: float32, large, on a CPU.
 
     What is traced or rounded to fewer bits stays with torch's own choice.
     """
-    if a.numel() * columns < 2**24 or a.dtype != torch.float32 or b.dtype != torch.float32:
+    if a.numel() < 2**16 or b.numel() < 2**16:
         return False
-    if a.device.type != "cpu" or not torch.backends.mkldnn.is_available():
+    if a.device.type != "cpu" or a.dtype != torch.float32 or b.dtype != torch.float32:
         return False
-    return not (torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling())
+    if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
+        return False
+    return torch.backends.mkldnn.is_available()
 
 
 # ---- sums ---------------------------------------------------------------------------------------
@@ -112,25 +113,26 @@ def d_gelu_exact_in_place(dy: Array, x: Array) -> Array:
 
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
     """Layer normalization and its statistics."""
-    x = x.to(torch.promote_types(x.dtype, gamma.dtype))
-    return torch.native_layer_norm(x, x.shape[-1:], gamma.to(x.dtype), beta.to(x.dtype), eps)
+    if x.dtype != gamma.dtype:
+        x, gamma, beta = widened(x, gamma, beta)
+    return torch.native_layer_norm(x, x.shape[-1:], gamma, beta, eps)
 
 
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
     """Gradient of layer normalization."""
-    x = x.to(torch.promote_types(x.dtype, gamma.dtype))
+    if not dy.dtype == x.dtype == gamma.dtype:
+        x, gamma, dy = widened(x, gamma, dy)
     return torch.ops.aten.native_layer_norm_backward(
-        dy.to(x.dtype),
-        x,
-        x.shape[-1:],
-        mean,
-        rstd,
-        gamma.to(x.dtype),
-        gamma.to(x.dtype),
-        (True, True, True),
+        dy, x, x.shape[-1:], mean, rstd, gamma, gamma, (True, True, True)
     )
+
+
+def widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
+    """All three in the wider type of the first two."""
+    dtype = torch.promote_types(x.dtype, gamma.dtype)
+    return x.to(dtype), gamma.to(dtype), other.to(dtype)
 
 
 def cross_entropy(z: Array, t: Array, reduction: str) -> tuple[Array, Array]:

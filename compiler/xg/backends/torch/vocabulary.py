@@ -52,6 +52,7 @@ OF_KERNELS: Final = frozenset(
         "grad_input",
         "is_available",
         "is_compiling",
+        "linear",
         "masked_fill",
         "mkldnn",
         "mul_",
