@@ -25,11 +25,10 @@ class Editor:
     def __init__(
         self, folder: Path, encodings: Sequence[str] = (), *, related: bool = True
     ) -> None:
-        environment = {**os.environ, "PYTHONPATH": PATHS}
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-W", "error", "-m", "xg", "lsp", "--stdio"],
             cwd=folder,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": PATHS},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -40,16 +39,18 @@ class Editor:
         self.count = 0
         self.reader = Thread(target=self._read, args=(self.process.stdout,), daemon=True)
         self.reader.start()
-        capabilities: Message = {
-            "textDocument": {"publishDiagnostics": {"relatedInformation": related}}
-        }
+        self.hello = self._greet(encodings, related)
+
+    def _greet(self, encodings: Sequence[str], related: bool) -> Message:
+        """Say what the editor can do; what the server can."""
+        publishing = {"publishDiagnostics": {"relatedInformation": related}}
+        able: Message = {"textDocument": publishing}
         if encodings:
-            capabilities["general"] = {"positionEncodings": list(encodings)}
-        self.hello = self.ask(
-            "initialize",
-            {"processId": None, "rootUri": folder.as_uri(), "capabilities": capabilities},
-        )
+            able["general"] = {"positionEncodings": list(encodings)}
+        params = {"processId": None, "rootUri": self.folder.as_uri(), "capabilities": able}
+        hello: Message = self.ask("initialize", params)
         self.tell("initialized", {})
+        return hello
 
     # ---- the protocol ----------------------------------------------------------------------------
 

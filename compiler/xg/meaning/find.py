@@ -53,9 +53,6 @@ class _Finder:
     def name(self, name: ast.Name) -> Declaration | None:
         """What a name stands for, by the tree that it is directly part of."""
         match self.around[0]:
-            case ast.Use() as use:
-                taken = self.names.operator(self.module, name.name)
-                return self.names.file(use) if name is use.origin else taken
             case ast.Path() as path:
                 place = next(i for i, segment in enumerate(path.segments) if segment is name)
                 return self._path(path, place)
@@ -72,13 +69,22 @@ class _Finder:
                 return self._size(name.name)
             case ast.Port() | ast.Param() | ast.State() | ast.Own() | ast.Binding() as tree:
                 return self._declared(name, tree)
+            case tree:
+                return self._of_file(name, tree)
+
+    def _of_file(self, name: ast.Name, tree: ast.Syntax) -> Declaration | None:
+        """A name in a declaration of the file, or what is declared there."""
+        match tree:
+            case ast.Use() as use:
+                taken = self.names.operator(self.module, name.name)
+                return self.names.file(use) if name is use.origin else taken
             case ast.OptionDecl() as option if name is not option.name:
                 return self._word(option, name)
-            case ast.Plan() | ast.Example() as tree if name is tree.block:
+            case ast.Plan() | ast.Example() if name is tree.block:
                 return self.names.operator(self.module, name.name)
-            case ast.PlanProduct() as tree if name is not tree.name:
+            case ast.PlanProduct() if name is not tree.name:
                 return self.names.plan(name.name)
-            case tree:
+            case _:
                 kind = _DECLARING.get(type(tree))
                 return Declaration(kind, name.name, name.span, tree, self.block) if kind else None
 
