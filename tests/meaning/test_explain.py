@@ -164,6 +164,8 @@ block F(X [B, D]) -> Y [B, D] {
 }
 """
     assert hover(text.replace("ReLU ‸->", "ReLU -‸>")) == "[B, D]\nwith D = 64"
+    behind = text.replace("‸", "").replace("•<=W : H", "•<=W -‸> tanh : H")
+    assert hover(behind) == ""
     broken = text.replace("‸", "").replace("H -> S", "‸H -> S")
     assert hover(broken) == "H [B, D]\nedge of `F`"
 
