@@ -206,6 +206,9 @@ def test_what_is_not_computed_yet_is_faint(opened: Open) -> None:
     faint = texts(driver, ".figure:not([hidden]) .node.later")
     assert len(faint) > 10
     assert one(driver, ".figure:not([hidden]) .node.on").get_attribute("data-step") == "0.f1"
+    made = facts(page("mha"))["blocks"][0]["forward"][1]["makes"][0]
+    first = facts(page("mha"))["runs"][0]["values"]["0"][made][1][0][:3]
+    assert texts(driver, ".chip") == ["  ".join(map(spelled, first)) + " …"]
 
 
 def test_play_plays_and_stops(opened: Open) -> None:

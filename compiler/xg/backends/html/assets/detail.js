@@ -19,7 +19,7 @@ function showDetail(id) {
 function welcome() {
   const block = blocks[chosen.place];
   const from = block.path ? `called as ${block.path}, ` : "";
-  const text = "Point at an operator, or go through them with Tab and the arrow keys.";
+  const text = "Point at an operator or tap it, or go through them with Tab and the arrow keys.";
   return [make("h2", {}, block.title), make("p", { class: "quiet" }, `${from}${chosen.view} pass. ${text}`)];
 }
 
@@ -45,12 +45,15 @@ function opener(step) {
   return button;
 }
 
+/** 12.88 GFLOP, 512 FLOP. */
+const withUnit = (short, unit) => (/\d$/.test(short) && unit ? `${short} ${unit}` : short + unit);
+
 /** 2·B·S·D² = 12.88 GFLOP: of this step, and of a forward step what it saves. */
 function costLine(step) {
   const parts = [];
   const say = (what, place, unit) => {
     if (!formula(place).length) return;
-    const value = refusal ? "" : ` = ${inShort(numberOf(place))}${unit}`;
+    const value = refusal ? "" : ` = ${withUnit(inShort(numberOf(place)), unit)}`;
     const text = make("span", { title: refusal ? "" : inFull(numberOf(place)) }, ...rich(spell(formula(place))), value);
     parts.push(make("dt", {}, what), make("dd", {}, text));
   };

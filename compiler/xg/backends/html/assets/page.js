@@ -19,6 +19,14 @@ function operatorOf(step) {
   return { sign, name, formula, meaning };
 }
 
+/** A new element of a figure. */
+function drawn(tag, attributes = {}, ...inside) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...inside);
+  return made;
+}
+
 const blocks = facts.blocks.map((block, place) => ({ ...block, place }));
 const steps = new Map();
 for (const block of blocks) {
@@ -77,13 +85,7 @@ function prepare(drawing) {
   for (const node of all(".node", drawing.svg)) {
     const box = node.getBBox();
     const [width, height] = [Math.max(box.width + 6, 28), Math.max(box.height + 6, 26)];
-    const hit = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    hit.setAttribute("class", "hit");
-    hit.setAttribute("x", box.x + (box.width - width) / 2);
-    hit.setAttribute("y", box.y + (box.height - height) / 2);
-    hit.setAttribute("width", width);
-    hit.setAttribute("height", height);
-    hit.setAttribute("rx", 5);
-    node.prepend(hit);
+    const [x, y] = [box.x + (box.width - width) / 2, box.y + (box.height - height) / 2];
+    node.prepend(drawn("rect", { class: "hit", x, y, width, height, rx: 5 }));
   }
 }

@@ -15,6 +15,7 @@ function showPlayer() {
   element("where").textContent = step ? `${player.at} of ${here.length}` : `${here.length} steps`;
   slider.setAttribute("aria-valuetext", step ? `${player.at} of ${here.length}: ${step.equation}` : "before the first step");
   showProgress(here);
+  showChip(step);
 }
 
 /** What is not computed yet is faint. */
@@ -33,6 +34,26 @@ function showProgress(here) {
   }
   const ends = new Set(edges.map(([, head]) => head).filter((head) => !edges.some(([tail]) => tail === head)));
   for (const end of ends) if (waiting(end)) mark(drawing.parts.get(end), "later");
+}
+
+/** The first numbers that the current step makes, beside its node. */
+function showChip(step) {
+  for (const old of all(".chip")) old.remove();
+  const node = step && player.on && nodeOf(step);
+  const known = node && run.values[step.place]?.[step.makes[0]];
+  if (!known) return;
+  const row = known[1][0] ?? [];
+  const more = known[0].reduce((a, b) => a * b, 1) > Math.min(row.length, 3) ? " …" : "";
+  const text = drawn("text", { x: 6, y: 11.5 });
+  text.textContent = row.slice(0, 3).map(numberText).join("  ") + more;
+  const chip = drawn("g", { class: "chip" }, drawn("rect", { rx: 3, height: 16 }), text);
+  node.parentNode.append(chip);
+  const box = node.getBBox();
+  const width = text.getComputedTextLength() + 12;
+  const right = box.x + box.width + 6;
+  const fits = right + width <= node.ownerSVGElement.viewBox.baseVal.width;
+  chip.firstChild.setAttribute("width", width);
+  chip.setAttribute("transform", `translate(${fits ? right : box.x - 6 - width} ${box.y + box.height / 2 - 8})`);
 }
 
 function goTo(at) {
@@ -110,9 +131,10 @@ function tensor(block, place) {
   return make("figure", cut ? { class: "cut" } : {}, caption, make("table", {}, make("tbody", {}, ...body)));
 }
 
+const numberText = (value) => String(value).replace("inf", "∞").replaceAll("-", "−");
+
 function numberCell(value, largest) {
-  const text = String(value).replace("-inf", "−∞").replace("inf", "∞").replace("-", "−");
-  const made = make("td", { class: value < 0 ? "below" : "above" }, text);
+  const made = make("td", { class: value < 0 ? "below" : "above" }, numberText(value));
   const share = Number.isFinite(value) ? Math.abs(value) / largest : 0;
   made.style.setProperty("--share", `${Math.round(share * 55)}%`);
   return made;

@@ -25,6 +25,7 @@ function follow(area, idAt, reveal) {
   area.addEventListener("click", (event) => {
     const id = idAt(event.target);
     if (id) keep(id);
+    else if (area.id === "figures" && chosen.kept) letGo();
   });
 }
 
