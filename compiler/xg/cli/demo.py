@@ -155,4 +155,6 @@ def _pictures(shown: Sequence[Shown], training: Path) -> Iterator[str]:
         yield f"  {', '.join(path.stem for path in each.files if path.suffix == '.svg')}"
     modules = [path.name for each in shown for path in each.files if path.suffix == ".py"]
     yield f"beside them {len(modules)} modules, in NumPy and torch: {', '.join(modules[-2:])}, …"
+    pages = [path.name for each in shown for path in each.files if path.suffix == ".html"]
+    yield f"pages to explore: {', '.join(pages)}"
     yield f"loss curve: {training / 'loss.svg'}"
