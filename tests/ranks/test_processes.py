@@ -119,22 +119,45 @@ def test_what_a_rank_raises_comes_back() -> None:
     assert (caught.value.exit_code, caught.value.facts) == (1, {"kind": "InputError"})
 
 
-def test_no_rank_outlives_its_launcher(tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
+def _endless(folder: Path, ranks: int) -> tuple[subprocess.Popen[str], list[int]]:
+    """A launcher of ranks that never end, and the numbers of their processes."""
+    function, marks = folder / "endless.py", folder / "marks"
+    marks.mkdir()
+    function.write_text(
+        "import os, pathlib, time\n"  # at its import: without waiting for torch
+        f"pathlib.Path({str(marks)!r}, str(os.getpid())).touch()\n"
+        "time.sleep(100)\n",
+        encoding="utf-8",
+    )
     code = (
         "import sys\n"
         "from xg_runtime.ranks.launch import launch\n"
         "from xg_runtime.ranks.task import Task\n"
-        "launch(Task(sys.argv[1], {'mark': sys.argv[2]}), {'N_T': 1})"
+        "try:\n"
+        f"    launch(Task(sys.argv[1]), {{'N_T': {ranks}}})\n"
+        "except KeyboardInterrupt as error:\n"
+        "    print('interrupted by', error)\n"
     )
-    function = f"{HERE / 'endless.py'}:sleeps"
-    launcher = subprocess.Popen([sys.executable, "-c", code, function, str(mark)])
-    _wait_until(lambda: mark.exists() and mark.read_text() != "")
-    rank = int(mark.read_text())
-    assert _runs(rank)
-    launcher.send_signal(signal.SIGKILL)
-    launcher.wait()
-    _wait_until(lambda: not _runs(rank))
+    command = [sys.executable, "-c", code, f"{function}:nothing"]
+    launcher = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    _wait_until(lambda: len(list(marks.iterdir())) == ranks)
+    return launcher, [int(mark.name) for mark in marks.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (signal.SIGKILL, ""),
+        (signal.SIGINT, "interrupted by SIGINT\n"),
+        (signal.SIGTERM, "interrupted by SIGTERM\n"),
+    ],
+)
+def test_no_rank_outlives_its_launcher(tmp_path: Path, number: signal.Signals, said: str) -> None:
+    launcher, ranks = _endless(tmp_path, 2)
+    assert all(map(_runs, ranks))
+    launcher.send_signal(number)
+    assert launcher.communicate(timeout=30) == (said, None)
+    _wait_until(lambda: not any(map(_runs, ranks)))
 
 
 def test_torchrun_starts_ranks_too(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xg_runtime.errors import InputError
@@ -42,6 +42,17 @@ class Grid:
         for axis in reversed(list(self.sizes)):
             rank, places[axis] = divmod(rank, self.sizes[axis])
         return {axis: places[axis] for axis in self.sizes}
+
+    def number(self, places: Sequence[int]) -> int:
+        """The rank that lies at these places.
+
+        >>> Grid({"N_D": 2, "N_T": 3}).number([1, 2])
+        5
+        """
+        found = 0
+        for size, place in zip(self.sizes.values(), places, strict=True):
+            found = found * size + place
+        return found
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
         """The ranks that differ from `rank` at most along `axis`, in the axis's order.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from xg_runtime.ranks.cutting import width
+from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.words import Tensor, words
 
@@ -27,10 +28,7 @@ def size(over: str) -> int:
 def number() -> int:
     """This rank's number among all: row-major, the first axis outermost."""
     mesh = current()
-    found = 0
-    for axis, ranks in mesh.sizes.items():
-        found = found * ranks + mesh.rank(axis)
-    return found
+    return Grid(mesh.sizes).number([mesh.rank(axis) for axis in mesh.sizes])
 
 
 def own(x: T, over: str, axis: int) -> T:

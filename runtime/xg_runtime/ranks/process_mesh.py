@@ -36,12 +36,12 @@ class Watched:
 
 
 class ProcessMesh(Placed):
-    """This process's mesh: the named axes of a DeviceMesh over all processes."""
+    """This process's mesh: the named axes of a DeviceMesh."""
 
     def __init__(self, devices: DeviceMesh, watched: Watched | None = None) -> None:
-        """`devices` has names, and lists the processes in order."""
-        sizes = dict(zip(devices.mesh_dim_names or (), devices.mesh.shape, strict=True))
-        super().__init__(Grid(sizes), devices.get_rank())
+        """`devices` has names for its axes, and this process is in it."""
+        grid = Grid(dict(zip(devices.mesh_dim_names or (), devices.mesh.shape, strict=True)))
+        super().__init__(grid, grid.number(devices.get_coordinate() or ()))
         self.devices = devices
         self._watched = watched or Watched()
         self._record = self._watched.record

@@ -8,7 +8,7 @@ from typing import Literal
 
 from xg_runtime.ranks.launch import launch
 from xg_runtime.ranks.mesh import current
-from xg_runtime.ranks.simulated import simulate
+from xg_runtime.ranks.simulated import TIMEOUT, simulate
 from xg_runtime.ranks.task import Answer, Task, function_of, options_of
 from xg_runtime.ranks.terms import Terms
 
@@ -36,4 +36,4 @@ def run_task(
         answer = function(options_of(task), arrays)
         return replace(answer, counts=dict(current().tally.counts))
 
-    return simulate(sizes, on_rank, timeout=(terms or Terms()).timeout)
+    return simulate(sizes, on_rank, timeout=terms.timeout if terms else TIMEOUT)
