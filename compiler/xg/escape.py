@@ -20,6 +20,8 @@ _XML: Final = str.maketrans(
 # Graphviz 2.43 loses a bare `]` behind a tag.
 _HTML: Final = _XML | {ord("["): "&#91;", ord("]"): "&#93;"}
 
+_MARKDOWN: Final = re.compile(r"[\\`*_\[\]<>|~&$]|^[#+\-=]|(?<=^\d)[.)]|(?<=^\d\d)[.)]")
+
 
 def clean(text: str) -> str:
     """Return text whose every character may stand in a picture; line ends become spaces."""
@@ -58,3 +60,36 @@ def script_data(data: object) -> str:
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return clean(text).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def markdown(text: str) -> str:
+    r"""Return text for a paragraph or a heading of Markdown, in which no sign means anything.
+
+    >>> print(markdown("a_b *c* <d>"), markdown("12. # 2"), markdown("- x"))
+    a\_b \*c\* \<d\> 12\. # 2 \- x
+    """
+    return _MARKDOWN.sub(lambda sign: f"\\{sign[0]}", clean(text).strip())
+
+
+def code_span(text: str) -> str:
+    """Return a code span of Markdown that holds text as it is.
+
+    >>> print(code_span("x -> LN"), code_span("a `b`"))
+    `x -> LN` `` a `b` ``
+    """
+    plain = clean(text)
+    ticks = _ticks(plain, 1)
+    return f"{ticks} {plain} {ticks}" if "`" in plain else f"{ticks}{plain}{ticks}"
+
+
+def code_block(text: str) -> str:
+    """Return a fenced block of Markdown that holds lines as they are."""
+    lines = "\n".join(map(clean, text.split("\n")))
+    ticks = _ticks(lines, 3)
+    return f"{ticks}\n{lines}\n{ticks}"
+
+
+def _ticks(text: str, least: int) -> str:
+    """More backticks than stand together anywhere in a text."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    return "`" * max(least, longest + 1)

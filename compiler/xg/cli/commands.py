@@ -10,6 +10,7 @@ COMMANDS = {
     "run": "run a diagram on arrays from files",
     "weights": "read a published checkpoint for a diagram, or write one",
     "verify": "prove the gradients by finite differences, and the code by the interpreter",
+    "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
     "cost": "count parameters, FLOPs and saved bytes, as formulas and numbers",
     "train": "train a diagram on text, reviews or arrays",
     "generate": "write text with a model, published or trained here",

@@ -10,6 +10,7 @@ from xg.backends.graphviz.figure import Figure
 
 if TYPE_CHECKING:
     from xg.backends.graphviz.display import Display
+    from xg.backends.graphviz.geometry import Box
 
 Format = Literal["svg", "pdf", "png"]
 ThemeName = Literal["light", "dark", "print", "auto"]
@@ -52,25 +53,30 @@ def draw(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") 
 class Parts:
     """Figures as `<svg>` elements for a page that brings colours and fonts.
 
-    `shared` is an element that stands before them and holds what they have in common.
+    `shared` is an element that stands before them and holds what they have in common. `nodes` says
+    of each figure where its nodes are, by id.
     """
 
     markup: tuple[str, ...]
+    nodes: tuple[Mapping[str, Box], ...]
     shared: str
     engines: frozenset[str]
     warnings: tuple[str, ...]
 
 
-def parts(figures: Iterable[Figure]) -> Parts:
-    """Draw figures as parts of one page."""
+def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
+    """Draw figures as parts of one page; what is inside of each gets its name as an id."""
     from xg.backends.graphviz.layout import layout
-    from xg.backends.graphviz.paint import paint
+    from xg.backends.graphviz.paint import node_boxes, paint
     from xg.backends.graphviz.svg_part import Shared, svg_part
 
     shared = Shared()
     placed = [layout(figure) for figure in figures]
+    displays = [paint(one) for one in placed]
+    ids = dict(enumerate(names))
     return Parts(
-        tuple(svg_part(paint(one), shared) for one in placed),
+        tuple(svg_part(one, shared, ids.get(n, "")) for n, one in enumerate(displays)),
+        tuple(node_boxes(one) for one in displays),
         shared.svg(),
         frozenset(one.engine for one in placed),
         tuple(dict.fromkeys(one.warning for one in placed if one.warning)),

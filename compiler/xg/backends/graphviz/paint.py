@@ -60,6 +60,15 @@ def _page(figure: Figure, body: list[Element]) -> Display:
     return Display(width, height, name, figure.description, tuple(elements))
 
 
+def node_boxes(display: Display) -> Mapping[str, Box]:
+    """Return where each node of a picture is, by its id."""
+    return {
+        element.op: bounding_box([_bounds(part) for part in element.parts])
+        for element in display.elements
+        if element.kind.startswith("node ") and element.parts
+    }
+
+
 def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
     for group in placed.figure.groups:
         if group.id not in around.frames:

@@ -56,15 +56,19 @@ class Shared:
         return f'<svg class="xg-figure" width="0" height="0"><defs>{"".join(texts)}</defs></svg>'
 
 
-def svg_part(display: Display, shared: Shared) -> str:
-    """Write a display list as an `<svg>` element for the inside of a page."""
+def svg_part(display: Display, shared: Shared, name: str = "") -> str:
+    """Write a display list as an `<svg>` element for the inside of a page.
+
+    All that is in it is one group with the id `name`, where there is one, for others to show again.
+    """
     width, height = _number(display.width), _number(display.height)
     lines = [
         f'<svg class="xg-figure" viewBox="0 0 {width} {height}" width="{width}pt"'
         f' role="group" aria-label="{escape.xml(display.title)}">',
         f"<desc>{escape.xml(display.description)}</desc>",
     ]
-    lines += ("".join(_element(element, shared)) for element in display.elements)
+    body = ["".join(_element(element, shared)) for element in display.elements]
+    lines += [f'<g id="{escape.xml(name)}">', *body, "</g>"] if name else body
     return "\n".join(lines) + "\n</svg>"
 
 

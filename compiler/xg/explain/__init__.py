@@ -1,0 +1,1 @@
+"""A diagram with numbers as a page to read: every step worked, forward and backward."""
