@@ -62,15 +62,10 @@ def _step(step: Step, steps: Pass) -> Iterator[str]:
 
 def _tensor(tensor: Tensor) -> Iterator[str]:
     shown = rows(tensor.array)
-    name = f"**{escape.markdown(tensor.name)}** " if tensor.name else ""
+    title = f"{tensor.name} {tensor.type}".strip() if tensor.array.shape else tensor.name
     cut = f", {shown.cut}" if shown.cut else ""
-    sizes = "" if not tensor.array.shape else f"{escape.code_span(tensor.type)}, "
-    yield from (
-        f"{name}{sizes}{shape(tensor.array)}{cut}:",
-        "",
-        escape.code_block(_grid(shown)),
-        "",
-    )
+    yield from (f"{escape.code_span(title or '[]')}, {shape(tensor.array)}{cut}:", "")
+    yield from (escape.code_block(_grid(shown)), "")
 
 
 def _grid(shown: Rows) -> str:

@@ -54,8 +54,10 @@ def number(value: float) -> str:
 
 
 def shape(array: Array) -> str:
-    """``3 × 5``, or ``a number``."""
-    return " × ".join(map(str, array.shape)) or "one number"
+    """``3 × 5``, ``3 numbers``, ``one number``."""
+    if len(array.shape) == 1 and array.size != 1:
+        return f"{array.size} numbers"
+    return "one number" if array.ndim < 2 else " × ".join(map(str, array.shape))
 
 
 def _cut(array: Array, shown: Array) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg import invented
 from xg.cost import cost
 from xg.dim import DimError
 from xg.explorer.uses import BlockUse
 from xg.graph import Program
 from xg.interpret import Interpreter, Record, initial
-from xg.random import key, normal, words
 
 SEED: Final = 0
 ROWS: Final = 5  # of a tensor's first matrix are shown
@@ -51,33 +51,9 @@ def is_small(program: Program) -> bool:
 def _run(program: Program) -> Record:
     """Both passes, with dropout, on drawn parameters, inputs and cotangents."""
     interpreter = Interpreter(program, initial(program, SEED), SEED)
-    outputs, record = interpreter.forward(dict(_inputs(program)))
-    cotangents = {
-        name: _drawn(f"d{name}", array.shape) if array.shape else np.ones(())
-        for name, array in outputs.items()
-        if np.issubdtype(array.dtype, np.floating)
-    }
-    interpreter.backward(record, cotangents)
+    outputs, record = interpreter.forward(invented.inputs(program, SEED))
+    interpreter.backward(record, invented.cotangents(outputs, SEED))
     return record
-
-
-def _inputs(program: Program) -> Iterator[tuple[str, Array]]:
-    main = program.main
-    numbers = main.sizes.bind(program.numbers)
-    for value in main.inputs:
-        type_ = main.types[value]
-        shape = tuple(dim.evaluate(numbers) for dim in type_.shape)
-        if type_.range is None:
-            yield str(value.name), _drawn(str(value.name), shape)
-        else:
-            count = int(np.prod(shape, dtype=np.int64))
-            drawn = words(key(SEED, str(value.name)), count) >> np.uint64(33)
-            below = type_.range.evaluate(numbers)
-            yield str(value.name), (drawn.astype(np.int64) % below).reshape(shape)
-
-
-def _drawn(name: str, shape: tuple[int, ...]) -> Array:
-    return normal(key(SEED, name), shape, 1.0)
 
 
 def _first_records(record: Record) -> dict[str, Record]:
