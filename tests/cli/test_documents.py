@@ -85,12 +85,25 @@ def test_a_file_without_examples_proves_nothing(xg: Xg) -> None:
     assert said.code == 1
 
 
+def test_an_example_without_claims_proves_nothing(xg: Xg, scaled: Path) -> None:
+    scaled.write_text(SCALED.replace("    expect y = [1.0, 1.0]", "#"), encoding="utf-8")
+    assert xg("check", "scaled.xg").code == 0
+    assert xg("verify", "scaled.xg", "--against", "document").code == 1
+
+
 def test_a_mistake_in_an_example_is_told_by_check_and_verify(xg: Xg, scaled: Path) -> None:
     scaled.write_text(SCALED.replace("w = [2, 4]", "w = [2]"), encoding="utf-8")
     for words in (("check",), ("verify", "--against", "document")):
         said = xg(*words, "scaled.xg")
         assert said.code == 1
         assert "w is [S], which is [2] here" in said.err
+
+
+def test_a_size_that_is_set_must_be_that_of_the_arrays(xg: Xg, scaled: Path) -> None:
+    said = xg("verify", "scaled.xg", "--against", "document", "--set", "S=3")
+    assert said.code == 1
+    assert "x is [S], which is [3] here" in said.err
+    assert xg("verify", "scaled.xg", "--against", "document", "--set", "S=2").code == 0
 
 
 def test_a_large_claim_is_cut(xg: Xg, scaled: Path) -> None:

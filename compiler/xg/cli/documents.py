@@ -39,9 +39,14 @@ class Checked:
 def checked(
     project: Project, block: str | None, settings: Settings, seed: int
 ) -> Iterator[Checked]:
-    """The examples of a file, or of one block; raises DiagnosticError, InputError for none."""
+    """The examples that claim something, of a file or of one block.
+
+    Raises DiagnosticError, and InputError where there is none.
+    """
     found = 0
     for document in documents(project, block, settings):
+        if not document.claims:
+            continue
         found += 1
         recomputation = Recomputation(document)
         gradients = {c.target.name: c.target for c in document.claims if c.target.gradient}

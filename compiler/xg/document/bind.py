@@ -102,7 +102,8 @@ class _Binder:
         sizes = {name: n for name, n in carried(draft, shapes).items() if name in declared}
         block = self.example.block.name
         typed = type_project(self.project, block, {**sizes, **self.settings})
-        bound = typed.main.sizes.bind({**typed.main.sizes.defaults, **carried(typed, shapes)})
+        found = {n: size for n, size in carried(typed, shapes).items() if n not in self.settings}
+        bound = typed.main.sizes.bind({**typed.main.sizes.defaults, **found})
         return differentiate(typed), Fit(bound)
 
     def _givens(self, program: Program) -> dict[str, Numbers]:

@@ -55,7 +55,7 @@ class Site:
         made = (v for step in self.graph.steps for v in step.outputs if v.role == "edge")
         found = {value.name: value for value in made if value.name is not None}
         ports = zip(self.graph.output_names, self.graph.outputs, strict=True)
-        taken = set(self.graph.inputs)
+        taken = {*self.graph.inputs, *self.graph.param_values()}
         return found | {n: value for n, value in ports if value not in taken and n not in found}
 
     def given(self) -> dict[str, Value]:

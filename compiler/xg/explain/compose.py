@@ -17,7 +17,7 @@ from xg.explain.naming import Naming
 from xg.explain.page import Page, Pass, Section, Step, Tensor
 from xg.explain.worked import worked
 from xg.explorer.uses import BlockUse, block_uses
-from xg.graph import Apply, Call, CallBack, Value
+from xg.graph import Apply, Call, CallBack, Program, Value
 from xg.graph import Step as GraphStep
 from xg.interpret import Record
 from xg.source import Span
@@ -41,8 +41,15 @@ def compose(bound: Bound) -> Page:
         block=main.block,
         sizes=dict(sorted(bound.sizes.items())),
         seed=bound.seed,
+        drops=_drops(bound.program),
         sections=sections,
     )
+
+
+def _drops(program: Program) -> bool:
+    """Whether anything would be left out at random, were the numbers not to be followed."""
+    steps = (step for graph in program.graphs.values() for step in graph.steps)
+    return any(isinstance(step, Apply) and step.op.name == "dropout" for step in steps)
 
 
 @dataclass(slots=True)

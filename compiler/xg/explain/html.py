@@ -50,7 +50,7 @@ def html(page: Page) -> Written:
         policy="; ".join(policy),
         style=style,
         origin=escape.xml(words.origin(page)),
-        promise=escape.xml(words.PROMISE),
+        promise=escape.xml(words.promise(page)),
         contents="".join(map(_entry, passes)),
         shared=drawn.shared,
         body="\n".join(_body(passes, drawn)),

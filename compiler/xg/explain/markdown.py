@@ -18,7 +18,7 @@ def markdown(page: Page) -> str:
         escape.markdown(words.origin(page)),
         "",
     ]
-    lines += [words.PROMISE, ""]
+    lines += [words.promise(page), ""]
     for section in page.sections:
         lines += _section(section)
     return "\n".join(lines).rstrip("\n") + "\n"

@@ -63,7 +63,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A whole page. `seed` is None where the numbers are an example's."""
+    """A whole page. `seed` is None where the numbers are an example's; `drops`: DO is in it."""
 
     title: str
     example: str
@@ -71,4 +71,5 @@ class Page:
     block: str
     sizes: Mapping[str, int]
     seed: int | None
+    drops: bool
     sections: tuple[Section, ...]

@@ -21,10 +21,13 @@ def origin(page: Page) -> str:
     return f"The block {page.block} of {page.file}{at}, with numbers drawn from seed {page.seed}."
 
 
-PROMISE = (
-    "Nothing below is typed in: every number is computed in float64 from those that are given, "
-    "and every gradient is derived from the diagram."
-)
+def promise(page: Page) -> str:
+    """How the numbers are made."""
+    made = (
+        "Nothing below is typed in: every number is computed in float64 from those that are given, "
+        "and every gradient is derived from the diagram."
+    )
+    return f"{made} Dropout is off." if page.drops else made
 
 
 def name(section: Section) -> str:
