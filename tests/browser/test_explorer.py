@@ -247,6 +247,21 @@ def test_everything_goes_without_a_pointer(opened: Open) -> None:
     assert focused().get_attribute("id") == "tab-code"
 
 
+def test_lines_of_code_go_without_a_pointer(opened: Open) -> None:
+    driver = opened("mlp")
+    one(driver, "#tab-code").send_keys(Keys.ENTER, Keys.TAB)
+    assert one(driver, "#detail .equation").text.startswith("H = LN(X")
+    press(driver, Keys.ARROW_DOWN)
+    lit = one(driver, ".figure:not([hidden]) .node.on").get_attribute("data-step")
+    line = driver.switch_to.active_element.get_attribute("data-steps") or ""
+    assert lit == line.split()[-1]
+    kept = one(driver, "#detail .equation").text
+    press(driver, Keys.ENTER, Keys.TAB)
+    assert one(driver, "#detail .equation").text.startswith("dZ = dDO")  # the other listing
+    script(driver, "document.activeElement.blur()")
+    assert one(driver, "#detail .equation").text == kept
+
+
 @pytest.mark.parametrize("name", ["mlp", "transformer"])
 def test_everything_that_can_be_reached_has_a_name(opened: Open, name: str) -> None:
     driver = opened(name)

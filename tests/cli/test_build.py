@@ -74,6 +74,17 @@ def test_check_finds_what_is_missing_or_changed(xg: Xg, folder: Path) -> None:
     assert "tiny_net.forward.svg differs" in said.out
 
 
+def test_a_page_is_checked_and_built_anew(xg: Xg, folder: Path) -> None:
+    xg("build", "tiny.xg", "-o", "out", "--only", "html")
+    path = folder / "out" / "tiny_net.html"
+    good = path.read_bytes()
+    path.write_bytes(good + b" ")
+    said = xg("build", "tiny.xg", "-o", "out", "--only", "html", "--check")
+    assert (said.code, "tiny_net.html differs" in said.out) == (1, True)
+    assert xg("build", "tiny.xg", "-o", "out", "--only", "html").code == 0
+    assert path.read_bytes() == good
+
+
 def test_pictures_of_other_tools_are_not_compared(xg: Xg, folder: Path) -> None:
     xg("build", "tiny.xg", "-o", "out")
     path = folder / "out" / "tiny_net.forward.svg"
@@ -84,7 +95,8 @@ def test_pictures_of_other_tools_are_not_compared(xg: Xg, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tiny_net_numpy.py", "tiny_net.forward.dot", "tiny_net.forward.png"]
+    "name",
+    ["tiny_net_numpy.py", "tiny_net.forward.dot", "tiny_net.forward.png", "tiny_net.html"],
 )
 def test_files_of_others_are_not_overwritten(xg: Xg, folder: Path, name: str) -> None:
     (folder / "out").mkdir()

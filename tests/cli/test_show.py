@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from cli.conftest import DIAGRAMS, Xg
@@ -18,7 +19,7 @@ def test_the_graph_of_both_passes(xg: Xg) -> None:
     assert xg("show", "tiny.xg", "--pass", "overview").code == 2
 
 
-@pytest.mark.parametrize("form", ["numpy", "torch", "cost"])
+@pytest.mark.parametrize("form", ["numpy", "torch", "cost", "html"])
 def test_code_and_cost_are_of_both_passes(xg: Xg, form: str) -> None:
     for view in ("forward", "backward"):
         said = xg("show", "tiny.xg", "--as", form, "--pass", view)
@@ -35,6 +36,20 @@ def test_dot_code_and_cost(xg: Xg) -> None:
     assert "backward pass" in backward
     compile(xg("show", "tiny.xg", "--as", "numpy").out, "tiny", "exec")
     assert xg("show", "tiny.xg", "--as", "cost").out == xg("cost", "tiny.xg").out
+
+
+def test_a_page_is_what_build_writes(xg: Xg, folder: Path) -> None:
+    said = xg("show", "tiny.xg", "--as", "html", "--set", "act=tanh")
+    assert said.code == 0
+    xg("build", "tiny.xg", "-o", "out", "--only", "html", "--set", "act=tanh")
+    assert (folder / "out" / "tiny_net.html").read_bytes().decode("utf-8") == said.out
+    assert "tanh" in said.out
+
+
+def test_a_page_has_both_passes_of_readable_code(xg: Xg) -> None:
+    assert "--kernels changes the code" in xg("show", "tiny.xg", "--as", "html", "--kernels").err
+    for view in ("backward", "overview", "step"):
+        assert xg("show", "tiny.xg", "--as", "html", "--pass", view).code == 2
 
 
 def test_choices_are_seen(xg: Xg) -> None:

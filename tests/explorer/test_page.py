@@ -172,7 +172,7 @@ def test_lines_are_those_of_the_module(name: str) -> None:
     """The listing is the module's text, and every step that computes something has lines."""
     module = program(name).source("numpy")
     text = page(name)
-    for listing in re.findall(r'<pre tabindex="0" [^>]*>(.*?)</pre>', text, re.DOTALL):
+    for listing in re.findall(r'<pre role="group" [^>]*>(.*?)</pre>', text, re.DOTALL):
         plain = unescape(re.sub(r"<[^>]*>", "", listing))
         assert plain.strip() in module
     marked = {each for ids in re.findall(r'data-steps="([^"]*)"', text) for each in ids.split()}

@@ -56,6 +56,19 @@ block LM "Language Model" (ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss 
       -> CE<-t                             : loss
 }
 """
+EDGES = """\
+dim B, D = 4
+block Kept(X [B, D]) -> Y [B, D], g [D], Z [B, D] {
+    param γ [D]
+
+    X -> LN(γ) : Y
+    γ          : g
+    X          : Z
+}
+block Scalar(X [B, D]) -> y [] {
+    X -> sum[B, D] -> tanh -> tanh -> SiLU : y
+}
+"""
 BLOCKS = ("MHA", "GatedMLP", "Layer", "LM")
 VIEWS: tuple[View, ...] = ("forward", "backward", "overview")
 CASES = [(block, view) for block in BLOCKS for view in VIEWS]
@@ -176,3 +189,15 @@ def test_a_description_says_what_goes_in_and_out(source: Path) -> None:
     found = drawn(source, "GatedMLP", "forward")
     assert found.description == "Computes Y [B, S, D] from X [B, S, D] in 4 steps."
     assert (found.title, found.subtitle) == ("GatedMLP", "forward pass")
+
+
+@pytest.mark.parametrize("view", ["forward", "backward"])
+@pytest.mark.parametrize("block", ["Kept", "Scalar"])
+def test_what_leaves_as_it_is_and_what_has_neither_name_nor_shape(
+    tmp_path: Path, block: str, view: View
+) -> None:
+    path = tmp_path / "edges.xg"
+    path.write_text(EDGES, encoding="utf-8")
+    placed = layout(drawn(path, block, view))
+    assert "" not in placed.nodes
+    assert len(placed.nodes) == len(placed.figure.nodes)

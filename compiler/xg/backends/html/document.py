@@ -106,7 +106,7 @@ def _listing(place: int, section: Section) -> list[str]:
     hidden = " hidden" if place else ""
     return [
         f'<div class="listing" data-of="{place}.{view}"{hidden}><h3>{NAMES[view]}</h3>'
-        f'<pre tabindex="0" aria-label="{NAMES[view]} pass of {escape.xml(section.title)}'
+        f'<pre role="group" aria-label="{NAMES[view]} pass of {escape.xml(section.title)}'
         f' in NumPy">{"".join(map(_line, face.code))}</pre></div>'
         for view, face in section.faces.items()
     ]

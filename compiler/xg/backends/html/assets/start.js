@@ -47,13 +47,13 @@ element("figures").addEventListener("dblclick", (event) => {
   if (step?.block !== undefined) enter(step.block);
 });
 
-/** From the operator that has the focus to the next or the one before. */
-function move(by) {
-  const nodes = stepsOf(chosen.place, chosen.view).map(nodeOf).filter(Boolean);
-  const unique = [...new Set(nodes)];
-  const here = unique.indexOf(document.activeElement);
-  unique[Math.max(0, Math.min(here + by, unique.length - 1))]?.focus();
+/** From the part that has the focus to the next or the one before. */
+function move(parts, by) {
+  const here = parts.indexOf(document.activeElement);
+  parts[Math.max(0, Math.min(here + by, parts.length - 1))]?.focus();
 }
+
+const moveNode = (by) => move([...new Set(stepsOf(chosen.place, chosen.view).map(nodeOf).filter(Boolean))], by);
 
 function press(step) {
   if (step.block !== undefined) enter(step.block);
@@ -67,7 +67,7 @@ function letGo() {
 }
 
 const KEYS = {
-  ArrowDown: () => move(1), ArrowRight: () => move(1), ArrowUp: () => move(-1), ArrowLeft: () => move(-1),
+  ArrowDown: () => moveNode(1), ArrowRight: () => moveNode(1), ArrowUp: () => moveNode(-1), ArrowLeft: () => moveNode(-1),
   Enter: (step) => press(step), " ": (step) => keep(step.id), Escape: letGo,
   b: () => { turn(chosen.view === "forward" ? "backward" : "forward"); firstNode()?.focus(); },
   n: () => goTo(player.at + 1), p: () => goTo(player.at - 1),
@@ -78,6 +78,28 @@ element("figures").addEventListener("keydown", (event) => {
   event.preventDefault();
   KEYS[event.key](step);
 });
+
+// Lines of code that compute something are buttons too; Tab goes to one of each listing.
+for (const listing of all(".listing")) {
+  const lines = all("[data-steps]", listing);
+  lines.forEach((line, place) => {
+    line.setAttribute("role", "button");
+    line.setAttribute("tabindex", place ? -1 : 0);
+  });
+  listing.addEventListener("focusin", (event) => {
+    if (!lines.includes(event.target)) return;
+    for (const line of lines) line.setAttribute("tabindex", line === event.target ? 0 : -1);
+    touch(lineAt(event.target));
+  });
+  listing.addEventListener("focusout", () => touch(null));
+  listing.addEventListener("keydown", (event) => {
+    const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (by) move(lines, by);
+    else if (event.key === "Enter" && lines.includes(event.target)) keep(lineAt(event.target));
+    else return;
+    event.preventDefault();
+  });
+}
 
 const tabs = all("[role=tab]");
 for (const tab of tabs) {
