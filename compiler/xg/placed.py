@@ -10,7 +10,7 @@ from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
 from xg.dim import Dim
 from xg.graph import Call, Graph, Program, Value
 from xg.instances import INSTANCES_AT_MOST, Symbols, inside
-from xg.plan import Clash, Entry, Misfit, Placing, Reach, placing, sized
+from xg.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, sized
 from xg.source import Span
 
 
@@ -69,10 +69,8 @@ class PlanOfNothing(Problem):
 
     def diagnostic(self) -> Diagnostic:
         """Name the blocks that it is of."""
-        return self.report(
-            f"the plan {self.plan} places nothing in {self.block}",
-            help=(f"it is of {', '.join(self.of)}",),
-        )
+        help = f"it is of {', '.join(self.of)}" if self.of else "it has no lines"
+        return self.report(f"the plan {self.plan} places nothing in {self.block}", help=(help,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +111,14 @@ class Placed:
 def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
     """What a reach says of the values of a graph, under each name that they have."""
     params = {param.value for param in graph.params}
+    last: dict[str, list[Entry]] = {}  # those that end here, so that each is looked at once
+    for entry in reach.here:
+        if len(entry.path) == 1:
+            last.setdefault(entry.path[0], []).append(entry)
     found: dict[Value, tuple[Entry, ...]] = {}
     for name, value in graph.names():
-        entries = reach.of(name, is_param=value in params)
+        near = Reach((*last.get(name, ()), *last.get(EVERY, ())), ())
+        entries = near.of(name, is_param=value in params)
         if entries:
             found[value] = tuple(dict.fromkeys((*found.get(value, ()), *entries)))
     return found

@@ -179,6 +179,16 @@ def test_a_shape_that_is_cut_is_the_whole_with_a_layout(tmp_path: Path) -> None:
     }
 
 
+def test_a_new_axis_that_is_cut_is_made_whole(tmp_path: Path) -> None:
+    text = (
+        "dim B, N_H = 4\nmesh N_T = 2\n"
+        "block Net(X [B]) -> Y [B, N_H/N_T] {\n    X -> BC[b -> b, h=N_H/N_T] : Y\n}\n"
+    )
+    graph = type_project(project(tmp_path, text)).main
+    assert str(graph.types[graph.outputs[0]]) == "[B, N_H]"
+    assert graph.layouts == {graph.outputs[0]: {"N_T": -1}}
+
+
 def test_an_output_is_what_its_block_promises(tmp_path: Path) -> None:
     text = "dim B, D = 8\nblock Net(X [B, D]) -> Y [B] {\n    X -> tanh : Y [B, D]\n}\n"
     with pytest.raises(xg.DiagnosticError, match=r"the label says \[B\], the edge has \[B, D\]"):

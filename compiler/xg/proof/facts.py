@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from xg.axes import axes_of
 from xg.cost import cost
-from xg.dim import Dim, product
+from xg.dim import Dim, number, product
 from xg.graph import Apply, Call, Program
 from xg.instances import instances
+from xg.plan import sized
 from xg.prim import Expr, topological
 
 
@@ -54,6 +56,24 @@ def _scalars(program: Program) -> Dim:
 def _dims(program: Program) -> Iterator[Dim]:
     for graph, symbols in instances(program):
         yield from (dim.substitute(symbols) for dim in axes_of(graph))
+    if program.is_parallel:
+        yield from _shares(program)
+
+
+def _shares(program: Program) -> Iterator[Dim]:
+    """What a rank has of each axis that is cut."""
+    from xg.placed import placed  # most programs have no plan
+
+    cut = [
+        (found.symbols, whole, axes) for found in placed(program) for whole, axes in found.cuts()
+    ]
+    for graph, symbols in instances(program):
+        for value, cuts in graph.layouts.items():
+            shares = sized(graph.types[value].shape, cuts)
+            cut += [(symbols, whole, axes) for whole, axes in shares]
+    for symbols, whole, axes in cut:
+        ranks = prod(program.mesh[axis] for axis in axes if axis in program.mesh)
+        yield whole.substitute(symbols) / number(ranks)
 
 
 def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.plan_errors import NoSuchPlace
@@ -28,21 +28,54 @@ class _Step:
     row: str = ""
 
 
-def end_of(linked: Linked, block: Located, path: ast.Path) -> End:
-    """Where a path of a plan of `block` leads; raises Refused if nowhere."""
-    steps = [_Step(block)]
-    *way, last = path.segments
-    for segment in way:
-        steps = _followed(linked, steps, segment)
-    blocks = [step.located.block for step in steps]
-    dims = frozenset(decl.name.name for block in blocks for decl in block.dims)
-    if last.name == EVERY:
-        return End(dims, is_param=True)
-    known = [name for step in steps if not step.row for name in _values(step.located.block)]
-    if last.name not in known:
-        raise Refused(_nothing(steps, last, "value", tuple(known)))
-    params = {param.name.name for block in blocks for param in block.params}
-    return End(dims, last.name in params)
+@dataclass(slots=True)
+class Places:
+    """What the blocks of a program have, each looked through once."""
+
+    linked: Linked
+    known: dict[Located, tuple[list[tuple[str, _Step]], frozenset[str]]] = field(
+        default_factory=dict[Located, "tuple[list[tuple[str, _Step]], frozenset[str]]"]
+    )
+
+    def end_of(self, block: Located, path: ast.Path) -> End:
+        """Where a path of a plan of `block` leads; raises Refused if nowhere."""
+        steps = [_Step(block)]
+        *way, last = path.segments
+        for segment in way:
+            steps = self._followed(steps, segment)
+        blocks = [step.located.block for step in steps]
+        dims = frozenset(decl.name.name for block in blocks for decl in block.dims)
+        if last.name == EVERY:
+            return End(dims, is_param=True)
+        places = [step.located for step in steps if not step.row]
+        if not any(last.name in self._of(place)[1] for place in places):
+            known = [name for place in places for name in sorted(self._of(place)[1])]
+            raise Refused(_nothing(steps, last, "value", tuple(known)))
+        is_param = any(param.name.name == last.name for block in blocks for param in block.params)
+        return End(dims, is_param)
+
+    def _of(self, located: Located) -> tuple[list[tuple[str, _Step]], frozenset[str]]:
+        """The calls and the values of a block."""
+        if located not in self.known:
+            calls, values = _calls(self.linked, located), _values(located.block)
+            self.known[located] = list(calls), frozenset(values)
+        return self.known[located]
+
+    def _followed(self, steps: list[_Step], segment: ast.Name) -> list[_Step]:
+        """The blocks behind one more segment."""
+        found: dict[_Step, None] = {}
+        known: list[str] = []
+        for step in steps:
+            if step.row:
+                found.update({_Step(step.located): None} if segment.name == EVERY else {})
+                continue
+            for name, callee in self._of(step.located)[0]:
+                known.append(name)
+                if segment.name in (name, EVERY):
+                    found[callee] = None
+        if not found:
+            raise Refused(_nothing(steps, segment, "call", tuple(known)))
+        return list(found)
 
 
 def reachable(linked: Linked) -> set[Located]:
@@ -54,23 +87,6 @@ def reachable(linked: Linked) -> set[Located]:
         seen |= found
         waiting += found
     return seen
-
-
-def _followed(linked: Linked, steps: list[_Step], segment: ast.Name) -> list[_Step]:
-    """The blocks behind one more segment."""
-    found: dict[_Step, None] = {}
-    known: list[str] = []
-    for step in steps:
-        if step.row:
-            found.update({_Step(step.located): None} if segment.name == EVERY else {})
-            continue
-        for name, callee in _calls(linked, step.located):
-            known.append(name)
-            if segment.name in (name, EVERY):
-                found[callee] = None
-    if not found:
-        raise Refused(_nothing(steps, segment, "call", tuple(known)))
-    return list(found)
 
 
 def _nothing(

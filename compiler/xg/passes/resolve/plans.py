@@ -9,7 +9,7 @@ from xg.diagnostic import DiagnosticError, Problem
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.mesh import link_mesh
-from xg.passes.resolve.paths import End, end_of, reachable
+from xg.passes.resolve.paths import End, Places, reachable
 from xg.passes.resolve.plan_errors import (
     CircularPlan,
     PlanOfUnknown,
@@ -64,11 +64,16 @@ class _Plans:
     """The plans of a program by name, and what is wrong with them."""
 
     linked: Linked
+    places: Places = field(init=False)
     problems: list[Problem] = field(default_factory=list[Problem])
     texts: dict[str, dict[Located, tuple[ast.Plan, Unit]]] = field(
         default_factory=dict[str, "dict[Located, tuple[ast.Plan, Unit]]"]
     )
     products: dict[str, ast.PlanProduct] = field(default_factory=dict[str, ast.PlanProduct])
+
+    def __post_init__(self) -> None:
+        """Look into no block twice."""
+        self.places = Places(self.linked)
 
     def all(self) -> dict[str, Plan]:
         """Every plan, those of the main file first; raises Refused with all that is wrong."""
@@ -148,7 +153,7 @@ class _Plans:
     def _entry(
         self, plan: ast.Plan, block: Located, placement: ast.Placement, path: ast.Path
     ) -> Entry:
-        end = end_of(self.linked, block, path)
+        end = self.places.end_of(block, path)
         use = self._layout(placement.in_use, end) if placement.in_use else None
         if placement.in_use and not end.is_param:
             raise Refused(UseOfNoParam(placement.in_use.span, path.name))
