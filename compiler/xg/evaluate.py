@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,57 @@ class Arithmetic:
     add: Callable[[Array, Array], Array]
 
 
+class Mesh(Protocol):
+    """The ranks beside this one, by the names of the mesh's axes; axes count from the end."""
+
+    def rank(self, over: str) -> int:
+        """This rank's place along a mesh axis."""
+        ...
+
+    def size(self, over: str) -> int:
+        """The number of ranks along it."""
+        ...
+
+    def all_reduce(self, x: Array, over: str) -> Array:
+        """The sum of what all of them hold."""
+        ...
+
+    def all_reduce_max(self, x: Array, over: str) -> Array:
+        """The largest of what all of them hold."""
+        ...
+
+    def all_gather(self, x: Array, over: str, axis: int) -> Array:
+        """What they hold, one after the other along an axis."""
+        ...
+
+    def reduce_scatter(self, x: Array, over: str, axis: int) -> Array:
+        """This rank's slice of the sum."""
+        ...
+
+    def all_to_all(self, x: Array, over: str, cut: int, joined: int) -> Array:
+        """Parts along one axis for parts along another."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a primitive may ask beside its arguments.
 
     `sizes` numbers the symbols; `key` draws the dropout mask, None turns dropout off; `dtype` is
-    that of every float; `arithmetic` says what a float is.
+    that of every float; `arithmetic` says what a float is. `mesh` is where the rank stands that
+    computes, if there are several.
     """
 
     sizes: Mapping[str, int]
     dtype: type[np.floating[Any]] = np.float64
     key: int | None = None
     arithmetic: Arithmetic = field(default_factory=lambda: FLOATS)
+    mesh: Mesh | None = None
+
+    def ranks(self) -> Mesh:
+        """The mesh of a program of one rank."""
+        assert self.mesh is not None, "a rank's program runs on a mesh"
+        return self.mesh
 
     def size(self, dim: object) -> int:
         """A size as a number."""
@@ -182,9 +221,17 @@ def _place(expr: Expr, context: Context, values: Array, ids: Array) -> Array:
 
 
 def _dropout_keep(expr: Expr, context: Context, x: Array) -> Array:
+    """The mask of the whole tensor, of which a rank takes its part."""
     if context.key is None:
         return np.ones(x.shape, dtype=bool)
-    return keep_mask(context.key, x.shape, context.number(expr.attr("p")))
+    cuts: Any = dict(expr.attrs).get("cuts", ())
+    shape = list(x.shape)
+    for axis, over in cuts:
+        shape[axis] *= context.ranks().size(over)
+    mask = keep_mask(context.key, tuple(shape), context.number(expr.attr("p")))
+    for axis, over in cuts:
+        mask = _part(mask, context.ranks(), over, axis)
+    return mask
 
 
 def _dropout_apply(expr: Expr, context: Context, x: Array, keep: Array) -> Array:
@@ -192,6 +239,60 @@ def _dropout_apply(expr: Expr, context: Context, x: Array, keep: Array) -> Array
         return x
     scale = 1 / (1 - context.number(expr.attr("p"))) if expr.attr("scaled") else 1.0
     return np.where(keep, x * scale, np.zeros((), x.dtype))
+
+
+# ---- across ranks -------------------------------------------------------------------------------
+
+
+def _over(expr: Expr) -> str:
+    return str(expr.attr("over"))
+
+
+def _all_reduce(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().all_reduce(x, _over(expr))
+
+
+def _all_reduce_max(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().all_reduce_max(x, _over(expr))
+
+
+def _all_gather(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().all_gather(x, _over(expr), _axis(expr))
+
+
+def _reduce_scatter(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().reduce_scatter(x, _over(expr), _axis(expr))
+
+
+def _all_to_all(expr: Expr, context: Context, x: Array) -> Array:
+    cut, joined = (int(str(expr.attr(name))) for name in ("cut", "joined"))
+    return context.ranks().all_to_all(x, _over(expr), cut, joined)
+
+
+def _part(x: Array, mesh: Mesh, over: str, axis: int) -> Array:
+    return np.split(x, mesh.size(over), axis)[mesh.rank(over)]
+
+
+def _own(expr: Expr, context: Context, x: Array) -> Array:
+    return _part(x, context.ranks(), _over(expr), _axis(expr))
+
+
+def _spread(expr: Expr, context: Context, x: Array) -> Array:
+    mesh, over = context.ranks(), _over(expr)
+    parts = [np.zeros_like(x) for _ in range(mesh.size(over))]
+    parts[mesh.rank(over)] = x
+    return np.concatenate(parts, _axis(expr))
+
+
+def _within(expr: Expr, context: Context, ids: Array) -> Array:
+    """How far ids point behind this rank's first row; 0 where that is not among its rows."""
+    inside = ids - context.ranks().rank(_over(expr)) * context.size(expr.attr("rows"))
+    return np.where(_held(expr, context, ids), inside, 0)
+
+
+def _held(expr: Expr, context: Context, ids: Array) -> Array:
+    rows = context.size(expr.attr("rows"))
+    return ids // rows == context.ranks().rank(_over(expr))
 
 
 def _plain(function: Callable[..., Array]) -> Meaning:
@@ -242,6 +343,15 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "place": _place,
     "dropout_keep": _dropout_keep,
     "dropout_apply": _dropout_apply,
+    "all_reduce": _all_reduce,
+    "all_reduce_max": _all_reduce_max,
+    "all_gather": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "own": _own,
+    "spread": _spread,
+    "held": _held,
+    "within": _within,
 }
 
 FLOATS: Final = Arithmetic(MEANING, np.add)

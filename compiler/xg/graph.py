@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from xg.dim import Dim
 from xg.layout import Cuts
 from xg.op import Op
+from xg.placement import Placement, Wish
 from xg.scalar import Scalar
 from xg.source import Span
 from xg.tensor import Shape, Sizes, TensorType
@@ -128,7 +129,8 @@ class Graph:
     the types that its labels promise; `states` are what it keeps from one step to the next.
     `layouts` are the cuts of the values whose shape in the file is divided by mesh axes: types
     are always of the whole. `aliases` are labels of values that have a name already, where a
-    choice of options leaves out the nodes between.
+    choice of options leaves out the nodes between. `wishes` say by
+    mesh axis where values are to lie, `placements` where they do.
     """
 
     key: str
@@ -148,6 +150,10 @@ class Graph:
     types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     layouts: Mapping[Value, Cuts] = field(default_factory=dict[Value, Cuts])
     aliases: tuple[tuple[str, Value], ...] = ()
+    wishes: Mapping[Value, Mapping[str, Wish]] = field(
+        default_factory=dict[Value, Mapping[str, Wish]]
+    )
+    placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
 
     def names(self) -> Iterator[tuple[str, Value]]:
         """Every name of the block's text, with the value that it has in this choice of options."""
@@ -173,9 +179,14 @@ class Graph:
 
     def shape(self, value: Value) -> Shape:
         """A value's shape as people should read it: as written, or with sizes named."""
-        if value.declared is not None:
-            return value.declared.shape
+        declared = value.declared
+        if declared and (not self.sizes.mesh or self._stands(declared, value)):
+            return declared.shape
         return self.sizes.fold_shape(self.types[value].shape)
+
+    def _stands(self, declared: TensorType, value: Value) -> bool:
+        """Whether a value is still as it was written: on a rank it may be a part of that."""
+        return self.sizes.expand_type(declared).shape == self.types[value].shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,6 +207,7 @@ class Backward:
     types: Mapping[Value, TensorType]
     of: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     totals: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
+    placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.evaluate import FLOATS, Arithmetic, Context, evaluate
+from xg.dim import ONE
+from xg.evaluate import FLOATS, Arithmetic, Context, Mesh, evaluate
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
 from xg.instances import inside
 from xg.parameters import join, param_specs
@@ -54,6 +55,7 @@ class Interpreter:
     `states` are what the calls of a step find from the step before, by path. `arithmetic` says what
     the arrays hold: floats, or what stands for them. `overrides` are arrays that take the place of
     what is computed on an edge, forward or backward. Runs of one program may share its `traces`.
+    `mesh` is where a rank's program finds the other ranks.
     """
 
     program: Program
@@ -63,6 +65,7 @@ class Interpreter:
     arithmetic: Arithmetic = FLOATS
     overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
     traces: Traces = field(default_factory=Traces, repr=False)
+    mesh: Mesh | None = None
 
     def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
         """Outputs by name, and the record that `backward` needs."""
@@ -129,7 +132,7 @@ class Interpreter:
     def _context(self, record: Record, place: str) -> Context:
         dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
         drawn = None if self.seed is None else key(self.seed, join(record.path, place))
-        return Context(record.sizes, dtype, drawn, arithmetic=self.arithmetic)
+        return Context(record.sizes, dtype, drawn, self.arithmetic, self.mesh)
 
     def _apply(
         self,
@@ -258,8 +261,9 @@ def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -
         if array.ndim != len(type_.shape):
             raise BadInput(f"{value.name} {type_} cannot have shape {list(array.shape)}")
         for dim, length in zip(type_.shape, array.shape, strict=True):
-            if dim.name is not None:
-                numbers[dim.name] = length
+            name, parts = (dim.name, ONE) if dim.name else graph.sizes.carried(dim)
+            if name is not None and name not in graph.sizes.definitions:
+                numbers[name] = length * parts.evaluate(numbers)
     numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}
     for value, array in given.items():
         type_ = graph.types[value]

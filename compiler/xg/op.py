@@ -22,7 +22,9 @@ from xg.prim import Body, Expr, operand, substitute
 from xg.tensor import TensorType
 from xg.use import Attrs, Data, Own, Tensor, Use
 
-Family = Literal["matmul", "add", "multiply", "nonlinear", "layout", "reduce", "source", "loss"]
+Family = Literal[
+    "matmul", "add", "multiply", "nonlinear", "layout", "reduce", "source", "loss", "collective"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches),
 class Op:
     """An operator. The texts at the end are what ``xg ops`` and the documentation print.
 
+    A `derived` operator is one that only the compiler inserts.
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
@@ -71,6 +74,7 @@ class Op:
     outputs: tuple[str, ...] = ("y",)
     variadic: bool = False
     keeps_shape: bool = False
+    derived: bool = False
     configure: Callable[[Use], Attrs] | None = None
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None

@@ -18,6 +18,7 @@ own share. The free cast from I to R is where the all-reduce of the backward pas
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -64,3 +65,40 @@ def dual(state: State) -> State | None:
             return None
         case _:
             return state
+
+
+def same(state: State) -> State:
+    """A state where nothing is differentiated any more: what is the same is a constant."""
+    return CONSTANT if state.is_same else state
+
+
+# The operator that brings a value from one state into another, each with its transpose in the
+# table: a move from s to t is answered by the move from the dual of t to the dual of s.
+MOVES: Final[Mapping[tuple[Kind, Kind], str]] = {
+    ("I", "R"): "cast",
+    ("P", "I"): "AR",
+    ("P", "R"): "AR",
+    ("S", "R"): "AG",
+    ("S", "I"): "AG",
+    ("P", "S"): "RS",
+    ("S", "S"): "A2A",
+    ("I", "S"): "part",
+    ("R", "S"): "part",
+    ("C", "S"): "part",
+    ("S", "P"): "spread",
+}
+
+Placement = Mapping[str, State]  # by mesh axis; what is not mentioned is the same on every rank
+
+
+def is_term(placement: Placement | None) -> bool:
+    """Whether a rank holds but one term of a sum."""
+    return bool(placement) and any(state == PARTIAL for state in placement.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Where a plan, or a shape divided by a mesh axis, wants a value: at rest, and in use."""
+
+    rest: State
+    use: State | None = None

@@ -19,7 +19,8 @@ from xg.scalar import Scalar, as_scalar, size
 from xg.tensor import Shape, spell_shape
 
 Kind = Literal["float", "int", "bool"]
-Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ...] | None
+Cuts = tuple[tuple[int, str], ...]  # an axis, and the mesh axis that cuts it; outermost first
+Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ...] | Cuts | None
 
 UNARY: Final = frozenset({"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos"})
 ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from xg.dim import Dim, DimError
+from xg.dim import ONE, Dim, DimError, product, symbol
 
 Shape = tuple[Dim, ...]
 
@@ -36,12 +36,15 @@ class TensorType:
 class Sizes:
     """What the program knows of its symbols: definitions (``D_h = D/N_H``) and default numbers.
 
+    `mesh` are the symbols that count ranks: what is divided by one is a rank's part of it.
+
     Types hold *expanded* dims, in which no defined symbol occurs, so that equal sizes are equal
     dims; `fold` gives a size its name back when people are to read it.
     """
 
     definitions: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     defaults: Mapping[str, int] = field(default_factory=dict[str, int])
+    mesh: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         expanded: dict[str, Dim] = {}
@@ -66,10 +69,24 @@ class Sizes:
 
     def fold(self, dim: Dim) -> Dim:
         """The same size under the name that the file gives it, if it gives one."""
-        from xg.dim import symbol
-
         name = self._names.get(dim)
-        return symbol(name) if name else dim
+        if name:
+            return symbol(name)
+        whole, parts = self.whole(dim)
+        return dim if parts == ONE else self.fold(whole) / parts
+
+    def whole(self, dim: Dim) -> tuple[Dim, Dim]:
+        """What a rank's part is a part of, and how many parts there are."""
+        if not self.mesh or len(dim.terms) != 1:
+            return dim, ONE
+        below = [name for name, power in dim.terms[0][0] if power < 0 and name in self.mesh]
+        parts = product(symbol(name) for name in below)
+        return dim * parts, parts
+
+    def carried(self, dim: Dim) -> tuple[str | None, Dim]:
+        """The symbol whose size the length of an axis tells, and by what it is multiplied."""
+        whole, parts = self.whole(dim)
+        return self.fold(whole).name, parts
 
     def fold_shape(self, shape: Shape) -> Shape:
         """`fold` on every axis."""
@@ -85,7 +102,11 @@ class Sizes:
         definitions = {name: dim for name, dim in local.items() if numbers[name] is None}
         fresh = {name: value for name, value in numbers.items() if value is not None}
         base = self.without(frozenset(local))
-        return Sizes({**base.definitions, **definitions}, {**base.defaults, **fresh})
+        return replace(
+            base,
+            definitions={**base.definitions, **definitions},
+            defaults={**base.defaults, **fresh},
+        )
 
     def without(self, names: frozenset[str]) -> Sizes:
         """The same knowledge with some symbols free again."""
@@ -93,7 +114,7 @@ class Sizes:
             return self
         kept = {name: dim for name, dim in self.definitions.items() if name not in names}
         numbers = {name: value for name, value in self.defaults.items() if name not in names}
-        return Sizes(kept, numbers)
+        return replace(self, definitions=kept, defaults=numbers)
 
     def bind(self, given: Mapping[str, int]) -> dict[str, int]:
         """A number for every symbol that has one: given, by default or by definition.

@@ -31,11 +31,15 @@ FINITE_DIFFERENCES = 1e-6
 CLOSED_FORM = 1e-11
 
 
+# Moves between ranks have tests of their own: on the whole tensor they change nothing.
+COMPUTING = {glyph: op for glyph, op in ops.table().items() if op.family != "collective"}
+
+
 def test_every_operator_has_samples() -> None:
-    assert set(SAMPLES) == set(ops.table())
+    assert set(SAMPLES) == set(COMPUTING)
 
 
-@pytest.mark.parametrize("op", ops.table().values(), ids=list(ops.table()))
+@pytest.mark.parametrize("op", COMPUTING.values(), ids=list(COMPUTING))
 def test_samples_cover_every_word_and_every_optional_operand(op: Op) -> None:
     samples = SAMPLES[op.glyph]
     for own in op.own:

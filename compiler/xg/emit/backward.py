@@ -25,6 +25,7 @@ from xg.emit.writer import (
     size_variables,
 )
 from xg.graph import Apply, Backward, CallBack, Value
+from xg.placement import is_term
 
 
 def backward_function(
@@ -197,12 +198,13 @@ def _gradient_names(backward: Backward, forward: Forward) -> dict[Value, str]:
     names: dict[Value, str] = {}
     for cotangent, value in backward.of.items():
         known = value.name or forward.names.get(value) or bases.get(value, "part")
+        term = "_i" if is_term(backward.placements.get(cotangent)) else ""
         if cotangent.name is not None:
-            names[cotangent] = cotangent.name
+            names[cotangent] = cotangent.name + term
         elif cotangent in parts:
             names[cotangent] = f"d{known.removesuffix('_#')}_{parts[cotangent]}"
         else:
-            names[cotangent] = f"d{known}"
+            names[cotangent] = f"d{known}" if known.endswith("_#") else f"d{known}{term}"
     return names
 
 

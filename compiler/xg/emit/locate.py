@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.dim import ONE, Dim
 from xg.emit.names import spell_symbol
-from xg.emit.sizes import spell_dim
+from xg.emit.sizes import spell_dim, spell_factor
 from xg.source import Span
 from xg.tensor import Shape, Sizes
 
@@ -61,6 +62,8 @@ def locate(
     """
     texts = known or {}
     places = _places(sources, sizes)
+    needed = list(needed)
+    needed += [n for name in needed if name in places for n in places[name].parts.symbols()]
     wanted, defined = closure(needed, {*places, *texts, *carried}, sizes)
     found = Located(_reads([name for name in wanted if name in places], sources, places), {})
     found.lost = tuple(name for name in wanted if name in carried and name not in places)
@@ -83,14 +86,27 @@ def definition_lines(names: Iterable[str], sizes: Sizes) -> list[str]:
     return [f"{spell_symbol(n)} = {spell_dim(sizes.definitions[n]).text}" for n in names]
 
 
-def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, tuple[int, int]]:
-    """For each symbol the first tensor and axis that carry it."""
-    places: dict[str, tuple[int, int]] = {}
-    for index, (_, shape) in enumerate(sources):
-        for axis, dim in enumerate(shape):
-            name = sizes.fold(dim).name
-            if name is not None:
-                places.setdefault(name, (index, axis))
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a symbol can be read: a tensor and its axis, which on a rank is one of `parts`."""
+
+    index: int
+    axis: int
+    parts: Dim
+
+
+def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _Place]:
+    """For each symbol the first tensor and axis that carry it, the whole of it if one does."""
+    found = [
+        (name, _Place(index, axis, parts))
+        for index, (_, shape) in enumerate(sources)
+        for axis, dim in enumerate(shape)
+        for name, parts in [sizes.carried(dim)]
+        if name is not None
+    ]
+    places: dict[str, _Place] = {}
+    for name, place in sorted(found, key=lambda one: one[1].parts != ONE):
+        places.setdefault(name, place)
     return places
 
 
@@ -118,13 +134,18 @@ def closure(
 
 
 def _reads(
-    names: Sequence[str], sources: Sequence[Source], places: Mapping[str, tuple[int, int]]
+    names: Sequence[str], sources: Sequence[Source], places: Mapping[str, _Place]
 ) -> list[str]:
-    """One line per tensor that carries needed sizes."""
+    """One line per tensor that carries needed sizes, and one for each that is carried in part."""
     by_source: dict[int, dict[int, str]] = {}
+    parts: list[str] = []
     for name in names:
-        index, axis = places[name]
-        by_source.setdefault(index, {})[axis] = spell_symbol(name)
+        place = places[name]
+        if place.parts == ONE:
+            by_source.setdefault(place.index, {})[place.axis] = spell_symbol(name)
+        else:
+            length = f"{sources[place.index][0]}.shape[{place.axis}]"
+            parts.append(f"{spell_symbol(name)} = {length} * {spell_factor(place.parts)}")
     lines: list[str] = []
     for index in sorted(by_source):
         text, shape = sources[index]
@@ -134,4 +155,4 @@ def _reads(
             lines.append(f"{', '.join(axes[i] for i in sorted(axes))} = {text}.shape{part}")
         else:
             lines += [f"{axes[axis]} = {text}.shape[{axis}]" for axis in sorted(axes)]
-    return lines
+    return [*lines, *parts]

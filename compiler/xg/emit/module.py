@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from xg.emit import across
 from xg.emit.backward import backward_function
-from xg.emit.closed import check_closed
+from xg.emit.closed import Vocabulary, check_closed
 from xg.emit.dialect import Dialect
 from xg.emit.forward import Forward, forward_function
 from xg.emit.layout import bracketed, indented
@@ -47,8 +49,15 @@ class ModuleWriter:
         parts += public.functions()
         parts += section(self, public) if section else []
         source = self._assembled(["\n".join(lines) for lines in parts])
-        check_closed(source, self.dialect.vocabulary, attributes)
+        check_closed(source, self._vocabulary(source), attributes)
         return source
+
+    def _vocabulary(self, source: str) -> Vocabulary:
+        """That of the backend, and what ranks call."""
+        vocabulary = self.dialect.vocabulary
+        called = across.imports(source).replace("(\n    ", "").replace(",\n    ", ", ")
+        line = called.replace(",\n)", "").replace("\n)", "").strip()
+        return replace(vocabulary, imports=vocabulary.imports | {line}) if line else vocabulary
 
     def _assembled(self, parts: Sequence[str]) -> str:
         """The parts, and before and behind them what they mention."""
@@ -75,6 +84,7 @@ class ModuleWriter:
         return self.dialect.header.format(
             math="import math\n" if re.search(r"(?<![\w.])math\.", code) else "",
             typing=_typing(self.dialect.header + code),
+            ranks=across.imports(code),
             what="forward and backward pass" if self.plan.saves else "step",
             function="forward" if self.plan.saves else "step",
             title=safe(graph.title),

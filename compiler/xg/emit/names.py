@@ -30,7 +30,9 @@ RESERVED = frozenset(
         "ValueError",
     }
     | {"erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"}
-    | {"random_key", "random_words"}
+    | {"random_key", "random_words", "keep_part", "words_at"}
+    | {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "own"}
+    | {"spread", "held", "within", "places", "part", "parts", "wholes", "whole_shape"}
 )
 
 

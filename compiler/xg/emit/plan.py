@@ -135,7 +135,7 @@ def carried_symbols(graph: Graph) -> frozenset[str]:
     values = [*graph.inputs, *(state.past for state in graph.states)]
     values += [param.value for param in graph.params]
     dims = [dim for value in values for dim in graph.types[value].shape]
-    names = (graph.sizes.fold(dim).name for dim in dims)
+    names = (graph.sizes.carried(dim)[0] for dim in dims)
     return frozenset(name for name in names if name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from xg.emit.dialect import Dialect
 from xg.emit.forward import Forward
@@ -12,10 +13,13 @@ from xg.emit.locate import Located, Source, closure, definition_lines, locate
 from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.plan import Plan, carried_symbols
 from xg.emit.spelling import Scope
-from xg.emit.starts import table_lines
+from xg.emit.starts import cut_lines, table_lines
 from xg.emit.text import WIDTH, tuple_of
 from xg.emit.writer import may_be_none
 from xg.graph import Graph, Value
+
+WHOLE: Final = """
+            whole = normal(seed, name, whole_shape(shape, cut), float(start))"""
 
 
 @dataclass(slots=True)
@@ -43,7 +47,8 @@ class PublicWriter:
 
     def functions(self) -> list[list[str]]:
         """All of them, in reading order."""
-        return [self._table(), self._init(), self._forward(), self._backward()]
+        ranks = [self._cuts(), *self._sharding()] if self.plan.program.mesh else []
+        return [self._table(), *ranks, self._init(), self._forward(), self._backward()]
 
     # ---- parameters -----------------------------------------------------------------------------
 
@@ -65,6 +70,38 @@ class PublicWriter:
         ]
         return [*head, *indented(body)]
 
+    def _cuts(self) -> list[str]:
+        """What a module for many ranks says of where its tensors lie."""
+        scope = Scope(self.graph.sizes)
+        lines = cut_lines(self.plan.program, scope)
+        located = locate(
+            scope.needed, [], self.graph.sizes, self.graph.sizes.defaults, self.graph.span
+        )
+        self.plan.constants.update(located.constants)
+        body = [
+            '"""Axes of parameters, inputs and outputs with the mesh axes that cut them."""',
+            "found: dict[str, Cuts] = {}",
+            *located.lines,
+            *lines,
+            "return found",
+        ]
+        return ["def cuts() -> dict[str, Cuts]:", *indented(body)]
+
+    def _sharding(self) -> list[list[str]]:
+        shard = [
+            "def shard(params: Params, mesh: Mesh) -> Params:",
+            '    """Of whole parameters, the parts of the rank that runs this."""',
+            "    with mesh:",
+            "        return parts(params, cuts())",
+        ]
+        gather = [
+            "def gather(params: Params, mesh: Mesh) -> Params:",
+            '    """The whole parameters of which every rank gives its parts."""',
+            "    with mesh:",
+            "        return wholes(params, cuts())",
+        ]
+        return [shard, gather]
+
     def _starts(self) -> list[str]:
         """The line that fills the table from sizes at hand."""
         given = [f"{name}={name}" for name in map(spell_symbol, self.sizes)]
@@ -75,8 +112,20 @@ class PublicWriter:
         chosen, lines = self.chosen_sizes(self.sizes)
         head = bracketed("def init(", self.init_arguments(chosen), ") -> Params:")
         lines += self._starts()
+        lines += ["where = cuts()"] if self.plan.program.mesh else []
         starts = "\n".join(indented(lines)).strip()
-        return [*head, *self.dialect.init.format(starts=starts).strip("\n").splitlines()]
+        init = self.dialect.init.format(starts=starts, **self._drawn())
+        return [*head, *init.strip("\n").splitlines()]
+
+    def _drawn(self) -> dict[str, str]:
+        """How a parameter is drawn: a rank takes its part of the whole one."""
+        if not self.plan.program.mesh:
+            return {"cuts": "", "whole": "", "drawn": "normal(seed, name, shape, float(start))"}
+        return {
+            "cuts": "\n        cut = where.get(name, ())",
+            "whole": WHOLE,
+            "drawn": "part(whole, cut)",
+        }
 
     def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:
         """Of the needed symbols those that a caller of ``init`` chooses; lines for the defined."""

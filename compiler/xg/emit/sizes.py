@@ -30,6 +30,11 @@ def spell_dim(dim: Dim) -> Text:
     return total
 
 
+def spell_factor(dim: Dim) -> str:
+    """A size behind a ``*``."""
+    return spell_dim(dim).within(Binding.PRODUCT)
+
+
 def _term(dim: Dim) -> Text:
     ((monomial, coefficient),) = dim.terms
     ordered = sorted(monomial, key=lambda factor: (not factor[0].startswith("N_"), factor[0]))

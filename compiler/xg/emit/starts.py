@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xg.dim import Dim
 from xg.emit.spelling import Scope
 from xg.emit.text import tuple_of
-from xg.graph import Call, Graph, Program
+from xg.graph import Call, Graph, Program, Value
 from xg.instances import inside
 from xg.scalar import Scalar
 from xg.tensor import Shape
 
 Symbols = Mapping[str, Dim]
-Row = tuple[str, str, str]  # a name, its shape in the sizes of the entry, what else is said
+Row = tuple[str, str]  # a name, and what is said of it as text
 Rows = Callable[[Graph, Symbols, Scope], list[Row]]
 
 
@@ -29,6 +29,37 @@ def table_lines(program: Program, scope: Scope) -> list[str]:
 def state_lines(program: Program, scope: Scope) -> list[str]:
     """Lines that fill ``found``, a dictionary from the name of a state to shape and kind."""
     return _lines(program, scope, "found", _states, _having(program, lambda g: bool(g.states)))
+
+
+def cut_lines(program: Program, scope: Scope) -> list[str]:
+    """Lines that fill ``found``, a dictionary from the name of what is cut to its cuts.
+
+    Parameters by their paths; of the entry also inputs and outputs.
+    """
+    main = program.main
+    named = [(str(value.name), value) for value in main.inputs]
+    named += zip(main.output_names, main.outputs, strict=True)
+    lines = [
+        f'    "{name}": {text},'
+        for name, value in named
+        if (text := _cuts(main, value, program.mesh)) != "()"
+    ]
+
+    def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
+        found = [(str(p.value.name), _cuts(graph, p.value, program.mesh)) for p in graph.params]
+        return [(name, text) for name, text in found if text != "()"]
+
+    having = _having(program, lambda graph: bool(rows(graph, {}, scope)))
+    head = ["found |= {", *lines, "}"] if lines else []
+    return [*head, *_lines(program, scope, "found", rows, having)]
+
+
+def _cuts(graph: Graph, value: Value, mesh: Iterable[str]) -> str:
+    """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
+    placed = graph.placements.get(value, {})
+    states = [(axis, placed[axis]) for axis in mesh if axis in placed]
+    cuts = [f'({state.axis}, "{axis}")' for axis, state in states if state.kind == "S"]
+    return tuple_of(cuts) if cuts else "()"
 
 
 def _lines(
@@ -68,8 +99,8 @@ class _Level:
         if self.loop:
             yield self.loop
         own = [
-            f"{indent}    {_key(self.path, name)}: ({shape}, {rest}),"
-            for name, shape, rest in rows(self.graph, self.symbols, scope)
+            f"{indent}    {_key(self.path, name)}: {text},"
+            for name, text in rows(self.graph, self.symbols, scope)
         ]
         if own:
             yield from (f"{indent}{table} |= {{", *own, f"{indent}}}")
@@ -91,8 +122,8 @@ def _params(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
     return [
         (
             str(param.value.name),
-            _shape(_in_entry(param.type.shape, graph, symbols), scope),
-            _start(param.start, graph, symbols, scope),
+            f"({_shape(_in_entry(param.type.shape, graph, symbols), scope)}, "
+            f"{_start(param.start, graph, symbols, scope)})",
         )
         for param in graph.params
     ]
@@ -103,8 +134,8 @@ def _states(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
     return [
         (
             name,
-            _shape(_in_entry(type_.shape, graph, symbols), scope),
-            '"float"' if type_.is_float else '"int"',
+            f"({_shape(_in_entry(type_.shape, graph, symbols), scope)}, "
+            + ('"float")' if type_.is_float else '"int")'),
         )
         for name, type_ in types
     ]

@@ -64,7 +64,9 @@ def _commented(code: str, comment: str) -> list[str]:
 
 
 def _said(step: Apply) -> str:
-    """What a step of a backward pass is: the gradient of one, or what joins and fills in."""
+    """What a step of a backward pass is: a gradient, a move, or what joins and fills in."""
+    if step.op.family == "collective":
+        return step.op.glyph
     if step.origin is not None:
         return f"d{step.origin.op.glyph}"
     return "sum of a fan-out" if step.inputs else "zeros"
@@ -228,7 +230,7 @@ class Statements:
         producer = self.producers.get(value)
         if value not in self.waiting or producer is None or producer.op.glyph != "BC":
             return None
-        return producer if producer.attrs["shape"] == producer.attrs["atoms"] else None
+        return producer if producer.attrs.get("shape") == producer.attrs.get("atoms") else None
 
     def _call(self, step: Apply, body: Body) -> Text:
         name, function = self._kernel(step, body) or (

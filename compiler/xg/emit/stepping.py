@@ -53,7 +53,7 @@ class StepWriter(PublicWriter):
         """What stands before the positions and in no parameter has to be given: the batch."""
         sizes = self.graph.sizes
         sources = self._param_sources()
-        carried = {sizes.fold(dim).name for _, shape in sources for dim in shape}
+        carried = {sizes.carried(dim)[0] for _, shape in sources for dim in shape}
         past = str(self._past.name)
         wanted, defined = closure(self.held, [name for name in carried if name], sizes)
         given = set(self._batch())

@@ -15,6 +15,7 @@ from xg.emit.spelling import Scope
 from xg.emit.statements import Statements
 from xg.emit.text import Text
 from xg.graph import Apply, Call, CallBack, Graph, Value
+from xg.placement import is_term
 from xg.scalar import Scalar
 from xg.tensor import TensorType
 
@@ -109,16 +110,19 @@ class BlockWriter:
 
 
 def names_by_label(graph: Graph) -> dict[Value, str]:
-    """What a value without a label should be called: by the next label on its way, numbered."""
+    """What a value should be called: as labelled, else by the next label on its way, numbered.
+
+    One term of a sum is called as the seed does: ``Z_i``, of which AR makes ``Z``.
+    """
     bases: dict[Value, str] = {}
     for step in reversed(graph.steps):
         for value in step.outputs:
             if value.name is not None and value.role != "cache":
-                bases[value] = value.name
+                bases[value] = value.name + ("_i" if is_term(graph.placements.get(value)) else "")
         target = next((bases[v] for v in step.outputs if v in bases), None)
         for value in step.inputs:
             if value.name is None and value not in bases and target:
-                bases[value] = target.removesuffix("_#") + "_#"
+                bases[value] = target.removesuffix("_#").removesuffix("_i") + "_#"
     for step in graph.steps:
         for value in step.outputs:
             if value.role == "cache":

@@ -160,7 +160,9 @@ class _Reverse:
                 totals.append(self._total(value))
             else:
                 shape = self.graph.types[value].shape
-                totals.append(self._emit(ZEROS, (), {"shape": shape}, span)[0])
+                zeros = self._emit(ZEROS, (), {"shape": shape}, span)[0]
+                self.of[zeros] = value
+                totals.append(zeros)
         return totals
 
     # ---- operators ------------------------------------------------------------------------------

@@ -10,21 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from xg.dim import ONE, Dim, symbol
+from xg.across import all_reduce, all_reduce_max, held, local_shape, own, within
+from xg.dim import ONE, Dim
 from xg.placement import PARTIAL, State, shard
-from xg.prim import Body, Expr, const, where
+from xg.prim import Attr, Body, Expr, const, where
 from xg.scalar import size
 from xg.sharding.typing import ELEMENTWISE, Typing
 from xg.tensor import Shape
-
-
-def local_shape(shape: Shape, state: State, mesh_axis: str) -> Shape:
-    """The shape of one rank's part."""
-    if state.kind != "S":
-        return shape
-    parts = list(shape)
-    parts[state.axis] = parts[state.axis] / symbol(mesh_axis)
-    return tuple(parts)
 
 
 def localise(body: Body, typing: Typing, wanted: Sequence[State], mesh_axis: str) -> Body:
@@ -140,24 +132,27 @@ class _Local:
     # ---- making it ------------------------------------------------------------------------------
 
     def _make(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
-        own = self._before(expr)
-        if state.kind == "S" and own.is_same:
+        before = self._before(expr)
+        if state.kind == "S" and before.is_same:
             return self._part(expr, state, args)
-        made = self._whole_or_part(expr, own, args)
+        made = self._whole_or_part(expr, before, args)
         if id(expr) in self.typing.collected:
-            made = collect(made, own, self.mesh_axis)
+            collect = all_reduce if before == PARTIAL else all_reduce_max
+            made = collect(made, self.mesh_axis)
         return made.named(expr.name) if expr.name and made.prim != "operand" else made
 
     def _part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)
         if expr.prim in ELEMENTWISE or expr.prim == "broadcast":
             return replace(expr, args=tuple(args), shape=shape)
+        if expr.prim == "operand":
+            return own(self.made[id(expr), self.typing.of(expr)], self.mesh_axis, state.axis)
         whole = replace(expr, args=tuple(args))
         if expr.prim == "place" and state.axis == -1:
             return self._placed(expr, args, shape)
         if expr.prim == "scatter_add" and state.axis == -expr.rank:
             return self._scattered(expr, args, shape)
-        return own_part(whole, state.axis, self.mesh_axis)
+        return own(whole, self.mesh_axis, state.axis)
 
     def _whole_or_part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)
@@ -170,10 +165,16 @@ class _Local:
             case "mean" if state == PARTIAL and states[0].kind == "S":
                 return self._mean(expr, args)
             case "dropout_keep" if state.kind == "S":
-                attrs = (*expr.attrs, ("cut", state.axis), ("over", self.mesh_axis))
-                return replace(expr, args=tuple(args), shape=shape, attrs=attrs)
+                return replace(expr, args=tuple(args), shape=shape, attrs=self._drawn(expr, state))
             case _:
                 return replace(expr, args=tuple(args), shape=shape)
+
+    def _drawn(self, expr: Expr, state: State) -> tuple[tuple[str, Attr], ...]:
+        """The attributes of a mask that is drawn in part."""
+        attrs = dict(expr.attrs)
+        known = attrs.get("cuts", ())
+        assert isinstance(known, tuple)
+        return tuple({**attrs, "cuts": (*known, (state.axis, self.mesh_axis))}.items())  # pyright: ignore
 
     def _mean(self, expr: Expr, args: list[Expr]) -> Expr:
         """The sum over the part, divided by the whole length."""
@@ -212,22 +213,7 @@ class _Local:
 
     def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
         """Which ids fall into this rank's rows, and where; 0 for those that do not."""
-        attrs = (("rows", rows), ("over", self.mesh_axis))
-        return Expr("held", (ids,), ids.shape, "bool", attrs), Expr(
-            "within", (ids,), ids.shape, "int", attrs
-        )
-
-
-def collect(x: Expr, state: State, mesh_axis: str) -> Expr:
-    """The whole of parts, on every rank."""
-    prim = "all_reduce" if state == PARTIAL else "all_reduce_max"
-    return Expr(prim, (x,), x.shape, x.kind, (("over", mesh_axis),))
-
-
-def own_part(x: Expr, axis: int, mesh_axis: str) -> Expr:
-    """The slice of a whole that belongs to this rank."""
-    shape = local_shape(x.shape, shard(axis), mesh_axis)
-    return Expr("own", (x,), shape, x.kind, (("axis", axis), ("over", mesh_axis)))
+        return held(ids, self.mesh_axis, rows), within(ids, self.mesh_axis, rows)
 
 
 def _has(arg: Expr, axis: int) -> bool:

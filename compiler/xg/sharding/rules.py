@@ -193,6 +193,26 @@ def _tuple(expr: Expr, key: str) -> tuple[object, ...]:
     return value
 
 
+# ---- across another mesh axis -------------------------------------------------------------------
+
+
+def _summed_elsewhere(expr: Expr, args: Sequence[Argument]) -> State:
+    """A sum over the ranks of another mesh axis is linear, and says nothing of this one's."""
+    return _kept(expr, args)
+
+
+def _largest_elsewhere(expr: Expr, args: Sequence[Argument]) -> State:
+    return args[0].state if args[0].state.kind == "M" else _nonlinear(expr, args)
+
+
+def _moved_elsewhere(expr: Expr, args: Sequence[Argument]) -> State:
+    """Another mesh axis cuts an axis or joins it: this one must lie outside of that."""
+    touched = [value for key, value in expr.attrs if key in ("axis", "cut", "joined")]
+    if args[0].state.kind == "S" and args[0].state.axis in touched:
+        raise IllTyped("an axis is cut by two mesh axes in the other order", expr, [0])
+    return _kept(expr, args)
+
+
 def _constant(expr: Expr, args: Sequence[Argument]) -> State:
     return CONSTANT
 
@@ -224,5 +244,11 @@ RULES: Final[Mapping[str, Rule]] = {
     "pick": indexing.pick,
     "place": indexing.place,
     "dropout_keep": _dropout_keep,
+    "all_reduce": _summed_elsewhere,
+    "all_reduce_max": _largest_elsewhere,
+    **dict.fromkeys(
+        ("all_gather", "reduce_scatter", "all_to_all", "own", "spread"), _moved_elsewhere
+    ),
+    **dict.fromkeys(("held", "within"), _nonlinear),
     "dropout_apply": lambda expr, args: _factor(expr, args, (0,)),
 }

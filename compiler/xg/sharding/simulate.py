@@ -7,13 +7,14 @@ parts of all. Plain on purpose, as `xg.evaluate` is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.evaluate import Context
+from xg.evaluate import Context, Mesh
 from xg.placement import State
 from xg.prim import Expr, topological
 
@@ -25,6 +26,7 @@ def run(
 ) -> list[list[Array]]:
     """The outputs of every rank (rank, then output), given the operands of every rank."""
     ranks = range(len(operands))
+    places = [replace(context, mesh=cast(Mesh, _Place(r, len(ranks)))) for r in ranks]
     values: dict[int, list[Array]] = {}
     for expr in topological(outputs):
         args = [values[id(arg)] for arg in expr.args]
@@ -36,30 +38,24 @@ def run(
             values[id(expr)] = [whole] * len(operands)
         else:
             values[id(expr)] = [
-                _one(expr, r, [arg[r] for arg in args], context, len(ranks)) for r in ranks
+                context.arithmetic.meanings[expr.prim](expr, place, *(arg[r] for arg in args))
+                for r, place in enumerate(places)
             ]
     return [[values[id(output)][r] for output in outputs] for r in ranks]
 
 
-def _one(expr: Expr, rank: int, args: Sequence[Array], context: Context, ranks: int) -> Array:
-    meanings = context.arithmetic.meanings
-    match expr.prim:
-        case "own":
-            axis = int(str(expr.attr("axis")))
-            return np.split(args[0], ranks, axis)[rank]
-        case "held" | "within":
-            rows = context.size(expr.attr("rows"))
-            inside = args[0] - rank * rows
-            held = (inside >= 0) & (inside < rows)
-            return held if expr.prim == "held" else np.where(held, inside, 0)
-        case "dropout_keep" if "cut" in dict(expr.attrs):
-            axis = int(str(expr.attr("cut")))
-            shape = list(args[0].shape)
-            shape[axis] *= ranks
-            whole = meanings["dropout_keep"](expr, context, np.zeros(shape, args[0].dtype))
-            return np.split(whole, ranks, axis)[rank]
-        case _:
-            return meanings[expr.prim](expr, context, *args)
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one rank stands; what it would say to the others is said in `run`."""
+
+    number: int
+    ranks: int
+
+    def rank(self, over: str) -> int:
+        return self.number
+
+    def size(self, over: str) -> int:
+        return self.ranks
 
 
 def split(whole: Array, state: State, ranks: int, random: np.random.Generator) -> list[Array]:

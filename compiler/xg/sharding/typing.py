@@ -114,4 +114,5 @@ class _Typer:
 ELEMENTWISE = frozenset(
     {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow", "as_float"}
     | {"add", "sub", "mul", "div", "maximum", "minimum", "gt", "ge", "eq", "where"}
+    | {"all_reduce", "all_reduce_max", "held", "within"}
 )

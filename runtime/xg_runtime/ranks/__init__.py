@@ -28,6 +28,7 @@ from xg_runtime.ranks.collectives import (
 )
 from xg_runtime.ranks.local import held, number, own, rank, size, spread, within
 from xg_runtime.ranks.mesh import Mesh, current
+from xg_runtime.ranks.parts import Cuts, part, parts, places, whole, whole_shape, wholes
 from xg_runtime.ranks.simulated import SimulatedMesh, simulate
 from xg_runtime.ranks.tally import Count, Tally
 
@@ -48,6 +49,13 @@ __all__ = [
     "held",
     "within",
     "number",
+    "part",
+    "parts",
+    "places",
+    "whole",
+    "wholes",
+    "whole_shape",
+    "Cuts",
     "rank",
     "size",
     "Mesh",

@@ -22,7 +22,7 @@ from __future__ import annotations
 {typing}
 import numpy as np
 from numpy.typing import NDArray
-
+{ranks}
 Array = NDArray[Any]
 Params = dict[str, Array]
 DType = Any
@@ -32,13 +32,13 @@ INIT = '''
     """Parameters by their names in the diagram, drawn from the seed."""
     params: Params = {{}}
     {starts}
-    for name, (shape, start) in starts.items():
+    for name, (shape, start) in starts.items():{cuts}
         if start == "ones":
             params[name] = np.ones(shape, dtype)
         elif start == "zeros":
             params[name] = np.zeros(shape, dtype)
-        else:
-            params[name] = normal(seed, name, shape, float(start)).astype(dtype)
+        else:{whole}
+            params[name] = {drawn}.astype(dtype)
     return params
 '''
 

@@ -122,6 +122,28 @@ def keep_mask(
     return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(shape)
 
 
+def keep_part(
+    shape: tuple[int, ...],
+    p: float,
+    seed: int | None,
+    place: str,
+    cuts: list[tuple[int, int, int]],
+) -> Array | None:
+    """A rank's part of a mask, given for each cut the axis, the rank and how many there are."""
+    if seed is None:
+        return None
+    first, whole = [0] * len(shape), list(shape)
+    for axis, rank, ranks in cuts:
+        first[axis] = first[axis] * ranks + rank
+        whole[axis] *= ranks
+    index = np.zeros((), np.uint64)
+    for start, length, total in zip(first, shape, whole, strict=True):
+        along = np.arange(start * length, (start + 1) * length, dtype=np.uint64)
+        index = index[..., None] * np.uint64(total) + along
+    drawn = words_at(random_key(seed, place), index)
+    return drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))
+
+
 def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
     drawn = random_words(random_key(seed, place), int(np.prod(shape)))
@@ -147,7 +169,12 @@ def _mix(z: int) -> int:
 
 def random_words(key: int, count: int) -> NDArray[np.uint64]:
     """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
-    z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return words_at(key, np.arange(count, dtype=np.uint64))
+
+
+def words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The words of some elements, by their places in the whole."""
+    z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z += np.uint64(key)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)

@@ -21,7 +21,7 @@ from __future__ import annotations
 {math}from collections.abc import Mapping
 {typing}
 import torch
-
+{ranks}
 Array = torch.Tensor
 Params = dict[str, Array]
 Names = tuple[str, ...]
@@ -34,13 +34,13 @@ INIT = '''
     """Parameters by their names in the diagram, drawn from the seed."""
     params: Params = {{}}
     {starts}
-    for name, (shape, start) in starts.items():
+    for name, (shape, start) in starts.items():{cuts}
         if start == "ones":
             params[name] = torch.ones(shape, dtype=dtype, device=device)
         elif start == "zeros":
             params[name] = torch.zeros(shape, dtype=dtype, device=device)
-        else:
-            drawn = normal(seed, name, shape, float(start))
+        else:{whole}
+            drawn = {drawn}
             params[name] = drawn.to(dtype=dtype, device=device)
     return params
 '''

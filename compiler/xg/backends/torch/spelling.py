@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.dim import Dim
-from xg.emit import words
+from xg.emit import across, words
 from xg.emit.body import PLAIN
 from xg.emit.spelling import Scope, Spell
 from xg.emit.support import SupportFile
@@ -150,11 +150,15 @@ def _concat(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 def _keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     p = words.scalar(expr, "p", scope).text
+    cuts = across.cuts_of(expr)
+    if cuts:
+        return call(scope.use("keep_part"), args[0].text, p, "seed", "place", cuts)
     return call(scope.use("keep_mask"), args[0].text, p, "seed", "place")
 
 
 WORDS: Final[Mapping[str, Spell]] = {
     **words.ARITHMETIC,
+    **across.WORDS,
     "const": words.constant("torch.inf"),
     "iota": _iota,
     "exp": _unary("exp"),

@@ -52,6 +52,23 @@ def keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
     return (shift_right(drawn, 40) >= round(p * 2**24)).reshape(x.shape)
 
 
+def keep_part(
+    x: Array, p: float, seed: Seed, place: str, cuts: list[tuple[int, int, int]]
+) -> Array | None:
+    """A rank's part of a mask, given for each cut the axis, the rank and how many there are."""
+    if seed is None:
+        return None
+    first, whole = [0] * x.ndim, list(x.shape)
+    for axis, rank, ranks in cuts:
+        first[axis] = first[axis] * ranks + rank
+        whole[axis] *= ranks
+    index = torch.zeros((), dtype=torch.int64, device=x.device)
+    for start, length, total in zip(first, x.shape, whole, strict=True):
+        along = torch.arange(start * length, (start + 1) * length, device=x.device)
+        index = index[..., None] * total + along
+    return shift_right(words_at(random_key(seed, place, x.device), index), 40) >= round(p * 2**24)
+
+
 def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
     """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
     drawn = random_words(random_key(seed, place), math.prod(shape))
@@ -74,8 +91,12 @@ def random_key(seed: Seed, place: str, device: Device = None) -> Array:
 
 def random_words(key: Array, count: int) -> Array:
     """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
-    golden = signed(0x9E3779B97F4A7C15)
-    return mix(torch.arange(1, count + 1, device=key.device) * golden + key)
+    return words_at(key, torch.arange(count, device=key.device))
+
+
+def words_at(key: Array, index: Array) -> Array:
+    """The words of some elements, by their places in the whole."""
+    return mix((index + 1) * signed(0x9E3779B97F4A7C15) + key)
 
 
 def mix(z: Array) -> Array:

@@ -1,0 +1,301 @@
+"""One graph on one mesh axis: a state for every value, and the moves that they need.
+
+Operators are typed in order. Where the states at hand do not fit, operands are brought into others,
+by the cheapest combination that fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xg.collective import FAMILY
+from xg.diagnostic import DiagnosticError, Problem
+from xg.dim import ONE
+from xg.graph import Apply, Call, Graph, Value
+from xg.passes.shard.demand import demands
+from xg.passes.shard.errors import refuse, refuse_move, refuse_output
+from xg.passes.shard.lifts import FREE, Way, combinations, ways
+from xg.passes.shard.moves import Moves
+from xg.placement import INVARIANT, PARTIAL, REPLICATED, State, Wish
+from xg.sharding.argument import IllTyped
+from xg.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A graph with the states of its inputs, and of the outputs that are prescribed."""
+
+    key: str
+    inputs: tuple[State, ...]
+    leaving: tuple[State | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What became of a request. `casts` are the inputs that are cast before any use."""
+
+    request: Request
+    graph: Graph
+    outputs: tuple[State, ...]
+    casts: frozenset[int]
+
+
+Placing = Generator[Request, Placed, Placed]
+
+
+@dataclass(slots=True)
+class BlockPlacer:
+    """Places one request. Callees are asked for by yielding their request.
+
+    `current` is what stands for a value of the file after its moves; `promised` are values that
+    a node in the file gathers, made when it is known how they are used.
+    """
+
+    graph: Graph
+    graphs: Mapping[str, Graph]
+    request: Request
+    axis: str
+    numbers: Mapping[str, int]
+    explicit: bool
+    is_entry: bool
+    moves: Moves = field(init=False)
+    wishes: dict[Value, Wish] = field(init=False)
+    demand: dict[Value, State] = field(init=False)
+    current: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    promised: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    problems: list[Problem] = field(default_factory=list[Problem])
+
+    def run(self) -> Placing:
+        """The graph with its moves; raises DiagnosticError with what cannot be placed."""
+        self._start()
+        for step in self.graph.steps:
+            if any(value not in self.moves.states for value in self._inputs(step)):
+                continue  # what it needs was refused
+            if isinstance(step, Call):
+                yield from self._call(step)
+            elif step.op.family == FAMILY and step.attrs["over"] == self.axis:
+                self._move(step)
+            else:
+                self._apply(step)
+        outputs = [self._leave(place) for place in range(len(self.graph.outputs))]
+        if self.problems:
+            raise DiagnosticError.of(*dict.fromkeys(self.problems))
+        return self._finished(tuple(value for value in outputs if value))
+
+    def _inputs(self, step: Apply | Call) -> list[Value]:
+        return [self.current.get(value, value) for value in step.inputs]
+
+    # ---- what comes in, what goes out -----------------------------------------------------------
+
+    def _start(self) -> None:
+        graph = self.graph
+        self.moves = Moves(self.axis, self.numbers, dict(graph.types), dict(graph.placements))
+        self.wishes = {
+            value: wishes[self.axis]
+            for value, wishes in graph.wishes.items()
+            if self.axis in wishes
+        }
+        states = self.moves.states
+        states.update(zip(graph.inputs, self.request.inputs, strict=True))
+        for value in graph.param_values():
+            wish = self.wishes.get(value)
+            states[value] = wish.rest if wish else self.moves.at_hand(value)
+        leaving = {
+            value: state
+            for value, state in zip(graph.outputs, self.request.leaving, strict=True)
+            if state is not None
+        }
+        self.demand = demands(graph, self.axis, leaving, self._entering)
+
+    def _entering(self, call: Call) -> tuple[State | None, ...]:
+        callee = self.graphs[call.callee]
+        found = [callee.wishes.get(port, {}).get(self.axis) for port in callee.inputs]
+        return tuple(wish.rest if wish else None for wish in found)
+
+    def _leave(self, place: int) -> Value | None:
+        """An output in the state in which it may leave."""
+        named = self.graph.outputs[place]
+        value = self.current.get(named, named)
+        if value not in self.moves.states:
+            return None
+        state, wanted = self.moves.states[value], self.request.leaving[place]
+        wish = self.wishes.get(value)
+        if wanted is None and wish and wish.use and wish.rest == state:
+            wanted = wish.use
+        if wanted is None and self.is_entry and state == PARTIAL and not self.explicit:
+            wanted = INVARIANT
+        if wanted is not None:
+            return self.moves.lift(value, wanted, named.span, self.promised.get(value))
+        if self.is_entry and state.kind in "PR":
+            self.problems.append(refuse_output(named, state, self.graph, self.axis))
+        return value
+
+    def _finished(self, outputs: tuple[Value, ...]) -> Placed:
+        moves = self.moves
+        steps = _alive(moves.steps, outputs)
+        live = {*self.graph.inputs, *self.graph.param_values()}
+        live.update(value for step in steps for value in step.outputs)
+        graph = replace(
+            self.graph,
+            steps=tuple(steps),
+            outputs=outputs,
+            types={value: type_ for value, type_ in moves.types.items() if value in live},
+            placements={
+                value: {**moves.elsewhere.get(value, {}), self.axis: state}
+                for value, state in moves.states.items()
+                if value in live
+            },
+        )
+        casts = frozenset(
+            place
+            for place, value in enumerate(self.graph.inputs)
+            if value not in outputs and self._is_cast(value, steps)
+        )
+        states = tuple(moves.states[value] for value in outputs)
+        return Placed(self.request, graph, states, casts)
+
+    def _is_cast(self, value: Value, steps: Sequence[Apply | Call]) -> bool:
+        """Whether something reads it, and only a cast does."""
+        readers = [step for step in steps if value in step.inputs]
+        return bool(readers) and all(
+            isinstance(step, Apply) and step.op.glyph == "cast" and step.attrs["over"] == self.axis
+            for step in readers
+        )
+
+    # ---- operators ------------------------------------------------------------------------------
+
+    def _apply(self, step: Apply) -> None:
+        inputs = self._inputs(step)
+        first: IllTyped | None = None
+        for states in combinations([self._ways(value) for value in inputs]):
+            try:
+                outputs = self.moves.typed(step, inputs, states)
+                break
+            except IllTyped as refused:
+                first = first or refused
+        else:
+            assert first
+            found = [self.moves.states[value] for value in inputs]
+            self.problems.append(refuse(first, step, inputs, found, self.graph, self.axis))
+            return
+        operands = tuple(
+            self.moves.lift(value, state, step.span, self.promised.get(value))
+            for value, state in zip(inputs, states, strict=True)
+        )
+        self.moves.add(replace(step, inputs=operands), outputs)
+        for value in step.outputs:
+            self._heed(value, step.span)
+
+    def _ways(self, value: Value) -> list[Way]:
+        state, shape = self.moves.states[value], self.moves.types[value].shape
+        places = range(-len(shape), 0)
+        cuts = [p for p in places if shape[p] != ONE and self.moves.divides(value, p)]
+        sends = not self.explicit or value in self.promised
+        wish, demand = self.wishes.get(value), self.demand.get(value)
+        known = self.moves.lifted.get(value, {})
+        return [
+            Way(FREE if way.state in known else way.price, way.state)
+            for way in ways(state, cuts, wish, demand, sends=sends)
+        ]
+
+    def _heed(self, value: Value, span: Span) -> None:
+        """Bring a value to where a label wishes it."""
+        wish, state = self.wishes.get(value), self.moves.states[value]
+        if wish is None or wish.rest == state or (state.kind in "RC" and wish.rest == INVARIANT):
+            return
+        if wish.rest == INVARIANT and state.kind == "S":
+            self.wishes[value] = Wish(state, INVARIANT)  # gathered where it is used
+        elif self.explicit and state.kind in "PS":
+            self.problems.append(refuse_move(value, state, wish.rest, self.graph, self.axis, span))
+        else:
+            self.current[value] = self.moves.lift(value, wish.rest, span)
+
+    # ---- moves in the file ----------------------------------------------------------------------
+
+    def _move(self, step: Apply) -> None:
+        """An AR, AG, RS or A2A that the file writes: checked, and told what it moves."""
+        (value,), (result,) = self._inputs(step), step.outputs
+        state, wish = self.moves.states[value], self.wishes.get(result)
+        cut = wish.rest if wish and wish.rest.kind == "S" else None
+        match step.op.glyph, state.kind, cut:
+            case "AR", "P", None:
+                self.current[result] = self.moves.lift(value, INVARIANT, step.span, result)
+            case ("RS", "P", State()) | ("A2A", "S", State()):
+                self.current[result] = self.moves.lift(value, cut, step.span, result)
+            case "AG", "S", None:
+                self.current[result] = alias = self.moves.alias(value)
+                self.promised[alias], self.wishes[alias] = result, Wish(state, INVARIANT)
+            case _:
+                self.problems.append(
+                    refuse_move(result, state, cut, self.graph, self.axis, step.span, step)
+                )
+
+    # ---- calls ----------------------------------------------------------------------------------
+
+    def _call(self, call: Call) -> Placing:
+        """A call with its operands where the callee wishes them."""
+        callee = self.graphs[call.callee]
+        arriving = [
+            self._arrive(value, wanted)
+            for value, wanted in zip(self._inputs(call), self._entering(call), strict=True)
+        ]
+        nothing: tuple[State | None, ...] = (None,) * len(callee.outputs)
+        if call.count is None:
+            placed = yield Request(call.callee, tuple(arriving), nothing)
+            if placed.casts:
+                request = Request(call.callee, _cast(arriving, placed.casts), nothing)
+                placed = yield request
+        else:
+            placed = yield from self._row(call, arriving)
+        inputs = tuple(
+            self.moves.lift(value, state, call.span, self.promised.get(value))
+            for value, state in zip(self._inputs(call), placed.request.inputs, strict=True)
+        )
+        self.moves.steps.append(replace(call, callee=placed.graph.key, inputs=inputs))
+        for value, state in zip(call.outputs, placed.outputs, strict=True):
+            self.moves.states[value] = state
+            self._heed(value, call.span)
+
+    def _arrive(self, value: Value, wanted: State | None) -> State:
+        """The state in which an operand goes into a call."""
+        state, wish = self.moves.states[value], self.wishes.get(value)
+        if wish and wish.use is not None and wish.rest == state:
+            state = REPLICATED if wish.use == INVARIANT and state.kind == "S" else wish.use
+        if wanted is not None and wanted.kind == "S":
+            return wanted
+        if wanted == INVARIANT and state.kind == "S":
+            return REPLICATED
+        return INVARIANT if state == PARTIAL else state
+
+    def _row(self, call: Call, arriving: list[State]) -> Placing:
+        """A row of calls: what goes round must come out as it went in."""
+        placed = yield Request(call.callee, tuple(arriving), (None,))
+        if placed.casts - {0}:
+            arriving = list(_cast(arriving, placed.casts - {0}))
+        (leaving,) = placed.outputs
+        if leaving.kind == "S" or (leaving == REPLICATED and arriving[0] == INVARIANT):
+            arriving[0] = leaving
+        request = Request(call.callee, tuple(arriving), (arriving[0],))
+        if placed.outputs == (arriving[0],) and placed.request.inputs == tuple(arriving):
+            return placed
+        return (yield request)
+
+
+def _cast(states: Sequence[State], places: frozenset[int]) -> tuple[State, ...]:
+    """Inputs that every use casts come in cast: one sum of their gradient serves all calls."""
+    return tuple(
+        REPLICATED if place in places and state == INVARIANT else state
+        for place, state in enumerate(states)
+    )
+
+
+def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:
+    """The steps that something reads; a call may lend its parameters, so it stays."""
+    needed = set(outputs)
+    kept: list[Apply | Call] = []
+    for step in reversed(steps):
+        if isinstance(step, Call) or any(value in needed for value in step.outputs):
+            needed.update(step.inputs)
+            kept.append(step)
+    return kept[::-1]

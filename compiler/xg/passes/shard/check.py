@@ -1,0 +1,152 @@
+"""Every step of a placed program typed once more, forward and backward; nothing is inserted.
+
+The backward pass was derived without a thought of ranks. That its states come out dual to those of
+the forward pass proves that every sum which the gradients need is there, and no sum is twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xg.collective import FAMILY
+from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.placement import CONSTANT, PARTIAL, State, dual, same
+from xg.sharding.argument import IllTyped
+from xg.sharding.typing import type_body
+from xg.tensor import TensorType
+
+
+class Unsound(Exception):
+    """A placed program that does not compute what the whole one does: a mistake of the compiler."""
+
+
+def check(program: Program, axis: str) -> Program:
+    """The program with the states of its backward passes; raises Unsound."""
+    backwards: dict[str, Backward] = {}
+    for key, graph in program.graphs.items():
+        _Checker(axis, graph, program.graphs).forward()
+        if key in program.backwards:
+            checker = _Checker(axis, graph, program.graphs)
+            backwards[key] = checker.backward(program.backwards[key])
+    return replace(program, backwards=backwards)
+
+
+@dataclass(slots=True)
+class _Checker:
+    axis: str
+    graph: Graph
+    graphs: Mapping[str, Graph]
+    states: dict[Value, State] = field(default_factory=dict[Value, State])
+    types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    reverse: bool = False
+
+    def forward(self) -> None:
+        """Hold every step of the forward pass against the states that it was given."""
+        self.states = {value: self._placed(value) for value in self.graph.types}
+        self.types = dict(self.graph.types)
+        for step in self.graph.steps:
+            if isinstance(step, Call):
+                callee = self.graphs[step.callee]
+                self._meet(step.inputs, [_state(callee, v, self.axis) for v in callee.inputs])
+                self._meet(step.outputs, [_state(callee, v, self.axis) for v in callee.outputs])
+                continue
+            for value, found in zip(step.outputs, self._typed(step), strict=True):
+                wanted = self.states[value]
+                if found != wanted and not (found.is_same and wanted.kind == "S"):
+                    raise Unsound(f"{step.op.glyph} makes {found}, not {wanted}, over {self.axis}")
+
+    def backward(self, backward: Backward) -> Backward:
+        """The backward pass with its states."""
+        self.reverse = True
+        self.types = {**self.graph.types, **backward.types}
+        self.states = {value: same(self._placed(value)) for value in self.graph.types}
+        for value, seed in backward.cotangents.items():
+            self.states[seed] = self._expected(value)
+        for step in backward.steps:
+            if isinstance(step, Apply):
+                self._step(step, backward)
+            else:
+                self._call_back(step)
+        for value, gradient in backward.gradients.items():
+            if self.states[gradient] != self._expected(value):
+                self._refuse(value, self.states[gradient])
+        placements = {
+            value: {**backward.placements.get(value, {}), self.axis: self.states[value]}
+            for value in backward.types
+        }
+        return replace(backward, placements=placements)
+
+    def _step(self, step: Apply, backward: Backward) -> None:
+        found = self._typed(step)
+        for value, state in zip(step.outputs, found, strict=True):
+            of = backward.of.get(value)
+            self.states[value] = state
+            if of is None:
+                continue
+            wanted = self._expected(of)
+            if not step.inputs or (state == CONSTANT and wanted.kind == "S"):
+                self.states[value] = wanted  # zeros are anything; of the same each takes its part
+            elif state != wanted:
+                self._refuse(of, state)
+
+    def _call_back(self, step: CallBack) -> None:
+        callee = self.graphs[step.origin.callee]
+        floats = list(dict.fromkeys(v for v in callee.outputs if callee.types[v].is_float))
+        for value, cotangent in zip(floats, step.cotangents, strict=True):
+            if cotangent is not None:
+                wanted = _dual(_state(callee, value, self.axis))
+                if self.states[cotangent] != wanted:
+                    self._refuse(value, self.states[cotangent])
+        for value, gradient in zip(callee.inputs, step.outputs, strict=True):
+            if gradient is not None:
+                self.states[gradient] = _dual(_state(callee, value, self.axis))
+
+    # ---- states ---------------------------------------------------------------------------------
+
+    def _placed(self, value: Value) -> State:
+        return _state(self.graph, value, self.axis)
+
+    def _expected(self, value: Value) -> State:
+        return _dual(self._placed(value))
+
+    def _typed(self, step: Apply) -> list[State]:
+        states = [self.states[value] for value in step.inputs]
+        if step.op.family == FAMILY:
+            return [self._moved(step, states[0])]
+        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        try:
+            typing = type_body(body, states, collects=step.op.family == "loss")
+        except IllTyped as error:
+            found = ", ".join(map(str, states))
+            raise Unsound(f"{step.op.glyph} cannot take {found} over {self.axis}") from error
+        return [typing.of(out) for out in body.outputs]
+
+    def _moved(self, step: Apply, state: State) -> State:
+        if step.attrs["over"] != self.axis:
+            return state
+        source, target = step.attrs["source"], step.attrs["target"]
+        if self.reverse:
+            source, target = same(source), same(target)
+        if state != source:
+            raise Unsound(f"{step.op.glyph}({self.axis}) takes {source}, not {state}")
+        return target
+
+    def _meet(self, values: Sequence[Value], wanted: Sequence[State]) -> None:
+        for value, state in zip(values, wanted, strict=True):
+            if self.states[value] != state:
+                raise Unsound(f"{value.name} is {self.states[value]}, not {state}")
+
+    def _refuse(self, value: Value, found: State) -> None:
+        wanted = self._expected(value) if value in self.graph.types else "its dual"
+        name = value.name or "a value"
+        raise Unsound(f"the gradient of {name} is {found} over {self.axis}, not {wanted}")
+
+
+def _state(graph: Graph, value: Value, axis: str) -> State:
+    return graph.placements[value][axis]
+
+
+def _dual(state: State) -> State:
+    found = dual(state)
+    return PARTIAL if found == PARTIAL else same(found or CONSTANT)

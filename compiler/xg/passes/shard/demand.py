@@ -1,0 +1,56 @@
+"""Where the values behind wish to have a value: what makes a sum scatter instead of gather.
+
+A wish for a cut edge reaches back through operators that work element by element, as far as every
+use of a value agrees: the sum in front of a bias is then scattered before the bias is added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from xg.graph import Apply, Call, Graph, Value
+from xg.placement import State
+
+ELEMENTWISE: Final = frozenset({"add", "multiply", "nonlinear", "collective"})
+
+
+def demands(
+    graph: Graph,
+    axis: str,
+    leaving: Mapping[Value, State],
+    entering: Callable[[Call], tuple[State | None, ...]],
+) -> dict[Value, State]:
+    """The cut that all uses of a value wish for; `leaving` is what callers wish of outputs."""
+    found: dict[Value, set[State | None]] = {
+        value: {state} for value, state in leaving.items() if state.kind == "S"
+    }
+    for step in reversed(graph.steps):
+        if isinstance(step, Call):
+            for value, state in zip(step.inputs, entering(step), strict=True):
+                found.setdefault(value, set()).add(state)
+            continue
+        wanted = _wanted(graph, axis, step.outputs[0], found)
+        for value in step.inputs:
+            found.setdefault(value, set()).add(_through(graph, step, value, wanted))
+    return {
+        value: state
+        for value, states in found.items()
+        for state in states
+        if len(states) == 1 and state is not None and state.kind == "S"
+    }
+
+
+def _wanted(
+    graph: Graph, axis: str, value: Value, found: Mapping[Value, set[State | None]]
+) -> State | None:
+    wish = graph.wishes.get(value, {}).get(axis)
+    if wish:
+        return wish.rest
+    states = found.get(value, set())
+    return next(iter(states)) if len(states) == 1 else None
+
+
+def _through(graph: Graph, step: Apply, value: Value, wanted: State | None) -> State | None:
+    alike = graph.types[value].shape == graph.types[step.outputs[0]].shape
+    return wanted if alike and step.op.family in ELEMENTWISE else None

@@ -1,0 +1,219 @@
+"""What can be wrong with where tensors lie on a mesh (XG08xx)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xg.diagnostic import Diagnostic, Label, Problem
+from xg.dim import Dim, product
+from xg.graph import Apply, Graph, Value
+from xg.placement import State
+from xg.sharding.argument import IllTyped
+from xg.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class PartialSum(Problem):
+    """One term of a sum where the sum is needed."""
+
+    code: ClassVar[str] = "XG0801"
+    span: Span
+    name: str
+    axis: str
+    what: str
+    cost: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.name} is a partial sum over {self.axis}: {self.what}",
+            Label(self.span, "needs the whole sum"),
+            help=(f"put AR({self.axis}) before it (ring cost {self.cost} elements per rank)",),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CutApart(Problem):
+    """Operands whose parts do not meet."""
+
+    code: ClassVar[str] = "XG0802"
+    span: Span
+    glyph: str
+    axis: str
+    reason: str
+    operands: tuple[tuple[Span, str], ...]
+    help: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        others = (Label(span, text, primary=False) for span, text in self.operands)
+        return self.report(
+            f"{self.glyph} cannot be computed in parts over {self.axis}: {self.reason}",
+            Label(self.span, "here"),
+            *others,
+            help=self.help,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToMove(Problem):
+    """A collective on a tensor that does not lie as it expects."""
+
+    code: ClassVar[str] = "XG0803"
+    span: Span
+    collective: str
+    wanted: str
+    found: str
+    help: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.collective} takes {self.wanted}",
+            Label(self.span, f"this is {self.found}"),
+            help=(self.help,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NotSettled(Problem):
+    """An output of the program that the ranks do not agree on."""
+
+    code: ClassVar[str] = "XG0804"
+    span: Span
+    name: str
+    axis: str
+    found: str
+    help: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.name} leaves the program as {self.found}",
+            Label(self.span, f"over {self.axis}"),
+            help=(self.help,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Indivisible(Problem):
+    """A size that a mesh axis does not divide."""
+
+    code: ClassVar[str] = "XG0805"
+    span: Span
+    size: str
+    number: int
+    axis: str
+    ranks: int
+    valid: tuple[int, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        size = self.size if self.size == str(self.number) else f"{self.size} = {self.number}"
+        *others, last = map(str, self.valid)
+        valid = f"{', '.join(others)} or {last}" if others else last
+        return self.report(
+            f"{size} is not divisible by {self.axis} = {self.ranks}",
+            Label(self.span, "cut into unequal parts"),
+            help=(f"{self.axis} may be {valid}",),
+        )
+
+
+# ---- from what was found ------------------------------------------------------------------------
+
+
+def refuse(
+    error: IllTyped,
+    step: Apply,
+    inputs: Sequence[Value],
+    states: Sequence[State],
+    graph: Graph,
+    axis: str,
+) -> Problem:
+    """Why an operator cannot be placed, in the words of the file."""
+    partial = [value for value, state in zip(inputs, states, strict=True) if state.kind == "P"]
+    if partial:
+        value = partial[0]
+        what = _of_partial(step, value, inputs, axis)
+        cost = ring_cost("AR", product(graph.shape(value)), axis)
+        return PartialSum(step.span, _name(value), axis, what, cost)
+    places = tuple(
+        (value.span, f"{_name(value)} {describe(state, value, graph, axis)}")
+        for value, state in zip(inputs, states, strict=True)
+        if value.span != step.span
+    )
+    advice = tuple(
+        f"gather {_name(value)} with AG({axis}) (ring cost "
+        f"{ring_cost('AG', product(graph.shape(value)), axis)} elements per rank)"
+        for value, state in zip(inputs, states, strict=True)
+        if state.kind == "S"
+    )
+    return CutApart(step.span, step.op.glyph, axis, error.reason, places, advice[:2])
+
+
+def refuse_move(
+    value: Value,
+    state: State,
+    target: State | None,
+    graph: Graph,
+    axis: str,
+    span: Span,
+    step: Apply | None = None,
+) -> Problem:
+    """Why a collective, or a label that would need one, is wrong here."""
+    found = describe(state, value, graph, axis)
+    if step is None:
+        wanted = "a collective in a block that names its collectives"
+        advice = "write AR, AG or RS where it belongs"
+        return NothingToMove(span, "this label", wanted, found, advice)
+    wanted = {
+        "AR": "a partial sum",
+        "RS": "a partial sum, and a label that cuts its result",
+        "AG": "a tensor that is cut, and a label that is not",
+        "A2A": "a tensor that is cut, and a label that cuts another axis",
+    }[step.op.glyph]
+    advice = f"leave {step.op.glyph} out: every rank would count it once more"
+    if state.kind in "SP":
+        other = {"S": "AG", "P": "AR"}[state.kind]
+        advice = f"{other}({axis}) makes it whole"
+    return NothingToMove(span, f"{step.op.glyph}({axis})", wanted, found, advice)
+
+
+def refuse_output(value: Value, state: State, graph: Graph, axis: str) -> Problem:
+    """Why an output cannot leave."""
+    found = "a partial sum" if state.kind == "P" else "something that each rank uses for its own"
+    cost = ring_cost("AR", product(graph.shape(value)), axis)
+    advice = f"AR({axis}) makes it whole (ring cost {cost} elements per rank)"
+    if state.kind == "R":
+        advice = f"what it depends on may not be gathered over {axis} for parts only"
+    return NotSettled(value.span, _name(value), axis, found, advice)
+
+
+def describe(state: State, value: Value, graph: Graph, axis: str) -> str:
+    """``is cut along S``; the words of a diagnosis."""
+    if state.kind == "S":
+        return f"cut along {graph.shape(value)[state.axis]} by {axis}"
+    if state.kind == "P":
+        return f"a partial sum over {axis}"
+    return f"the same on every rank of {axis}"
+
+
+def ring_cost(glyph: str, size: Dim, axis: str) -> str:
+    """Elements that a rank sends, as the file would write it: ``2(N_T-1)/N_T · B·S·D``."""
+    rounds = "2" if glyph == "AR" else ""
+    elements = str(size).replace("*", "·")
+    return f"{rounds}({axis}-1)/{axis} · {elements}"
+
+
+def _name(value: Value) -> str:
+    return value.name or "its operand"
+
+
+def _of_partial(step: Apply, value: Value, inputs: Sequence[Value], axis: str) -> str:
+    others = [other for other in inputs if other is not value]
+    if step.op.family == "add" and others:
+        other = others[0].name or "the other operand"
+        return f"adding {other} here would add it {axis} times"
+    return f"{step.op.glyph} of one term is not one term of {step.op.glyph}"
+
+
+def divisors(number: int, most: int = 64) -> tuple[int, ...]:
+    """The numbers up to `most` that divide another."""
+    return tuple(n for n in range(1, min(number, most) + 1) if number % n == 0)

@@ -1,0 +1,86 @@
+"""The ways to bring a value into another state, and their prices.
+
+Prices only order: nothing before a cast, a cast before a slice, both before what is sent, and among
+that the wish of the file. They are compared per operator, so a sum is made as late as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final
+
+from xg.placement import INVARIANT, REPLICATED, State, Wish, shard
+
+FREE: Final = 0.0
+CAST: Final = 1.0
+OWN_CONSTANT: Final = 1.0
+OWN_USED: Final = 2.0  # a slice of R: zeros around its gradient
+OWN_ONCE: Final = 6.0  # a slice of I: its gradient is gathered
+SCATTER: Final = 15.0
+GATHER: Final = 18.0
+SUM: Final = 20.0
+TRIED_AT_MOST: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A state that a value can be brought into, and what that costs."""
+
+    price: float
+    state: State
+
+
+def ways(
+    state: State, cuts: Sequence[int], wish: Wish | None, demand: State | None, *, sends: bool
+) -> Iterator[Way]:
+    """Every state for a value that lies in `state`; what is sent only where `sends`.
+
+    `cuts` are the axes that could be cut.
+    """
+    if wish and wish.use is not None and wish.rest == state:
+        yield from _in_use(state, wish.use, sends=sends)
+        return
+    yield Way(FREE, state)
+    cut_price = {"I": OWN_ONCE, "R": OWN_USED, "C": OWN_CONSTANT}.get(state.kind)
+    if cut_price is not None:
+        for axis in cuts:
+            yield Way(CAST if shard(axis) == demand else cut_price, shard(axis))
+    if state.kind == "I":
+        yield Way(CAST, REPLICATED)
+    if state.kind == "P" and sends:
+        if demand is not None:
+            yield Way(SCATTER, demand)
+        yield Way(SUM, INVARIANT)
+
+
+def _in_use(state: State, use: State, *, sends: bool) -> Iterator[Way]:
+    """Of what rests otherwise than it is used only the used form is at hand."""
+    if use.kind == "S" or state.kind != "S":
+        yield Way(GATHER if sends else FREE, use)
+    elif sends:
+        yield Way(GATHER, REPLICATED)
+        yield Way(GATHER + CAST, INVARIANT)
+
+
+def combinations(options: Sequence[Sequence[Way]]) -> Iterator[tuple[State, ...]]:
+    """One state per operand, the cheapest combination first, and no more than can be tried."""
+    sorted_options = [sorted(ways, key=lambda way: way.price) for ways in options]
+    first: tuple[int, ...] = (0,) * len(options)
+    heap: list[tuple[float, tuple[int, ...]]] = [(_price(sorted_options, first), first)]
+    seen = {first}
+    for _ in range(TRIED_AT_MOST):
+        if not heap:
+            return
+        _, chosen = heappop(heap)
+        yield tuple(ways[i].state for ways, i in zip(sorted_options, chosen, strict=True))
+        for place, ways in enumerate(sorted_options):
+            following = (*chosen[:place], chosen[place] + 1, *chosen[place + 1 :])
+            if following[place] < len(ways) and following not in seen:
+                seen.add(following)
+                heappush(heap, (_price(sorted_options, following), following))
+
+
+def _price(options: Sequence[Sequence[Way]], chosen: Sequence[int]) -> float:
+    return sum(ways[i].price for ways, i in zip(options, chosen, strict=True))

@@ -1,0 +1,183 @@
+"""The program of one rank: parts for wholes, and what is really sent for what moves.
+
+One mesh axis at a time, the outermost first. Every operator's body becomes that of a rank; casts,
+which send nothing, vanish. What is left is a program like any other, run by every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xg.across import local_shape
+from xg.collective import FAMILY, moved
+from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
+from xg.op import Op
+from xg.placement import Placement, State, same
+from xg.prim import Body, Expr, substitute
+from xg.scalar import Scalar
+from xg.sharding.local import localise as local_body
+from xg.sharding.typing import type_body
+from xg.tensor import TensorType
+from xg.use import Data
+
+
+def localise(program: Program, axis: str) -> Program:
+    """The program of one rank of a mesh axis; it must have been checked."""
+    graphs: dict[str, Graph] = {}
+    backwards: dict[str, Backward] = {}
+    for key, graph in program.graphs.items():
+        writer = _Local(axis, graph.types, graph.placements)
+        graphs[key] = writer.graph(graph)
+        if key in program.backwards:
+            backwards[key] = writer.backward(program.backwards[key], graphs[key])
+    return replace(program, graphs=graphs, backwards=backwards)
+
+
+@dataclass(slots=True)
+class _Local:
+    """Writes both passes of one graph. `same` maps what a cast made to what was cast."""
+
+    axis: str
+    types: Mapping[Value, TensorType]
+    placements: Mapping[Value, Placement]
+    same: dict[Value, Value] = field(default_factory=dict[Value, Value])
+
+    def graph(self, graph: Graph) -> Graph:
+        """The forward pass of a rank."""
+        steps: list[Apply | Call] = []
+        for step in graph.steps:
+            if isinstance(step, Call):
+                steps.append(replace(step, inputs=self._all(step.inputs)))
+            elif local := self._apply(step):
+                steps.append(local)
+        types = {value: self._type(value) for value in self.types}
+        outputs = self._all(graph.outputs)
+        return replace(
+            graph,
+            outputs=outputs,
+            output_types=tuple(types[value] for value in outputs),
+            params=tuple(self._param(param) for param in graph.params),
+            steps=tuple(steps),
+            types=types,
+            claims=(),
+        )
+
+    def backward(self, backward: Backward, forward: Graph) -> Backward:
+        """The backward pass of a rank, behind its forward pass."""
+        self.types = {**self.types, **backward.types}
+        self.placements = {
+            **{v: {**p, self.axis: same(p[self.axis])} for v, p in self.placements.items()},
+            **backward.placements,
+        }
+        steps: list[Apply | CallBack] = []
+        for step in backward.steps:
+            if isinstance(step, CallBack):
+                cotangents = tuple(value and self._now(value) for value in step.cotangents)
+                steps.append(CallBack(self._origin(step, forward), cotangents, step.outputs))
+            elif local := self._apply(step):
+                steps.append(local)
+        return Backward(
+            forward=forward,
+            cotangents={self._now(v): seed for v, seed in backward.cotangents.items()},
+            steps=tuple(steps),
+            gradients={v: self._now(gradient) for v, gradient in backward.gradients.items()},
+            saved=self._saved(backward),
+            types={value: self._type(value) for value in backward.types},
+            of={part: self._now(value) for part, value in backward.of.items()},
+            totals={
+                value: self._now(total)
+                for value, total in backward.totals.items()
+                if value not in self.same
+            },
+            placements=backward.placements,
+        )
+
+    def _saved(self, backward: Backward) -> tuple[Value, ...]:
+        """What is kept: not the parameters that stand behind a cast, which are at hand."""
+        params = set(backward.forward.param_values())
+        kept = dict.fromkeys(self._all(backward.saved))
+        return tuple(value for value in kept if value not in params)
+
+    def _origin(self, step: CallBack, forward: Graph) -> Call:
+        """The call that it answers, as it now stands in the forward pass."""
+        return next(
+            call
+            for call in forward.steps
+            if isinstance(call, Call) and call.saved is step.origin.saved
+        )
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def _now(self, value: Value) -> Value:
+        """What holds a value on a rank: behind a cast, what was cast."""
+        return self.same.get(value, value)
+
+    def _all(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        return tuple(map(self._now, values))
+
+    def _state(self, value: Value) -> State:
+        return self.placements[value][self.axis]
+
+    def _type(self, value: Value) -> TensorType:
+        type_ = self.types[value]
+        return replace(type_, shape=local_shape(type_.shape, self._state(value), self.axis))
+
+    def _param(self, param: Param) -> Param:
+        shape = local_shape(param.type.shape, self._state(param.value), self.axis)
+        return replace(param, type=replace(param.type, shape=shape))
+
+    # ---- operators ------------------------------------------------------------------------------
+
+    def _apply(self, step: Apply) -> Apply | None:
+        """The step of a rank; None for a cast, behind which everything is as it was."""
+        if step.op.glyph == "cast" and step.attrs.get("over") == self.axis:
+            self.same[step.outputs[0]] = self._now(step.inputs[0])
+            return None
+        inputs = self._all(step.inputs)
+        body = self._body(step)
+        if body is None:
+            return replace(step, inputs=inputs)
+        scalars = {key: value for key, value in step.attrs.items() if isinstance(value, Scalar)}
+        return replace(step, op=_rank_op(step.op, body), inputs=inputs, attrs=scalars)
+
+    def _body(self, step: Apply) -> Body | None:
+        """What a rank computes; None where that is what the whole operator computes."""
+        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        if step.op.family == FAMILY and "over" in step.attrs:
+            return self._moved(step, body) if step.attrs["over"] == self.axis else None
+        states = [self._state(value) for value in step.inputs]
+        wanted = [self._state(value) for value in step.outputs]
+        typing = type_body(body, states, collects=step.op.family == "loss")
+        if not typing.collected and all(state.kind != "S" for state in (*states, *wanted)):
+            return None
+        return local_body(body, typing, wanted, self.axis)
+
+    def _moved(self, step: Apply, body: Body) -> Body:
+        (operand,) = body.operands
+        shape = local_shape(operand.shape, step.attrs["source"], self.axis)
+        part = replace(operand, shape=shape)
+        return Body((part,), (moved(part, step.attrs),))
+
+
+def _rank_op(op: Op, body: Body) -> Op:
+    """An operator of the same name and figure with the body of a rank."""
+
+    def forward(*operands: Expr, **_: object) -> object:
+        given = {id(old): new for old, new in zip(body.operands, operands, strict=True)}
+        outputs = [out for out in substitute(body.outputs, given) if out is not None]
+        if body.caches:
+            return outputs[0], dict(zip(body.caches, outputs[1:], strict=True))
+        return outputs
+
+    return replace(
+        op,
+        forward=forward,
+        data=tuple(Data(str(expr.name), "any") for expr in body.operands),
+        own=(),
+        variadic=False,
+        configure=None,
+        pullback=None,
+        adjoint=None,
+        facts=None,
+    )

@@ -1,0 +1,176 @@
+"""Values with their states on one mesh axis, and the moves that bring one into another state.
+
+A value that was moved once is moved for all that come after. A move goes in front of what only
+lays out its operand (a bias is cast before it is repeated, a table before it is turned): what is
+sent in the backward pass is then the smaller of the two, and one cast serves all uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from xg import ops
+from xg.collective import FAMILY, move
+from xg.dim import DimError, symbol
+from xg.graph import Apply, Call, Value
+from xg.op import Op
+from xg.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
+from xg.sharding.argument import IllTyped
+from xg.sharding.typing import type_body
+from xg.source import Span
+from xg.tensor import TensorType
+
+
+@dataclass(slots=True)
+class Moves:
+    """The steps of a graph as they are placed.
+
+    `elsewhere` are the states on other mesh axes; `numbers` what is known of sizes and the mesh.
+    """
+
+    axis: str
+    numbers: Mapping[str, int]
+    types: dict[Value, TensorType]
+    elsewhere: dict[Value, Mapping[str, State]]
+    states: dict[Value, State] = field(default_factory=dict[Value, State])
+    steps: list[Apply | Call] = field(default_factory=list[Apply | Call])
+    made: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
+    aliases: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    lifted: dict[Value, dict[State, Value]] = field(default_factory=dict[Value, dict[State, Value]])
+
+    def at_hand(self, value: Value) -> State:
+        """The state of what is the same on all ranks."""
+        return INVARIANT if self.types[value].is_float else CONSTANT
+
+    def divides(self, value: Value, place: int) -> bool:
+        """Whether an axis can be cut, behind the cuts of other mesh axes, as far as is known."""
+        dim = self.types[value].shape[place]
+        for axis, state in self.elsewhere.get(value, {}).items():
+            if state == shard(place):
+                dim = dim / symbol(axis)
+        dim = dim / symbol(self.axis)
+        if any(name not in self.numbers for name in dim.symbols()):
+            return True
+        try:
+            return dim.evaluate(self.numbers) > 0
+        except DimError:
+            return False
+
+    def typed(self, step: Apply, inputs: Sequence[Value], states: Sequence[State]) -> list[State]:
+        """The states of an operator's outputs, or IllTyped."""
+        if step.op.family == FAMILY:  # a move on another mesh axis
+            return list(states)
+        body = step.op.body([self.types[value] for value in inputs], step.attrs)
+        typing = type_body(body, states, collects=step.op.family == "loss")
+        return [typing.of(out) for out in body.outputs]
+
+    def add(self, step: Apply, outputs: Sequence[State]) -> None:
+        """A step whose outputs lie so."""
+        self.steps.append(step)
+        for value, state in zip(step.outputs, outputs, strict=True):
+            self.states[value] = state
+            self.made[value] = step
+
+    def lift(self, value: Value, target: State, span: Span, into: Value | None = None) -> Value:
+        """The value in another state; `into` is what the first move of it is to make."""
+        if self.states[value] == target:
+            return value
+        known = self.lifted.setdefault(value, {})
+        if target not in known:
+            known[target] = (
+                self._on_the_way(value, target, span)
+                or self._before(value, target, span)
+                or self._moved(value, target, span, into)
+            )
+        return known[target]
+
+    def _on_the_way(self, value: Value, target: State, span: Span) -> Value | None:
+        """The move from a state that it has already, or that costs less to send."""
+        known = self.lifted[value]
+        if target == REPLICATED and INVARIANT in known:
+            return self.lift(known[INVARIANT], target, span)
+        step = self.made.get(value)
+        repeated = step is not None and step.op.glyph == "BC" and self.states[value] == INVARIANT
+        if target.kind != "S" or not repeated or self._needed(step, step.inputs[0], target):
+            return None
+        # Cast before it is repeated, it sends the sum of the small one, not parts of the large.
+        return self.lift(self.lift(value, REPLICATED, span), target, span)
+
+    def alias(self, value: Value) -> Value:
+        """Another name for a value, to be moved apart from it."""
+        alias = Value(value.name, "edge", value.span)
+        self.aliases[alias] = value
+        self.types[alias], self.states[alias] = self.types[value], self.states[value]
+        self.elsewhere[alias] = self.elsewhere.get(value, {})
+        return alias
+
+    def _moved(self, value: Value, target: State, span: Span, into: Value | None) -> Value:
+        """The value behind a move of its own."""
+        glyph, attrs = move(self.axis, self.states[value], target)
+        if into is None or into in self.states:
+            keeps = glyph == "cast" or self.states[value] == PARTIAL
+            into = Value(value.name if keeps else None, "edge", span)
+        result, value = into, self.aliases.get(value, value)
+        self.types[result] = self.types[value]
+        self.elsewhere.setdefault(result, self.elsewhere.get(value, {}))
+        self.add(Apply(operator(glyph), (value,), (result,), attrs, span), [target])
+        return result
+
+    # ---- moves in front of layout ---------------------------------------------------------------
+
+    def _before(self, value: Value, target: State, span: Span) -> Value | None:
+        """The same made of an operand that was moved, where a layout has just one."""
+        step = self.made.get(value)
+        if step is None or len(step.inputs) != 1 or not self._is_layout(step):
+            return None
+        (operand,) = step.inputs
+        state = self._needed(step, operand, target)
+        if state is None:
+            return None
+        result = Value(value.name, "edge", span)
+        self.types[result] = self.types[value]
+        self.elsewhere[result] = self.elsewhere.get(value, {})
+        inside = self.lift(operand, state, span)
+        self.add(replace(step, inputs=(inside,), outputs=(result,)), [target])
+        return result
+
+    def _is_layout(self, step: Apply) -> bool:
+        return step.op.family == "layout" or (
+            step.op.glyph == "cast" and step.attrs["over"] != self.axis
+        )
+
+    def _needed(self, step: Apply, operand: Value, target: State) -> State | None:
+        """Which state of the operand gives the target, if one does for nothing more."""
+        if self.states[operand] not in (INVARIANT, CONSTANT):
+            return None
+        if target == REPLICATED:
+            return target
+        if target.kind != "S":
+            return None
+        for axis in range(-len(self.types[operand].shape), 0):
+            cuts = self.divides(operand, axis)
+            if cuts and self._gives(step, operand, shard(axis), target):
+                return shard(axis)
+        constant = self.states[operand] == CONSTANT
+        whole = CONSTANT if constant else REPLICATED
+        return whole if self._repeats(step, target.axis) else None
+
+    def _gives(self, step: Apply, operand: Value, state: State, target: State) -> bool:
+        try:
+            return self.typed(step, [operand], [state]) == [target]
+        except IllTyped:
+            return False
+
+    def _repeats(self, step: Apply, axis: int) -> bool:
+        """Whether an axis is one along which BC repeats, so that any part of it can be made."""
+        if step.op.glyph != "BC" or step.attrs["shape"] != step.attrs["atoms"]:
+            return False
+        return axis + len(step.attrs["shape"]) in step.attrs["new"]
+
+
+def operator(glyph: str) -> Op:
+    """The operator of a move."""
+    op = ops.find(glyph)
+    assert op
+    return op

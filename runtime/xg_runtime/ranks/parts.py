@@ -1,0 +1,54 @@
+"""Whole tensors and a rank's parts of them, by their cuts.
+
+A cut is an axis, counted from the end, and the mesh axis that cuts it; of several the outermost
+stands first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from xg_runtime.ranks.collectives import all_gather
+from xg_runtime.ranks.local import own, rank, size
+from xg_runtime.ranks.words import Tensor
+
+T = TypeVar("T", bound=Tensor)
+Cuts = Sequence[tuple[int, str]]
+
+
+def part(x: T, cuts: Cuts) -> T:
+    """This rank's part of a whole; nothing is sent."""
+    for axis, over in cuts:
+        x = own(x, over, axis)
+    return x
+
+
+def whole(x: T, cuts: Cuts) -> T:
+    """The whole of what this rank holds a part of; every rank must ask for it."""
+    for axis, over in reversed(cuts):
+        x = all_gather(x, over, axis)
+    return x
+
+
+def places(*cuts: tuple[int, str]) -> list[tuple[int, int, int]]:
+    """For every cut the axis, this rank's place along the mesh axis, and the number of ranks."""
+    return [(axis, rank(over), size(over)) for axis, over in cuts]
+
+
+def whole_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
+    """The shape of the whole, given that of a part."""
+    sizes = list(shape)
+    for axis, over in cuts:
+        sizes[axis] *= size(over)
+    return tuple(sizes)
+
+
+def parts(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
+    """This rank's parts of whole tensors, by name; what has no cuts stays whole."""
+    return {name: part(array, cuts.get(name, ())) for name, array in arrays.items()}
+
+
+def wholes(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
+    """The wholes of this rank's parts, by name; every rank must ask for them."""
+    return {name: whole(array, cuts.get(name, ())) for name, array in arrays.items()}
