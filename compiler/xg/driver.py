@@ -21,7 +21,6 @@ from xg.numbers import check_numbers
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.infer import infer, infer_partly
 from xg.passes.resolve import resolve
-from xg.passes.resolve.errors import NotYet
 from xg.project import Project, read_project
 from xg.source import Span
 from xg.syntax.spelling import ascii_name
@@ -55,10 +54,14 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled block. `graphs` is what the passes made of it, `project` the files it is from."""
+    """A compiled block. `graphs` is what the passes made of it, `project` the files it is from.
+
+    Of a parallel program `graphs` are what one rank runs, and `placed` the whole with its moves.
+    """
 
     graphs: Graphs
     project: Project
+    placed: Graphs | None = None
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
@@ -220,9 +223,16 @@ def compile_project(
     if typed.is_parallel:
         from xg.placed import meshed
 
-        axes = ", ".join(meshed(typed).mesh)
-        raise DiagnosticError.of(NotYet(None, f"a program on a mesh ({axes})"))
+        return _parallel(eliminate_dead(meshed(typed)), project)
     return Program(_differentiated(eliminate_dead(typed)), project)
+
+
+def _parallel(graphs: Graphs, project: Project) -> Program:
+    """The program of one rank."""
+    from xg.passes.shard import place, rank_program, wish
+
+    placed = _differentiated(place(wish(graphs)))
+    return Program(rank_program(placed), project, placed)
 
 
 def type_project(
@@ -287,7 +297,8 @@ def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
             from xg.backends.torch.module import emit as emit_torch
             from xg.passes.outline import outline
 
-            saves = bool(graphs.backwards)  # the step of a decoder does not
+            # The step of a decoder saves nothing; what ranks run is no module of torch's own.
+            saves = bool(graphs.backwards) and not graphs.mesh
             outlined = _differentiated(outline(graphs)) if saves else None
             return emit_torch(graphs, outlined, kernels=kernels)
         case _:

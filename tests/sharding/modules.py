@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from sharding.ranks import Arrays, Pass, compared
 
 import xg_runtime.ranks as ranks
-
-Array = NDArray[Any]
-Arrays = dict[str, Array]
+from xg.driver import Program
 
 
-def distances(
-    one: ModuleType,
-    many: ModuleType,
-    mesh: Mapping[str, int],
+def generated(
+    one: Program,
+    many: Program,
     params: Arrays,
     inputs: Arrays,
     seed: int | None = 3,
+    module: ModuleType | None = None,
 ) -> dict[str, float]:
     """How far outputs and gradients of the ranks are from those of one device, by name."""
-    outputs, saved = one.forward(params, inputs, seed=seed)
-    random = np.random.default_rng(5)
-    d_outputs = {name: random.standard_normal(np.shape(x)) for name, x in outputs.items()}
-    grads = one.backward(params, saved, d_outputs)
+    alone, together = one.load(), module or many.load()
 
-    def rank() -> tuple[Arrays, Arrays]:
-        cuts = many.cuts()
-        mine = ranks.parts(params, cuts)
-        found, kept = many.forward(mine, ranks.parts(inputs, cuts), seed=seed)
-        back = many.backward(mine, kept, ranks.parts(d_outputs, cuts))
-        return ranks.wholes(found, cuts), ranks.wholes(back, cuts)
+    def single(d_outputs: Callable[[Arrays], Arrays]) -> Pass:
+        outputs, saved = alone.forward(params, inputs, seed=seed)
+        return outputs, alone.backward(params, saved, d_outputs(outputs))
 
-    scale = float(np.sqrt(sum((g**2).sum() for g in grads.values())))
-    found: dict[str, float] = {}
-    for outs, back in ranks.simulate(mesh, rank):
-        assert outs.keys() == outputs.keys()
-        assert back.keys() == grads.keys()
-        pairs = [(n, outs[n], outputs[n], 1.0) for n in outputs]
-        pairs += [(f"d{n}", back[n], grads[n], scale) for n in grads]
-        for name, have, want, size in pairs:
-            norm = float(np.linalg.norm(want)) + 1e-2 * size
-            error = float(np.linalg.norm(np.asarray(have) - want)) / norm
-            found[name] = max(found.get(name, 0.0), error)
-    return found
+    def rank(d_outputs: Arrays) -> Pass:
+        mine = ranks.parts(params, where)
+        outputs, saved = together.forward(mine, ranks.parts(inputs, where), seed=seed)
+        return outputs, together.backward(mine, saved, ranks.parts(d_outputs, where))
+
+    where = together.cuts()
+    return compared(single, rank, many.graphs.mesh, where)

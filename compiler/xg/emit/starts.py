@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from xg.dim import Dim
@@ -10,6 +10,7 @@ from xg.emit.spelling import Scope
 from xg.emit.text import tuple_of
 from xg.graph import Call, Graph, Program, Value
 from xg.instances import inside
+from xg.parts import placed_cuts
 from xg.scalar import Scalar
 from xg.tensor import Shape
 
@@ -54,12 +55,10 @@ def cut_lines(program: Program, scope: Scope) -> list[str]:
     return [*head, *_lines(program, scope, "found", rows, having)]
 
 
-def _cuts(graph: Graph, value: Value, mesh: Iterable[str]) -> str:
+def _cuts(graph: Graph, value: Value, mesh: Mapping[str, int]) -> str:
     """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
-    placed = graph.placements.get(value, {})
-    states = [(axis, placed[axis]) for axis in mesh if axis in placed]
-    cuts = [f'({state.axis}, "{axis}")' for axis, state in states if state.kind == "S"]
-    return tuple_of(cuts) if cuts else "()"
+    cuts = placed_cuts(graph.placements.get(value, {}), mesh)
+    return tuple_of([f'({axis}, "{over}")' for axis, over in cuts]) if cuts else "()"
 
 
 def _lines(

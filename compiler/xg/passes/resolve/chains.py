@@ -11,7 +11,6 @@ from xg.op import Op
 from xg.passes.resolve.errors import (
     DoubleArrow,
     NoLabel,
-    NotYet,
     Refused,
     SeveralOutputs,
     UnknownOperator,
@@ -22,8 +21,6 @@ from xg.passes.resolve.nodes import apply_operator, call_again, first_call
 from xg.passes.resolve.scope import Scope
 from xg.syntax import ast
 from xg.tensor import Shape
-
-COLLECTIVES = frozenset({"AR", "AG", "RS", "A2A"})
 
 Targets = tuple[Shape | None, ...]  # the shapes of the labels that follow a node, one per output
 UNKNOWN: Targets = (None,)
@@ -176,10 +173,9 @@ def _attached(
     return [*arriving, *beside]
 
 
-def _unknown_operator(scope: Scope, name: ast.Name) -> NotYet | UnknownOperator:
-    if name.name in COLLECTIVES:
-        return NotYet(name.span, f"the collective {name.name}")
-    known = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *ops.table())
+def _unknown_operator(scope: Scope, name: ast.Name) -> UnknownOperator:
+    written = [glyph for glyph, op in ops.table().items() if not op.derived]
+    known = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *written)
     option = scope.option(name.name)
     chosen = option[1] if option else name.name  # the word that the option stands for
     return UnknownOperator(name.span, chosen, known, chosen in scope.values)

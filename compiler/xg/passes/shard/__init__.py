@@ -1,5 +1,6 @@
 """Programs of many ranks: where every value lies, what is sent, and the program of one rank.
 
+    wish        asks plans and shapes where every value is to lie
     elaborate   inserts casts and collectives into the forward pass, one mesh axis after the other
     (differentiate as ever: on whole tensors every move is the identity, its transpose a move)
     check       types both passes once more and holds gradients to be dual
@@ -16,8 +17,9 @@ from xg.graph import Graph, Program
 from xg.passes.shard.check import Unsound, check
 from xg.passes.shard.elaborate import elaborate
 from xg.passes.shard.localise import localise
+from xg.passes.shard.wishes import wish
 
-__all__ = ["Unsound", "place", "rank_program"]
+__all__ = ["Unsound", "place", "rank_program", "wish"]
 
 
 def place(program: Program) -> Program:

@@ -233,7 +233,7 @@ class BlockPlacer:
 
     # ---- calls ----------------------------------------------------------------------------------
 
-    def _call(self, call: Call) -> Placing:
+    def _call(self, call: Call) -> Generator[Request, Placed, None]:
         """A call with its operands where the callee wishes them."""
         callee = self.graphs[call.callee]
         arriving = [

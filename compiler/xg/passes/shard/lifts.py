@@ -69,7 +69,7 @@ def combinations(options: Sequence[Sequence[Way]]) -> Iterator[tuple[State, ...]
     sorted_options = [sorted(ways, key=lambda way: way.price) for ways in options]
     first: tuple[int, ...] = (0,) * len(options)
     heap: list[tuple[float, tuple[int, ...]]] = [(_price(sorted_options, first), first)]
-    seen = {first}
+    seen: set[tuple[int, ...]] = {first}
     for _ in range(TRIED_AT_MOST):
         if not heap:
             return

@@ -91,8 +91,9 @@ class Moves:
         if target == REPLICATED and INVARIANT in known:
             return self.lift(known[INVARIANT], target, span)
         step = self.made.get(value)
-        repeated = step is not None and step.op.glyph == "BC" and self.states[value] == INVARIANT
-        if target.kind != "S" or not repeated or self._needed(step, step.inputs[0], target):
+        if step is None or step.op.glyph != "BC" or self.states[value] != INVARIANT:
+            return None
+        if target.kind != "S" or self._needed(step, step.inputs[0], target):
             return None
         # Cast before it is repeated, it sends the sum of the small one, not parts of the large.
         return self.lift(self.lift(value, REPLICATED, span), target, span)

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from xg.graph import Call, Graph, Program, Value
+from xg.layout import Cuts
 from xg.placed import entries_of
 from xg.placement import INVARIANT, State, Wish, shard
-from xg.plan import Cuts, Reach, placing
+from xg.plan import Reach, placing
 
 Wishes = dict[Value, dict[str, Wish]]
 NOTHING = Reach((), ())
