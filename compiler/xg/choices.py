@@ -214,11 +214,14 @@ class _Checker:
         """Hold every plan against a typed program."""
         if not self.plans and not program.is_parallel:
             return
-        from xg.planned import check_parallel
+        from xg.planned import check_moves, check_parallel
 
-        for plan in self.plans or [None]:
+        by_hand = [None] if program.is_parallel else []
+        for plan in (*self.plans, *by_hand):
             try:
-                check_parallel(replace(program, plan=plan))
+                planned = replace(program, plan=plan)
+                check_parallel(planned)
+                check_moves(planned)
             except DiagnosticError as error:
                 self.add(error.diagnostics)
 

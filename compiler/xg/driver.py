@@ -221,17 +221,17 @@ def compile_project(
     """Compile a block of a file that was read already."""
     typed = type_project(project, block, settings, plan)
     if typed.is_parallel:
-        from xg.placed import meshed
-
-        return _parallel(eliminate_dead(meshed(typed)), project)
+        return _parallel(typed, project)
     return Program(_differentiated(eliminate_dead(typed)), project)
 
 
-def _parallel(graphs: Graphs, project: Project) -> Program:
-    """The program of one rank."""
-    from xg.passes.shard import place, rank_program, wish
+def _parallel(typed: Graphs, project: Project) -> Program:
+    """The program of one rank, and the whole with its moves."""
+    from xg.passes.shard import rank_program
+    from xg.placed import meshed
+    from xg.planned import placed_program
 
-    placed = _differentiated(place(wish(graphs)))
+    placed = _differentiated(placed_program(meshed(typed)))
     return Program(rank_program(placed), project, placed)
 
 

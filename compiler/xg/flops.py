@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from xg.across import COLLECTIVES, LOCAL
 from xg.dim import ZERO, Dim, product
 from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr, topological
 
@@ -21,6 +22,8 @@ REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add"})
 MOVES: Final = frozenset(
     {"operand", "const", "iota", "as_float", "reshape", "transpose", "broadcast"}
     | {"concat", "cut", "pad", "gather", "pick", "place"}
+    | COLLECTIVES
+    | LOCAL
 )
 
 

@@ -164,6 +164,12 @@ class Graph:
                 yield value.name, value
         yield from self.aliases
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether its text speaks of ranks: by a shape that is divided, or a collective."""
+        moves = (step for step in self.steps if isinstance(step, Apply))
+        return bool(self.layouts) or any(step.op.family == "collective" for step in moves)
+
     def param_values(self) -> Iterator[Value]:
         """Every parameter that the steps read: the block's own and those of its calls."""
         yield from (param.value for param in self.params)
@@ -227,8 +233,8 @@ class Program:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether it is to run on several ranks: by its plan, or by shapes that are cut."""
-        return self.plan is not None or any(graph.layouts for graph in self.graphs.values())
+        """Whether it is to run on several ranks: by its plan, or as the file is written."""
+        return self.plan is not None or any(graph.is_cut for graph in self.graphs.values())
 
     @property
     def main(self) -> Graph:

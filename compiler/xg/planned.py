@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from xg.diagnostic import DiagnosticError
 from xg.graph import Program
+from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.resolve.plans import multiply, resolve_plans
-from xg.placed import check_placed
+from xg.passes.shard import place, wish
+from xg.placed import check_placed, meshed
 from xg.plan import Plan
 from xg.project import Project
 from xg.shares import check_shares
@@ -28,6 +31,23 @@ def check_parallel(typed: Program) -> None:
     """Raise DiagnosticError with all that the plan and the cuts of a typed program have wrong."""
     check_placed(typed)
     check_shares(typed)
+
+
+def check_moves(typed: Program) -> None:
+    """Raise DiagnosticError where ranks cannot compute a typed program in parts.
+
+    Nothing is known of a mesh without numbers, or of a block that its plan does not reach.
+    """
+    try:
+        graphs = meshed(typed)
+    except DiagnosticError:
+        return
+    placed_program(graphs)
+
+
+def placed_program(typed: Program) -> Program:
+    """The whole program of a mesh with its moves; raises DiagnosticError."""
+    return place(wish(eliminate_dead(typed)))
 
 
 def plan_named(

@@ -55,6 +55,24 @@ def check_shares(program: Program) -> None:
         raise DiagnosticError.of(*problems.values())
 
 
+def check_parts(program: Program) -> None:
+    """Raise DiagnosticError with every size inside that moves cut into unequal parts.
+
+    Where every value lies was found: heads may be cut where only the width was asked for.
+    """
+    problems: dict[str, Problem] = {}
+    known = {**program.main.sizes.defaults, **program.numbers}
+    for graph, symbols in instances(program):
+        numbers = numbers_of(graph, symbols, known)
+        for value, placement in graph.placements.items():
+            cuts = {axis: s.axis for axis, s in placement.items() if s.kind == "S"}
+            for dim, axes in sized(graph.types[value].shape, cuts):
+                for problem in _shared(graph, dim, axes, numbers, program.mesh, value.span):
+                    problems.setdefault(problem.diagnostic().message, problem)
+    if problems:
+        raise DiagnosticError.of(*problems.values())
+
+
 def _unequal(program: Program, known: Numbers) -> Iterator[NotDivisible]:
     """Sizes that shapes of the file, or the plan, cut into unequal parts."""
     for graph, symbols in instances(program):

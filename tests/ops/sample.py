@@ -9,7 +9,7 @@ from xg.dim import Dim, symbol
 from xg.op import Op
 from xg.scalar import as_scalar
 from xg.tensor import Shape, Sizes, TensorType
-from xg.use import Attrs, Axis, AxisMap, Length, Number, Tensor, Use, Word
+from xg.use import Attrs, Axis, AxisMap, Length, MeshAxis, Number, Tensor, Use, Word
 
 SIZES: Mapping[str, int] = {
     "B": 2, "S": 3, "S_k": 5, "D": 7, "N_H": 2, "D_h": 6, "V": 11, "S_max": 13, "T": 4,
@@ -105,7 +105,7 @@ def settle(op: Op, sample: Sample) -> Attrs:
     return {**configured, **{key: own[key] for key in ("absent",) if key in own}}
 
 
-def _own(arg: Number | Word | Length, sample: Sample) -> object:
+def _own(arg: Number | Word | Length | MeshAxis, sample: Sample) -> object:
     given = sample.own.get(arg.name)
     match arg:
         case Word():

@@ -15,9 +15,10 @@ from dataclasses import replace
 
 from xg.graph import Graph, Program
 from xg.passes.shard.check import Unsound, check
-from xg.passes.shard.elaborate import elaborate
+from xg.passes.shard.elaborate import elaborate, refuse_left_over
 from xg.passes.shard.localise import localise
 from xg.passes.shard.wishes import wish
+from xg.shares import check_parts
 
 __all__ = ["Unsound", "place", "rank_program", "wish"]
 
@@ -28,6 +29,8 @@ def place(program: Program) -> Program:
     program = replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
     for axis in program.mesh:
         program = elaborate(program, axis)
+    refuse_left_over(program)
+    check_parts(program)
     return program
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from xg.collective import FAMILY
+from xg.diagnostic import DiagnosticError
 from xg.graph import Apply, Call, Graph, Program
 from xg.passes.shard.block import BlockPlacer, Placed, Placing, Request
+from xg.passes.shard.errors import refuse_move
 from xg.placement import CONSTANT, INVARIANT, State
 
 
@@ -32,6 +34,18 @@ def is_explicit(graph: Graph) -> bool:
     """Whether a block names a collective: into such nothing is inserted that sends."""
     moves = [step for step in graph.steps if isinstance(step, Apply) and step.op.family == FAMILY]
     return any(not step.op.derived and "source" not in step.attrs for step in moves)
+
+
+def refuse_left_over(program: Program) -> None:
+    """Raise DiagnosticError for collectives over axes that cut nothing."""
+    problems = [
+        refuse_move(step.outputs[0], INVARIANT, None, graph, step.attrs["over"], step.span, step)
+        for graph in program.graphs.values()
+        for step in graph.steps
+        if isinstance(step, Apply) and step.op.family == FAMILY and "source" not in step.attrs
+    ]
+    if problems:
+        raise DiagnosticError.of(*dict.fromkeys(problems))
 
 
 @dataclass(slots=True)

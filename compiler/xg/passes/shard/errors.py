@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from xg.across import local_shape
 from xg.diagnostic import Diagnostic, Label, Problem
 from xg.dim import Dim, product
 from xg.graph import Apply, Graph, Value
 from xg.placement import State
 from xg.sharding.argument import IllTyped
 from xg.source import Span
+from xg.tensor import spell_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +96,25 @@ class NotSettled(Problem):
 
 
 @dataclass(frozen=True, slots=True)
-class Indivisible(Problem):
-    """A size that a mesh axis does not divide."""
+class CutElsewhere(Problem):
+    """A label that promises another cut than the edge has."""
 
     code: ClassVar[str] = "XG0805"
     span: Span
-    size: str
-    number: int
+    name: str
     axis: str
-    ranks: int
-    valid: tuple[int, ...]
+    found: str
+    written: str
+    shape: str
 
     def diagnostic(self) -> Diagnostic:
-        size = self.size if self.size == str(self.number) else f"{self.size} = {self.number}"
-        *others, last = map(str, self.valid)
-        valid = f"{', '.join(others)} or {last}" if others else last
         return self.report(
-            f"{size} is not divisible by {self.axis} = {self.ranks}",
-            Label(self.span, "cut into unequal parts"),
-            help=(f"{self.axis} may be {valid}",),
+            f"{self.name} is cut along {self.found} by {self.axis}, its label says {self.written}",
+            Label(self.span, f"expected {self.shape}"),
+            help=(
+                f"write {self.shape}: nothing has to be sent for that",
+                f"what sums over {self.written} in parts would be a partial sum, and need an AR",
+            ),
         )
 
 
@@ -159,6 +161,11 @@ def refuse_move(
 ) -> Problem:
     """Why a collective, or a label that would need one, is wrong here."""
     found = describe(state, value, graph, axis)
+    if step is None and state.kind == "S" and target and target.kind == "S":
+        shape = graph.shape(value)
+        names = [str(shape[cut.axis]) for cut in (state, target)]
+        cut = spell_shape(graph.sizes.fold_shape(local_shape(shape, state, axis)))
+        return CutElsewhere(span, _name(value), axis, names[0], names[1], cut)
     if step is None:
         wanted = "a collective in a block that names its collectives"
         advice = "write AR, AG or RS where it belongs"
@@ -212,8 +219,3 @@ def _of_partial(step: Apply, value: Value, inputs: Sequence[Value], axis: str) -
         other = others[0].name or "the other operand"
         return f"adding {other} here would add it {axis} times"
     return f"{step.op.glyph} of one term is not one term of {step.op.glyph}"
-
-
-def divisors(number: int, most: int = 64) -> tuple[int, ...]:
-    """The numbers up to `most` that divide another."""
-    return tuple(n for n in range(1, min(number, most) + 1) if number % n == 0)
