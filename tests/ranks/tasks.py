@@ -49,6 +49,11 @@ def collectives(options: Json, arrays: Arrays) -> Answer:
                 found[f"{name} {over} {kind} torch"] = np.asarray(called(y, over))
     scalar = np.float64(number())
     found["scalar"] = np.asarray(all_reduce(scalar, over))
+    for kind in ("uint16", "uint32", "uint64", "bool"):
+        some = np.array([number(), 3]).astype(kind)
+        found[kind] = all_gather(some, over, -1)
+        if kind != "bool":
+            found[f"sum {kind}"] = all_reduce(some - some[1], over)
     found["empty"] = all_gather(np.zeros((2, 0)), over, -2)
     found["strided"] = all_reduce(np.broadcast_to(np.float64(number()), (2, 3)).T, over)
     return Answer(found, {"at": [current().rank(axis) for axis in current().sizes]})

@@ -47,7 +47,7 @@ def arrays(sizes: dict[str, int]) -> dict[str, Array]:
 @pytest.mark.parametrize(
     ("sizes", "types", "checked"),
     [
-        ({"N_D": 1, "N_T": 2}, ["float64", "float32", "int64"], True),
+        ({"N_D": 1, "N_T": 2}, ["float64", "float32", "int64", "int16"], True),
         ({"N_D": 2, "N_T": 2}, ["float64"], False),
     ],
     ids=["2", "4"],

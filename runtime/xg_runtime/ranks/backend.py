@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from xg_runtime.module import Array
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.words import Tensor
+from xg_runtime.ranks.words import Tensor, is_array
 
 _dist: Any = dist  # much of it has no annotations
 
@@ -24,18 +24,24 @@ _dist: Any = dist  # much of it has no annotations
 all_gather: Any = getattr(dist, "all_gather_single", None) or _dist.all_gather_into_tensor
 _reduce_scatter: Any = getattr(dist, "reduce_scatter_single", None) or _dist.reduce_scatter_tensor
 
+# Types that gloo does not know, and what they travel as; sums modulo 2ⁿ stay what they are.
+_CARRIERS = {
+    torch.int16: torch.int32,
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+    torch.uint64: torch.int64,
+}
+
 
 def flat(x: Tensor, device: str) -> torch.Tensor:
-    """A copy of an array or tensor, in one axis."""
+    """A copy of an array or tensor, in one axis, of a type that can be sent."""
     if is_array(x):
         copy: Array = np.array(x, order="C")
-        return torch.as_tensor(copy.reshape(-1)).to(device)
-    return x.detach().to(device, copy=True, memory_format=torch.contiguous_format).view(-1)
-
-
-def is_array(x: Tensor) -> bool:
-    """Whether this is NumPy's."""
-    return isinstance(x, np.ndarray | np.generic)
+        tensor = torch.as_tensor(copy.reshape(-1)).to(device)
+    else:
+        layout = torch.contiguous_format
+        tensor = x.detach().to(device, copy=True, memory_format=layout).view(-1)
+    return tensor.to(_CARRIERS.get(tensor.dtype, tensor.dtype))
 
 
 def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Tensor]:
@@ -65,6 +71,14 @@ def shaped(call: Call, result: torch.Tensor, given: tuple[int, ...], ranks: int)
     if call.kind == "all_gather":
         return result.view(ranks, *given)
     return result.view(given[1:] if call.kind == "reduce_scatter" else given)
+
+
+def unpacked(result: torch.Tensor, dtype: object) -> Tensor:
+    """The result as a tensor of a type of torch's, or as an array of one of NumPy's."""
+    if isinstance(dtype, torch.dtype):
+        return result.to(dtype)
+    kind: Any = dtype
+    return result.cpu().numpy().astype(kind, copy=False)
 
 
 def ended(work: Any, device: str, timeout: float) -> None:  # noqa: ANN401 - torch names no type

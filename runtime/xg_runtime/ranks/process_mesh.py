@@ -12,7 +12,7 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.ranks.agreeing import Agreement
-from xg_runtime.ranks.backend import begin, ended, flat, is_array, meet, shaped
+from xg_runtime.ranks.backend import begin, ended, flat, meet, shaped, unpacked
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.failure import failure_of
 from xg_runtime.ranks.grid import Grid
@@ -71,7 +71,7 @@ class ProcessMesh(Placed):
             work, result = begin(call, given, self.devices.get_group(call.axis))
         self._record.note("runs", self.begun, str(call))
         found = shaped(call, result, tuple(x.shape), self.size(call.axis))
-        return _UnderWay(self, number, work, found, is_array(x))
+        return _UnderWay(self, number, work, found, x.dtype)
 
     def wait(self, number: int, work: Any) -> None:  # noqa: ANN401 - torch does not name its type
         """Wait until a collective has ended; on a device, until what follows will see its end."""
@@ -116,8 +116,8 @@ class _UnderWay:
     number: int
     work: Any
     result: torch.Tensor
-    is_array: bool
+    dtype: object
 
     def wait(self) -> Tensor:
         self.mesh.wait(self.number, self.work)
-        return self.result.cpu().numpy() if self.is_array else self.result
+        return unpacked(self.result, self.dtype)

@@ -60,9 +60,14 @@ class _NumPy:
 _NUMPY = _NumPy()
 
 
+def is_array(x: Tensor) -> bool:
+    """Whether this is NumPy's."""
+    return isinstance(x, np.ndarray | np.generic)
+
+
 def words(x: Tensor) -> Words:
     """The words for arrays like `x`."""
-    if isinstance(x, np.ndarray | np.generic):
+    if is_array(x):
         return _NUMPY
     from xg_runtime.ranks.tensor_words import TensorWords
 
