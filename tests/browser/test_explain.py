@@ -1,0 +1,47 @@
+"""Pages of explanation in a real browser: on a desk and on a phone, light and dark."""
+
+from __future__ import annotations
+
+import pytest
+from browser.chromium import script
+from browser.conftest import Open
+from explain.pages import hostile, page
+from selenium.webdriver.common.by import By
+
+from xg.explain.html import html
+
+# The line around each node, beside its window and the figure that is shown in it.
+WINDOWS = """
+return [...document.querySelectorAll('svg.window')].map((window) => {
+  const seen = window.getBoundingClientRect();
+  const line = window.querySelector('.here').getBoundingClientRect();
+  const figure = window.querySelector('use').getBoundingClientRect();
+  return line.left >= seen.left && line.right <= seen.right && line.top >= seen.top
+    && line.bottom <= seen.bottom && figure.width > seen.width / 2;
+});
+"""
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_nothing_sticks_out_and_every_node_is_in_its_window(
+    opened: Open, width: int, scheme: str
+) -> None:
+    driver = opened(text=html(page("cat_sleeps")).text, width=width, scheme=scheme)
+    assert script(driver, "return document.documentElement.scrollWidth") <= width
+    windows = script(driver, WINDOWS)
+    assert len(windows) == 36
+    assert all(windows)
+    color = script(driver, "return getComputedStyle(document.body).backgroundColor")
+    assert color == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 24, 31)"}[scheme]
+
+
+def test_a_link_leads_to_its_step(opened: Open) -> None:
+    driver = opened(text=html(page("cat_sleeps")).text)
+    driver.find_element(By.CSS_SELECTOR, "#step-1 p a").click()
+    assert driver.find_element(By.CSS_SELECTOR, "article:target h4").text == "5 Q • K⊤"
+
+
+def test_a_hostile_file_is_only_shown(opened: Open) -> None:
+    driver = opened(text=html(hostile()).text)
+    assert script(driver, "return document.scripts.length + document.images.length") == 0
+    assert "<script>alert(1)</script>" in driver.find_element(By.TAG_NAME, "h1").text
