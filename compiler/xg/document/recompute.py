@@ -7,7 +7,7 @@ is judged by the numbers that the document itself goes on with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -22,6 +22,7 @@ from xg.interpret import Edge, Interpreter, Record
 from xg.loss import loss_of
 from xg.parameters import param_specs
 from xg.tensor import TensorType
+from xg.traces import Traces
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]
@@ -37,6 +38,7 @@ class Recomputation:
     """A document whose numbers can be computed: from its givens, or from what it prints."""
 
     document: Document
+    traces: Traces = field(default_factory=Traces, repr=False)
 
     @cached_property
     def inputs(self) -> Arrays:
@@ -76,7 +78,9 @@ class Recomputation:
         other = given or {}
         params = {name: other.get(name, value) for name, value in self.params.items()}
         inputs = {name: other.get(name, value) for name, value in self.inputs.items()}
-        interpreter = Interpreter(self.document.program, params, overrides=overrides or {})
+        interpreter = Interpreter(
+            self.document.program, params, overrides=overrides or {}, traces=self.traces
+        )
         with np.errstate(all="ignore"):
             outputs, record = interpreter.forward(inputs)
         return Run(self, interpreter, outputs, record)
