@@ -72,7 +72,7 @@ def checked(
             checker.check([block])
         elif block is None and blocks:
             checker.check([*blocks, *checker.planned(blocks)])
-        elif block is None and (project.main.ops or project.main.plans):
+        elif block is None and (project.main.ops or project.main.plans or project.main.examples):
             _check_operators(project)
             checker.check(checker.planned(()))
         else:

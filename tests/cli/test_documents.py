@@ -85,6 +85,17 @@ def test_a_file_without_examples_proves_nothing(xg: Xg) -> None:
     assert said.code == 1
 
 
+def test_a_document_of_a_block_that_is_taken_from_another_file(xg: Xg, folder: Path) -> None:
+    text = CAT.read_text(encoding="utf-8")
+    example = text[text.index('example "The cat sleeps, corrected"') :]
+    (folder / "mine.xg").write_text(f"use Mini from cat_sleeps\n\n{example}", encoding="utf-8")
+    assert xg("check", "mine.xg").code == 0
+    said = xg("verify", "mine.xg", "--against", "document")
+    assert said.code == 0
+    assert said.out.endswith("1 example, 12 claims: all as the document says\n")
+    assert xg("explain", "mine.xg").out.startswith("# Mini: The cat sleeps, corrected\n")
+
+
 def test_an_example_without_claims_proves_nothing(xg: Xg, scaled: Path) -> None:
     scaled.write_text(SCALED.replace("    expect y = [1.0, 1.0]", "#"), encoding="utf-8")
     assert xg("check", "scaled.xg").code == 0

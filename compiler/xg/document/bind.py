@@ -59,8 +59,9 @@ class Document:
 
 def bind(project: Project, example: ast.Example, settings: Settings | None = None) -> Document:
     """An example of a file; raises DiagnosticError with all that is wrong with it."""
-    blocks = tuple(block.name.name for block in project.main.blocks)
-    name = example.block.name
+    own = (block.name.name for block in project.main.blocks)
+    taken = (name.name for use in project.main.uses for name in use.names)
+    blocks, name = (*own, *taken), example.block.name
     if name not in blocks:
         raise DiagnosticError.of(NoSuchBlock(example.block.span, name, blocks))
     return _Binder(project, example, concerning(project, name, settings or {})).document()

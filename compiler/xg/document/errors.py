@@ -12,7 +12,7 @@ from xg.source import Span
 
 @dataclass(frozen=True, slots=True)
 class NoSuchBlock(Problem):
-    """An example of a block that the file does not have."""
+    """An example of a block that the file neither has nor takes from another."""
 
     code: ClassVar[str] = "XG0701"
     span: Span
@@ -21,7 +21,7 @@ class NoSuchBlock(Problem):
 
     def diagnostic(self) -> Diagnostic:
         """Say which blocks there are."""
-        help = nearest(self.name, self.known) or ("an example stands in the file of its block",)
+        help = nearest(self.name, self.known) or (f'take it: use {self.name} from "FILE.xg"',)
         return self.report(
             f"no block of this file is called {self.name}", Label(self.span), help=help
         )
