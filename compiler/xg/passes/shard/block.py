@@ -6,7 +6,7 @@ by the cheapest combination that fits.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xg.collective import FAMILY
@@ -76,6 +76,8 @@ class BlockPlacer:
                 yield from self._call(step)
             elif step.op.family == FAMILY and step.attrs["over"] == self.axis:
                 self._move(step)
+            elif step.op.family == FAMILY:
+                self._pass_by(step)
             else:
                 self._apply(step)
         outputs = [self._leave(place) for place in range(len(self.graph.outputs))]
@@ -141,6 +143,7 @@ class BlockPlacer:
             steps=tuple(steps),
             outputs=outputs,
             types={value: type_ for value, type_ in moves.types.items() if value in live},
+            wishes=self._wishes_left(live),
             placements={
                 value: {**moves.elsewhere.get(value, {}), self.axis: state}
                 for value, state in moves.states.items()
@@ -154,6 +157,14 @@ class BlockPlacer:
         )
         states = tuple(moves.states[value] for value in outputs)
         return Placed(self.request, graph, states, casts)
+
+    def _wishes_left(self, live: Container[Value]) -> dict[Value, Mapping[str, Wish]]:
+        """What other mesh axes have yet to heed: of a value that was moved, behind its move."""
+        left: dict[Value, Mapping[str, Wish]] = {}
+        for value, wishes in self.graph.wishes.items():
+            now = self.current.get(value, value)
+            left[now if now in live else value] = wishes
+        return left
 
     def _is_cast(self, value: Value, steps: Sequence[Apply | Call]) -> bool:
         """Whether something reads it, and only a cast does."""
@@ -230,6 +241,15 @@ class BlockPlacer:
                 self.problems.append(
                     refuse_move(result, state, cut, self.graph, self.axis, step.span, step)
                 )
+
+    def _pass_by(self, step: Apply) -> None:
+        """A move on another mesh axis changes nothing on this one."""
+        (value,), (result,) = self._inputs(step), step.outputs
+        state, wish = self.moves.states[value], self.wishes.get(value)
+        self.moves.add(replace(step, inputs=(value,)), [state])
+        if wish and wish.use is not None and wish.rest == state:
+            self.wishes[result] = wish  # gathered behind it, where it is used
+        self._heed(result, step.span)
 
     # ---- calls ----------------------------------------------------------------------------------
 

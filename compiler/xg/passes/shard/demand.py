@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from xg.collective import FAMILY
 from xg.graph import Apply, Call, Graph, Value
 from xg.placement import State
 
-ELEMENTWISE: Final = frozenset({"add", "multiply", "nonlinear", "collective"})
+ELEMENTWISE: Final = frozenset({"add", "multiply", "nonlinear", FAMILY})
 
 
 def demands(
@@ -52,5 +53,7 @@ def _wanted(
 
 
 def _through(graph: Graph, step: Apply, value: Value, wanted: State | None) -> State | None:
+    if step.op.family == FAMILY and step.attrs.get("target") == wanted:
+        return None  # another mesh axis cuts there: it comes first, being the outer one
     alike = graph.types[value].shape == graph.types[step.outputs[0]].shape
     return wanted if alike and step.op.family in ELEMENTWISE else None

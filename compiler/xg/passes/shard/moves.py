@@ -80,6 +80,7 @@ class Moves:
         if target not in known:
             known[target] = (
                 self._on_the_way(value, target, span)
+                or self._inside_gather(value, target, span)
                 or self._before(value, target, span)
                 or self._moved(value, target, span, into)
             )
@@ -106,6 +107,23 @@ class Moves:
         self.elsewhere[alias] = self.elsewhere.get(value, {})
         return alias
 
+    def _inside_gather(self, value: Value, target: State, span: Span) -> Value | None:
+        """What two mesh axes cut is put together from the inside: first what this axis cuts."""
+        step = self.made.get(value)
+        if step is None or step.op.glyph != "AG" or self.states[value] != step.attrs["source"]:
+            return None
+        if target.kind == "S":
+            return None
+        return self._again(step, value, self.lift(step.inputs[0], target, span), target, span)
+
+    def _again(self, step: Apply, value: Value, operand: Value, state: State, span: Span) -> Value:
+        """The value of a step made once more, of an operand that was moved."""
+        result = Value(value.name, "edge", span)
+        self.types[result] = self.types[value]
+        self.elsewhere[result] = self.elsewhere.get(value, {})
+        self.add(replace(step, inputs=(operand,), outputs=(result,)), [state])
+        return result
+
     def _moved(self, value: Value, target: State, span: Span, into: Value | None) -> Value:
         """The value behind a move of its own."""
         glyph, attrs = move(self.axis, self.states[value], target)
@@ -129,12 +147,7 @@ class Moves:
         state = self._needed(step, operand, target)
         if state is None:
             return None
-        result = Value(value.name, "edge", span)
-        self.types[result] = self.types[value]
-        self.elsewhere[result] = self.elsewhere.get(value, {})
-        inside = self.lift(operand, state, span)
-        self.add(replace(step, inputs=(inside,), outputs=(result,)), [target])
-        return result
+        return self._again(step, value, self.lift(operand, state, span), target, span)
 
     def _is_layout(self, step: Apply) -> bool:
         return step.op.family == "layout" or (
