@@ -48,7 +48,7 @@ def explore(program: Program, settings: Settings) -> Explored:
     markup = iter(pictures.markup)
     page = Page(
         title=graphs.main.title or graphs.main.block,
-        file=graphs.main.span.source.name.rsplit("/", 1)[-1],
+        file=_file(graphs),
         sections=tuple(
             _section(title, use, each, written, markup)
             for title, use, each in zip(_titles(uses), uses, drawn, strict=True)
@@ -59,6 +59,12 @@ def explore(program: Program, settings: Settings) -> Explored:
         colors=(_colors(LIGHT), _colors(DARK)),
     )
     return Explored(write(page).encode("utf-8"), pictures.engines, pictures.warnings)
+
+
+def _file(program: Graphs) -> str:
+    """The name of the file without its folders; empty for standard input."""
+    name = program.main.span.source.name
+    return "" if name.startswith("<") else name.rsplit("/", 1)[-1]
 
 
 def _colors(theme: Theme) -> dict[str, str]:
@@ -122,21 +128,29 @@ def _facts(
         "functions": dict(written.operators),
         "formulas": formulas.data(),
         **rules,
-        "runs": list(_runs(program, words, proven)),
+        "runs": list(_runs(program, words, proven, starts)),
     }
 
 
 def _runs(
-    program: Program, words: Mapping[str, str], proven: Mapping[str, int]
+    program: Program,
+    words: Mapping[str, str],
+    proven: Mapping[str, int],
+    starts: Mapping[str, int],
 ) -> Iterator[dict[str, object]]:
-    """The program run at the sizes of its proof, or else at the file's own where it has some.
+    """The program run at the sizes of its proof; where the file forbids these, at its own.
 
-    Nothing if the file allows neither, or no small ones.
+    Nothing if the file allows no small ones.
     """
-    declared = {n: value for n, value in proven.items() if n in declared_dims(program.project)}
-    missing = {n: v for n, v in declared.items() if n not in program.graphs.main.sizes.defaults}
+    declared = declared_dims(program.project)
+    free = [name for name in declared if name not in program.graphs.main.sizes.defaults]
+    choices = (
+        {name: proven[name] for name in declared if name in proven},
+        {name: proven[name] for name in free if name in proven},
+        {name: starts[name] for name in free if name in starts},
+    )
     block = program.graphs.main.block
-    for numbers in (declared, missing):
+    for numbers in choices:
         try:
             small = compile_project(program.project, block, {**words, **numbers}).graphs
         except DiagnosticError:  # they do not go together
