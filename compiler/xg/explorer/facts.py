@@ -67,7 +67,7 @@ class BlockFacts:
         graph, backward = self.use.graph, self.use.backward
         rows = {row.step: row for row in cost.rows}
         forward = [self._forward(step, rows[step]) for step in graph.steps]
-        reverse = [self._backward(step) for step in backward.steps]
+        reverse = [self._backward(step, rows) for step in backward.steps]
         return {
             "name": graph.block,
             "title": graph.title,
@@ -97,11 +97,13 @@ class BlockFacts:
         facts = self._step(step, step.inputs, "forward")
         return {**facts, "line": step.span.line, "cost": self._amount(row)}
 
-    def _backward(self, step: Apply | CallBack) -> Facts:
+    def _backward(self, step: Apply | CallBack, rows: Mapping[Apply | Call | None, Row]) -> Facts:
         read = step.inputs if isinstance(step, Apply) else step.cotangents
         facts = self._step(step, [value for value in read if value], "backward")
         if step.origin is None:
             return facts
+        if isinstance(step, CallBack):
+            facts["flops"] = self._place(rows[step.origin].amount.backward)
         return {**facts, "line": step.origin.span.line, "of": self.origins[step.origin]}
 
     def _step(self, step: Step, read: Sequence[Value], view: Pass) -> Facts:

@@ -25,6 +25,8 @@ SHEET: Final = (
     ".n{fill:none}.i{font-style:italic}.b{font-weight:bold}"
 )
 
+_RUNS_ON: Final = 0.5  # points
+
 
 def sheet(theme: Theme) -> str:
     """The style sheet of all parts; its colours are variables, which the page gives values."""
@@ -113,12 +115,12 @@ def _text(text: Text, shared: Shared) -> Iterator[str]:
         first, color = spans[0], Color.MUTED if muted else text.color
         x, y = text.x + first.x, text.y
         if color is Color.MUTED and first.size == SHAPE_SIZE and first.y == 0:
-            yield shared.use("".join(_spans(spans, 0)), x, y)
+            yield shared.use("".join(_spans(spans, -first.x, 0)), x, y)
             continue
         about = "" if color is Color.INK else f' class="xg-{color}"'
         about += f' x="{_number(x)}" y="{_number(y + first.y)}"'
         about += "" if first.size == SYMBOL_SIZE else f' font-size="{_number(first.size)}"'
-        yield f"<text{about}>{''.join(_spans(spans, y))}</text>"
+        yield f"<text{about}>{''.join(_spans(spans, text.x, y))}</text>"
 
 
 def _pieces(spans: Sequence[Span]) -> Iterator[tuple[bool, list[Span]]]:
@@ -136,15 +138,19 @@ def _pieces(spans: Sequence[Span]) -> Iterator[tuple[bool, list[Span]]]:
         yield piece[0].muted, piece
 
 
-def _spans(spans: Sequence[Span], line: float) -> Iterator[str]:
-    """What stands in a text element: scripts, and what differs in style from plain text."""
-    size, height = spans[0].size, spans[0].y
+def _spans(spans: Sequence[Span], x: float, y: float) -> Iterator[str]:
+    """What stands in a text element: scripts, and what differs in style from plain text.
+
+    A place is given where the spans do not run on: a superscript stands above a subscript.
+    """
+    size, here, height = spans[0].size, spans[0].x, spans[0].y
     for span in spans:
         style = ("b" if span.bold else "") + ("i" if span.italic else "")
         about = f' class="{style}"' if style else ""
         about += "" if span.size == size else f' font-size="{_number(span.size)}"'
-        about += "" if span.y == height else f' y="{_number(line + span.y)}"'
-        height = span.y
+        about += "" if abs(span.x - here) < _RUNS_ON else f' x="{_number(x + span.x)}"'
+        about += "" if span.y == height else f' y="{_number(y + span.y)}"'
+        here, height = span.x + span.width, span.y
         content = escape.xml(span.text)
         yield f"<tspan{about}>{content}</tspan>" if about else content
 

@@ -8,7 +8,7 @@ const shapeText = ([, texts]) => `[${texts.join(", ")}]`;
 function shapes(step) {
   const { values } = blocks[step.place];
   const list = (places) => places.map((place) => shapeText(values[place])).join(" × ");
-  return `${list(step.reads)} → ${list(step.makes)}`;
+  return `${list(step.reads)} → ${list(step.makes) || "gradients of parameters"}`;
 }
 
 function showDetail(id) {
