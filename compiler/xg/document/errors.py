@@ -22,9 +22,8 @@ class NoSuchBlock(Problem):
     def diagnostic(self) -> Diagnostic:
         """Say which blocks there are."""
         help = nearest(self.name, self.known) or (f'take it: use {self.name} from "FILE.xg"',)
-        return self.report(
-            f"no block of this file is called {self.name}", Label(self.span), help=help
-        )
+        message = f"no block of this file is called {self.name}"
+        return self.report(message, Label(self.span), help=help)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,11 +111,7 @@ class _Writer:
         return tuple(self._step(step, number, readers, drawn) for step, number in numbers.items())
 
     def _step(
-        self,
-        step: GraphStep,
-        number: int,
-        readers: Mapping[Value, Sequence[int]],
-        drawn: Drawn,
+        self, step: GraphStep, number: int, readers: Mapping[Value, Sequence[int]], drawn: Drawn
     ) -> Step:
         made = [v for v in step.outputs if v is not None and v.role != "cache"]
         takes = (self.makers[value] for value in _reads(step) if value in self.makers)
