@@ -1,4 +1,4 @@
-"""A module of NumPy kernels fetches no fresh pages in its steps."""
+"""A module with kernels fetches no fresh pages in its steps."""
 
 from __future__ import annotations
 
@@ -46,3 +46,11 @@ def test_what_a_step_frees_is_there_for_the_next(tmp_path: Path) -> None:
     assert source.count(line) == 1
     assert faults(source, tmp_path / "with") < 10
     assert faults(source.replace(line, ""), tmp_path / "without") > 100
+
+
+def test_torch_has_it_too_and_the_readable_form_has_not() -> None:
+    program = xg.compile(DIAGRAM)
+    assert (
+        program.source("torch", kernels=True).count('torch.empty(2**23 - 2**11, device="cpu")') == 1
+    )
+    assert "empty(2**2" not in program.source("torch") + program.source("numpy")

@@ -56,6 +56,12 @@ EMPTY = '''
     return cache
 '''
 
+KEEPING = """
+# A large tensor, freed at once: from now on glibc keeps the memory of tensors that are freed. Else
+# it would give it back to the system and get it again, page by page, in every step on a CPU.
+torch.empty(2**23 - 2**11, device="cpu")
+"""
+
 TORCH: Final = Dialect(
     spelling=TorchSpelling(),
     support=SUPPORT,
@@ -71,4 +77,5 @@ TORCH: Final = Dialect(
     empty=EMPTY,
     decorator="@torch.no_grad()",
     kernels=KERNELS,
+    prelude=KEEPING,
 )

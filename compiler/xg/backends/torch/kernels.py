@@ -42,7 +42,7 @@ def is_large(a: Array, b: Array) -> bool:
     """
     if a.numel() < 2**16 or b.numel() < 2**16:
         return False
-    if a.device.type != "cpu" or a.dtype != torch.float32 or b.dtype != torch.float32:
+    if not a.is_cpu or a.dtype != torch.float32 or b.dtype != torch.float32:
         return False
     if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
         return False
@@ -77,8 +77,14 @@ def d_softmax(dp: Array, p: Array) -> Array:
 
 
 def gelu_tanh(x: Array) -> Array:
-    """GELU by its tanh form."""
-    return torch.nn.functional.gelu(x, approximate="tanh")
+    """GELU by its tanh form; on a CPU as X σ(X (c + d X²)), for which torch needs less time.
+
+    c = 2 sqrt(2/π), d = 0.044715 c.
+    """
+    if not x.is_cpu or x.itemsize < 4 or torch.compiler.is_compiling():
+        return torch.nn.functional.gelu(x, approximate="tanh")
+    c = x.new_full((), 1.5957691216057308)
+    return torch.addcmul(c, x, x, value=0.07135481627260025).mul_(x).sigmoid_().mul_(x)
 
 
 def d_gelu_tanh(dy: Array, x: Array) -> Array:
@@ -145,7 +151,7 @@ def cross_entropy(z: Array, t: Array, reduction: str) -> tuple[Array, Array]:
 
 def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, reduction: str) -> Array:
     """Gradient of cross-entropy: softmax, the one at the target and the scale in one tensor."""
-    dz = (z - lse).exp_()
+    dz = torch.softmax(z, -1, dtype=lse.dtype)
     target = t[..., None]
     dz.scatter_(-1, target, dz.gather(-1, target) - 1)
     return dz.mul_(dloss / t.numel() if reduction == "mean" else dloss).to(z.dtype)

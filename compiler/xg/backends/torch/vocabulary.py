@@ -18,8 +18,28 @@ IMPORTS: Final = frozenset(
 )
 FUNCTIONS: Final = frozenset(
     {"Tensor", "arange", "as_tensor", "autocast", "autograd", "cat", "constant_pad_nd", "cos"}
-    | {"device", "dtype", "einsum", "erf", "exp", "float32", "float64", "full", "full_like"}
-    | {"get_autocast_dtype", "inf", "int64", "is_autocast_enabled", "log", "maximum", "minimum"}
+    | {
+        "device",
+        "dtype",
+        "einsum",
+        "empty",
+        "erf",
+        "exp",
+        "float32",
+        "float64",
+        "full",
+        "full_like",
+    }
+    | {
+        "get_autocast_dtype",
+        "addcmul",
+        "inf",
+        "int64",
+        "is_autocast_enabled",
+        "log",
+        "maximum",
+        "minimum",
+    }
     | {"nn", "no_grad", "ones", "randint", "sin", "sqrt", "tanh", "tensor", "where", "zeros"}
     | {
         "addmm",
@@ -52,6 +72,10 @@ OF_KERNELS: Final = frozenset(
         "grad_input",
         "is_available",
         "is_compiling",
+        "is_cpu",
+        "itemsize",
+        "new_full",
+        "sigmoid_",
         "linear",
         "masked_fill",
         "mkldnn",
