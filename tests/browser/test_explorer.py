@@ -6,56 +6,16 @@ import re
 from typing import Any
 
 import pytest
-from browser.chromium import command, complaints, script
+from browser.chromium import script
 from browser.conftest import Open
-from explorer.pages import HOSTILE, HOSTILE_TITLE, facts, page, page_of, program
-from selenium.webdriver import ActionChains, Chrome
+from browser.elements import node, one, point_at, press, step_with, texts
+from explorer.pages import facts, page, program
+from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
 
 from xg.cost import cost
 from xg.dim import number as size
-
-
-def one(driver: Chrome, selector: str) -> WebElement:
-    """The first element."""
-    return driver.find_element(By.CSS_SELECTOR, selector)
-
-
-def texts(driver: Chrome, selector: str) -> list[str]:
-    """What elements say, whether they are seen or not."""
-    code = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent.trim())"
-    return [str(text) for text in script(driver, code, selector)]
-
-
-def node(driver: Chrome, step: str) -> WebElement:
-    """The operator of a step in the figure."""
-    return one(driver, f'.figure:not([hidden]) [data-step="{step}"]')
-
-
-def step_with(name: str, equation: str) -> str:
-    """The id of a step of a diagram's entry block by its equation."""
-    block = facts(page(name))["blocks"][0]
-    return next(
-        f"0.{view[0]}{place}"
-        for view in ("forward", "backward")
-        for place, step in enumerate(block[view])
-        if step["equation"].startswith(equation)
-    )
-
-
-def point_at(driver: Chrome, element: WebElement) -> None:
-    """Move the pointer there."""
-    script(driver, "arguments[0].scrollIntoView({block: 'center'})", element)
-    ActionChains(driver).move_to_element(element).perform()
-
-
-def press(driver: Chrome, *keys: str) -> None:
-    """Type keys, one after the other."""
-    for key in keys:
-        ActionChains(driver).send_keys(key).perform()
-
 
 # ---- linked both ways ---------------------------------------------------------------------------
 
@@ -220,98 +180,12 @@ def test_play_plays_and_stops(opened: Open) -> None:
     assert one(driver, "#play").text == "Play"
 
 
-# ---- everybody ----------------------------------------------------------------------------------
-
-
-def test_everything_goes_without_a_pointer(opened: Open) -> None:
-    driver = opened("mlp")
-    focused = lambda: driver.switch_to.active_element  # noqa: E731
-    for _ in range(12):
-        press(driver, Keys.TAB)
-        if focused().get_attribute("data-step"):
-            break
-    assert focused().get_attribute("data-step") == "0.f0"
-    assert "H = LN(X; γ, β, 1e-05)" in one(driver, "#detail").text
-    press(driver, Keys.ARROW_DOWN, Keys.ARROW_RIGHT, Keys.ARROW_UP, Keys.ENTER)
-    assert focused().get_attribute("aria-pressed") == "true"
-    kept = one(driver, "#detail .equation").text
-    press(driver, Keys.TAB)
-    assert one(driver, "#detail .equation").text == kept
-    driver.execute_script("arguments[0].focus()", node(driver, "0.f0"))  # pyright: ignore[reportUnknownMemberType]
-    press(driver, "b")
-    assert one(driver, "#backward").is_selected()
-    press(driver, "n", "n")
-    assert one(driver, "#where").text == "2 of 20"
-    one(driver, "#tab-costs").send_keys(Keys.ARROW_RIGHT)
-    assert one(driver, "#tab-code").get_attribute("aria-selected") == "true"
-    assert focused().get_attribute("id") == "tab-code"
-
-
-def test_lines_of_code_go_without_a_pointer(opened: Open) -> None:
-    driver = opened("mlp")
-    one(driver, "#tab-code").send_keys(Keys.ENTER, Keys.TAB)
-    assert one(driver, "#detail .equation").text.startswith("H = LN(X")
-    press(driver, Keys.ARROW_DOWN)
-    lit = one(driver, ".figure:not([hidden]) .node.on").get_attribute("data-step")
-    line = driver.switch_to.active_element.get_attribute("data-steps") or ""
-    assert lit == line.split()[-1]
-    kept = one(driver, "#detail .equation").text
-    press(driver, Keys.ENTER, Keys.TAB)
-    assert one(driver, "#detail .equation").text.startswith("dZ = dDO")  # the other listing
-    script(driver, "document.activeElement.blur()")
-    assert one(driver, "#detail .equation").text == kept
-
-
-@pytest.mark.parametrize("name", ["mlp", "transformer"])
-def test_everything_that_can_be_reached_has_a_name(opened: Open, name: str) -> None:
-    driver = opened(name)
-    command(driver, "Accessibility.enable")
-    nodes = command(driver, "Accessibility.getFullAXTree")["nodes"]
-    roles: set[str] = set()
-    for each in nodes:
-        properties = {p["name"]: p["value"].get("value") for p in each.get("properties", [])}
-        role = each.get("role", {}).get("value")
-        if each["ignored"] or not properties.get("focusable") or role == "RootWebArea":
-            continue
-        roles.add(role)
-        assert each["name"]["value"].strip(), each
-    assert {"button", "checkbox", "slider", "spinbutton", "tab"} <= roles
-
-
-@pytest.mark.parametrize("name", ["mlp", "mha", "transformer"])
-def test_a_phone_needs_no_sideways_scrolling(opened: Open, name: str) -> None:
-    driver = opened(name, width=390, height=844)
-    for tab in ("code", "numbers", "costs"):
-        one(driver, f"#tab-{tab}").click()
-        assert script(driver, "return document.scrollingElement.scrollWidth") <= 390
-
-
-def test_dark_is_dark_and_light_is_light(opened: Open) -> None:
-    shade = "return getComputedStyle(document.body).backgroundColor"
-    assert script(opened("mlp"), shade) == "rgb(255, 255, 255)"
-    assert script(opened("mlp", scheme="dark"), shade) == "rgb(20, 24, 31)"
-
-
-# ---- what it never does -------------------------------------------------------------------------
-
-
-def test_nothing_is_fetched(opened: Open) -> None:
+def test_another_block_stops_the_player(opened: Open) -> None:
     driver = opened("transformer")
-    one(driver, "#next").click()
-    assert script(driver, "return performance.getEntriesByType('resource').length") == 0
-
-
-def test_a_hostile_title_is_shown_as_text(opened: Open) -> None:
-    driver = opened(text=page_of(HOSTILE))
-    assert driver.title == HOSTILE_TITLE
-    assert one(driver, "h1").text == HOSTILE_TITLE
-    assert driver.find_elements(By.CSS_SELECTOR, "img") == []
-
-
-def test_another_script_does_not_run(opened: Open) -> None:
-    """The policy is in force: what is planted into a page stays dead."""
-    planted = page("mlp").replace("</body>", "<script>document.title = 'broken'</script></body>")
-    driver = opened(text=planted)
-    assert driver.title == "Multi-Layer Perceptron"
-    (complaint,) = complaints(driver)
-    assert "Content Security Policy" in complaint
+    one(driver, "#play").click()
+    one(driver, 'nav [data-block="1"]').click()
+    assert one(driver, "#play").text == "Play"
+    block = facts(page("transformer"))["blocks"][1]
+    steps = len(block["forward"]) + len(block["backward"])
+    assert one(driver, "#where").text == f"{steps} steps"
+    assert driver.find_elements(By.CSS_SELECTOR, ".later, .chip") == []

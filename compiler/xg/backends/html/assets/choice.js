@@ -39,14 +39,14 @@ function showBlock() {
   element("backward").checked = chosen.view === "backward";
   element("backward").disabled = !drawingOf(chosen.place, "backward");
   prepare(drawing);
-  name(drawing);
+  nameOperators();
   showCosts();
   showPlayer();
   light();
 }
 
 /** Make the operators of a figure buttons with names; the first can be reached by Tab. */
-function name() {
+function nameOperators() {
   stepsOf(chosen.place, chosen.view).forEach((step) => {
     const node = nodeOf(step);
     if (!node) return;

@@ -1,6 +1,7 @@
 // Real numbers, step by step, forward and then backward.
 
-const player = { at: 0, timer: 0, on: false };
+const PAUSE = 1400; // milliseconds from step to step
+const player = { at: 0, timer: 0, on: false, place: 0 };
 const run = facts.runs[0] ?? { sizes: {}, values: {} }; // later: one for every rank of a plan
 
 const sequence = () => stepsOf(chosen.place);
@@ -9,7 +10,10 @@ function showPlayer() {
   const slider = element("at");
   const here = sequence();
   slider.max = here.length;
-  if (player.place !== chosen.place) Object.assign(player, { at: 0, on: false, place: chosen.place });
+  if (player.place !== chosen.place) {
+    stop();
+    Object.assign(player, { at: 0, on: false, place: chosen.place });
+  }
   slider.value = player.at;
   const step = here[player.at - 1];
   element("where").textContent = step ? `${player.at} of ${here.length}` : `${here.length} steps`;
@@ -39,7 +43,7 @@ function showProgress(here) {
 /** The first numbers that the current step makes, beside its node. */
 function showChip(step) {
   for (const old of all(".chip")) old.remove();
-  const node = step && player.on && nodeOf(step);
+  const node = step?.view === chosen.view && player.on && nodeOf(step);
   const known = node && run.values[step.place]?.[step.makes[0]];
   if (!known) return;
   const row = known[1][0] ?? [];
@@ -79,17 +83,23 @@ function goTo(at) {
   if (focused) node?.focus({ preventScroll: true });
 }
 
-function togglePlay() {
-  const playing = Boolean(player.timer);
+function stop() {
   clearInterval(player.timer);
   player.timer = 0;
-  if (!playing) {
-    if (player.at >= sequence().length) player.at = 0;
-    goTo(player.at + 1);
-    player.timer = setInterval(() => (player.at < sequence().length ? goTo(player.at + 1) : togglePlay()), 1400);
-  }
-  element("play").setAttribute("aria-pressed", !playing);
-  element("play").textContent = playing ? "Play" : "Pause";
+  showPlaying(false);
+}
+
+function togglePlay() {
+  if (player.timer) return stop();
+  if (player.at >= sequence().length) player.at = 0;
+  goTo(player.at + 1);
+  player.timer = setInterval(() => (player.at < sequence().length ? goTo(player.at + 1) : stop()), PAUSE);
+  showPlaying(true);
+}
+
+function showPlaying(playing) {
+  element("play").setAttribute("aria-pressed", playing);
+  element("play").textContent = playing ? "Pause" : "Play";
 }
 
 // ---- numbers -----------------------------------------------------------------------------------
@@ -118,7 +128,7 @@ function said() {
 }
 
 function tensor(block, place) {
-  const [name, , ] = block.values[place];
+  const [name] = block.values[place];
   const known = run.values[block.place]?.[place];
   const caption = make("figcaption", {}, make("b", {}, ...rich(name)), " ", ...rich(shapeText(block.values[place])));
   if (!known) return make("figure", {}, caption, make("p", { class: "quiet" }, "no number"));
