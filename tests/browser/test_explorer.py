@@ -188,4 +188,4 @@ def test_another_block_stops_the_player(opened: Open) -> None:
     block = facts(page("transformer"))["blocks"][1]
     steps = len(block["forward"]) + len(block["backward"])
     assert one(driver, "#where").text == f"{steps} steps"
-    assert driver.find_elements(By.CSS_SELECTOR, ".later, .chip") == []
+    assert driver.find_elements(By.CSS_SELECTOR, ".figure:not([hidden]) .later, .chip") == []
