@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
@@ -222,7 +222,8 @@ def compile_project(
     typed = type_project(project, block, settings, plan)
     if typed.is_parallel:
         return _parallel(typed, project)
-    return Program(_differentiated(eliminate_dead(typed)), project)
+    alone = replace(typed, mesh={})  # the file may have one for its plans
+    return Program(_differentiated(eliminate_dead(alone)), project)
 
 
 def _parallel(typed: Graphs, project: Project) -> Program:

@@ -12,6 +12,7 @@ IMPORTS: Final = frozenset(
         "import math",
         "from collections.abc import Mapping",
         "from typing import Any, NamedTuple",
+        "from typing import Any",
         "from typing import NamedTuple",
         "import torch",
     }
