@@ -31,6 +31,7 @@ from xg.blocks import uncalled
 from xg.cost import cost
 from xg.explorer.play import shown
 from xg.explorer.uses import block_uses
+from xg.instances import Symbols
 from xg.outputs import Wanted, outputs
 from xg.project import read_project
 
@@ -140,18 +141,22 @@ def test_a_hostile_title_is_text() -> None:
 
 @three
 def test_formulas_are_the_costs(name: str) -> None:
-    """The terms in the page give what `xg cost` counts, at sizes of no particular kind."""
+    """The terms in the page give what `xg cost` counts, of every block where it is called first."""
     graphs, known = program(name).graphs, facts(page(name))
-    numbers = {
-        each["name"]: 12 * prime for each, prime in zip(known["sizes"], _PRIMES, strict=False)
-    }
-    block = known["blocks"][0]
-    counted = cost(graphs).blocks[0]
-    columns = [step["cost"] for step in block["forward"]] + [amount for _, amount in block["other"]]
-    for column, total in enumerate(counted.total.dims()):
-        summed = sum(_value(known["formulas"][row[column]], numbers) for row in columns)
-        assert summed == _value([[str(c), dict(m)] for m, c in total.terms], numbers)
-        assert summed.denominator == 1
+    numbers = {each["name"]: 12 * p for each, p in zip(known["sizes"], _PRIMES, strict=False)}
+    counted = {block.graph.key: block for block in cost(graphs).blocks}
+    for use in block_uses(graphs):
+        block = known["blocks"][use.place]
+        rows = [step["cost"] for step in block["forward"]] + [row for _, row in block["other"]]
+        inner = rebound(use.symbols, numbers)
+        for column, total in enumerate(counted[use.graph.key].total.dims()):
+            summed = sum(_value(known["formulas"][row[column]], numbers) for row in rows)
+            assert summed == total.evaluate(inner)
+
+
+def rebound(symbols: Symbols, numbers: dict[str, int]) -> dict[str, int]:
+    """The numbers of a called block's symbols, given those of the entry."""
+    return {**numbers, **{name: dim.evaluate(numbers) for name, dim in symbols.items()}}
 
 
 _PRIMES = (2, 3, 5, 7, 11, 13, 17)
