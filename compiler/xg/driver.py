@@ -56,12 +56,14 @@ class TensorSpec:
 class Program:
     """A compiled block. `graphs` is what the passes made of it, `project` the files it is from.
 
-    Of a parallel program `graphs` are what one rank runs, and `placed` the whole with its moves.
+    Of a parallel program `graphs` are what one rank runs, `placed` the whole with its moves, and
+    `whole` the same without them.
     """
 
     graphs: Graphs
     project: Project
     placed: Graphs | None = None
+    whole: Graphs | None = None
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
@@ -97,6 +99,8 @@ class Program:
         """The graphs with patterns replaced by fused operators: what kernels compute."""
         from xg.passes.fuse import fuse
 
+        if self.whole is not None:
+            return _ranks(fuse(self.whole))[0]
         fused = fuse(self.graphs)
         return _differentiated(fused) if self.graphs.backwards else fused
 
@@ -228,12 +232,20 @@ def compile_project(
 
 def _parallel(typed: Graphs, project: Project) -> Program:
     """The program of one rank, and the whole with its moves."""
-    from xg.passes.shard import rank_program
     from xg.placed import meshed
+
+    whole = eliminate_dead(meshed(typed))
+    ranks, placed = _ranks(whole)
+    return Program(ranks, project, placed, whole)
+
+
+def _ranks(whole: Graphs) -> tuple[Graphs, Graphs]:
+    """What one rank runs, and the whole with its moves."""
+    from xg.passes.shard import rank_program
     from xg.planned import placed_program
 
-    placed = _differentiated(placed_program(meshed(typed)))
-    return Program(rank_program(placed), project, placed)
+    placed = _differentiated(placed_program(whole))
+    return rank_program(placed), placed
 
 
 def type_project(

@@ -59,7 +59,8 @@ Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches),
 class Op:
     """An operator. The texts at the end are what ``xg ops`` and the documentation print.
 
-    A `derived` operator is one that only the compiler inserts.
+    A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
+    part what on the whole another body does.
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
@@ -75,6 +76,7 @@ class Op:
     variadic: bool = False
     keeps_shape: bool = False
     derived: bool = False
+    local: bool = False
     configure: Callable[[Use], Attrs] | None = None
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None

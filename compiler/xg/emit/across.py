@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from xg.emit.layout import bracketed
 from xg.emit.spelling import Scope, Spell
 from xg.emit.text import WIDTH, Text, call
 from xg.emit.words import length
@@ -72,4 +71,5 @@ def imports(code: str) -> str:
     line = f"from {MODULE} import {', '.join(sorted(named))}"
     if len(line) <= WIDTH:
         return f"{line}\n"
-    return "\n".join(bracketed(f"from {MODULE} import (", sorted(named), ")")) + "\n"
+    items = "".join(f"    {name},\n" for name in sorted(named))
+    return f"from {MODULE} import (\n{items})\n"

@@ -59,6 +59,8 @@ class Kernels:
 
         `spent` are the operands that may be written into.
         """
+        if step.op.local:
+            return None  # by hand is written what is computed on whole tensors
         for kernel in self._by_operator.get(step.op.name, ()):
             if kernel.overwrites and kernel.overwrites not in spent:
                 continue

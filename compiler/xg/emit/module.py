@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -55,9 +56,10 @@ class ModuleWriter:
     def _vocabulary(self, source: str) -> Vocabulary:
         """That of the backend, and what ranks call."""
         vocabulary = self.dialect.vocabulary
-        called = across.imports(source).replace("(\n    ", "").replace(",\n    ", ", ")
-        line = called.replace(",\n)", "").replace("\n)", "").strip()
-        return replace(vocabulary, imports=vocabulary.imports | {line}) if line else vocabulary
+        line = across.imports(source)
+        if not line:
+            return vocabulary
+        return replace(vocabulary, imports=vocabulary.imports | {ast.unparse(ast.parse(line))})
 
     def _assembled(self, parts: Sequence[str]) -> str:
         """The parts, and before and behind them what they mention."""

@@ -66,7 +66,8 @@ def keep_part(
     for start, length, total in zip(first, x.shape, whole, strict=True):
         along = torch.arange(start * length, (start + 1) * length, device=x.device)
         index = index[..., None] * total + along
-    return shift_right(words_at(random_key(seed, place, x.device), index), 40) >= round(p * 2**24)
+    drawn = words_at(random_key(seed, place, x.device), index)
+    return shift_right(drawn, 40) >= round(p * 2**24)
 
 
 def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:

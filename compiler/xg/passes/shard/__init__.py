@@ -11,9 +11,11 @@ Source: docs/parallel.md; the states are those of `xg.placement`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from xg.graph import Graph, Program
+from xg.graph import Apply, Call, Graph, Program
+from xg.passes.shard.block import TornApart
 from xg.passes.shard.check import Unsound, check
 from xg.passes.shard.elaborate import elaborate, refuse_left_over
 from xg.passes.shard.localise import localise
@@ -26,12 +28,34 @@ __all__ = ["Unsound", "place", "rank_program", "wish"]
 def place(program: Program) -> Program:
     """The whole program with its moves, on every axis of its mesh; raises DiagnosticError."""
     graphs = {key: _knowing(graph, program) for key, graph in program.graphs.items()}
-    program = replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
-    for axis in program.mesh:
-        program = elaborate(program, axis)
+    whole = replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
+    while True:
+        try:
+            program = _elaborated(whole)
+            break
+        except TornApart as torn:
+            whole = _taken_apart(whole, torn.parts)
     refuse_left_over(program)
     check_parts(program)
     return program
+
+
+def _elaborated(program: Program) -> Program:
+    for axis in program.mesh:
+        program = elaborate(program, axis)
+    return program
+
+
+def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
+    """The program with the steps that a fused one stands for in its place."""
+
+    def steps(graph: Graph) -> Iterator[Apply | Call]:
+        for step in graph.steps:
+            fused = isinstance(step, Apply) and step.parts == parts
+            yield from parts if fused else (step,)
+
+    graphs = {key: replace(g, steps=tuple(steps(g))) for key, g in program.graphs.items()}
+    return replace(program, graphs=graphs)
 
 
 def rank_program(program: Program) -> Program:

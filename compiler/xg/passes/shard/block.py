@@ -44,6 +44,14 @@ class Placed:
 Placing = Generator[Request, Placed, Placed]
 
 
+class TornApart(Exception):
+    """A fused step of which ranks need what it has no value for: a sum in the middle."""
+
+    def __init__(self, parts: tuple[Apply, ...]) -> None:
+        super().__init__(parts)
+        self.parts = parts
+
+
 @dataclass(slots=True)
 class BlockPlacer:
     """Places one request. Callees are asked for by yielding their request.
@@ -187,6 +195,8 @@ class BlockPlacer:
                 first = first or refused
         else:
             assert first
+            if step.parts:
+                raise TornApart(step.parts)
             found = [self.moves.states[value] for value in inputs]
             self.problems.append(refuse(first, step, inputs, found, self.graph, self.axis))
             return

@@ -14,8 +14,9 @@ from xg.collective import FAMILY, moved
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
 from xg.op import Op
 from xg.placement import Placement, State, same
-from xg.prim import Body, Expr, substitute
+from xg.prim import Body, Expr, ShapeError, substitute
 from xg.scalar import Scalar
+from xg.sharding.alike import alike
 from xg.sharding.local import localise as local_body
 from xg.sharding.typing import type_body
 from xg.tensor import TensorType
@@ -138,8 +139,31 @@ class _Local:
         body = self._body(step)
         if body is None:
             return replace(step, inputs=inputs)
+        op = self._unchanged(step, body)
+        if op is not None:
+            return replace(step, op=op, inputs=inputs)
         scalars = {key: value for key, value in step.attrs.items() if isinstance(value, Scalar)}
         return replace(step, op=_rank_op(step.op, body), inputs=inputs, attrs=scalars)
+
+    def _unchanged(self, step: Apply, body: Body) -> Op | None:
+        """The operator itself where on parts it is the same computation, only smaller."""
+        types = [self._type(value) for value in step.inputs]
+        try:
+            op = self._on_parts(step)
+            return op if op and alike(op.body(types, step.attrs), body) else None
+        except ShapeError:
+            return None  # parts of some operands meet the whole of others
+
+    def _on_parts(self, step: Apply) -> Op | None:
+        """The operator of a step as it would be made for a rank's part; None if it is not known."""
+        origin = step.origin
+        if origin is None or not step.op.name.startswith("gradient of "):
+            return None if step.op.local else step.op
+        if origin.op.local:
+            return None
+        wanted = [name.removeprefix("d") for name in step.op.outputs]
+        operands = [self._type(value) for value in origin.inputs]
+        return origin.op.adjoint_op(operands, origin.attrs, wanted)
 
     def _body(self, step: Apply) -> Body | None:
         """What a rank computes; None where that is what the whole operator computes."""
@@ -180,4 +204,5 @@ def _rank_op(op: Op, body: Body) -> Op:
         pullback=None,
         adjoint=None,
         facts=None,
+        local=True,
     )
