@@ -58,7 +58,7 @@ WORDS: Final[dict[str, Spell]] = {
     "held": _of_rows("held"),
     "within": _of_rows("within"),
 }
-FUNCTIONS: Final = frozenset(WORDS) | {"places", "part", "parts", "wholes", "whole_shape"}
+FUNCTIONS: Final = frozenset(WORDS) | {"places", "part_of", "parts", "wholes", "whole_shape"}
 
 
 def imports(code: str) -> str:

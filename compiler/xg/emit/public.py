@@ -124,7 +124,7 @@ class PublicWriter:
         return {
             "cuts": "\n        cut = where.get(name, ())",
             "whole": WHOLE,
-            "drawn": "part(whole, cut)",
+            "drawn": "part_of(whole, cut)",
         }
 
     def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:

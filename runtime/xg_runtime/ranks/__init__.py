@@ -28,7 +28,7 @@ from xg_runtime.ranks.collectives import (
 )
 from xg_runtime.ranks.local import held, number, own, rank, size, spread, within
 from xg_runtime.ranks.mesh import Mesh, current
-from xg_runtime.ranks.parts import Cuts, part, parts, places, whole, whole_shape, wholes
+from xg_runtime.ranks.parts import Cuts, part_of, parts, places, whole, whole_shape, wholes
 from xg_runtime.ranks.simulated import SimulatedMesh, simulate
 from xg_runtime.ranks.tally import Count, Tally
 
@@ -49,7 +49,7 @@ __all__ = [
     "held",
     "within",
     "number",
-    "part",
+    "part_of",
     "parts",
     "places",
     "whole",

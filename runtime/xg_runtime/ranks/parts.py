@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Tensor)
 Cuts = Sequence[tuple[int, str]]
 
 
-def part(x: T, cuts: Cuts) -> T:
+def part_of(x: T, cuts: Cuts) -> T:
     """This rank's part of a whole; nothing is sent."""
     for axis, over in cuts:
         x = own(x, over, axis)
@@ -46,7 +46,7 @@ def whole_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
 
 def parts(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
     """This rank's parts of whole tensors, by name; what has no cuts stays whole."""
-    return {name: part(array, cuts.get(name, ())) for name, array in arrays.items()}
+    return {name: part_of(array, cuts.get(name, ())) for name, array in arrays.items()}
 
 
 def wholes(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:

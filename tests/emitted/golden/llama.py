@@ -487,7 +487,12 @@ def _mix(z: int) -> int:
 
 def random_words(key: int, count: int) -> NDArray[np.uint64]:
     """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
-    z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return words_at(key, np.arange(count, dtype=np.uint64))
+
+
+def words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The words of some elements, by their places in the whole."""
+    z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z += np.uint64(key)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)

@@ -461,8 +461,12 @@ def random_key(seed: Seed, place: str, device: Device = None) -> Array:
 
 def random_words(key: Array, count: int) -> Array:
     """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
-    golden = signed(0x9E3779B97F4A7C15)
-    return mix(torch.arange(1, count + 1, device=key.device) * golden + key)
+    return words_at(key, torch.arange(count, device=key.device))
+
+
+def words_at(key: Array, index: Array) -> Array:
+    """The words of some elements, by their places in the whole."""
+    return mix((index + 1) * signed(0x9E3779B97F4A7C15) + key)
 
 
 def mix(z: Array) -> Array:
