@@ -1,0 +1,83 @@
+"""docs/seeds.md: what the seeds have, each row proven; `./dev docs` writes it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from docs import seeds
+from docs.test_examples import DOCUMENTS
+from test_manifest import ENTRIES
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "docs" / "seeds.toml"
+TABLE = seeds.read(DATA.read_text(encoding="utf-8"))
+
+HEAD = """\
+# What the seeds say, and what shows it
+
+The project started from five texts on transformers; [NOTICE](../NOTICE) says which. Every figure,
+operator, formula, cost, architecture and worked number of theirs has a row here, with the diagram,
+the figure and the tests that show it. Where a text is wrong, the row says so. `./dev docs` writes
+this page from [seeds.toml](seeds.toml), and fails where a row has no proof, or one that is absent.
+
+What is a picture of something else than a network has no row: the cloud of points with its
+principal components in seed 003.
+"""
+
+
+def problems(table: seeds.Table) -> list[str]:
+    return seeds.problems(table, ROOT, DOCUMENTS)
+
+
+def test_every_row_is_proven() -> None:
+    assert problems(TABLE) == []
+
+
+def test_the_page_is_complete(golden: Callable[[Path, str], None]) -> None:
+    golden(ROOT / "docs" / "seeds.md", seeds.written(TABLE, HEAD))
+
+
+def test_every_figure_of_the_manifest_has_a_row() -> None:
+    rows = {(row.seed, row.xg) for row in TABLE.rows if row.figure}
+    assert {(entry["seed"], entry["file"]) for entry in ENTRIES} <= rows
+    headings = [entry for entry in ENTRIES if entry["title"]]
+    assert len([row for row in TABLE.rows if row.kind == "figure"]) >= len(headings)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"by": ""}, "nothing shows it"),
+        ({"by": "luck"}, "luck is no proof"),
+        ({"kind": "poem"}, "poem is no kind"),
+        ({"xg": "absent.xg"}, "there is no absent.xg"),
+        ({"figure": "attention.sideways"}, "attention.sideways is not in the gallery"),
+        ({"figure": "mlp.forward"}, "mlp.forward is no figure of attention.xg"),
+        ({"figure": ""}, "a diagram and a figure, or code, should be there"),
+        ({"code": "xg"}, "a diagram and a figure, or code, should be there"),
+        ({"command": "./xg dance"}, "no document runs ./xg dance"),
+    ],
+)
+def test_a_row_without_a_proof_is_found(change: dict[str, str], problem: str) -> None:
+    row = next(row for row in TABLE.rows if row.xg == "attention.xg")
+    wrong = seeds.Table((*TABLE.rows, replace(row, **change)), TABLE.proofs)
+    assert any(found.endswith(problem) for found in problems(wrong))
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "tests/test_gallery.py::test_that_is_not_there",
+        "tests/test_manifest.py::violations",  # not collected
+        "tests/absent.py::test_it",
+    ],
+)
+def test_a_test_that_is_not_there_is_found(test: str) -> None:
+    proofs = {**TABLE.proofs, "figure": test}
+    assert problems(seeds.Table(TABLE.rows, proofs)) == [f"there is no {test}"]
+
+
+def test_a_proof_that_no_row_needs_is_found() -> None:
+    proofs = {**TABLE.proofs, "idle": TABLE.proofs["figure"]}
+    assert problems(seeds.Table(TABLE.rows, proofs)) == ["no row needs idle"]
