@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.evaluate import Arithmetic, Mesh
 from xg.graph import Program
 from xg.interpret import Interpreter
 from xg.modular.meanings import modulo
@@ -35,6 +36,11 @@ class Given:
     cotangents: Arrays
     seed: int
 
+    def each(self, change: Callable[[Arrays], Arrays]) -> Given:
+        """The same with arrays changed by name, as into one rank's parts of them."""
+        params, inputs = change(self.params), change(self.inputs)
+        return replace(self, params=params, inputs=inputs, cotangents=change(self.cotangents))
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -42,6 +48,10 @@ class Outcome:
 
     outputs: Arrays
     gradients: Arrays
+
+    def each(self, change: Callable[[Arrays], Arrays]) -> Outcome:
+        """The same with arrays changed by name, as from one rank's parts to the wholes."""
+        return Outcome(change(self.outputs), change(self.gradients))
 
     def first_difference(self, other: Outcome) -> str | None:
         """The first array that is not equal to that of another run, None if all are."""
@@ -91,11 +101,24 @@ def _below(stream: int, shape: tuple[int, ...], bound: int) -> Array:
     return (words(stream, count) % np.uint64(bound)).astype(np.int64).reshape(shape)
 
 
-def run(program: Program, given: Given) -> Outcome:
-    """Outputs and, if the program has a backward pass, gradients; Undefined where a number is."""
-    arithmetic = modulo(given.prime)
+def run(
+    program: Program,
+    given: Given,
+    mesh: Mesh | None = None,
+    arithmetic: Arithmetic | None = None,
+) -> Outcome:
+    """Outputs and, if the program has a backward pass, gradients; Undefined where a number is.
+
+    One rank's program runs on its `mesh`, on its own parts of what is given. `arithmetic` may be
+    another than that of the prime, as one with a mistake in it.
+    """
     interpreter = Interpreter(
-        program, given.params, given.seed, arithmetic=arithmetic, traces=_traces(program)
+        program,
+        given.params,
+        given.seed,
+        arithmetic=arithmetic or modulo(given.prime),
+        traces=_traces(program),
+        mesh=mesh,
     )
     outputs, record = interpreter.forward(given.inputs)
     if not program.backwards:
