@@ -241,10 +241,10 @@ def _parallel(typed: Graphs, project: Project) -> Program:
 
 def _ranks(whole: Graphs) -> tuple[Graphs, Graphs]:
     """What one rank runs, and the whole with its moves."""
-    from xg.passes.shard import rank_program
+    from xg.passes.shard import check, rank_program
     from xg.planned import placed_program
 
-    placed = _differentiated(placed_program(whole))
+    placed = check(_differentiated(placed_program(whole)))
     return rank_program(placed), placed
 
 

@@ -71,14 +71,10 @@ class _Local:
     # ---- what an expression needs of its arguments ----------------------------------------------
 
     def _needs(self, expr: Expr, state: State) -> list[tuple[Expr, State]]:
-        own = self._before(expr)
+        own = self.typing.before(expr)
         if state.kind == "S" and own.is_same:
             return self._needs_of_part(expr, state)
         return [(arg, self._beside(expr, arg, place)) for place, arg in enumerate(expr.args)]
-
-    def _before(self, expr: Expr) -> State:
-        """The state in which the primitive leaves it, before parts are brought together."""
-        return self.typing.collected.get(id(expr), self.typing.of(expr))
 
     def _beside(self, expr: Expr, arg: Expr, place: int) -> State:
         """What an argument has to be beside the others."""
@@ -132,7 +128,7 @@ class _Local:
     # ---- making it ------------------------------------------------------------------------------
 
     def _make(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
-        before = self._before(expr)
+        before = self.typing.before(expr)
         if state.kind == "S" and before.is_same:
             return self._part(expr, state, args)
         made = self._whole_or_part(expr, before, args)

@@ -26,12 +26,17 @@ class Typing:
         """The state of an expression."""
         return self.states[id(expr)]
 
+    def before(self, expr: Expr) -> State:
+        """Its state before parts are brought together."""
+        return self.collected.get(id(expr), self.states[id(expr)])
+
 
 def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) -> Typing:
     """The states of a body's expressions, or IllTyped.
 
     `collects` lets the body sum over ranks where a nonlinear primitive wants the whole. The sum is
     computed once in meaning, if what is made of it is, as a loss; else each rank uses it.
+    Operands are not summed here: both passes read them, so that is done once, before the step.
     """
     if not collects:
         return _typed(body, operands, None)
@@ -76,11 +81,15 @@ class _Typer:
             try:
                 return RULES[expr.prim](expr, args)
             except IllTyped as error:
-                parts = [p for p in error.places if args[p].state.kind in "PM"]
+                parts = [p for p in error.places if self._collects(args[p])]
                 if not parts or self.whole is None:
                     raise
                 for place in parts:
                     self._collect(expr.args[place], self.whole)
+
+    def _collects(self, arg: Argument) -> bool:
+        """Whether parts may be brought together: not of an operand, which is moved in front."""
+        return arg.state.kind in "PM" and arg.expr.prim != "operand"
 
     def _collect(self, arg: Expr, whole: State) -> None:
         """Bring the parts of an argument together: from here on it is whole."""

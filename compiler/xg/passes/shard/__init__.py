@@ -16,13 +16,14 @@ from dataclasses import replace
 
 from xg.graph import Apply, Call, Graph, Program
 from xg.passes.shard.block import TornApart
-from xg.passes.shard.check import Unsound, check
+from xg.passes.shard.check import Unsound
+from xg.passes.shard.check import check as check_axis
 from xg.passes.shard.elaborate import elaborate, refuse_left_over
 from xg.passes.shard.localise import localise
 from xg.passes.shard.wishes import wish
 from xg.shares import check_parts
 
-__all__ = ["Unsound", "place", "rank_program", "wish"]
+__all__ = ["Unsound", "check", "place", "rank_program", "wish"]
 
 
 def place(program: Program) -> Program:
@@ -58,10 +59,15 @@ def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
     return replace(program, graphs=graphs)
 
 
-def rank_program(program: Program) -> Program:
-    """The program of one rank, of a placed program that was differentiated; raises Unsound."""
+def check(program: Program) -> Program:
+    """A placed program that was differentiated, its backward placed as well; raises Unsound."""
     for axis in program.mesh:
-        program = check(program, axis)
+        program = check_axis(program, axis)
+    return program
+
+
+def rank_program(program: Program) -> Program:
+    """The program of one rank, of a placed program that was checked."""
     for axis in program.mesh:
         program = localise(program, axis)
     return program
