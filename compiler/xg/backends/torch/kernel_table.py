@@ -27,6 +27,7 @@ KERNELS: Final = Kernels(
         Kernel("gelu", "gelu_exact", word("form", "exact")),
         Kernel("gradient of gelu", "d_gelu_exact_in_place", word("form", "exact"), overwrites="dy"),
         Kernel("gradient of gelu", "d_gelu_exact", word("form", "exact")),
+        Kernel("embedding", "embedding"),
         Kernel("layer_norm", "layer_norm"),
         Kernel("gradient of layer_norm", "d_layer_norm"),
         Kernel("cross_entropy", "cross_entropy", no_ignored),

@@ -114,7 +114,12 @@ def d_gelu_exact_in_place(dy: Array, x: Array) -> Array:
     return torch.ops.aten.gelu_backward.grad_input(dx, x, grad_input=dx)
 
 
-# ---- normalization and loss ---------------------------------------------------------------------
+# ---- embedding, normalization, loss --------------------------------------------------------------
+
+
+def embedding(ids: Array, E: Array) -> Array:
+    """Rows of a table."""
+    return torch.embedding(E, ids)
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
@@ -142,9 +147,13 @@ def widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
 
 
 def cross_entropy(z: Array, t: Array, reduction: str) -> tuple[Array, Array]:
-    """Cross-entropy by log-sum-exp, in float32 at least."""
+    """Cross-entropy by log-sum-exp, in float32 at least.
+
+    The largest of a row's probabilities is exp(its peak - lse), and softmax is one step of torch.
+    """
     z = z.to(torch.promote_types(z.dtype, torch.float32))
-    lse = torch.logsumexp(z, -1, keepdim=True)
+    likeliest = torch.softmax(z, -1).amax(dim=-1, keepdim=True)
+    lse = z.amax(dim=-1, keepdim=True) - likeliest.log_()
     total = (lse - z.gather(-1, t[..., None])).sum()
     return (total / t.numel() if reduction == "mean" else total), lse
 

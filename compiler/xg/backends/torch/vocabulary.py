@@ -34,6 +34,7 @@ FUNCTIONS: Final = frozenset(
     | {
         "get_autocast_dtype",
         "addcmul",
+        "embedding",
         "inf",
         "int64",
         "is_autocast_enabled",
@@ -72,6 +73,7 @@ OF_KERNELS: Final = frozenset(
         "gelu_backward",
         "grad_input",
         "is_available",
+        "log_",
         "is_compiling",
         "is_cpu",
         "itemsize",
