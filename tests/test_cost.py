@@ -62,6 +62,32 @@ def test_a_repetition_costs_its_count_times_one() -> None:
         assert many == one * symbol("N_L")
 
 
+SHARED = """\
+dim B, D = 4, N = 3
+block F(X [B, D], M [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> ⊕<-M : Y
+}
+block Net(X [B, D], M [B, D]) -> Y [B, D] {
+    param V [D, D]
+    X -> •<=V  : H
+    H, M -> F as f : G
+    G, M -> f -> •<=f.W -> N × F<-M as row : Y
+}
+"""
+
+
+def test_gradients_of_shared_parameters_and_of_rows_are_summed(tmp_path: Path) -> None:
+    """W is used by f twice and once outside of it; M by f twice, and by each round of the row."""
+    (tmp_path / "shared.xg").write_text(SHARED, encoding="utf-8")
+    found = xg.compile(tmp_path / "shared.xg").cost()
+    rows = {row.name: row.amount for row in found.blocks[0].rows}
+    (b, d, n) = (symbol(name) for name in "BDN")
+    of_parameters = d * d * 2
+    of_m = b * d * 2 + b * d * (n - 1)
+    assert rows["sums of gradients"].backward == of_parameters + of_m
+
+
 @pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
 def test_parameters_and_saved_bytes_are_those_of_the_module(path: Path) -> None:
     draft = xg.compile(path)

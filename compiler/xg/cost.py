@@ -12,11 +12,11 @@ from typing import Final
 
 from xg.dim import ONE, ZERO, Dim, product
 from xg.flops import flops
-from xg.graph import Apply, Backward, Call, Graph, Program, Value
+from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
 from xg.instances import inside
-from xg.prim import Body
+from xg.prim import Body, Expr
 
-BYTES: Final = {"float32": 4, "float64": 8, "int": 8, "bool": 1}
+BYTES: Final = {"float32": 4, "float64": 8, "bfloat16": 2, "int": 8, "bool": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class _Counter:
 
     def __post_init__(self) -> None:
         """Find what is kept: by the block's own backward steps, or by those of its calls."""
-        self.masks = frozenset(self._booleans())
+        self.masks = booleans(self.graph)
         kept = {value for value in self.backward.saved if value.role != "saved"}
         for call in self._calls():
             callee = self.graphs[call.callee]
@@ -142,21 +142,17 @@ class _Counter:
         backward = self._backward_flops()
         for step in self.graph.steps:
             if isinstance(step, Apply):
-                rows.append(self._operator(step, backward[step], seen))
+                rows.append(self._operator(step, backward[step.outputs[0]], seen))
             else:
                 rows.append(self._call(step, seen))
-        if backward[None] != ZERO:
-            rows.append(Row("sums of gradients", None, Amount(backward=backward[None])))
+        sums = backward[None] + self._shared_gradients() + self._sums_over_rounds()
+        if sums != ZERO:
+            amount = self._expanded(Amount(backward=sums))
+            rows.append(Row("sums of gradients", None, amount))
         return _Counted(BlockCost(self.graph, tuple(rows)), self.kept)
 
     def _calls(self) -> Iterator[Call]:
         return (step for step in self.graph.steps if isinstance(step, Call))
-
-    def _booleans(self) -> Iterator[Value]:
-        for step in self.graph.steps:
-            if isinstance(step, Apply):
-                outputs = zip(step.outputs, self._body(step).outputs, strict=True)
-                yield from (value for value, made in outputs if made.kind == "bool")
 
     def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> Row:
         body = self._body(node)
@@ -175,7 +171,7 @@ class _Counter:
 
     def _call(self, call: Call, seen: set[Value | str]) -> Row:
         callee, inner = self.graphs[call.callee], self.callees[call.callee]
-        once = inner.cost.total.substitute(inside(call, self.graph, callee, {}))
+        once = self._once(call)
         if call.path in seen:
             once = replace(once, parameters=ZERO)
         seen.add(call.path)
@@ -185,6 +181,12 @@ class _Counter:
         if call.count is not None:
             name = f"{self.graph.sizes.fold(count)} × {name}"
         return Row(name, call.span.line, self._expanded(amount), call.callee, call)
+
+    def _once(self, call: Call) -> Amount:
+        """What one of a call's rounds costs, in the sizes of this block."""
+        callee = self.graphs[call.callee]
+        total = self.callees[call.callee].cost.total
+        return total.substitute(inside(call, self.graph, callee, {}))
 
     def _kept_results(self, call: Call, callee: Graph, inner: frozenset[Value]) -> Dim:
         """Bytes of results that are kept out here, or as the input of the next round."""
@@ -198,14 +200,43 @@ class _Counter:
                 total = total + size * (call.count - 1)
         return total
 
-    def _backward_flops(self) -> dict[Apply | None, Dim]:
-        """FLOPs of the backward steps by the forward step they answer; None: sums of a fan-out."""
-        found: dict[Apply | None, Dim] = dict.fromkeys([None], ZERO)
-        found.update((step, ZERO) for step in self.graph.steps if isinstance(step, Apply))
+    def _backward_flops(self) -> dict[Value | None, Dim]:
+        """FLOPs of the backward steps by what the forward step they answer makes.
+
+        None: sums of a fan-out, and what answers a cast, which no rank runs.
+        """
+        found: dict[Value | None, Dim] = dict.fromkeys([None], ZERO)
+        for step in self.graph.steps:
+            if isinstance(step, Apply):
+                found[step.outputs[0]] = ZERO
         for step in self.backward.steps:
             if isinstance(step, Apply):
-                found[step.origin] = found[step.origin] + flops(self._body(step).outputs)
+                made = step.origin.outputs[0] if step.origin else None
+                answered = made if made in found else None
+                found[answered] = found[answered] + flops(self._body(step).outputs)
         return found
+
+    def _shared_gradients(self) -> Dim:
+        """One addition for each element that a parameter's gradient gets from a further use."""
+        gradients = self.backward.gradients
+        foreign = (value for value in self.graph.foreign if value in gradients)
+        total = _sum(product(self.graph.types[value].shape) for value in foreign)
+        seen: set[str] = set()
+        for call in self._calls() if self.backward.steps else ():
+            if call.path in seen:
+                total = total + self._once(call).parameters * (call.count or ONE)
+            seen.add(call.path)
+        return total
+
+    def _sums_over_rounds(self) -> Dim:
+        """Additions for what every round of a row reads: its gradient is a sum over rounds."""
+        total = ZERO
+        for step in self.backward.steps:
+            if isinstance(step, CallBack) and step.origin.count is not None:
+                read = [value for value in step.outputs[1:] if value is not None]
+                size = _sum(product(self.backward.types[value].shape) for value in read)
+                total = total + size * (step.origin.count - 1)
+        return total
 
     # ---- single facts ---------------------------------------------------------------------------
 
@@ -214,19 +245,32 @@ class _Counter:
         return step.op.body([types[value] for value in step.inputs], step.attrs)
 
     def _bytes_of(self, values: Sequence[Value]) -> Dim:
-        return _sum(self._bytes(value) for value in values if value.role != "param")
-
-    def _bytes(self, value: Value) -> Dim:
-        type_ = self.graph.types[value]
-        width = self.float_bytes if type_.is_float else BYTES["int"]
-        if value in self.masks:
-            width = BYTES["bool"]
-        return product(type_.shape) * width
+        kept = (value for value in values if value.role != "param")
+        return _sum(bytes_of(value, self.graph, self.float_bytes, self.masks) for value in kept)
 
     def _expanded(self, amount: Amount) -> Amount:
         """No defined symbol left, so that like terms are added up."""
         sizes = self.graph.sizes
         return Amount(*(sizes.expand(dim) for dim in amount.dims()))
+
+
+def booleans(graph: Graph) -> frozenset[Value]:
+    """The values that are masks."""
+    steps = [step for step in graph.steps if isinstance(step, Apply)]
+    made = [(value, out) for step in steps for value, out in _made(step, graph)]
+    return frozenset(value for value, out in made if out.kind == "bool")
+
+
+def _made(step: Apply, graph: Graph) -> Iterator[tuple[Value, Expr]]:
+    body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+    return zip(step.outputs, body.outputs, strict=True)
+
+
+def bytes_of(value: Value, graph: Graph, float_bytes: int, masks: frozenset[Value]) -> Dim:
+    """The bytes of a value of a graph; `masks` are its `booleans`."""
+    type_ = graph.types[value]
+    width = float_bytes if type_.is_float else BYTES["int"]
+    return product(type_.shape) * (BYTES["bool"] if value in masks else width)
 
 
 def _sum(dims: Iterable[Dim]) -> Dim:

@@ -29,7 +29,7 @@ from xg.tensor import TensorType
 if TYPE_CHECKING:
     from xg.backends.graphviz import Format, ThemeName
     from xg.backends.graphviz.figure import Figure
-    from xg.cost import Cost
+    from xg.report import Report
     from xg_runtime.generate import StepModule
     from xg_runtime.module import Module
 
@@ -179,11 +179,11 @@ class Program:
         found = once(self.graphs, output)
         return found and Program(_differentiated(eliminate_dead(found)), self.project)
 
-    def cost(self) -> Cost:
-        """Parameters, FLOPs and saved bytes, per operator, loop and in total."""
-        from xg.cost import cost
+    def cost(self, dtype: str = "float32") -> Report:
+        """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
+        from xg.report import report
 
-        return cost(self.graphs)
+        return report(self.graphs, self.placed, dtype)
 
     def _spec(self, type_: TensorType) -> TensorSpec:
         shape = tuple(self._size(dim) for dim in type_.shape)

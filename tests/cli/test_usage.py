@@ -109,7 +109,6 @@ def test_mistakes_are_data_with_json(xg: Xg, name: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["cost", "tiny.xg", "--hardware", "gpu.json"],
         ["train", "tiny.xg", "--on", "processes"],
     ],
 )
@@ -123,7 +122,7 @@ def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPat
     def broken(*_: object) -> None:
         raise KeyError("\x1b[31mred")
 
-    monkeypatch.setattr("xg.cost.cost", broken)
+    monkeypatch.setattr("xg.report.report", broken)
     said = xg("cost", "tiny.xg")
     assert said.code == 3
     assert "internal error: KeyError" in said.err
@@ -135,7 +134,7 @@ def test_ctrl_c_ends_quietly(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("xg.cost.cost", interrupted)
+    monkeypatch.setattr("xg.report.report", interrupted)
     assert xg("cost", "tiny.xg").code == 130
 
 

@@ -11,7 +11,7 @@ COMMANDS = {
     "weights": "read a published checkpoint for a diagram, or write one",
     "verify": "prove the gradients by finite differences, and the code by the interpreter",
     "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
-    "cost": "count parameters, FLOPs and saved bytes, as formulas and numbers",
+    "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
     "train": "train a diagram on text, reviews or arrays",
     "generate": "write text with a model, published or trained here",
     "classify": "judge reviews with a model that xg train has made",

@@ -58,7 +58,7 @@ def run(options: Namespace, console: Console) -> int:
             page = explore(program, settings_of(options)).page
             console.write(page.decode("utf-8"))
         case "cost":
-            from xg.cli.cost import lines
+            from xg.cli.cost_text import lines
 
             console.write("\n".join(lines(program.cost())) + "\n")
         case "ir":
