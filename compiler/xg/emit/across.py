@@ -58,6 +58,7 @@ WORDS: Final[dict[str, Spell]] = {
     "held": _of_rows("held"),
     "within": _of_rows("within"),
 }
+METHODS: Final = frozenset({"add", "finish"})  # of Sums
 FUNCTIONS: Final = frozenset(WORDS) | {"places", "part_of", "parts", "wholes", "whole_shape"}
 
 
@@ -65,7 +66,7 @@ def imports(code: str) -> str:
     """The import of what the code calls of the runtime; empty if it calls nothing."""
     code = re.sub(r'(?m)^\s*(#.*|""".*)$', "", code)
     named = [name for name in FUNCTIONS if re.search(rf"(?<![\w.]){name}\(", code)]
-    named += [name for name in ("Cuts", "Mesh") if re.search(rf"\b{name}\b[^(]", code)]
+    named += [name for name in ("Cuts", "Mesh", "Sums") if re.search(rf"\b{name}\b", code)]
     if not named:
         return ""
     line = f"from {MODULE} import {', '.join(sorted(named))}"

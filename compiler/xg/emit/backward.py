@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xg.emit.forward import Forward
+from xg.emit.late_sums import LateSum, late_sums
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source
 from xg.emit.names import Names, spell_symbol
@@ -49,6 +50,7 @@ def backward_function(
 class _BackwardWriter(BlockWriter):
     backward: Backward | None = None
     fields: Mapping[Value, str] = field(default_factory=dict[Value, str])
+    sums: Mapping[Value, LateSum] = field(default_factory=dict[Value, LateSum])
 
     @classmethod
     def start(cls, plan: Plan, backward: Backward, forward: Forward) -> _BackwardWriter:
@@ -79,7 +81,11 @@ class _BackwardWriter(BlockWriter):
         params = [value for value in graph.param_values() if self.statements.uses[value]]
         taken = self.take_params(params)
         read = set(read_values(backward.steps)) | set(backward.gradients.values())
+        if self.plan.sums_late:
+            self.sums = late_sums(backward, self.plan.shared)
         for step in backward.steps:
+            if isinstance(step, Apply) and step.outputs[0] in self.sums:
+                continue
             if isinstance(step, Apply):
                 self.statements.apply(step, [v for v in step.outputs if v in read])
             else:
@@ -115,7 +121,8 @@ class _BackwardWriter(BlockWriter):
     def _head(self, seeds: Sequence[str], results: int) -> list[str]:
         items = ["params: Params", *(["at: str"] if self.path else [])]
         items += [f"saved: {self.plan.classes[self.graph.key]}"]
-        items += [f"{seed}: Array" for seed in seeds] + ["grads: Params"]
+        items += [f"{seed}: Array" for seed in seeds]
+        items += ["grads: Sums[Array]" if self.plan.sums_late else "grads: Params"]
         returned = {0: "None", 1: "Array"}.get(results, f"tuple[{', '.join(['Array'] * results)}]")
         name = self.plan.functions[self.graph.key]
         return bracketed(f"def d_{name}(", items, f") -> {returned}:")
@@ -128,13 +135,19 @@ class _BackwardWriter(BlockWriter):
         """Lines that hand parameter gradients over."""
         assert self.backward is not None
         own: list[tuple[str, str]] = []
+        terms: dict[str, list[tuple[str, str]]] = {}
         lines: list[str] = []
         for value in self.graph.param_values():
             gradient = self.backward.gradients.get(value)
             if gradient is None:
                 continue
-            text = self.statements.settle(gradient).text
             name = str(value.name)
+            late = self.sums.get(gradient)
+            if late:
+                text = self.statements.settle(late.term).text
+                terms.setdefault(late.over, []).append((self.below(name), text))
+                continue
+            text = self.statements.settle(gradient).text
             if {(self.graph.key, name), (self.graph.key, "*")} & self.plan.shared:
                 self.plan.helpers["add"] = None
                 lines.append(f"add(grads, {self.below(name)}, {text})")
@@ -144,6 +157,9 @@ class _BackwardWriter(BlockWriter):
             lines.append(f"grads[{own[0][0]}] = {own[0][1]}")
         elif own:
             lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]
+        for over, given in terms.items():
+            items = [f"        {key}: {text}," for key, text in given]
+            lines += ["grads.add(", f'    "{over}",', "    {", *items, "    },", ")"]
         return lines
 
     def _call(self, step: CallBack) -> None:

@@ -59,7 +59,11 @@ class ModuleWriter:
         line = across.imports(source)
         if not line:
             return vocabulary
-        return replace(vocabulary, imports=vocabulary.imports | {ast.unparse(ast.parse(line))})
+        return replace(
+            vocabulary,
+            imports=vocabulary.imports | {ast.unparse(ast.parse(line))},
+            methods=vocabulary.methods | across.METHODS,
+        )
 
     def _assembled(self, parts: Sequence[str]) -> str:
         """The parts, and before and behind them what they mention."""

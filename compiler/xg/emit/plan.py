@@ -91,6 +91,11 @@ class Plan:
         """Whether a backward pass empties what was saved; then that is not a tuple."""
         return self.saves and self.kernels is not None and self.kernels.releasing
 
+    @property
+    def sums_late(self) -> bool:
+        """Whether gradients are summed over ranks while the backward pass goes on."""
+        return self.kernels is not None and bool(self.program.mesh)
+
     def told(self, graph: Graph) -> frozenset[str]:
         """The variables of the sizes that a graph tells its calls as numbers."""
         callees = [step.callee for step in graph.steps if isinstance(step, Call)]

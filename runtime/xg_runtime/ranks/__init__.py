@@ -30,6 +30,7 @@ from xg_runtime.ranks.local import held, number, own, rank, size, spread, within
 from xg_runtime.ranks.mesh import Mesh, current
 from xg_runtime.ranks.parts import Cuts, part_of, parts, places, whole, whole_shape, wholes
 from xg_runtime.ranks.simulated import SimulatedMesh, simulate
+from xg_runtime.ranks.sums import Sums
 from xg_runtime.ranks.tally import Count, Tally
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "current",
     "SimulatedMesh",
     "simulate",
+    "Sums",
     "Tally",
     "Count",
 ]

@@ -18,6 +18,10 @@ class TensorWords:
         """Return the parts along a new leading axis."""
         return torch.stack(parts)
 
+    def flat(self, parts: list[Tensor]) -> Tensor:
+        """Return all elements of all parts, one after the other."""
+        return torch.cat([part.reshape(-1) for part in parts])
+
     def move(self, x: Tensor, source: int, target: int) -> Tensor:
         """Return `x` with one axis at another place."""
         return x.movedim(source, target)

@@ -20,6 +20,10 @@ class Words(Protocol):
         """Return the parts along a new leading axis."""
         ...
 
+    def flat(self, parts: list[Tensor]) -> Tensor:
+        """Return all elements of all parts, one after the other."""
+        ...
+
     def move(self, x: Tensor, source: int, target: int) -> Tensor:
         """Return `x` with one axis at another place."""
         ...
@@ -43,6 +47,9 @@ class _NumPy:
 
     def stack(self, parts: list[Tensor]) -> Tensor:
         return np.stack(parts)
+
+    def flat(self, parts: list[Tensor]) -> Tensor:
+        return np.concatenate([part.reshape(-1) for part in parts])
 
     def move(self, x: Tensor, source: int, target: int) -> Tensor:
         return np.moveaxis(x, source, target)

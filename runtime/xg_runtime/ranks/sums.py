@@ -1,0 +1,72 @@
+"""Gradients that are summed over ranks while the backward pass goes on.
+
+What a block gives is gathered until there is enough of it to be worth sending at once; then its
+sum is begun, and awaited at the end. The sums are those of every gradient by itself, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Final, TypeVar
+
+from xg_runtime.ranks.collectives import Handle, start_all_reduce
+from xg_runtime.ranks.words import Tensor, words
+
+T = TypeVar("T", bound=Tensor)
+
+BUCKET: Final = 25 * 2**20  # bytes
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Terms of sums over one mesh axis, of one type, in the order in which they came."""
+
+    names: list[str] = field(default_factory=list[str])
+    terms: list[Tensor] = field(default_factory=list[Tensor])
+    bytes: int = 0
+
+
+class Sums(dict[str, T]):
+    """Gradients by name; those of `add` are there after `finish`.
+
+    Every rank must add the same names in the same order. `bucket` is how many bytes are sent at
+    once, at least.
+    """
+
+    def __init__(self, bucket: int = BUCKET) -> None:
+        """Nothing yet."""
+        super().__init__()
+        self._limit = bucket
+        self._open: dict[tuple[str, str], _Bucket] = {}
+        self._sent: list[tuple[_Bucket, Handle[Tensor]]] = []
+
+    def add(self, over: str, terms: Mapping[str, T]) -> None:
+        """This rank's terms of gradients that are sums over the ranks of a mesh axis."""
+        for name, term in terms.items():
+            key = over, str(term.dtype)
+            bucket = self._open.setdefault(key, _Bucket())
+            bucket.names.append(name)
+            bucket.terms.append(term)
+            bucket.bytes += prod(term.shape) * term.itemsize
+            if bucket.bytes >= self._limit:
+                self._send(over, self._open.pop(key))
+
+    def finish(self) -> None:
+        """Await all sums."""
+        for (over, _), bucket in self._open.items():
+            self._send(over, bucket)
+        self._open.clear()
+        for bucket, handle in self._sent:
+            whole = handle.wait()
+            start = 0
+            for name, term in zip(bucket.names, bucket.terms, strict=True):
+                stop = start + prod(term.shape)
+                self[name] = whole[start:stop].reshape(term.shape)
+                start = stop
+        self._sent.clear()
+
+    def _send(self, over: str, bucket: _Bucket) -> None:
+        flat = words(bucket.terms[0]).flat(bucket.terms)
+        self._sent.append((bucket, start_all_reduce(flat, over)))
