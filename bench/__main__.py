@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import compiling, drawing, startup, training
+from bench import compiling, drawing, parallel, startup, training
 from bench.pairs import Ratio
 
 PARTS = {
@@ -16,6 +16,7 @@ PARTS = {
     "compiling": compiling.measure,
     "drawing": drawing.measure,
     "training": training.measure,
+    "parallel": parallel.measure,
 }
 
 

@@ -141,13 +141,32 @@ class Moves:
     def _before(self, value: Value, target: State, span: Span) -> Value | None:
         """The same made of an operand that was moved, where a layout has just one."""
         step = self.made.get(value)
-        if step is None or len(step.inputs) != 1 or not self._is_layout(step):
+        if step is None:
+            return None
+        if target == REPLICATED and self._is_lookup(step):
+            return self._looked_up(step, value, span)
+        if len(step.inputs) != 1 or not self._is_layout(step):
             return None
         (operand,) = step.inputs
         state = self._needed(step, operand, target)
         if state is None:
             return None
         return self._again(step, value, self.lift(operand, state, span), target, span)
+
+    def _is_lookup(self, step: Apply) -> bool:
+        """Whether a step reads a table of parameters at places that are no input's."""
+        if step.op.glyph != "Emb" or step.inputs[1].role != "param":
+            return False
+        return [self.states[value] for value in step.inputs] == [CONSTANT, INVARIANT]
+
+    def _looked_up(self, step: Apply, value: Value, span: Span) -> Value:
+        """The rows of a table that was cast: every parameter's gradient is summed once."""
+        table = self.lift(step.inputs[1], REPLICATED, span)
+        result = Value(value.name, "edge", span)
+        self.types[result] = self.types[value]
+        self.elsewhere[result] = self.elsewhere.get(value, {})
+        self.add(replace(step, inputs=(step.inputs[0], table), outputs=(result,)), [REPLICATED])
+        return result
 
     def _is_layout(self, step: Apply) -> bool:
         return step.op.family == "layout" or (

@@ -1,0 +1,57 @@
+"""Gradients summed in buckets are those summed one by one, bit for bit, and take fewer calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+import xg_runtime.ranks as ranks
+
+Arrays = dict[str, NDArray[Any]]
+SHAPES = {"W": (3, 4), "b": (4,), "scale": (), "E": (7, 2)}
+
+
+def terms(rank: int) -> Arrays:
+    random = np.random.default_rng(rank)
+    return {name: np.asarray(random.standard_normal(shape)) for name, shape in SHAPES.items()}
+
+
+@pytest.mark.parametrize(("bucket", "calls"), [(0, 4), (100, 2), (1 << 20, 1)])
+def test_sums_are_the_same_in_any_buckets(bucket: int, calls: int) -> None:
+    def rank() -> tuple[Arrays, Arrays, int]:
+        mine = terms(ranks.rank("N"))
+        alone = {name: ranks.all_reduce(term, "N") for name, term in mine.items()}
+        before = sum(count.calls for count in ranks.current().tally.counts.values())
+        sums: ranks.Sums[NDArray[Any]] = ranks.Sums(bucket)
+        sums["kept"] = np.ones(3)
+        for name, term in mine.items():
+            sums.add("N", {name: term})
+        sums.finish()
+        after = sum(count.calls for count in ranks.current().tally.counts.values())
+        return alone, sums, after - before
+
+    for alone, sums, count in ranks.simulate({"N": 3}, rank):
+        assert count == calls
+        assert set(sums) == {"kept", *SHAPES}
+        for name, array in alone.items():
+            assert sums[name].shape == SHAPES[name]
+            np.testing.assert_array_equal(sums[name], array)
+
+
+def test_types_and_axes_have_buckets_of_their_own() -> None:
+    def rank() -> dict[str, torch.Tensor]:
+        sums: ranks.Sums[torch.Tensor] = ranks.Sums()
+        one, half = torch.ones(2), torch.ones(2, dtype=torch.bfloat16)
+        sums.add("N_D", {"a": one, "b": half})
+        sums.add("N_T", {"c": one})
+        sums.finish()
+        return dict(sums)
+
+    for found in ranks.simulate({"N_D": 2, "N_T": 3}, rank):
+        assert found["a"].equal(torch.full((2,), 2.0))
+        assert found["b"].dtype == torch.bfloat16
+        assert found["c"].equal(torch.full((2,), 3.0))

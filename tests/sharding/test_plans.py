@@ -1,0 +1,71 @@
+"""Shipped plans: what the ranks compute together is what one device computes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sharding.modules import generated
+from sharding.ranks import Arrays, interpreted
+
+import xg
+from xg.interpret import initial
+
+DIAGRAMS = Path(__file__).parents[2] / "diagrams"
+SIZES: Mapping[str, Mapping[str, int]] = {
+    "transformer": {
+        "B": 6, "S": 12, "V": 24, "D": 24, "N_L": 2, "N_H": 6, "S_max": 18, "D_ff": 36,
+    },
+    "models/llama": {"B": 6, "S": 12, "V": 24, "D": 24, "N_L": 2, "N_H": 12, "D_ff": 72, "N_KV": 6},
+}  # fmt: skip
+MESHES: Mapping[str, Mapping[str, int]] = {
+    "transformer": {"N_D": 2, "N_T": 3},
+    "models/llama": {"N_D": 2, "N_G": 2, "N_T": 3},
+}
+PLANS = [
+    *(("transformer", plan) for plan in ("DP_TP", "DP_SP", "FSDP_TP", "All", "Stream")),
+    *(("models/llama", plan) for plan in ("TP", "SP")),
+]
+EXACT = 1e-12
+
+
+@cache
+def alone(name: str) -> tuple[xg.Program, Arrays, Arrays]:
+    """A program for one device, parameters and inputs."""
+    one = xg.compile(DIAGRAMS / f"{name}.xg", sizes=SIZES[name])
+    random = np.random.default_rng(0)
+    inputs = {
+        key: random.integers(0, int(str(spec.range)), [int(n) for n in spec.shape])
+        for key, spec in one.inputs.items()
+    }
+    return one, initial(one.graphs, 1), inputs
+
+
+def together(name: str, plan: str) -> xg.Program:
+    path = DIAGRAMS / f"{name}.xg"
+    return xg.compile(path, sizes=SIZES[name], mesh=MESHES[name], plan=plan)
+
+
+@pytest.mark.parametrize(("name", "plan"), PLANS)
+def test_ranks_agree_with_one_device(name: str, plan: str) -> None:
+    one, params, inputs = alone(name)
+    many = together(name, plan)
+    for found in (
+        generated(one, many, params, inputs),
+        generated(one, many, params, inputs, module=many.load(kernels=True)),
+        interpreted(one, many, params, inputs),
+    ):
+        assert max(found.values()) < EXACT
+    assert len(found) > len(params)
+
+
+def test_one_rank_along_every_axis_is_one_device() -> None:
+    one, params, inputs = alone("transformer")
+    many = xg.compile(
+        DIAGRAMS / "transformer.xg", sizes=SIZES["transformer"], mesh={"N_D": 1, "N_T": 1},
+        plan="DP_TP",
+    )  # fmt: skip
+    assert max(generated(one, many, params, inputs).values()) < EXACT
