@@ -58,8 +58,15 @@ WORDS: Final[dict[str, Spell]] = {
     "held": _of_rows("held"),
     "within": _of_rows("within"),
 }
-METHODS: Final = frozenset({"add", "finish"})  # of Sums
-FUNCTIONS: Final = frozenset(WORDS) | {"places", "part_of", "parts", "wholes", "whole_shape"}
+METHODS: Final = frozenset({"add", "finish", "wait"})  # of Sums and of what is under way
+FUNCTIONS: Final = frozenset(WORDS) | {
+    "start_all_reduce",
+    "places",
+    "part_of",
+    "parts",
+    "wholes",
+    "whole_shape",
+}
 
 
 def imports(code: str) -> str:

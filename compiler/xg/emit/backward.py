@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xg.emit.forward import Forward
-from xg.emit.late_sums import LateSum, late_sums
+from xg.emit.late_sums import LateSum, all_reduce_of, late_sums
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source
 from xg.emit.names import Names, spell_symbol
+from xg.emit.overlap import Overlap, overlap
 from xg.emit.plan import Plan
 from xg.emit.release import releasing
 from xg.emit.spelling import Scope
@@ -81,12 +82,11 @@ class _BackwardWriter(BlockWriter):
         params = [value for value in graph.param_values() if self.statements.uses[value]]
         taken = self.take_params(params)
         read = set(read_values(backward.steps)) | set(backward.gradients.values())
-        if self.plan.sums_late:
-            self.sums = late_sums(backward, self.plan.shared)
-        for step in backward.steps:
-            if isinstance(step, Apply) and step.outputs[0] in self.sums:
-                continue
-            if isinstance(step, Apply):
+        order = self._order(backward)
+        for step in order.steps:
+            if isinstance(step, Apply) and step in order.begun:
+                self.statements.begin(step)
+            elif isinstance(step, Apply):
                 self.statements.apply(step, [v for v in step.outputs if v in read])
             else:
                 self._call(step)
@@ -105,6 +105,20 @@ class _BackwardWriter(BlockWriter):
             body = releasing([*taken, *sizes, *types, *code], self._tensors())
             return [*head, *indented([*self._docstring(), *body])]
         return self.function(head, [*self._docstring(), *taken, *sizes, *types], code)
+
+    def _order(self, backward: Backward) -> Overlap:
+        """The steps as they are written: late sums are left to the end, others begun early."""
+        if not self.plan.sums_late:
+            return Overlap(backward.steps, frozenset())
+        self.sums = late_sums(backward, self.plan.shared)
+        sums = [
+            step
+            for step in backward.steps
+            if isinstance(step, Apply) and all_reduce_of(step, backward)
+        ]
+        late = {step for step in sums if step.outputs[0] in self.sums}
+        steps = [step for step in backward.steps if step not in late]
+        return overlap(steps, [step for step in sums if step not in late])
 
     def _tensors(self) -> list[str]:
         """The fields of saved tensors, but not those of what calls have saved."""

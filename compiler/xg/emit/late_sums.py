@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from xg.graph import Apply, Backward, CallBack, Value
+from xg.emit.overlap import read
+from xg.graph import Apply, Backward, Value
 from xg.prim import Expr
 
 
@@ -25,7 +26,7 @@ def late_sums(backward: Backward, shared: Collection[tuple[str, str]]) -> dict[V
     summed first.
     """
     graph = backward.forward
-    reads = Counter(v for step in backward.steps for v in _read(step))
+    reads = Counter(v for step in backward.steps for v in read(step))
     reads.update(backward.gradients.values())
     makers = {step.outputs[0]: step for step in backward.steps if isinstance(step, Apply)}
     found: dict[Value, LateSum] = {}
@@ -36,20 +37,14 @@ def late_sums(backward: Backward, shared: Collection[tuple[str, str]]) -> dict[V
         if {(graph.key, str(value.name)), (graph.key, "*")} & set(shared):
             continue
         step = makers.get(gradient)
-        expr = step and _all_reduce(step, backward)
+        expr = step and all_reduce_of(step, backward)
         if step and expr:
             found[gradient] = LateSum(step.inputs[0], str(expr.attr("over")))
     return found
 
 
-def _read(step: Apply | CallBack) -> tuple[Value, ...]:
-    if isinstance(step, Apply):
-        return step.inputs
-    return tuple(value for value in step.cotangents if value)
-
-
-def _all_reduce(step: Apply, backward: Backward) -> Expr | None:
-    """The sum that a step is, if it is nothing else."""
+def all_reduce_of(step: Apply, backward: Backward) -> Expr | None:
+    """The sum over ranks that a step is, if it is nothing else."""
     if step.op.family != "collective":
         return None
     types = {**backward.forward.types, **backward.types}

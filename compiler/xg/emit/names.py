@@ -32,7 +32,17 @@ RESERVED = frozenset(
     | {"erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"}
     | {"random_key", "random_words", "keep_part", "words_at"}
     | {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "own"}
-    | {"spread", "held", "within", "places", "part_of", "parts", "wholes", "whole_shape"}
+    | {
+        "spread",
+        "held",
+        "within",
+        "places",
+        "part_of",
+        "start_all_reduce",
+        "parts",
+        "wholes",
+        "whole_shape",
+    }
 )
 
 

@@ -98,8 +98,8 @@ class Statements:
     """Writes the operator steps of one function.
 
     `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
-    `texts` say how a value is mentioned; `wanted` what it should be called; `marks` which lines
-    compute which steps.
+    `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
+    should be called; `marks` which lines compute which steps.
     """
 
     spelling: Spelling
@@ -115,6 +115,7 @@ class Statements:
     texts: dict[Value, Text] = field(default_factory=dict[Value, Text])
     waiting: dict[Value, Waiting] = field(default_factory=dict[Value, Waiting])
     producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
+    begun: dict[Value, tuple[str, Apply]] = field(default_factory=dict[Value, tuple[str, Apply]])
     lines: list[str] = field(default_factory=list[str])
     marks: list[Mark] = field(default_factory=list[Mark])
     random: bool = False
@@ -127,10 +128,12 @@ class Statements:
 
     def mention(self, value: Value) -> Text:
         """A value as an operand."""
+        self._await(value)
         return self.waiting[value].text if value in self.waiting else self.texts[value]
 
     def settle(self, value: Value) -> Text:
         """A value under a name, on a line of its own if it was waiting."""
+        self._await(value)
         if value in self.waiting:
             waited = self.waiting.pop(value)
             self._assign([value], waited.text, waited.steps)
@@ -162,6 +165,23 @@ class Statements:
             self.waiting[needed[0]] = Waiting(text, steps)
         else:
             self._assign(needed, text, steps)
+
+    def begin(self, step: Apply) -> None:
+        """A sum over ranks that goes on while others compute; awaited where it is read."""
+        (value,) = step.outputs
+        body = step.op.body([self.types[v] for v in step.inputs], step.attrs)
+        text = self._text(step, body)
+        handle = self.names.fresh(f"{self.wanted.get(value, 'part').removesuffix('_#')}_sum")
+        self.begun[value] = handle, step
+        self.add(
+            _commented(f"{handle} = start_{text.text}", self._comment([value], [step])), [step]
+        )
+
+    def _await(self, value: Value) -> None:
+        """The line that awaits a sum, before what reads it first."""
+        if value in self.begun:
+            handle, step = self.begun.pop(value)
+            self.add([f"{self.name(value)} = {handle}.wait()"], [step])
 
     def _gathered(self, step: Apply) -> tuple[Apply, ...]:
         inner = [s for v in step.inputs if v in self.waiting for s in self.waiting[v].steps]

@@ -273,8 +273,9 @@ class BlockPlacer:
         nothing: tuple[State | None, ...] = (None,) * len(callee.outputs)
         if call.count is None:
             placed = yield Request(call.callee, tuple(arriving), nothing)
-            if placed.casts:
-                request = Request(call.callee, _cast(arriving, placed.casts), nothing)
+            casts = frozenset(p for p in placed.casts if self._is_shared(call.inputs[p]))
+            if casts:
+                request = Request(call.callee, _cast(arriving, casts), nothing)
                 placed = yield request
         else:
             placed = yield from self._row(call, arriving)
@@ -297,6 +298,14 @@ class BlockPlacer:
         if wanted == INVARIANT and state.kind == "S":
             return REPLICATED
         return INVARIANT if state == PARTIAL else state
+
+    def _is_shared(self, value: Value) -> bool:
+        """Whether others read it too: then one cast in front of all serves them.
+
+        Else it is cast inside, and its gradient is summed beside what else is computed there.
+        """
+        inputs = [v for step in self.graph.steps for v in step.inputs]
+        return inputs.count(value) > 1
 
     def _row(self, call: Call, arriving: list[State]) -> Placing:
         """A row of calls: what goes round must come out as it went in."""
