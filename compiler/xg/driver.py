@@ -88,6 +88,11 @@ class Program:
             for path, param, graph, symbols in param_specs(self.graphs)
         }
 
+    @property
+    def undivided(self) -> Program:
+        """The same on whole tensors: of a parallel program what all ranks compute together."""
+        return self if self.whole is None else Program(self.whole, self.project)
+
     @resting_collector()
     def source(self, backend: str = "numpy", *, kernels: bool = False) -> str:
         """The generated module; with `kernels` fused, and faster than it reads."""
@@ -141,12 +146,9 @@ class Program:
         self, backend: str = "numpy", dtype: str | None = None, *, kernels: bool = False
     ) -> Module:
         """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-        module = self.load(backend, kernels=kernels)
-        if backend == "numpy":
-            return cast("Module", module)
-        from xg_runtime.tensors import OnArrays, TorchModule
+        from xg.generated import on_arrays
 
-        return OnArrays(cast("TorchModule", module), dtype)
+        return on_arrays(self.load(backend, kernels=kernels), backend, dtype)
 
     def step_on_arrays(self, backend: str = "numpy", *, kernels: bool = False) -> StepModule:
         """The generated module of `step()` on NumPy arrays, whatever computes."""

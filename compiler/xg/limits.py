@@ -139,3 +139,21 @@ class LayoutMebibytes(Limit):
     maximum = 1_024
     said = "the layout of this figure took {} MiB"
     advice = "draw one of its blocks with `--block NAME`"
+
+
+class Processes(Limit):
+    """Processes that one command starts, one for each rank."""
+
+    code = "XG0013"
+    maximum = 64
+    said = "this mesh has {} ranks, each a process on this machine"
+    advice = "--on simulated computes them in one process; torchrun starts them on many machines"
+
+
+class SimulatedRanks(Limit):
+    """Ranks that one process simulates."""
+
+    code = "XG0014"
+    maximum = 1_024
+    said = "this mesh has {} ranks, all in one process"
+    advice = "give the mesh fewer: --set N_T=2"

@@ -47,6 +47,7 @@ class NonFiniteError(RunError):
     def __init__(self, message: str, tensor: str, step: int) -> None:
         """Keep the place as data, so that the caller can show its line."""
         super().__init__(f"step {step}: {message}")
+        self.reason = message
         self.tensor = tensor
         self.step = step
 

@@ -57,6 +57,29 @@ class Log:
             os.fsync(self._file.fileno())
 
 
+class NoLog(Log):
+    """The log of a rank that writes none: its records are kept, and nothing more."""
+
+    def __init__(self) -> None:
+        """Begin without records."""
+        self.records: list[Record] = []
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close nothing."""
+
+    def add(self, record: Record) -> None:
+        """Keep one record."""
+        self.records.append(record)
+
+    def sync(self) -> None:
+        """Flush nothing."""
+
+
 def read(path: Path) -> list[Record]:
     """Return the records of a log up to the first line that is cut or damaged; [] without one."""
     records: list[Record] = []

@@ -9,21 +9,20 @@ import numpy as np
 from xg_runtime.module import Array, Arrays, Saved, is_float
 
 
-def first_nonfinite(*groups: Arrays) -> str | None:
-    """Return the name of the first array with a NaN or an infinity."""
-    for group in groups:
-        for name, array in group.items():
-            if is_float(array) and not np.isfinite(array).all():
-                return name
-    return None
+def first_nonfinite(arrays: Arrays) -> tuple[int, str]:
+    """Return place and name of the first array with a NaN or an infinity; (0, "") for none."""
+    for place, (name, array) in enumerate(arrays.items()):
+        if is_float(array) and not np.isfinite(array).all():
+            return place, name
+    return 0, ""
 
 
-def first_broken(saved: Saved) -> str | None:
-    """Return the path of the first array in `saved` with a NaN or +∞; -∞ is a mask's."""
-    for name, array in _arrays_in(saved):
+def first_broken(saved: Saved) -> tuple[int, str]:
+    """Return place and path of the first array in `saved` with a NaN or +∞; -∞ is a mask's."""
+    for place, (name, array) in enumerate(_arrays_in(saved)):
         if is_float(array) and bool((np.isnan(array) | np.isposinf(array)).any()):
-            return name
-    return None
+            return place, name
+    return 0, ""
 
 
 def _arrays_in(saved: Saved) -> Iterator[tuple[str, Array]]:

@@ -9,7 +9,12 @@ from xg_runtime.module import Array, Arrays
 
 def global_norm(arrays: Arrays) -> float:
     """Return the Euclidean norm over every element of every array, summed in float64."""
-    return math.sqrt(math.fsum(_squares(array) for array in arrays.values()))
+    return math.sqrt(squares(arrays))
+
+
+def squares(arrays: Arrays) -> float:
+    """Return the sum of the squares of every element of every array."""
+    return math.fsum(_squares(array) for array in arrays.values())
 
 
 def clip(gradients: Arrays, norm: float, limit: float) -> Arrays:

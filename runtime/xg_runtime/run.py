@@ -22,15 +22,34 @@ def run(
 ) -> Arrays:
     """Return the outputs, then the gradients, by name; dropout is on when `seed` is given.
 
-    The arrays must fit the program (`expect.fit`). Raises RunError for a NaN, naming the first
-    result that has one; -∞ may be meant, as where a mask hides a score.
+    The arrays must fit the program (`expect.fit`). Raises RunError for a NaN.
     """
-    with np.errstate(all="ignore"):  # a NaN is found and named below
+    return checked(computed(module, params, inputs, d_outputs=d_outputs, seed=seed))
+
+
+def computed(
+    module: Module,
+    params: Arrays,
+    inputs: Arrays,
+    *,
+    d_outputs: Arrays | None = None,
+    seed: int | None = None,
+) -> Arrays:
+    """Return what `run` does, whatever is in it; of a rank its parts."""
+    with np.errstate(all="ignore"):  # `checked` finds and names a NaN
         outputs, saved = module.forward(params, inputs, seed=seed)
         results = dict(outputs)
         if d_outputs is not None:
             gradients = module.backward(params, saved, d_outputs)
             results |= {f"d/{name}": gradient for name, gradient in gradients.items()}
+    return results
+
+
+def checked(results: Arrays) -> Arrays:
+    """Return results as arrays; raises RunError for a NaN, naming the first that has one.
+
+    -∞ may be meant, as where a mask hides a score.
+    """
     for name, result in results.items():
         if _has_nan(result):
             raise RunError(f"{name} holds values that are not numbers (NaN)")

@@ -8,6 +8,9 @@ A run is a folder: `log.jsonl` (`xg_runtime.log`), `checkpoints/` (`xg_runtime.c
 n alone: a run that was killed continues to the same losses, bit for bit.
 """
 
+import contextlib
+import io
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,10 +26,11 @@ from xg_runtime.checkpoint import Checkpoint, Json
 from xg_runtime.config import TrainConfig, differences, facts_of, optimizer_of, schedule_of
 from xg_runtime.errors import CheckpointError, FileError
 from xg_runtime.interrupt import Interrupt
-from xg_runtime.log import Log, Record
+from xg_runtime.log import Log, NoLog, Record
 from xg_runtime.module import Arrays, Module
 from xg_runtime.progress import Progress
 from xg_runtime.step import Stepper
+from xg_runtime.world import ALONE, World
 
 LOG: Final = "log.jsonl"
 CURVE: Final = "loss.svg"
@@ -72,6 +76,8 @@ def train(
     resume: Literal["newest", "previous"] | None = None,
     overwrite: bool = False,
     stream: TextIO | None = None,
+    world: World = ALONE,
+    stop: Interrupt | None = None,
 ) -> Outcome:
     """Train, from the start or from a checkpoint of `folder`, and return how it ended.
 
@@ -79,33 +85,44 @@ def train(
     unchanged. `references` are lines drawn across the curve, such as the unigram entropy;
     `accuracy` is what evaluation counts besides. A folder that holds a run is refused unless it is
     resumed or to be overwritten. Progress goes to `stream`, by default standard error. SIGINT and
-    SIGTERM end the run after the step, with a checkpoint.
-    Raises NonFiniteError, CheckpointError, InputError, FileError.
+    SIGTERM end the run after the step, with a checkpoint; `stop` is for callers that catch them.
+    Every rank of a `world` trains its part, and the first writes the log; what comes back are its
+    parts. Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
     known = facts_of(config, source, facts or {})
-    fresh = _fresh(module, config, known)
+    state = _fresh(module, config, known)
     if resume is not None:
-        state = _resumed(folder, known, fresh, previous=resume == "previous")
-    elif checkpoint.exists(folder) and not overwrite:
-        raise FileError(f"{folder} holds a run: resume it, or name another folder")
+        state = _resumed(folder, known, state, world, previous=resume == "previous")
     else:
-        state = fresh
-    with Interrupt() as stop, Log(folder / LOG, keep_until=state.step if resume else -1) as log:
-        progress = Progress(
-            stream or sys.stderr, state.step, config.steps, source.items, source.unit
-        )
-        run = _Run(_stepper(module, source, config, accuracy), config, folder, log, progress)
+        check_free(folder, overwrite=overwrite)
+    keep_until = state.step if resume else -1
+    catching = contextlib.nullcontext(stop) if stop else Interrupt()
+    with catching as asked, _log(world, folder, keep_until) as log:
+        shown = stream or sys.stderr if world.leads else io.StringIO()
+        progress = Progress(shown, state.step, config.steps, source.items, source.unit)
+        stepper = _stepper(module, source, config, accuracy, world)
+        run = _Run(stepper, config, folder, log, progress, is_new=resume is None)
         try:
-            state = run.go(state, stop)
+            state, requested = run.go(state, asked)
         finally:
             progress.close()
-            chances = accuracy.chances if accuracy else None
-            drawn = curve.draw(log.records, references or {}, chances)
-            files.write(folder / CURVE, drawn.encode())
+            if world.leads:
+                chances = accuracy.chances if accuracy else None
+                drawn = curve.draw(log.records, references or {}, chances)
+                files.write(folder / CURVE, drawn.encode())
         speed = progress.speed(state.step)
-    return Outcome(
-        folder, state.step, stop.requested, log.records, state.params, speed, source.unit
-    )
+    return Outcome(folder, state.step, requested, log.records, state.params, speed, source.unit)
+
+
+def check_free(folder: Path, *, overwrite: bool) -> None:
+    """Raise FileError for a folder with a run that is neither resumed nor to be overwritten."""
+    if checkpoint.exists(folder) and not overwrite:
+        raise FileError(f"{folder} holds a run: resume it, or name another folder")
+
+
+def _log(world: World, folder: Path, keep_until: int) -> Log:
+    """The log of a run; what other ranks than the first note goes nowhere."""
+    return Log(folder / LOG, keep_until=keep_until) if world.leads else NoLog()
 
 
 @dataclass(frozen=True)
@@ -117,14 +134,16 @@ class _Run:
     folder: Path
     log: Log
     progress: Progress
+    is_new: bool  # not resumed
 
-    def go(self, state: Checkpoint, stop: Interrupt) -> Checkpoint:
+    def go(self, state: Checkpoint, asked: Interrupt) -> tuple[Checkpoint, str | None]:
         """Step until the end or a request to stop; return the last state, which is saved."""
-        if state.step == 0 and not self.log.records:
+        if self.is_new:
             self._evaluate(state)
             self._save(state)
         saved = state.step
-        while state.step < self.config.steps and stop.requested is None:
+        requested = None
+        while state.step < self.config.steps and not (requested := self._requested(asked)):
             record = self.stepper.step(state.params, state.slots, state.step)
             state = replace(state, step=state.step + 1)
             self.log.add(record)
@@ -135,7 +154,13 @@ class _Run:
             self.progress.show(state.step, record["loss"])
         if saved != state.step:
             self._save(state)
-        return state
+        return state, requested
+
+    def _requested(self, asked: Interrupt) -> str | None:
+        """The signal that any rank was asked by to stop: all stop before the same step."""
+        number = signal.Signals[asked.requested].value if asked.requested else 0
+        found = self.stepper.world.agreed(number)
+        return signal.Signals(found).name if found else None
 
     def _due(self, step: int, every: int) -> bool:
         return every > 0 and (step % every == 0 or step == self.config.steps)
@@ -152,12 +177,12 @@ class _Run:
     def _save(self, state: Checkpoint) -> int:
         """Write a checkpoint, never one newer than the log on disk; return its step."""
         self.log.sync()
-        checkpoint.save(self.folder, state)
+        self.stepper.world.save(self.folder, state)
         return state.step
 
 
 def _stepper(
-    module: Module, source: Source, config: TrainConfig, accuracy: Accuracy | None
+    module: Module, source: Source, config: TrainConfig, accuracy: Accuracy | None, world: World
 ) -> Stepper:
     return Stepper(
         module=module,
@@ -168,6 +193,7 @@ def _stepper(
         limit=config.clip,
         seed=config.seed,
         accuracy=accuracy,
+        world=world,
     )
 
 
@@ -178,9 +204,11 @@ def _fresh(module: Module, config: TrainConfig, facts: Json) -> Checkpoint:
     return Checkpoint(0, params, optimizer_of(config).slots(params), facts)
 
 
-def _resumed(folder: Path, facts: Json, fresh: Checkpoint, *, previous: bool) -> Checkpoint:
+def _resumed(
+    folder: Path, facts: Json, fresh: Checkpoint, world: World, *, previous: bool
+) -> Checkpoint:
     """Return the state in `folder`, if it is of this run; raises CheckpointError."""
-    held = checkpoint.load(folder, previous=previous)
+    held = world.load(folder, previous=previous)
     found = differences(held.facts, facts)
     if found:
         raise CheckpointError(f"cannot resume {folder}: {'; '.join(found)}")

@@ -55,11 +55,10 @@ def add_names(parser: ArgumentParser) -> None:
 
 
 def add_backend(parser: ArgumentParser) -> None:
-    """What computes, and on how many ranks."""
+    """What computes."""
     parser.add_argument(
         "--backend", choices=("numpy", "torch"), default="numpy", help="what computes"
     )
-    parser.add_argument("--on", metavar="simulated", help="ranks (not in this edition)")
 
 
 def add_kernels(parser: ArgumentParser) -> None:
@@ -70,13 +69,11 @@ def add_kernels(parser: ArgumentParser) -> None:
 
 
 def refuse_backend(options: Namespace) -> None:
-    """Raise DiagnosticError for what is not installed, or only later editions compute with."""
+    """Raise DiagnosticError for what is not installed."""
     if options.backend == "torch":
         from xg.generated import require_torch
 
         require_torch()
-    if options.on is not None:
-        raise not_yet(f"a program on several ranks (--on {options.on})")
 
 
 def setting(text: str) -> tuple[str, str | int]:

@@ -110,13 +110,17 @@ def _show(name: str, folder: Path) -> Shown:
 def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
     """Train the language model on text for a moment; also what it has to beat, and a sample."""
     from xg.cli.dispatch import parse
-    from xg.cli.train import learn
+    from xg.cli.learning import learn
+    from xg.cli.teaching import lesson
     from xg.project.lookup import library
 
     words = [str(library() / f"{MODEL}.xg"), "--steps", str(options.steps), *SIZES, *LEARNING]
     words += SAMPLE
     chosen = parse("train", words)
-    what, outcome = learn(chosen, options.folder / "training", console)
+    folder = options.folder / "training"
+    what = lesson(chosen, folder)
+    outcome = learn(what, chosen, folder, console).outcome
+    assert outcome is not None
     return outcome, what.references["unigram entropy"], what.sample(outcome.params, chosen)
 
 

@@ -47,8 +47,13 @@ def dispatch(name: str, arguments: Sequence[str]) -> int:
 
 
 def parse(name: str, arguments: Sequence[str]) -> Namespace:
-    """What the words behind a command's name say; SystemExit for wrong usage."""
-    return _parser(name, _command(name)).parse_intermixed_args(arguments)
+    """What the words behind a command's name say, and `words` themselves.
+
+    SystemExit for wrong usage.
+    """
+    options = _parser(name, _command(name)).parse_intermixed_args(arguments)
+    options.words = list(arguments)  # ranks that are processes are told them again
+    return options
 
 
 def _command(name: str) -> Command:

@@ -10,6 +10,7 @@ from xg_runtime.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from xg.graph import Value
     from xg.interpret import Record
 
 
@@ -21,11 +22,25 @@ def kept(record: Record, names: Sequence[str]) -> dict[str, NDArray[Any]]:
         path, _, edge = name.rpartition(".")
         if path not in calls:
             raise InputError(f"no call is named {path}{_instead(path, calls)}")
-        values = {str(value.name): array for value, array in calls[path].values.items()}
+        values = {str(value.name): value for value in calls[path].values}
         if edge not in values:
             raise InputError(f"no edge is named {name}{_instead(edge, values)}")
-        found[name] = values[edge]
+        found[name] = _whole(calls[path], values[edge])
     return found
+
+
+def _whole(run: Record, value: Value) -> NDArray[Any]:
+    """The array of a value; on a rank put together with what the others have."""
+    array, placement = run.values[value], run.graph.placements.get(value)
+    if placement is None:
+        return array
+    from xg.parts import placed_cuts
+    from xg_runtime.ranks import all_reduce, all_reduce_max, current, whole
+
+    for axis, state in placement.items():
+        if state.kind in "PM":
+            array = (all_reduce if state.kind == "P" else all_reduce_max)(array, axis)
+    return whole(array, placed_cuts(placement, current().sizes))
 
 
 def _calls(record: Record) -> dict[str, Record]:

@@ -41,12 +41,12 @@ class Given:
         else:
             settings = settings_of(options)
             program = at_sizes_of(inputs, project, options.block, settings, options.plan)
-        of = _dtype(options)
+        of, whole = _dtype(options), program.undivided
         return cls(
             program,
-            fit(inputs, expected_inputs(program), dtype=of, source=str(options.inputs)),
-            params and fit(params, expected(program.params), dtype=of, source=str(options.params)),
-            _cotangents(program, options),
+            fit(inputs, expected_inputs(whole), dtype=of, source=str(options.inputs)),
+            params and fit(params, expected(whole.params), dtype=of, source=str(options.params)),
+            _cotangents(whole, options),
             of,
         )
 

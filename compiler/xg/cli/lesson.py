@@ -6,6 +6,7 @@ import hashlib
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +31,11 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Lesson:
-    """A program, its generated module, and the data it learns from."""
+    """A program, its generated module, and the data it learns from.
+
+    `parallel` is what ranks run of it; `program` is then the same without a plan, where there is
+    such a program.
+    """
 
     program: Program
     source: Source
@@ -41,15 +46,22 @@ class Lesson:
     references: Mapping[str, float] = field(default_factory=dict[str, float])
     text: tuple[Corpus, int] | None = None  # and the window
     judging: tuple[Lexicon, Accuracy] | None = None
+    parallel: Program | None = None
+    sizes: Settings | None = None  # under which that is compiled, where not as the program is
+
+    @property
+    def trained(self) -> Program:
+        """What is run."""
+        return self.parallel or self.program
 
     @property
     def module(self) -> Module:
-        """The generated module."""
-        return self.program.on_arrays(self.backend, kernels=self.kernels)
+        """The generated module; of a parallel program that of a rank."""
+        return self.trained.on_arrays(self.backend, kernels=self.kernels)
 
-    @property
+    @cached_property
     def facts(self) -> dict[str, object]:
-        """What a resumed run must find unchanged."""
+        """What a resumed run must find unchanged: a plan and its mesh may change."""
         code = self.program.source()
         known: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
         if self.text:

@@ -82,7 +82,7 @@ def _told(
 
 def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
     """A checkpoint's tensors as the parameters of a program, which have numbers by now."""
-    shapes = {name: tuple(map(int, spec.shape)) for name, spec in program.params.items()}
+    shapes = {name: tuple(map(int, spec.shape)) for name, spec in program.undivided.params.items()}
     return rename.to_diagram(names, found, shapes, numbers(program), program.graphs.main.block)
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
+    from xg.cli.lesson import Lesson
     from xg.driver import Settings
 
 RECIPE: Final = "run.json"
@@ -20,16 +23,24 @@ RECIPE: Final = "run.json"
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the program of a run is compiled; `diagram` leads there from the run folder."""
+    """How the program of a run is compiled; `diagram` leads there from the run folder.
+
+    `plan` and `mesh` say on which ranks it was begun; every checkpoint says it of itself.
+    """
 
     diagram: str
     block: str | None
     settings: Settings
+    plan: str | None = None
+    mesh: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
-    def of(cls, folder: Path, file: str, block: str | None, settings: Settings) -> Recipe:
-        """The recipe of a run in `folder` of what the user calls `file`."""
-        return cls("-" if file == "-" else _way(Path(file), folder), block, settings)
+    def of(cls, folder: Path, what: Lesson, options: Namespace) -> Recipe:
+        """The recipe of a run in `folder` of the file that the user names."""
+        file = options.file
+        diagram = "-" if file == "-" else _way(Path(file), folder)
+        mesh = dict(what.parallel.graphs.mesh) if what.parallel else {}
+        return cls(diagram, options.block, what.settings, options.plan, mesh)
 
     @classmethod
     def read(cls, folder: Path) -> Recipe:
@@ -41,11 +52,12 @@ class Recipe:
         try:
             found: Any = json.loads(files.read(path))
             told = found["diagram"], found["block"], found["settings"]
-            if not _makes_sense(*told):
+            ranks = found["plan"], found["mesh"]
+            if not _makes_sense(*told, *ranks):
                 raise ValueError
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise CheckpointError(f"{path} is damaged: it does not say what was trained") from error
-        return cls(*told)
+        return cls(*told, *ranks)
 
     def write(self, folder: Path) -> None:
         """Leave the recipe in `folder`; raises FileError."""
@@ -59,14 +71,20 @@ class Recipe:
         return "-" if self.diagram == "-" else _way(folder / self.diagram, Path())
 
 
-def _makes_sense(diagram: object, block: object, settings: object) -> bool:
+def _makes_sense(
+    diagram: object, block: object, settings: object, plan: object, mesh: object
+) -> bool:
     """Whether what a file says has the types that it should."""
-    if not (isinstance(diagram, str) and isinstance(block, str | None)):
+    named = isinstance(diagram, str) and isinstance(block, str | None)
+    known = _holds(settings, str | int) and isinstance(plan, str | None) and _holds(mesh, int)
+    return named and known
+
+
+def _holds(table: object, kind: Any) -> bool:  # noqa: ANN401 - a union of types has no type
+    """Whether something is a table of values of a kind."""
+    if not isinstance(table, dict):
         return False
-    if not isinstance(settings, dict):
-        return False
-    values = cast("dict[object, object]", settings).values()
-    return all(isinstance(value, str | int) for value in values)
+    return all(isinstance(value, kind) for value in cast("dict[object, object]", table).values())
 
 
 def _way(file: Path, folder: Path) -> str:

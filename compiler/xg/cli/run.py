@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from xg.cli.arguments import add_backend, add_file, add_kernels, add_names, refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
+from xg.cli.ranks import add_ranks
 from xg.syntax.spelling import ascii_name
-
-if TYPE_CHECKING:
-    from xg.cli.given import Given
-    from xg_runtime.module import Arrays
 
 EXAMPLE = "xg run diagrams/mlp.xg --inputs in.npz -o out.npz --seed 0 --keep H,U"
 
@@ -51,6 +47,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--dropout", type=int, metavar="SEED", help="dropout on, drawn from SEED")
     add_backend(parser)
     add_kernels(parser)
+    add_ranks(parser)
 
 
 def edges(text: str) -> list[str]:
@@ -60,9 +57,9 @@ def edges(text: str) -> list[str]:
 
 def run(options: Namespace, console: Console) -> int:
     """Read, compute, write."""
+    from xg.cli.computing import compute, kept
     from xg.cli.given import Given
     from xg_runtime import arrays
-    from xg_runtime.run import run as compute
 
     refuse_backend(options)
     half = options.dtype == "bfloat16"
@@ -71,19 +68,9 @@ def run(options: Namespace, console: Console) -> int:
         return USAGE
     _refuse_endings(options)
     given = Given.read(options)
-    module = given.program.on_arrays(
-        options.backend, options.dtype if half else None, kernels=options.kernels
-    )
-    params: Arrays = given.params or module.init(options.seed, given.dtype)
-    results = compute(
-        module,
-        params,
-        given.inputs,
-        d_outputs=given.cotangents,
-        seed=options.dropout,
-    )
+    results, params = compute(given, options)
     if options.keep:
-        results |= _kept(given, params, options)
+        results |= kept(given, params, options)
     arrays.write(options.out, results)
     if options.save_params:
         arrays.write(options.save_params, params)
@@ -99,12 +86,3 @@ def _refuse_endings(options: Namespace) -> None:
     for path in (options.out, options.save_params):
         if path is not None and path.suffix not in ENDINGS:
             raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")
-
-
-def _kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
-    """The kept edges, computed by the interpreter, which has them all."""
-    from xg.cli.edges import kept
-    from xg.interpret import Interpreter
-
-    interpreter = Interpreter(given.program.graphs, params, options.dropout)
-    return kept(interpreter.forward(given.inputs)[1], options.keep)

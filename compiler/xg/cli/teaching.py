@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
+from xg.carried import carried
 from xg.cli.arguments import open_project, settings_of
 from xg.cli.given import at_sizes_of, expected_inputs
 from xg.cli.lesson import Lesson
@@ -29,8 +31,16 @@ def lesson(options: Namespace, folder: Path) -> Lesson:
     Raises DiagnosticError, InputError, FileError, CheckpointError.
     """
     project = open_project(options.file)
-    settings = settings_of(options)
-    draft = compile_project(project, options.block, settings)
+    found = _on_one_device(project, options, folder)
+    if options.plan is None and found.program.placed is None:
+        return found
+    sizes = found.sizes or found.settings
+    return replace(found, parallel=compile_project(project, options.block, sizes, options.plan))
+
+
+def _on_one_device(project: Project, options: Namespace, folder: Path) -> Lesson:
+    """The lesson without its plan."""
+    draft = compile_project(project, options.block, settings_of(options)).undivided
     if options.data is None or options.data.suffix not in arrays.ENDINGS:
         if (task := text_task(draft.graphs)) is not None:
             return _of_text(project, draft, task, options)
@@ -68,7 +78,7 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     found = arrays.read(options.data)
     program = at_sizes_of(found, project, options.block, settings_of(options))
     source_name = str(options.data)
-    rows = fit(found, expected_inputs(program), dtype=options.dtype, source=source_name)
+    rows = fit(found, expected_inputs(program.undivided), dtype=options.dtype, source=source_name)
     main = draft.graphs.main
     first = main.types[main.inputs[0]].shape[:1]
     batched = frozenset(
@@ -81,7 +91,11 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
     loss = loss_of(program.graphs, options.loss)
     how = options.backend, options.kernels
-    return Lesson(program, source, loss, settings_of(options), *how)
+    settings = settings_of(options)
+    carrying = {name: array.shape for name, array in found.items()}
+    known = {**carried(draft.graphs, carrying), str(first[0]): options.batch}
+    sizes = {name: n for name, n in known.items() if name in declared_dims(project)}
+    return Lesson(program, source, loss, settings, *how, sizes={**sizes, **settings})
 
 
 def _number(program: Program, dim: Dim) -> int:

@@ -6,15 +6,16 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_backend, add_file, add_kernels, refuse_backend, refuse_plan
+from xg.cli.arguments import add_backend, add_file, add_kernels, refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, INTERRUPTED
 from xg.cli.quantities import amount, natural, positive
+from xg.cli.ranks import add_ranks
 from xg.cli.threads import add_threads, limit_threads
 
 if TYPE_CHECKING:
+    from xg.cli.learning import Learned
     from xg.cli.lesson import Lesson
-    from xg_runtime.config import TrainConfig
     from xg_runtime.train import Outcome
 
 EXAMPLE = "xg train diagrams/transformer.xg --steps 300 --sample 200"
@@ -61,6 +62,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_threads(parser)
     add_backend(parser)
     add_kernels(parser)
+    add_ranks(parser)
 
 
 def _add_learning(parser: ArgumentParser) -> None:
@@ -101,82 +103,38 @@ def _add_learning(parser: ArgumentParser) -> None:
 
 def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
-    refuse_plan(options)
     refuse_backend(options)
     limit_threads(options.threads)
-    what, outcome = learn(options, options.out or Path("runs") / _name(options.file), console)
-    for line in _report(what, outcome):
-        console.say(line)
-    if options.sample and outcome.interrupted is None:
-        console.say()
-        console.say(what.sample(outcome.params, options))
-    return INTERRUPTED if outcome.interrupted else FINE
-
-
-def learn(options: Namespace, folder: Path, console: Console) -> tuple[Lesson, Outcome]:
-    """Train in a folder; raises DiagnosticError and XgRuntimeError."""
-    from xg.cli.recipe import Recipe
     from xg.cli.teaching import lesson
-    from xg_runtime.checkpoint import exists
 
-    what = lesson(options, folder)
-    if not options.resume and (options.overwrite or not exists(folder)):
-        Recipe.of(folder, options.file, options.block, what.settings).write(folder)
-        what.leave(folder)
-    outcome = _train(what, options, folder, console)
-    what.leave(folder)  # a run that goes on may have lost it
-    return what, outcome
+    folder = folder_of(options)
+    learned = teach(lesson(options, folder), options, folder, console)
+    return INTERRUPTED if learned.interrupted else FINE
 
 
-def _train(what: Lesson, options: Namespace, folder: Path, console: Console) -> Outcome:
-    """Train, and say of a number that is not finite where the file makes it."""
-    from xg_runtime.errors import NonFiniteError
-    from xg_runtime.train import train
+def folder_of(options: Namespace) -> Path:
+    """Where the run is kept."""
+    return options.out or Path("runs") / _name(options.file)
 
-    try:
-        return train(
-            what.module,
-            what.source,
-            _config(options, what.loss),
-            folder,
-            facts=what.facts,
-            references=what.references,
-            accuracy=what.judging and what.judging[1],
-            resume="newest" if options.resume else None,
-            overwrite=options.overwrite,
-        )
-    except NonFiniteError as error:
-        place = what.place_of(error.tensor)
-        if place:
-            console.note(f"{error.tensor} is made in {place}")
-        raise
+
+def teach(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+    """Train, and let the rank that leads say how it went."""
+    from xg.cli.learning import learn
+
+    learned = learn(what, options, folder, console)
+    if learned.outcome:
+        for line in _report(what, learned.outcome):
+            console.say(line)
+        if options.sample and learned.interrupted is None:
+            console.say()
+            console.say(what.sample(learned.outcome.params, options))
+    return learned
 
 
 def _name(file: str) -> str:
     from xg.slug import slug
 
     return "stdin" if file == "-" else slug(PurePath(file).stem)
-
-
-def _config(options: Namespace, loss: str) -> TrainConfig:
-    """The options of a run, in the words of the runtime."""
-    from xg_runtime.config import TrainConfig
-
-    return TrainConfig(
-        steps=options.steps,
-        rate=options.lr,
-        schedule=options.schedule,
-        warmup=options.warmup,
-        optimizer=options.optimizer,
-        momentum=options.momentum,
-        weight_decay=options.weight_decay,
-        clip=options.clip or None,
-        dtype=options.dtype,
-        seed=options.seed,
-        loss=loss,
-        evaluate_every=options.eval,
-        checkpoint_every=options.checkpoint,
-    )
 
 
 def _report(what: Lesson, outcome: Outcome) -> list[str]:

@@ -133,7 +133,7 @@ def _start(rank: int, world: int, folder: Folder, aloud: bool) -> subprocess.Pop
 def _environment(rank: int, world: int) -> dict[str, str]:
     """What torchrun would set, where to find this package, and the way from rank to rank."""
     here = str(Path(xg_runtime.__file__).parents[1])
-    path = os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([here, *filter(None, sys.path)])  # ranks find what this process finds
     usual = {
         "OMP_NUM_THREADS": "1",
         "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",

@@ -1,0 +1,74 @@
+"""Given arrays through a program: on this device, or on the ranks of its plan."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any, cast
+
+from numpy.typing import NDArray
+
+from xg.cli.edges import kept as kept_of
+from xg.cli.given import Given
+from xg.cli.ranks import Ranks
+from xg.evaluate import Mesh
+from xg.interpret import Interpreter
+from xg_runtime.run import run
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def compute(given: Given, options: Namespace) -> tuple[Arrays, Arrays]:
+    """Results and the parameters that were used, whole; raises as `run` does, and RankError."""
+    ranks = Ranks.of(given.program, options)
+    if ranks is not None:
+        return _on_ranks(given, options, ranks)
+    module = given.program.on_arrays(options.backend, _half(options), kernels=options.kernels)
+    params: Arrays = given.params or module.init(options.seed, given.dtype)
+    seed = options.dropout
+    results = run(module, params, given.inputs, d_outputs=given.cotangents, seed=seed)
+    return results, params
+
+
+def kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
+    """The kept edges, computed by the interpreter, which has them all; from ranks, put together."""
+    program, seed = given.program, options.dropout
+    if program.placed is None:
+        interpreter = Interpreter(program.graphs, params, seed)
+        return kept_of(interpreter.forward(given.inputs)[1], options.keep)
+    import xg_runtime.ranks as ranks
+    from xg.parts import cuts
+
+    where = cuts(program.graphs)
+
+    def on_rank() -> Arrays:
+        mine = ranks.parts(params, where)
+        interpreter = Interpreter(program.graphs, mine, seed, mesh=cast("Mesh", ranks))
+        return kept_of(interpreter.forward(ranks.parts(given.inputs, where))[1], options.keep)
+
+    return ranks.simulate(program.graphs.mesh, on_rank)[0]
+
+
+def _half(options: Namespace) -> str | None:
+    return options.dtype if options.dtype == "bfloat16" else None
+
+
+def _on_ranks(given: Given, options: Namespace, ranks: Ranks) -> tuple[Arrays, Arrays]:
+    """What `compute` does, by all ranks together."""
+    order = {
+        "source": given.program.source(options.backend, kernels=options.kernels),
+        "backend": options.backend,
+        "half": _half(options),
+        "dtype": given.dtype,
+        "seed": options.seed,
+        "dropout": options.dropout,
+        "backward": given.cotangents is not None,
+        "keep params": bool(options.keep or options.save_params),
+    }
+    kinds = {"inputs": given.inputs, "params": given.params, "cotangents": given.cotangents}
+    arrays = {
+        f"{kind}/{name}": array for kind, of in kinds.items() for name, array in (of or {}).items()
+    }
+    answer = ranks.do("run", order, arrays)
+    found = {name: answer.arrays[name] for name in answer.facts["order"]}  # files sort names
+    params = {n.removeprefix("params/"): a for n, a in found.items() if n.startswith("params/")}
+    return {name: a for name, a in found.items() if not name.startswith("params/")}, params

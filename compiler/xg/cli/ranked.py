@@ -1,0 +1,60 @@
+"""What one rank does of a command; `ranks` has it done by all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xg.cli.console import Console
+from xg.cli.dispatch import parse
+from xg.cli.learning import agreed_facts
+from xg.cli.teaching import lesson
+from xg.cli.train import folder_of, teach
+from xg.generated import load, on_arrays
+from xg_runtime.errors import InputError, NonFiniteError
+from xg_runtime.module import Array, Arrays
+from xg_runtime.ranks import number, parts, wholes
+from xg_runtime.ranks.task import Answer
+from xg_runtime.run import checked, computed
+
+
+def run(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of `xg run`: of whole arrays to whole results, which rank 0 brings back.
+
+    Of `arrays`, "inputs/X" and "cotangents/Y" are given, and "params/W" where they are not drawn.
+    """
+    code = load(options["source"], "rank")
+    module = on_arrays(code, options["backend"], options["half"])
+    cuts = code.cuts()
+    own = {kind: parts(_of(kind, arrays), cuts) for kind in ("inputs", "params", "cotangents")}
+    params: Arrays = own["params"] or module.init(options["seed"], options["dtype"])
+    d_outputs = own["cotangents"] if options["backward"] else None
+    results = computed(module, params, own["inputs"], d_outputs=d_outputs, seed=options["dropout"])
+    of_result = {name: cuts.get(name.removeprefix("d/"), ()) for name in results}
+    found = checked(wholes(results, of_result))
+    if options["keep params"]:
+        found |= {f"params/{name}": whole for name, whole in wholes(params, cuts).items()}
+    return Answer(found, {"order": list(found)}) if number() == 0 else Answer()
+
+
+def train(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of `xg train`: the same words, the same file and data, read again."""
+    del arrays
+    words = parse("train", options["words"])
+    folder = folder_of(words)
+    what = lesson(words, folder)
+    if agreed_facts(what, words) != options["facts"]:
+        raise InputError(f"{words.file} has changed while ranks were started")
+    try:
+        learned = teach(what, words, folder, Console(words.color))
+    except NonFiniteError as error:
+        return Answer(facts={"tensor": error.tensor, "reason": error.reason, "step": error.step})
+    return Answer(facts={"interrupted": learned.interrupted})
+
+
+def _of(kind: str, arrays: Arrays) -> dict[str, Array]:
+    """The arrays of a kind by their own names."""
+    return {
+        name.removeprefix(f"{kind}/"): array
+        for name, array in arrays.items()
+        if name.startswith(f"{kind}/")
+    }

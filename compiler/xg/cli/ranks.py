@@ -1,0 +1,114 @@
+"""Where a parallel program runs: on simulated ranks in this process, or on processes."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xg.cli.quantities import positive
+from xg.limits import Processes, SimulatedRanks
+
+if TYPE_CHECKING:
+    from xg.driver import Program
+    from xg_runtime.module import Arrays
+    from xg_runtime.ranks.running import Place
+    from xg_runtime.ranks.task import Answer, Json
+    from xg_runtime.ranks.terms import Terms
+
+
+def add_ranks(parser: ArgumentParser) -> None:
+    """Where the ranks of a plan are, and how long they wait for each other."""
+    ranks = parser.add_argument_group("ranks, with --plan")
+    ranks.add_argument(
+        "--on",
+        choices=("simulated", "processes"),
+        help="all in one process, or a process for each, with torch; default: simulated",
+    )
+    ranks.add_argument(
+        "--timeout",
+        type=positive,
+        default=60,
+        metavar="SECONDS",
+        help="that one rank may keep the others waiting; default: 60",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """The ranks of a parallel program; `timeout` in seconds."""
+
+    on: Place
+    sizes: Mapping[str, int]
+    timeout: float
+
+    @classmethod
+    def of(cls, program: Program, options: Namespace) -> Ranks | None:
+        """Those that a command is to use; None for a program of one device.
+
+        Raises DiagnosticError for more than are allowed, and where torch is missing; InputError
+        where `--on` has nothing to be about.
+        """
+        from xg_runtime.errors import InputError
+        from xg_runtime.ranks.grid import Grid
+
+        if program.placed is None:
+            if options.on is None:
+                return None
+            raise InputError(
+                f"--on {options.on} is for parallel programs: --plan NAME chooses how "
+                f"{program.graphs.main.block} is divided"
+            )
+        sizes = program.graphs.mesh
+        ranks = cls(options.on or "simulated", sizes, options.timeout)
+        if not is_process_of_many():
+            limit = Processes if ranks.on == "processes" else SimulatedRanks
+            limit.check(Grid(sizes).count, None)
+        if ranks.on == "processes":
+            from xg.generated import require_torch
+
+            require_torch()
+        return ranks
+
+    @property
+    def terms(self) -> Terms:
+        """How processes work together."""
+        from xg_runtime.ranks.terms import Terms
+
+        return Terms(timeout=self.timeout)
+
+    def do(self, function: str, options: Json, arrays: Arrays, *, aloud: bool = False) -> Answer:
+        """Let every rank do a function of `ranked`; return what rank 0 answers.
+
+        `aloud` lets rank 0 print. Raises RankError.
+        """
+        from xg_runtime.ranks.running import run_task
+        from xg_runtime.ranks.task import Task
+
+        task = Task(f"{Path(__file__).with_name('ranked.py')}:{function}", options, arrays)
+        return run_task(task, self.sizes, on=self.on, terms=self.terms, aloud=aloud)[0]
+
+
+def is_process_of_many() -> bool:
+    """Whether this process is one rank already: of ours, or of torchrun's."""
+    return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def is_on_mesh() -> bool:
+    """Whether a mesh is there for this code: it runs as one of its ranks."""
+    from xg_runtime.errors import RunError
+    from xg_runtime.ranks import current
+
+    try:
+        current()
+    except RunError:
+        return False
+    return True
+
+
+def was_restarted() -> bool:
+    """Whether torchrun starts this process anew because a rank was lost."""
+    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"

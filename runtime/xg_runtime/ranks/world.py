@@ -1,0 +1,105 @@
+"""One rank of a training run on many: it sees its part of everything.
+
+Parameters, gradients and optimizer slots lie as the plan says, and the derived backward pass has
+summed what had to be summed: an update of the parts is the update of the whole. Left to do here is
+what goes across all parameters or all ranks: the norm, the end, the checkpoint.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.errors import InputError
+from xg_runtime.module import Array, Arrays
+from xg_runtime.norm import squares
+from xg_runtime.ranks import saving
+from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
+from xg_runtime.ranks.local import number, rank
+from xg_runtime.ranks.mesh import current
+from xg_runtime.ranks.parts import Cuts, parts, wholes
+
+_ROOM: Final = 256  # bytes of a name
+
+
+@dataclass(frozen=True)
+class RankWorld:
+    """The world of the running rank; `cuts` of parameters, inputs and outputs are the module's.
+
+    `plan` is what the checkpoint tells of it.
+    """
+
+    cuts: Mapping[str, Cuts]
+    plan: str
+
+    @property
+    def leads(self) -> bool:
+        """Whether this is the first rank."""
+        return number() == 0
+
+    def part(self, inputs: Arrays) -> Arrays:
+        """This rank's part of whole inputs; raises InputError where they cannot be cut."""
+        try:
+            return parts(inputs, self.cuts)
+        except InputError as error:
+            shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
+            raise InputError(f"a batch of {shapes}: {error.message}") from error
+
+    def whole(self, arrays: Arrays) -> Arrays:
+        """The whole outputs or parameters of which every rank has a part."""
+        return wholes(arrays, self.cuts)
+
+    def squares(self, gradients: Arrays) -> float:
+        """The sum of squares over all whole gradients, the same bits on every rank.
+
+        Of what several ranks hold alike, the first of them counts. What one of the others holds has
+        to be finite as well.
+        """
+        ours = squares({n: array for n, array in gradients.items() if self._stands_for(n)})
+        if not math.isfinite(squares(gradients)):
+            ours = math.nan
+        total = np.array(ours)
+        for axis in current().sizes:
+            total = all_reduce(total, axis)
+        return float(total)
+
+    def agreed(self, number: int) -> int:
+        """The largest number that any rank says."""
+        largest = np.array(number)
+        for axis in current().sizes:
+            largest = all_reduce_max(largest, axis)
+        return int(largest)
+
+    def first(self, place: int, name: str) -> str:
+        """The name that is said with the smallest place; "" where every rank says ""."""
+        said = name.encode()[:_ROOM].ljust(_ROOM)
+        mine = np.frombuffer((place if name else 2**62).to_bytes(8, "big") + said, np.uint8)
+        rows: Array = mine[None]
+        for axis in reversed(list(current().sizes)):
+            rows = all_gather(rows, axis, -2)
+        return min(row.tobytes() for row in rows)[8:].rstrip().decode("utf-8", "replace")
+
+    def save(self, run: Path, state: Checkpoint) -> None:
+        """Write a checkpoint of the parts of all; raises FileError."""
+        saving.save(run, state, self._saved_cuts, plan=self.plan)
+
+    def load(self, run: Path, *, previous: bool) -> Checkpoint:
+        """This rank's part of a checkpoint of any mesh; raises CheckpointError, FileError."""
+        return saving.load(run, self._saved_cuts, previous=previous)
+
+    def _stands_for(self, name: str) -> bool:
+        """Whether this is the first of the ranks that hold the same part of a parameter."""
+        cutting = {over for _, over in self.cuts.get(name, ())}
+        return all(axis in cutting or rank(axis) == 0 for axis in current().sizes)
+
+    @cached_property
+    def _saved_cuts(self) -> dict[str, tuple[tuple[str, int], ...]]:
+        """The cuts in the words of checkpoints."""
+        return {name: tuple((over, at) for at, over in cuts) for name, cuts in self.cuts.items()}

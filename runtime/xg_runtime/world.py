@@ -1,0 +1,83 @@
+"""All ranks that train one model, as one of them sees them. A single device is a world of one.
+
+What a step of training needs of the others stands here, and nothing of how they are reached:
+`ALONE` is a device without others, `xg_runtime.ranks.world` one rank of many.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Protocol
+
+from xg_runtime import checkpoint
+from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.module import Arrays
+from xg_runtime.norm import squares
+
+
+class World(Protocol):
+    """What ranks do together; every rank has to ask for the same, in the same order."""
+
+    @property
+    def leads(self) -> bool:
+        """Whether this rank speaks for all: it writes the log and shows the progress."""
+        ...
+
+    def part(self, inputs: Arrays) -> Arrays:
+        """This rank's part of whole inputs; raises InputError where they cannot be cut."""
+        ...
+
+    def whole(self, arrays: Arrays) -> Arrays:
+        """The whole outputs or parameters of which every rank has a part."""
+        ...
+
+    def squares(self, gradients: Arrays) -> float:
+        """The sum of squares over all whole gradients, the same bits on every rank."""
+        ...
+
+    def agreed(self, number: int) -> int:
+        """The largest number that any rank says."""
+        ...
+
+    def first(self, place: int, name: str) -> str:
+        """The name that is said with the smallest place; "" where every rank says ""."""
+        ...
+
+    def save(self, run: Path, state: Checkpoint) -> None:
+        """Write a checkpoint of the parts of all; raises FileError."""
+        ...
+
+    def load(self, run: Path, *, previous: bool) -> Checkpoint:
+        """This rank's part of a checkpoint; raises CheckpointError, FileError."""
+        ...
+
+
+class _Alone:
+    """A world of one."""
+
+    leads = True
+
+    def part(self, inputs: Arrays) -> Arrays:
+        return inputs
+
+    def whole(self, arrays: Arrays) -> Arrays:
+        return arrays
+
+    def squares(self, gradients: Arrays) -> float:
+        return squares(gradients)
+
+    def agreed(self, number: int) -> int:
+        return number
+
+    def first(self, place: int, name: str) -> str:
+        del place
+        return name
+
+    def save(self, run: Path, state: Checkpoint) -> None:
+        checkpoint.save(run, state)
+
+    def load(self, run: Path, *, previous: bool) -> Checkpoint:
+        return checkpoint.load(run, previous=previous)
+
+
+ALONE: Final[World] = _Alone()
