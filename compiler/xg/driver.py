@@ -146,7 +146,7 @@ class Program:
         self, backend: str = "numpy", dtype: str | None = None, *, kernels: bool = False
     ) -> Module:
         """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-        from xg.generated import on_arrays
+        from xg_runtime.module import on_arrays
 
         return on_arrays(self.load(backend, kernels=kernels), backend, dtype)
 

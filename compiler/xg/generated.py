@@ -6,12 +6,9 @@ import linecache
 from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from xg.diagnostic import Diagnostic, DiagnosticError, Problem
-
-if TYPE_CHECKING:
-    from xg_runtime.module import Module
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +31,6 @@ def load(source: str, name: str) -> ModuleType:
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(source, file, "exec"), module.__dict__)
     return module
-
-
-def on_arrays(module: ModuleType, backend: str, dtype: str | None = None) -> Module:
-    """A generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-    if backend == "numpy":
-        return cast("Module", module)
-    from xg_runtime.tensors import OnArrays, TorchModule
-
-    return OnArrays(cast("TorchModule", module), dtype)
 
 
 def require_torch() -> None:

@@ -199,7 +199,10 @@ def test_ranks_that_cannot_be(
 
 
 def test_processes_need_torch(xg: Xg, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xg.generated.find_spec", {}.get)
+    def nowhere(name: str) -> None:
+        assert name == "torch"
+
+    monkeypatch.setattr("xg.generated.find_spec", nowhere)
     said = xg("train", MODEL, *LEARN, "--plan", "TP", "--on", "processes")
     assert (said.code, "torch is not installed" in said.err) == (1, True)
     assert text

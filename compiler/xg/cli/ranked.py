@@ -9,9 +9,9 @@ from xg.cli.dispatch import parse
 from xg.cli.learning import agreed_facts
 from xg.cli.teaching import lesson
 from xg.cli.train import folder_of, teach
-from xg.generated import load, on_arrays
+from xg.generated import load
 from xg_runtime.errors import InputError, NonFiniteError
-from xg_runtime.module import Array, Arrays
+from xg_runtime.module import Array, Arrays, on_arrays
 from xg_runtime.ranks import number, parts, wholes
 from xg_runtime.ranks.task import Answer
 from xg_runtime.run import checked, computed
