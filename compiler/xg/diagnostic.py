@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypedDict
+from typing import ClassVar, Literal, TypedDict, TypeVar, dataclass_transform
 
 from xg.source import Source, Span
 from xg.terminal import printable, width
@@ -61,11 +61,28 @@ class Diagnostic:
         return self.span.column if self.span else None
 
 
-@dataclass(frozen=True, slots=True)
+Kind = TypeVar("Kind")
+
+
+@dataclass_transform(frozen_default=True)
+def problem_kind(kind: type[Kind]) -> type[Kind]:
+    """A dataclass of a `Problem`, which has equality and hash: only the constructor is generated.
+
+    Six methods for each of more than a hundred kinds take longer to make than a file to check.
+    """
+    return dataclass(eq=False, repr=False)(kind)
+
+
 class Problem(ABC):
     """A kind of mistake: its subclasses hold what was found, `diagnostic` says it."""
 
     code: ClassVar[str]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
 
     @abstractmethod
     def diagnostic(self) -> Diagnostic:

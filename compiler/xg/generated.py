@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
 from importlib.util import find_spec
 from types import ModuleType
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, DiagnosticError, Problem
+from xg.diagnostic import Diagnostic, DiagnosticError, Problem, problem_kind
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoTorch(Problem):
     """Code for torch that is to be run where torch is not installed."""
 

@@ -5,14 +5,13 @@ A limit is generous for programs that people write and keeps a hostile one from 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
 from xg.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class Limit(Problem):
     """More of something than is allowed; `span` is where, or None where no file is to blame."""
 

@@ -7,11 +7,10 @@ Shapes hold for all sizes; only when sizes have numbers can ``D/N_H`` fail to be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xg.axes import axes_of
-from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
 from xg.dim import Dim, DimError
 from xg.graph import Apply, Call, Graph, Program
 from xg.instances import instances
@@ -24,7 +23,7 @@ Places = Mapping[str, Span]  # where the file declares each dim
 SUGGESTED_AT_MOST = 8
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotWhole(Problem):
     """A size that its parts do not divide."""
 
@@ -40,7 +39,7 @@ class NotWhole(Problem):
         return self.report(f"{what}{self.message}", Label(self.span), help=self.allowed)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class TooShort(Problem):
     """An axis without positions, or a repetition less often than never."""
 
@@ -56,7 +55,7 @@ class TooShort(Problem):
         return self.report(message, Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class TooLong(Problem):
     """A size that an operator needs to be at most another one."""
 

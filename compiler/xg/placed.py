@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
 from xg.dim import Dim
 from xg.graph import Call, Graph, Program, Value
 from xg.instances import INSTANCES_AT_MOST, Symbols, inside
@@ -14,7 +14,7 @@ from xg.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, sized
 from xg.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class PlanMisfit(Problem):
     """A line of a plan with other dims than the value has."""
 
@@ -35,7 +35,7 @@ class PlanMisfit(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class PlacedTwice(Problem):
     """A value that two lines of plans cut differently over one mesh axis."""
 
@@ -58,7 +58,7 @@ class PlacedTwice(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class PlanOfNothing(Problem):
     """A plan that places nothing in the block that is compiled."""
 
@@ -73,7 +73,7 @@ class PlanOfNothing(Problem):
         return self.report(f"the plan {self.plan} places nothing in {self.block}", help=(help,))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoMeshSize(Problem):
     """A mesh axis that is to be run on and has no number of ranks."""
 

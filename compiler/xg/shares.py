@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
 from xg.dim import Dim
 from xg.graph import Graph, Program
 from xg.instances import instances
@@ -19,7 +18,7 @@ from xg.source import Span
 RANKS_AT_MOST = 4_096
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotDivisible(Problem):
     """A size that the ranks of a mesh axis cannot share equally."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.source import Span
 
 
@@ -17,7 +16,7 @@ class Wrong(Exception):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class BadSignature(Problem):
     """An operand or an own argument that an operator defined by an expression cannot have."""
 
@@ -31,7 +30,7 @@ class BadSignature(Problem):
         return self.report(self.message, Label(self.span), help=self.help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownPart(Problem):
     """A name that is neither operand nor own argument nor part."""
 
@@ -52,7 +51,7 @@ class UnknownPart(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownFunction(Problem):
     """A call of something that bodies do not know."""
 
@@ -69,7 +68,7 @@ class UnknownFunction(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class WrongArguments(Problem):
     """A function with other arguments than it takes."""
 
@@ -82,7 +81,7 @@ class WrongArguments(Problem):
         return self.report(f"expected {self.form}", Label(self.span, f"here {self.span.text}"))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MissingAxis(Problem):
     """A reduction over an axis that its operand has not."""
 
@@ -100,7 +99,7 @@ class MissingAxis(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotUsed(Problem):
     """An operand, own argument or part that the result does not depend on."""
 
@@ -113,7 +112,7 @@ class NotUsed(Problem):
         return self.report(f"{self.operator} does not use {self.span.text}", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class SameName(Problem):
     """Two operands or parts of one name."""
 
@@ -125,7 +124,7 @@ class SameName(Problem):
         return self.report(f"{self.span.text} is there already", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MisplacedComparison(Problem):
     """A comparison as a number, or a number as a comparison."""
 
@@ -139,7 +138,7 @@ class MisplacedComparison(Problem):
         return self.report(what, Label(self.span), help=("select(x > 0, x, 0)",))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class BadExponent(Problem):
     """A power whose exponent is a tensor."""
 
@@ -153,7 +152,7 @@ class BadExponent(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class BadNumber(Problem):
     """A number that is none: ``1/0``, ``sqrt(0 - 1)``."""
 

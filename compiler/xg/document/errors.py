@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.passes.resolve.errors import nearest
 from xg.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoSuchBlock(Problem):
     """An example of a block that the file neither has nor takes from another."""
 
@@ -26,7 +25,7 @@ class NoSuchBlock(Problem):
         return self.report(message, Label(self.span), help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotTaken(Problem):
     """A `given` of something that the block takes from nobody."""
 
@@ -47,7 +46,7 @@ class NotTaken(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoSuchEdge(Problem):
     """A claim about something that no edge of the block is called."""
 
@@ -72,7 +71,7 @@ class NoSuchEdge(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ClaimOfGiven(Problem):
     """A claim about an input or a parameter, which nothing computes."""
 
@@ -89,7 +88,7 @@ class ClaimOfGiven(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class GivenTwice(Problem):
     """Two values for one name."""
 
@@ -107,7 +106,7 @@ class GivenTwice(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotGiven(Problem):
     """An input, or a parameter that starts at random, without a value."""
 
@@ -125,7 +124,7 @@ class NotGiven(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class Ragged(Problem):
     """Rows that are not alike, or numbers beside rows."""
 
@@ -142,7 +141,7 @@ class Ragged(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class WrongShape(Problem):
     """An array that does not have the shape of what it is printed for."""
 
@@ -165,7 +164,7 @@ class WrongShape(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotANumber(Problem):
     """Something that is no finite number."""
 
@@ -181,7 +180,7 @@ class NotANumber(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotAnIndex(Problem):
     """A number that is none of the integers which an input takes."""
 
@@ -197,7 +196,7 @@ class NotAnIndex(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoLastDigit(Problem):
     """A claim that does not say how exact it is."""
 
@@ -213,7 +212,7 @@ class NoLastDigit(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class BadTolerance(Problem):
     """A tolerance that is not one number above 0."""
 
@@ -225,7 +224,7 @@ class BadTolerance(Problem):
         return self.report("a tolerance is one number above 0", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoLoss(Problem):
     """A gradient of a block that does not say which number it is the gradient of."""
 
@@ -245,7 +244,7 @@ class NoLoss(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoGradient(Problem):
     """A gradient of something that the loss does not depend on, or of integers."""
 
@@ -263,7 +262,7 @@ class NoGradient(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class TwoMeanings(Problem):
     """A name that is an edge, and the gradient of another one."""
 
@@ -282,7 +281,7 @@ class TwoMeanings(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class RunsAgain(Problem):
     """An edge of a call that is made several times under one name."""
 

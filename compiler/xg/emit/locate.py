@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
 from xg.dim import ONE, Dim
 from xg.emit.names import spell_symbol
 from xg.emit.sizes import spell_dim, spell_factor
@@ -14,7 +14,7 @@ from xg.source import Span
 from xg.tensor import Shape, Sizes
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnboundSize(Problem):
     """A symbol that code needs as a number and nothing provides."""
 

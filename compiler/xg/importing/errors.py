@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, Problem
+from xg.diagnostic import Diagnostic, Problem, problem_kind
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotAnArchive(Problem):
     """A file that `torch.export.save` did not write, or that is damaged."""
 
@@ -23,7 +22,7 @@ class NotAnArchive(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotSpoken(Problem):
     """An operator of a model that the language cannot say."""
 
@@ -40,7 +39,7 @@ class NotSpoken(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotAnInput(Problem):
     """An input, an output or a weight of a model that the language has no place for."""
 

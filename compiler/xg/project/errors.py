@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class Unreadable(Problem):
     """A file that the user names and that cannot be read."""
 
@@ -21,7 +20,7 @@ class Unreadable(Problem):
         return self.report(f"cannot read {self.name}: {self.reason}")
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UseUnreadable(Problem):
     """A `use` of a file that is missing, is not an ordinary file, or may not be read."""
 
@@ -36,7 +35,7 @@ class UseUnreadable(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UseOutside(Problem):
     """A `use` that leads out of the project."""
 
@@ -52,7 +51,7 @@ class UseOutside(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UseCycle(Problem):
     """Files that take from each other in a ring."""
 
@@ -68,7 +67,7 @@ class UseCycle(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotInLibrary(Problem):
     """A bare name that is no file of the shipped library."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.source import Span
 
 
@@ -20,7 +19,7 @@ class Refused(Exception):
         self.ahead = ahead
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class LooksAhead(Problem):
     """A node whose result at one position depends on later ones, which a step does not have."""
 
@@ -38,7 +37,7 @@ class LooksAhead(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoPositions(Problem):
     """A block that gives nothing for each position of a text."""
 
@@ -58,7 +57,7 @@ class NoPositions(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoStep(Problem):
     """A node that does something with the axis of positions that steps do not follow."""
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.source import Span
 
 
@@ -17,7 +16,7 @@ class Mistyped(Exception):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class OperatorMisuse(Problem):
     """Operands that an operator cannot take."""
 
@@ -33,7 +32,7 @@ class OperatorMisuse(Problem):
         return self.report(self.message, Label(self.span, self.remark), *others, help=self.help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class LabelMismatch(Problem):
     """A label that promises another shape than the edge has."""
 
@@ -51,7 +50,7 @@ class LabelMismatch(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class PortMismatch(Problem):
     """An operand that does not fit the port of a block."""
 
@@ -73,7 +72,7 @@ class PortMismatch(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class SizeClash(Problem):
     """One symbol of a called block that would be two sizes."""
 
@@ -98,7 +97,7 @@ class SizeClash(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class RepeatChanges(Problem):
     """A repeated block whose output cannot be its next input."""
 
@@ -118,7 +117,7 @@ class RepeatChanges(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class SharedShape(Problem):
     """Calls that share a parameter, which would have two shapes."""
 
@@ -138,7 +137,7 @@ class SharedShape(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class WrongKind(Problem):
     """Integers where floats are needed, or the other way round."""
 

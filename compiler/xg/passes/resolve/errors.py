@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.source import Span
 
 
@@ -28,7 +27,7 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return (f"did you mean {found[0]}?",) if found else ()
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownValue(Problem):
     """A value that nothing above makes."""
 
@@ -47,7 +46,7 @@ class UnknownValue(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownOperator(Problem):
     """A node that is neither operator nor block nor option."""
 
@@ -68,7 +67,7 @@ class UnknownOperator(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownSize(Problem):
     """A symbol that no `dim` declares."""
 
@@ -82,7 +81,7 @@ class UnknownSize(Problem):
         return self.report(f"no dim is called {self.name}", Label(self.span), help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NameTwice(Problem):
     """A name made a second time."""
 
@@ -100,7 +99,7 @@ class NameTwice(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoLabel(Problem):
     """A chain whose result nobody can use."""
 
@@ -115,7 +114,7 @@ class NoLabel(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class OutputMissing(Problem):
     """An output that no chain makes."""
 
@@ -131,7 +130,7 @@ class OutputMissing(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class WrongOperands(Problem):
     """Too many or too few operands."""
 
@@ -150,7 +149,7 @@ class WrongOperands(Problem):
         return self.report(message, Label(self.span), *declared, help=self.help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class DoubleArrow(Problem):
     """A double arrow into something else than •, or a • without one."""
 
@@ -172,7 +171,7 @@ class DoubleArrow(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class BadArgument(Problem):
     """Something in parentheses that the node does not take."""
 
@@ -187,7 +186,7 @@ class BadArgument(Problem):
         return self.report(self.message, Label(self.span), *made, help=self.help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnnamedTwice(Problem):
     """Two calls of one block that nobody can tell apart."""
 
@@ -208,7 +207,7 @@ class UnnamedTwice(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class CallsItself(Problem):
     """A block that contains itself."""
 
@@ -226,7 +225,7 @@ class CallsItself(Problem):
         return self.report(message, Label(first, f"in {name}"), *others, help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnusedParam(Problem):
     """A parameter that no choice of options uses."""
 
@@ -240,7 +239,7 @@ class UnusedParam(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownWord(Problem):
     """A word that an option does not have."""
 
@@ -259,7 +258,7 @@ class UnknownWord(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownOption(Problem):
     """A guard on, or a setting of, an option that does not exist."""
 
@@ -274,7 +273,7 @@ class UnknownOption(Problem):
         return self.report(f"no option or dim is called {self.name}", *labels, help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotYet(Problem):
     """A construct of the language that this edition reads but does not compile."""
 
@@ -290,7 +289,7 @@ class NotYet(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotInFile(Problem):
     """A `use` of something that the file does not have."""
 
@@ -307,7 +306,7 @@ class NotInFile(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class SeveralOutputs(Problem):
     """A node with several results in the middle of a chain."""
 
@@ -324,7 +323,7 @@ class SeveralOutputs(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class CircularSizes(Problem):
     """Dims that are defined by each other."""
 
@@ -344,7 +343,7 @@ class CircularSizes(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class BadSize(Problem):
     """A size that is no exact expression of dims."""
 
@@ -358,7 +357,7 @@ class BadSize(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class CalledAgain(Problem):
     """A second call by one name that is not like the first."""
 
@@ -392,7 +391,7 @@ class CalledAgain(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ParamOfRow(Problem):
     """A parameter of a row of calls, which is another one in each round."""
 
@@ -410,7 +409,7 @@ class ParamOfRow(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoBlock(Problem):
     """A file without the block that was asked for."""
 

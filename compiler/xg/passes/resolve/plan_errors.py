@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.passes.resolve.errors import nearest
 from xg.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MisplacedMesh(Problem):
     """An axis of the mesh where a size is needed."""
 
@@ -29,7 +28,7 @@ class MisplacedMesh(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MeshTwice(Problem):
     """A mesh axis that would cut two axes of one tensor, or one twice."""
 
@@ -47,7 +46,7 @@ class MeshTwice(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownMesh(Problem):
     """A mesh axis that no `mesh` declares."""
 
@@ -62,7 +61,7 @@ class UnknownMesh(Problem):
         return self.report(f"no mesh axis is called {self.name}", *labels, help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MeshSize(Problem):
     """A mesh axis whose size is no number of ranks."""
 
@@ -80,7 +79,7 @@ class MeshSize(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MeshOrder(Problem):
     """Shapes that disagree which mesh axis cuts first."""
 
@@ -99,7 +98,7 @@ class MeshOrder(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MeshIsDim(Problem):
     """One name for a size and a mesh axis."""
 
@@ -117,7 +116,7 @@ class MeshIsDim(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownPlan(Problem):
     """A plan, or a factor of one, that no file declares."""
 
@@ -133,7 +132,7 @@ class UnknownPlan(Problem):
         return self.report(f"no plan is called {self.name}", *labels, help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class PlanOfUnknown(Problem):
     """A plan of a block that the file does not have."""
 
@@ -147,7 +146,7 @@ class PlanOfUnknown(Problem):
         return self.report(f"no block is called {self.block}", Label(self.span), help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class PlanTwice(Problem):
     """Two texts for one plan of one block, or a plan that is a product too."""
 
@@ -167,7 +166,7 @@ class PlanTwice(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class CircularPlan(Problem):
     """Products of plans that contain each other."""
 
@@ -180,7 +179,7 @@ class CircularPlan(Problem):
         return self.report(f"the plan {name} contains itself", Label(first), *others)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NoSuchPlace(Problem):
     """A path of a plan that leads to no value."""
 
@@ -202,7 +201,7 @@ class NoSuchPlace(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UseOfNoParam(Problem):
     """Another place in use of something that is no parameter."""
 
@@ -218,7 +217,7 @@ class UseOfNoParam(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class TwoLayouts(Problem):
     """A value that the file cuts in two ways."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xg.across import local_shape
-from xg.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.dim import Dim, product
 from xg.graph import Apply, Graph, Value
 from xg.placement import State
@@ -16,7 +15,7 @@ from xg.source import Span
 from xg.tensor import spell_shape
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class PartialSum(Problem):
     """One term of a sum where the sum is needed."""
 
@@ -35,7 +34,7 @@ class PartialSum(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class CutApart(Problem):
     """Operands whose parts do not meet."""
 
@@ -57,7 +56,7 @@ class CutApart(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NothingToMove(Problem):
     """A collective on a tensor that does not lie as it expects."""
 
@@ -76,7 +75,7 @@ class NothingToMove(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotSettled(Problem):
     """An output of the program that the ranks do not agree on."""
 
@@ -95,7 +94,7 @@ class NotSettled(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class CutElsewhere(Problem):
     """A label that promises another cut than the edge has."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xg.diagnostic import Diagnostic, Label, Problem, quoted
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind, quoted
 from xg.source import Span
 from xg.syntax.foreign import SPELLED_OUT
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NotText(Problem):
     """A byte that is not UTF-8."""
 
@@ -24,7 +22,7 @@ class NotText(Problem):
         return self.report("this file is not UTF-8 text", Label(self.span), help=(help,))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ForbiddenCharacter(Problem):
     """A control, zero-width or text-direction character: a reader could not see what it does."""
 
@@ -47,7 +45,7 @@ class ForbiddenCharacter(Problem):
         return self.report(message, Label(self.span), help=(help,))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnknownCharacter(Problem):
     """A sign that the language does not have."""
 
@@ -59,7 +57,7 @@ class UnknownCharacter(Problem):
         return self.report(f"{quoted(self.span.text)} means nothing here", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ForeignSpelling(Problem):
     """A sign as another language writes it."""
 
@@ -74,7 +72,7 @@ class ForeignSpelling(Problem):
         return self.report(message, Label(self.span), help=(self.said,))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ForeignLetters(Problem):
     """Letters that names do not have."""
 
@@ -92,7 +90,7 @@ class ForeignLetters(Problem):
         return self.report(message, Label(self.span), help=(help,))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnclosedText(Problem):
     """A text without its second quote."""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xg.diagnostic import QUOTED_CHARACTERS, Diagnostic, Label, Problem, quoted
+from xg.diagnostic import QUOTED_CHARACTERS, Diagnostic, Label, Problem, problem_kind, quoted
 from xg.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class Unexpected(Problem):
     """Something else was to come here."""
 
@@ -22,7 +20,7 @@ class Unexpected(Problem):
         return self.report(f"expected {self.expected}, found {self.found}", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnclosedBracket(Problem):
     """A bracket still open where its statement ends."""
 
@@ -40,7 +38,7 @@ class UnclosedBracket(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class WrongBracket(Problem):
     """A bracket closed by one of another kind."""
 
@@ -58,7 +56,7 @@ class WrongBracket(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class StrayBracket(Problem):
     """A closing bracket that closes nothing."""
 
@@ -70,7 +68,7 @@ class StrayBracket(Problem):
         return self.report(f"this {quoted(self.span.text)} closes nothing", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnclosedBlock(Problem):
     """A brace still open where the file ends or the next declaration begins."""
 
@@ -87,7 +85,7 @@ class UnclosedBlock(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MissingComma(Problem):
     """Things of a list with only a space between them, as einops writes axes."""
 
@@ -109,7 +107,7 @@ class MissingComma(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MissingTimes(Problem):
     """A number written directly before what it multiplies."""
 
@@ -126,7 +124,7 @@ class MissingTimes(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ReservedName(Problem):
     """A word of the language in the place of a name."""
 
@@ -143,7 +141,7 @@ class ReservedName(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class DefaultAmongData(Problem):
     """A value given to an operand that arrives by an arrow."""
 
@@ -159,7 +157,7 @@ class DefaultAmongData(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class AssignedChain(Problem):
     """A chain written as an assignment."""
 
@@ -176,7 +174,7 @@ class AssignedChain(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ColonForBrace(Problem):
     """A block opened by a colon, as in Python."""
 
@@ -192,7 +190,7 @@ class ColonForBrace(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ColonBeforeShape(Problem):
     """A colon between a declared name and its shape."""
 
@@ -207,7 +205,7 @@ class ColonBeforeShape(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class StackedPower(Problem):
     """`a^b^c`: readers disagree which power is taken first."""
 
@@ -220,7 +218,7 @@ class StackedPower(Problem):
         return self.report("a power of a power needs parentheses", Label(self.span), help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class StackedSign(Problem):
     """`--a`."""
 
@@ -232,7 +230,7 @@ class StackedSign(Problem):
         return self.report("a second sign needs parentheses: `-(-a)`", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ArrowAsComparison(Problem):
     """`x <= 0` or `x <-1` in an expression."""
 
@@ -248,7 +246,7 @@ class ArrowAsComparison(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class Semicolon(Problem):
     """A semicolon at the end of a statement."""
 
@@ -261,7 +259,7 @@ class Semicolon(Problem):
         return self.report("a line is a statement", Label(self.span), help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class StatementOutside(Problem):
     """A line of a block, an example or a plan outside of one."""
 
@@ -274,7 +272,7 @@ class StatementOutside(Problem):
         return self.report(f"this line belongs inside {self.owner}", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class UnquotedFile(Problem):
     """A file's path without quotes."""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from xg.diagnostic import Diagnostic, Label, Problem, quoted
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind, quoted
 from xg.source import Span
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NamelessResult(Problem):
     """A chain whose last edge has no name: nothing could use it."""
 
@@ -21,7 +19,7 @@ class NamelessResult(Problem):
         return self.report("the result of this chain has no name", Label(self.span), help=help)
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NamesInTheMiddle(Problem):
     """A label with several names where the chain goes on."""
 
@@ -37,7 +35,7 @@ class NamesInTheMiddle(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class MissingShape(Problem):
     """A declared name without a shape, and none behind it to take."""
 
@@ -55,7 +53,7 @@ class MissingShape(Problem):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class WildcardOutsidePlan(Problem):
     """`_` where nothing stands to be matched."""
 
@@ -67,7 +65,7 @@ class WildcardOutsidePlan(Problem):
         return self.report("`_` stands for a dim only in the shapes of a plan", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class ArgumentOrder(Problem):
     """An argument in order behind one by name."""
 
@@ -80,7 +78,7 @@ class ArgumentOrder(Problem):
         return self.report(message, Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class WrongEdition(Problem):
     """An edition of the language that this compiler does not know, or stated twice or too late."""
 
@@ -93,7 +91,7 @@ class WrongEdition(Problem):
         return self.report(self.reason, Label(self.span), help=("begin the file with `edition 1`",))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class NumberedAxis(Problem):
     """A number other than 1 in the place of an axis."""
 
@@ -107,7 +105,7 @@ class NumberedAxis(Problem):
         return self.report(message, Label(self.span), help=(f"write {quoted(f'n={size}')}",))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class InfiniteNumber(Problem):
     """A number beyond the largest float."""
 
@@ -119,7 +117,7 @@ class InfiniteNumber(Problem):
         return self.report("this number is too large for a float", Label(self.span))
 
 
-@dataclass(frozen=True, slots=True)
+@problem_kind
 class FractionInPath(Problem):
     """A number with a point or an exponent as a part of a path."""
 
