@@ -24,7 +24,7 @@ from xg.passes.resolve import resolve
 from xg.project import Project, read_project
 from xg.source import Span
 from xg.syntax.spelling import ascii_name
-from xg.tensor import TensorType
+from xg.tensor import TensorType, spell_shape
 
 if TYPE_CHECKING:
     from xg.backends.graphviz import Format, ThemeName
@@ -43,7 +43,8 @@ Settings = Mapping[str, str | int]
 class TensorSpec:
     """What is known of a tensor: an axis is a number, or a text where it has none yet.
 
-    `range` bounds integers: they are 0 … range-1. `placement` is None on a single device.
+    `range` bounds integers: they are 0 … range-1. `placement` says which part of it a rank has,
+    ``[D, D_ff/N_T]``, and is None on a single device.
     """
 
     shape: tuple[int | str, ...]
@@ -190,7 +191,9 @@ class Program:
     def _spec(self, type_: TensorType) -> TensorSpec:
         shape = tuple(self._size(dim) for dim in type_.shape)
         bound = self._size(type_.range) if type_.range else None
-        return TensorSpec(shape, "float" if type_.is_float else "int", range=bound)
+        sizes = self.graphs.main.sizes
+        lies = spell_shape(sizes.fold_shape(type_.shape)) if self.placed else None
+        return TensorSpec(shape, "float" if type_.is_float else "int", lies, bound)
 
     def _size(self, dim: Dim) -> int | str:
         sizes = self.graphs.main.sizes
