@@ -119,12 +119,13 @@ def written(table: Table, head: str) -> str:
 def _line(row: Row, table: Table) -> str:
     diagram = row.code or f"diagrams/{row.xg}"
     figure = f"[{row.figure}](../diagrams/{row.figure}.dot)" if row.figure else ""
-    tests = [table.proofs[name] for name in row.by.split()]
-    shown = [
-        f"[{test.partition('::')[2][5:].replace('_', ' ')}](../{test.partition('::')[0]})"
-        for test in tests
-    ]
+    shown = [_shown_by(table.proofs[name]) for name in row.by.split()]
     shown += [f"`{row.command}`".replace("|", "\\|")] if row.command else []
     what = f"{row.kind}: {row.what}" + (f"<br>**Not so:** {row.wrong}." if row.wrong else "")
     link = f"[{Path(diagram).name}](../{diagram})"
     return f"| {row.at} | {what} | {link} | {figure} | {', '.join(shown)} |"
+
+
+def _shown_by(test: str) -> str:
+    file, _, name = test.partition("::")
+    return f"[{name.removeprefix('test_').replace('_', ' ')}](../{file}#{name})"

@@ -23,8 +23,10 @@ DOCUMENTS = (
     "docs/parallel.md",
     "docs/ranks.md",
     "docs/plans.md",
+    "docs/how-to.md",
     "docs/sentiment.md",
     "docs/torch.md",
+    "docs/tutorial.md",
 )
 SOURCE_ROOTS = ("compiler", "runtime", "grammar")
 

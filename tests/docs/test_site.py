@@ -1,0 +1,122 @@
+"""The site: built for one diagram with every document, no dead link, readable on a phone.
+
+`./dev site` builds all of it, and fails for the same reasons.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser.chromium import chromium, complaints, open_file, script, view
+from pygments.token import Error
+from website.documents import staged
+from website.lexer import XgLexer
+from website.links import problems
+from website.navigation import contents
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("index", "gallery/index", "gallery/output", "docs/tutorial", "docs/seeds", "docs/errors")
+FRAMED = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
+
+
+def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
+    """One test, because building is what takes long."""
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "website", "--out", str(site), "--only", "output"]
+    paths = os.pathsep.join([str(ROOT), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths}
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    page = (site / "gallery" / "output.html").read_text(encoding="utf-8")
+    for part in ("files/output.forward.dark.svg", "../explorer/output.html", "saved bytes"):
+        assert part in page
+    assert not [line for line in problems(site) if "gallery/" not in line]
+    if shutil.which("chromium") and shutil.which("chromedriver"):
+        assert list(_looked_at(site)) == []
+
+
+def _looked_at(site: Path) -> Iterator[str]:
+    """What is wrong with pages in a browser, on a phone and on a screen, light and dark."""
+    with chromium() as driver:
+        for name in PAGES:
+            seen: set[str] = set()
+            for width, scheme in ((390, "light"), (1280, "dark")):
+                view(driver, width, 800, scheme)
+                open_file(driver, site / f"{name}.html")
+                seen.add(script(driver, BACKGROUND))
+                if script(driver, FRAMED) > 0:
+                    yield f"{name} is wider than {width}"
+                yield from complaints(driver)
+            if len(seen) < 2:
+                yield f"{name} is as light as it is dark"
+
+
+def test_what_is_wrong_with_links_is_found(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b.html").write_text('<p id="here">', encoding="utf-8")
+    (tmp_path / "a.html").write_text(
+        '<a href="sub/b.html#here">fine</a><a href="https://example.org/">elsewhere</a>'
+        '<a href="sub/b.html#there">no place</a><a href="c.html">nothing</a>'
+        '<script src="https://example.org/x.js"></script><img src="//example.org/y.png">'
+        '<img src="../out.png"><a href="#top">no place</a>',
+        encoding="utf-8",
+    )
+    assert problems(tmp_path) == [
+        "a.html: fetches //example.org/y.png",
+        "a.html: fetches https://example.org/x.js",
+        "a.html: leads to #top, a place that is not there",
+        "a.html: leads to ../out.png, which is not there",
+        "a.html: leads to c.html, which is not there",
+        "a.html: leads to sub/b.html#there, a place that is not there",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("[a](b.md#c)", '<a href="b.html#c">a</a>'),
+        ("[`a`](../README.md)", '<a href="../index.html">`a`</a>'),
+        ("[a](../diagrams/models/t5.xg)", '<a href="../gallery/t5.html">a</a>'),
+        ("[a](../diagrams/mlp.forward.dot)", '<a href="../gallery/mlp.html#mlp-forward">a</a>'),
+        ("[a](../tests/x.py#f)", '<a href="../source/tests/x.py.html#f">a</a>'),
+        ("[a](https://example.org)", "[a](https://example.org)"),
+        ("`[a](b.md)`", "`[a](b.md)`"),
+        ("```\n[a](b.md)\n```", "```\n[a](b.md)\n```"),
+    ],
+)
+def test_links_of_documents_lead_to_pages(text: str, page: str) -> None:
+    figures = {"diagrams/mlp.forward.dot": "gallery/mlp#mlp-forward"}
+    pages = frozenset({"docs/a.md", "docs/b.md", "README.md"})
+    assert staged("docs/a.md", text, pages, figures).text == page
+
+
+def test_a_picture_follows_the_theme_of_the_page() -> None:
+    text = '<picture>\n<source media="x" srcset="d.svg">\n<img alt="a" src="l.svg">\n</picture>'
+    found = staged("docs/a.md", text, frozenset(), {})
+    assert found.text == (
+        '<img class="only-light" alt="a" src="l.svg"><img class="only-dark" alt="a" src="d.svg">'
+    )
+    assert found.pictures == {"docs/d.svg", "docs/l.svg"}
+
+
+def test_every_document_is_in_the_contents() -> None:
+    """A section that names a page which is gone would be found by the build."""
+    pages = dict.fromkeys(("index.md", "docs/new.md", "docs/torch.md", "docs/adr/0001-a.md"), "")
+    made = contents(pages)
+    assert made["index.md"].count("docs/new\n") == 1
+    assert made["index.md"].count("docs/torch\n") == 1
+    assert made["docs/adr/0001-a.md"].startswith("---\norphan: true\n---")
+
+
+def test_every_diagram_has_colours() -> None:
+    for file in (ROOT / "diagrams").rglob("*.xg"):
+        tokens = list(XgLexer().get_tokens(file.read_text(encoding="utf-8")))
+        assert Error not in {kind for kind, _ in tokens}
+        assert len({kind for kind, _ in tokens}) > 5

@@ -1,0 +1,29 @@
+"""Build the site: `python -m website [--out FOLDER] [--only NAME …]`."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from website.building import build_site
+
+ROOT = Path(__file__).parents[1]
+
+
+def main() -> int:
+    """Build, check, and say what is wrong; 1 where something is."""
+    parser = ArgumentParser(prog="python -m website", description=__doc__)
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "site", metavar="FOLDER")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these diagrams only")
+    options = parser.parse_args()
+    wrong = build_site(ROOT, options.out, options.only)
+    for line in wrong:
+        sys.stderr.write(f"{line}\n")
+    if not wrong:
+        sys.stdout.write(f"{options.out / 'index.html'}\n")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,99 @@
+"""From the repository to a folder of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+from website import gallery, sources
+from website.diagrams import Built, build_all
+from website.documents import documents, staged
+from website.links import problems
+from website.navigation import ORPHAN, contents
+
+DIAGRAMS = "diagrams"
+
+
+def build_site(root: Path, out: Path, only: Sequence[str] | None = None) -> list[str]:
+    """Build the site into a folder; what is wrong with it.
+
+    `only`: the diagrams that get a page; links to others are then not looked at.
+    """
+    paths = [file.relative_to(root / DIAGRAMS).as_posix() for file in diagrams(root)]
+    built = build_all(root, [path for path in paths if only is None or Path(path).stem in only])
+    work = out.with_name(f"{out.name}-source")
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.rmtree(out, ignore_errors=True)
+    pages, files = assembled(root, built)
+    for name, text in pages.items():
+        _write(work / name, text.encode())
+    for name, content in files.items():
+        _write(work / "as-it-is" / name, content)
+        if name.startswith("docs/"):  # pictures that Sphinx sees, and copies by itself
+            _write(work / name, content)
+    warnings = _sphinx(work, out)
+    wrong = [*warnings, *problems(out)]
+    missing = {Path(path).stem for path in paths} - {one.name for one in built}
+    return [line for line in wrong if not any(f"gallery/{name}.html" in line for name in missing)]
+
+
+def diagrams(root: Path) -> list[Path]:
+    """Every diagram, those of models behind the others."""
+    folder = root / DIAGRAMS
+    return [*sorted(folder.glob("*.xg")), *sorted((folder / "models").glob("*.xg"))]
+
+
+def assembled(root: Path, built: list[Built]) -> tuple[dict[str, str], dict[str, bytes]]:
+    """All pages as Markdown, and all files that are copied as they are."""
+    names = documents(root)
+    figures = _figures(built)
+    made = gallery.pages(built)
+    files = gallery.files(built)
+    linked: set[str] = set()
+    for name in names:
+        text = (root / name).read_text(encoding="utf-8")
+        page = staged(name, text, frozenset(names), figures)
+        made[page.path] = page.text
+        linked |= page.linked
+        files.update((shown, (root / shown).read_bytes()) for shown in page.pictures)
+    made |= {f"source/{path}.md": ORPHAN + sources.page(root, path) for path in sorted(linked)}
+    return contents(made), files
+
+
+def _figures(built: list[Built]) -> Mapping[str, str]:
+    """Where the figure of each committed .dot is shown."""
+    return {
+        f"{DIAGRAMS}/{Path(one.path).parent / block.stem}.{view}.dot": f"gallery/{one.name}"
+        f"#{block.stem}-{view}"
+        for one in built
+        for block in one.blocks
+        for view in block.views
+    }
+
+
+def _sphinx(work: Path, out: Path) -> list[str]:
+    """Run Sphinx; its warnings."""
+    said = StringIO()
+    app = Sphinx(
+        srcdir=work,
+        confdir=Path(__file__).parent,
+        outdir=out,
+        doctreedir=out.with_name(f"{out.name}-trees"),
+        buildername="html",
+        confoverrides={"html_extra_path": [str(work / "as-it-is")]},
+        status=None,
+        warning=said,
+        freshenv=True,
+        parallel=2,
+    )
+    app.build()
+    return said.getvalue().splitlines()
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)

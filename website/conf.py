@@ -1,0 +1,35 @@
+"""Sphinx's configuration: one theme, no network, no dates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from website.lexer import XgLexer
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "xg"
+project_copyright = "the xg authors"
+extensions = ["myst_parser"]
+myst_heading_anchors = 4
+smartquotes = False
+highlight_language = "none"
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+html_theme = "furo"
+html_title = "xg"
+html_static_path = [str(Path(__file__).parent / "static")]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_copyright = False
+html_show_sphinx = False
+exclude_patterns = ["as-it-is"]
+suppress_warnings = ["misc.highlighting_failure"]  # examples leave lines out
+
+
+def setup(app: Sphinx) -> None:
+    """Let Sphinx colour the language."""
+    app.add_lexer("xg", XgLexer)

@@ -1,0 +1,80 @@
+"""What xg makes of a diagram: figures, code, costs, its explorer's pages, its plans."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from website.plans import PlanCode, plan_code
+from xg.blocks import uncalled
+from xg.cli.cost import lines
+from xg.driver import compile_project
+from xg.outputs import Wanted, outputs
+from xg.project import Project, read_project
+from xg.slug import stems
+
+PICTURES = ("forward", "backward", "overview")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a diagram; `whole`: no other calls it, so it has code, costs and a page."""
+
+    name: str
+    title: str
+    stem: str
+    views: tuple[str, ...]
+    cost: str  # "" where it is not whole
+
+    @property
+    def whole(self) -> bool:
+        """Whether there are modules of it and a page."""
+        return bool(self.cost)
+
+
+@dataclass(frozen=True)
+class Built:
+    """Everything that the page of a diagram shows."""
+
+    path: str  # in diagrams/
+    text: str
+    blocks: tuple[Block, ...]
+    light: dict[str, bytes]  # figures, modules and pages by their file names
+    dark: dict[str, bytes]  # figures
+    plans: tuple[PlanCode, ...]
+
+    @property
+    def name(self) -> str:
+        """The file without its ending."""
+        return Path(self.path).stem
+
+
+def build(root: Path, path: str) -> Built:
+    """Everything of one diagram."""
+    project = read_project(root / "diagrams" / path)
+    light = outputs(project, Wanted(kinds=("svg", "html", "numpy", "torch"), theme="light")).files
+    dark = outputs(project, Wanted(kinds=("svg",), theme="dark")).files
+    text = (root / "diagrams" / path).read_text(encoding="utf-8")
+    blocks = tuple(_blocks(project, Path(path).stem, light))
+    whole = [block.name for block in blocks if block.whole]
+    return Built(path, text, blocks, light, dark, plan_code(project, whole))
+
+
+def build_all(root: Path, paths: list[str]) -> list[Built]:
+    """Every diagram, on all cores."""
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(build, [root] * len(paths), paths))
+
+
+def _blocks(project: Project, file: str, files: dict[str, bytes]) -> Iterator[Block]:
+    whole = uncalled(project.main)
+    stem = stems(file, [block.name.name for block in project.main.blocks])
+    for declared in reversed(project.main.blocks):
+        name = declared.name.name
+        program = compile_project(project, name, {})
+        views = tuple(view for view in PICTURES if f"{stem[name]}.{view}.svg" in files)
+        cost = "\n".join(lines(program.cost())) + "\n" if name in whole else ""
+        yield Block(name, program.graphs.main.title, stem[name], views, cost)

@@ -1,0 +1,138 @@
+"""A page for each diagram, and the page that shows them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from website.diagrams import Block, Built
+from website.plans import PlanCode
+
+HEAD = """\
+# Gallery
+
+Every diagram that comes along: its text, its figures, what it costs, its code, and a page to
+explore it. All of it is made when this site is built.
+"""
+
+
+def pages(built: list[Built]) -> dict[str, str]:
+    """The Markdown of each page, by its path."""
+    made = {f"gallery/{one.name}.md": page(one) for one in built}
+    return {"gallery/index.md": _index(built), **made}
+
+
+def files(built: list[Built]) -> dict[str, bytes]:
+    """What the pages show or link to, by its path in the site."""
+    made: dict[str, bytes] = {}
+    for one in built:
+        for name, content in one.light.items():
+            kind = "explorer" if name.endswith(".html") else "gallery/files"
+            made[f"{kind}/{name}"] = content
+        for name, content in one.dark.items():
+            made[f"gallery/files/{name.removesuffix('.svg')}.dark.svg"] = content
+    return made
+
+
+def page(built: Built) -> str:
+    """All that is there of one diagram."""
+    parts = [
+        f"# {built.name}",
+        _comment(built.text),
+        f"```xg\n{built.text.rstrip()}\n```",
+        f"```console\n$ ./xg build diagrams/{built.path}\n```",
+    ]
+    for block in built.blocks:
+        parts += _of_block(built, block)
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _comment(text: str) -> str:
+    """What the file says of itself, in its first lines."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line[1:].strip())
+    return escape(" ".join(lines), quote=False).replace("*", "\\*").replace("_", "\\_")
+
+
+def _of_block(built: Built, block: Block) -> Iterator[str]:
+    named = "" if block.title == block.name else f": {block.title}"
+    yield f"## {block.name}{named}"
+    for view in block.views:
+        shown = "\n\n".join([f'<p id="{block.stem}-{view}"></p>', _figure(block, view)])
+        label = f"{view} figure"
+        yield shown if view == "forward" else _folded(label, shown)
+    if block.whole:
+        yield from _of_whole(built, block)
+
+
+def _figure(block: Block, view: str) -> str:
+    name = f"files/{block.stem}.{view}"
+    said = f"{view} figure of {escape(block.title)}"
+    images = "".join(
+        f'<a class="only-{theme}" href="{name}{end}.svg">'
+        f'<img src="{name}{end}.svg" alt="{said}" loading="lazy"></a>'
+        for theme, end in (("light", ""), ("dark", ".dark"))
+    )
+    return f'<div class="figure-of">{images}</div>'
+
+
+def _of_whole(built: Built, block: Block) -> Iterator[str]:
+    page = f"../explorer/{block.stem}.html"
+    yield f'<p><a href="{page}"><strong>Explore {escape(block.name)}</strong></a>: point at it, '
+    yield "move its sizes, step through real numbers.</p>"
+    frame = f'<iframe class="explorer" src="{page}" loading="lazy" title="explorer"></iframe>'
+    yield _folded("the explorer, here", frame)
+    yield _folded("what it costs", f"```text\n{block.cost.rstrip()}\n```")
+    for backend in ("numpy", "torch"):
+        code = built.light[f"{block.stem}_{backend}.py"].decode()
+        link = f'<a href="files/{block.stem}_{backend}.py">{block.stem}_{backend}.py</a>'
+        text = f"{link}\n\n```python\n{code.rstrip()}\n```"
+        yield _folded(f"{backend} code, {len(code.splitlines())} lines", text)
+    plans = [one for one in built.plans if one.block == block.name]
+    if plans:
+        yield from _plans(plans)
+
+
+def _plans(plans: list[PlanCode]) -> Iterator[str]:
+    yield f"### Plans of {plans[0].block}"
+    yield "What the code of a rank calls, counted in its text: a block that is called often is"
+    yield "written once."
+    rows = [
+        f"| {one.plan} | {', '.join(f'{count} × {name}' for name, count in one.sends.items())} |"
+        for one in plans[1:]
+    ]
+    yield "\n".join(["| plan | collectives |", "|---|---|", *rows])
+    columns = "\n\n".join(_column(one) for one in plans)
+    beside = f'<div class="side-by-side">\n\n{columns}\n\n</div>'
+    yield _folded("plans side by side: what is other than on one device", beside)
+
+
+def _column(one: PlanCode) -> str:
+    code = "\n\n\n".join(one.functions.values())
+    title = one.plan or "one device"
+    return f"<div><p><strong>{escape(title)}</strong></p>\n\n```python\n{code}\n```\n\n</div>"
+
+
+def _folded(label: str, text: str) -> str:
+    return f"<details><summary>{escape(label)}</summary>\n\n{text}\n\n</details>"
+
+
+def _index(built: list[Built]) -> str:
+    cards = "\n".join(_card(one) for one in built)
+    names = "\n".join(one.name for one in built)
+    tree = f"```{{toctree}}\n:hidden:\n\n{names}\n```"
+    return f'{HEAD}\n<div class="cards">\n{cards}\n</div>\n\n{tree}\n'
+
+
+def _card(one: Built) -> str:
+    first = one.blocks[0]
+    view = "overview" if "overview" in first.views else "forward"
+    images = "".join(
+        f'<img class="only-{theme}" src="files/{first.stem}.{view}{end}.svg" alt="" loading="lazy">'
+        for theme, end in (("light", ""), ("dark", ".dark"))
+    )
+    blocks = ", ".join(block.name for block in one.blocks)
+    return f'<a href="{one.name}.html"><strong>{one.name}</strong><span>{blocks}</span>{images}</a>'

@@ -1,0 +1,43 @@
+"""The contents of the site, as they stand beside every page."""
+
+from __future__ import annotations
+
+SECTIONS = {
+    "Learn": ["docs/tutorial", "docs/how-to", "gallery/index", "grammar/README"],
+    "Guides": [
+        *("docs/explorer", "docs/documents", "docs/torch", "docs/plans", "docs/ranks"),
+        *("docs/models", "docs/importing", "docs/sentiment", "docs/generation", "docs/editor"),
+    ],
+    "Reference": ["docs/errors", "docs/seeds", "docs/speed", "CHANGELOG"],
+    "Inside": [
+        *("docs/architecture", "docs/adding-an-operator", "docs/adding-a-backend"),
+        *("docs/adding-a-kernel", "docs/adr/README", "CONTRIBUTING"),
+    ],
+}
+
+ORPHAN = "---\norphan: true\n---\n\n"  # reached by links: contents of all pages would be long
+
+
+def contents(pages: dict[str, str]) -> dict[str, str]:
+    """The pages with their contents; KeyError: a section names a page that is not there.
+
+    A document that no section names stands at the end of the guides.
+    """
+    named = {name for names in SECTIONS.values() for name in names}
+    records = sorted(n.removesuffix(".md") for n in pages if n.startswith("docs/adr/0"))
+    others = sorted(
+        name.removesuffix(".md")
+        for name in pages
+        if name.startswith("docs/") and name.removesuffix(".md") not in {*named, *records}
+    )
+    trees = [
+        _tree(title, [*names, *(others if title == "Guides" else [])])
+        for title, names in SECTIONS.items()
+    ]
+    orphans = {f"{name}.md": ORPHAN + pages[f"{name}.md"] for name in records}
+    return {**pages, **orphans, "index.md": "\n\n".join([pages["index.md"], *trees, ""])}
+
+
+def _tree(title: str, names: list[str]) -> str:
+    caption = f":caption: {title}\n" if title else ""
+    return "```{toctree}\n:hidden:\n" + caption + "\n" + "\n".join(names) + "\n```"
