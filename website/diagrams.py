@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 from website.plans import PlanCode, plan_code
 from xg.blocks import uncalled
-from xg.cli.cost import lines
-from xg.driver import compile_project
+from xg.cli import main
+from xg.driver import Program, compile_project
 from xg.outputs import Wanted, outputs
 from xg.project import Project, read_project
 from xg.slug import stems
@@ -27,7 +29,8 @@ class Block:
     title: str
     stem: str
     views: tuple[str, ...]
-    cost: str  # "" where it is not whole
+    cost: str = ""  # what `xg cost` says; "" where it is not whole
+    compared: str = ""  # what it says of all plans; "" where there are none
 
     @property
     def whole(self) -> bool:
@@ -58,7 +61,7 @@ def build(root: Path, path: str) -> Built:
     light = outputs(project, Wanted(kinds=("svg", "html", "numpy", "torch"), theme="light")).files
     dark = outputs(project, Wanted(kinds=("svg",), theme="dark")).files
     text = (root / "diagrams" / path).read_text(encoding="utf-8")
-    blocks = tuple(_blocks(project, Path(path).stem, light))
+    blocks = tuple(_blocks(root, path, project, light))
     whole = [block.name for block in blocks if block.whole]
     return Built(path, text, blocks, light, dark, plan_code(project, whole))
 
@@ -69,12 +72,31 @@ def build_all(root: Path, paths: list[str]) -> list[Built]:
         return list(pool.map(build, [root] * len(paths), paths))
 
 
-def _blocks(project: Project, file: str, files: dict[str, bytes]) -> Iterator[Block]:
+def _blocks(root: Path, path: str, project: Project, files: dict[str, bytes]) -> Iterator[Block]:
     whole = uncalled(project.main)
-    stem = stems(file, [block.name.name for block in project.main.blocks])
+    stem = stems(Path(path).stem, [block.name.name for block in project.main.blocks])
+    planned = bool(project.main.plans)
     for declared in reversed(project.main.blocks):
         name = declared.name.name
         program = compile_project(project, name, {})
         views = tuple(view for view in PICTURES if f"{stem[name]}.{view}.svg" in files)
-        cost = "\n".join(lines(program.cost())) + "\n" if name in whole else ""
-        yield Block(name, program.graphs.main.title, stem[name], views, cost)
+        said = [str(root / "diagrams" / path), "--block", name, *_sizes(program)]
+        cost = printed(["cost", *said]) if name in whole else ""
+        compared = printed(["cost", *said, "--plan", "*"]) if name in whole and planned else ""
+        yield Block(name, program.graphs.main.title, stem[name], views, cost, compared)
+
+
+def _sizes(program: Program) -> list[str]:
+    """Sizes for a batch of sequences, where the block takes such."""
+    free = {size for spec in program.inputs.values() for size in spec.shape}
+    return ["--set", "B=8", "--set", "S=128"] if {"B", "S"} <= free else []
+
+
+def printed(words: list[str]) -> str:
+    """What a command prints. RuntimeError: it fails."""
+    out = StringIO()
+    with redirect_stdout(out):
+        code = main(words)
+    if code:
+        raise RuntimeError(f"xg {' '.join(words)} ends with {code}")
+    return out.getvalue()

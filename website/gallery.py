@@ -93,18 +93,12 @@ def _of_whole(built: Built, block: Block) -> Iterator[str]:
         yield _folded(f"{backend} code, {len(code.splitlines())} lines", text)
     plans = [one for one in built.plans if one.block == block.name]
     if plans:
-        yield from _plans(plans)
+        yield from _plans(block, plans)
 
 
-def _plans(plans: list[PlanCode]) -> Iterator[str]:
-    yield f"### Plans of {plans[0].block}"
-    yield "What the code of a rank calls, counted in its text: a block that is called often is"
-    yield "written once."
-    rows = [
-        f"| {one.plan} | {', '.join(f'{count} × {name}' for name, count in one.sends.items())} |"
-        for one in plans[1:]
-    ]
-    yield "\n".join(["| plan | collectives |", "|---|---|", *rows])
+def _plans(block: Block, plans: list[PlanCode]) -> Iterator[str]:
+    yield f"### Plans of {block.name}"
+    yield f"```text\n{block.compared.rstrip()}\n```"
     columns = "\n\n".join(_column(one) for one in plans)
     beside = f'<div class="side-by-side">\n\n{columns}\n\n</div>'
     yield _folded("plans side by side: what is other than on one device", beside)

@@ -5,7 +5,14 @@ from __future__ import annotations
 SECTIONS = {
     "Learn": ["docs/tutorial", "docs/how-to", "gallery/index", "grammar/README"],
     "Guides": [
-        *("docs/explorer", "docs/documents", "docs/torch", "docs/plans", "docs/ranks"),
+        *(
+            "docs/explorer",
+            "docs/documents",
+            "docs/torch",
+            "docs/plans",
+            "docs/parallel",
+            "docs/ranks",
+        ),
         *("docs/models", "docs/importing", "docs/sentiment", "docs/generation", "docs/editor"),
     ],
     "Reference": ["docs/errors", "docs/seeds", "docs/speed", "CHANGELOG"],

@@ -10,8 +10,6 @@ from xg.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.project import Project
 
-COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_reduce_max")
-
 
 @dataclass(frozen=True)
 class PlanCode:
@@ -20,7 +18,6 @@ class PlanCode:
     block: str
     plan: str
     functions: dict[str, str]  # of blocks, both passes, by name
-    sends: dict[str, int]  # collectives in the text of those functions
 
 
 def plan_code(project: Project, blocks: list[str]) -> tuple[PlanCode, ...]:
@@ -57,9 +54,7 @@ def _code(block: str, plan: str, source: str) -> PlanCode:
         for name, text in every.items()
         if f"d_{name}" in every or (name.startswith("d_") and name[2:] in every)
     }
-    text = "\n".join(functions.values())
-    sends = {name: text.count(f"{name}(") for name in COLLECTIVES if f"{name}(" in text}
-    return PlanCode(block, plan, functions, sends)
+    return PlanCode(block, plan, functions)
 
 
 def _functions(source: str) -> Iterator[tuple[str, str]]:
