@@ -81,10 +81,10 @@ def _figure(block: Block, view: str) -> str:
 
 def _of_whole(built: Built, block: Block) -> Iterator[str]:
     page = f"../explorer/{block.stem}.html"
-    yield f'<p><a href="{page}"><strong>Explore {escape(block.name)}</strong></a>: point at it, '
-    yield "move its sizes, step through real numbers.</p>"
+    link = f'<a href="{page}"><strong>Explore {escape(block.name)}</strong></a>'
+    yield f"<p>{link}: point at it, move its sizes, step through real numbers.</p>"
     frame = f'<iframe class="explorer" src="{page}" loading="lazy" title="explorer"></iframe>'
-    yield _folded("the explorer, here", frame)
+    yield _folded("the explorer, here", frame, "wide")
     yield _folded("what it costs", f"```text\n{block.cost.rstrip()}\n```")
     for backend in ("numpy", "torch"):
         code = built.light[f"{block.stem}_{backend}.py"].decode()
@@ -110,8 +110,8 @@ def _column(one: PlanCode) -> str:
     return f"<div><p><strong>{escape(title)}</strong></p>\n\n```python\n{code}\n```\n\n</div>"
 
 
-def _folded(label: str, text: str) -> str:
-    return f"<details><summary>{escape(label)}</summary>\n\n{text}\n\n</details>"
+def _folded(label: str, text: str, kind: str = "") -> str:
+    return f'<details class="{kind}">' + f"<summary>{escape(label)}</summary>\n\n{text}\n\n</details>"
 
 
 def _index(built: list[Built]) -> str:

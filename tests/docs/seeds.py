@@ -16,7 +16,7 @@ from pathlib import Path
 from docs.markdown import blocks, commands
 
 KINDS = ("figure", "operator", "formula", "cost", "architecture", "number")
-COLUMNS = ("| where | what | diagram | figure | shown by |", "|---|---|---|---|---|")
+COLUMNS = ("| where | what | drawn in | shown by |", "|---|---|---|---|")
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,12 @@ def written(table: Table, head: str) -> str:
 
 def _line(row: Row, table: Table) -> str:
     diagram = row.code or f"diagrams/{row.xg}"
-    figure = f"[{row.figure}](../diagrams/{row.figure}.dot)" if row.figure else ""
+    figure = f", [{row.figure}](../diagrams/{row.figure}.dot)" if row.figure else ""
     shown = [_shown_by(table.proofs[name]) for name in row.by.split()]
     shown += [f"`{row.command}`".replace("|", "\\|")] if row.command else []
     what = f"{row.kind}: {row.what}" + (f"<br>**Not so:** {row.wrong}." if row.wrong else "")
     link = f"[{Path(diagram).name}](../{diagram})"
-    return f"| {row.at} | {what} | {link} | {figure} | {', '.join(shown)} |"
+    return f"| {row.at} | {what} | {link}{figure} | {', '.join(shown)} |"
 
 
 def _shown_by(test: str) -> str:
