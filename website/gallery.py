@@ -111,7 +111,9 @@ def _column(one: PlanCode) -> str:
 
 
 def _folded(label: str, text: str, kind: str = "") -> str:
-    return f'<details class="{kind}">' + f"<summary>{escape(label)}</summary>\n\n{text}\n\n</details>"
+    return (
+        f'<details class="{kind}">' + f"<summary>{escape(label)}</summary>\n\n{text}\n\n</details>"
+    )
 
 
 def _index(built: list[Built]) -> str:
