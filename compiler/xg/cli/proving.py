@@ -19,6 +19,7 @@ from xg.driver import Backend, Program, Settings, compile_project, declared_dims
 from xg.interpret import Interpreter
 from xg.parameters import param_specs
 from xg.project import Project
+from xg.proof.alone import single
 from xg.proof.sizes import verification_sizes
 from xg.proof.zeros import why_zero
 from xg_runtime import agreement, gradcheck, invent
@@ -72,13 +73,13 @@ def prove(
     With `kernels` the code that is held against differences and interpreter is the fused one.
     """
     own = concerning(project, block, settings)
-    draft = compile_project(project, block, own)
+    draft = single(compile_project(project, block, own))
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     given = {name: value for name, value in own.items() if isinstance(value, int)}
     sizes = verification_sizes(draft.graphs, given)
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
-    program = compile_project(project, block, {**own, **numbers})
+    program = single(compile_project(project, block, {**own, **numbers}))
     params = interpret.initial(program.graphs, seed)
     inputs = invent.invent(_expected(program), {}, seed)
     report = gradcheck.check_module(

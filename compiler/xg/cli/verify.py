@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xg.cli.arguments import add_files, add_kernels, open_project, refuse_plan, settings_of
+from xg.cli.arguments import add_files, add_kernels, open_project, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 
 if TYPE_CHECKING:
     from xg.cli.documents import Checked
     from xg.cli.proving import Proof
+    from xg.cli.ranking import RankProof
     from xg.driver import Backend, Settings
     from xg.project import Project
 
 EXAMPLE = "xg verify diagrams/mha.xg"
 
-KINDS = ("fd", "torch", "document")
-LATER = ("single", "exact")
+KINDS = ("fd", "torch", "single", "exact", "document")
+RANKS = ("single", "exact")
 NAMES: Mapping[str, str] = {"numpy": "NumPy", "torch": "torch"}
 
 
@@ -29,10 +31,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         type=against,
-        default=("fd",),
         metavar="KIND,...",
-        help="fd (finite differences, the default), torch (the torch code too), and document "
-        "(the claims of the file's examples); single and exact are not in this edition",
+        help="fd (finite differences), torch (the torch code too), single (ranks against one "
+        "device, under --plan or every plan of the file, and each collective taken away once), "
+        "exact (the same over integers modulo primes), document (the claims of the file's "
+        "examples); default: fd, with --plan single,exact",
     )
     parser.add_argument(
         "--every-choice", action="store_true", help="of options, not only the defaults"
@@ -46,48 +49,107 @@ def against(text: str) -> tuple[str, ...]:
     """`fd,torch`."""
     words = tuple(word.strip() for word in text.split(","))
     for word in words:
-        if word in LATER:
-            raise ArgumentTypeError(f"{word} is not in this edition: {', '.join(KINDS)} are")
         if word not in KINDS:
-            raise ArgumentTypeError(f"{word!r} is none of {', '.join((*KINDS, *LATER))}")
+            raise ArgumentTypeError(f"{word!r} is none of {', '.join(KINDS)}")
     return words
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Prove every block, then check every document, and go on after one that fails."""
-    refuse_plan(options)
-    code = options.against != ("document",)
-    proofs = _proofs(options, console) if code else []
-    documents = _documents(options, console) if "document" in options.against else []
-    proven = all(proof.passed for _, _, proof in proofs) and bool(proofs) == code
-    passed = proven and all(checked.passed for _, checked in documents)
+    """Prove every block, then every plan, then check every document; go on after one that fails."""
+    kinds = options.against or (RANKS if options.plan is not None else ("fd",))
+    parts: list[_Part] = []
+    if "fd" in kinds or ("torch" in kinds and not {*RANKS} & {*kinds}):
+        parts.append(_gradients(options, console, kinds))
+    if {*RANKS} & {*kinds}:
+        parts.append(_ranks(options, console, kinds))
+    if "document" in kinds:
+        parts.append(_claims(options, console))
+    passed = all(part.passed for part in parts)
     if options.json:
         from xg.cli.json_text import json_text
 
         data: dict[str, object] = {"passed": passed}
-        data |= {"proofs": [_as_data(*each) for each in proofs]} if code else {}
-        if documents:
-            from xg.cli.claims import as_data
-
-            data["documents"] = [as_data(*each) for each in documents]
-        console.write(json_text(data))
+        console.write(json_text(data | {part.key: part.data for part in parts}))
     else:
-        if code:
-            console.say(_summary([proof for _, _, proof in proofs], proven))
-        if documents:
-            console.say(_said_of([checked for _, checked in documents]))
+        for part in parts:
+            console.say(part.summary)
     return FINE if passed else PROBLEM
 
 
-def _proofs(options: Namespace, console: Console) -> list[tuple[str, Settings, Proof]]:
-    """Every block of every file, proven; people see each as soon as it is there."""
-    from xg.cli.proving import prove
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was found of one kind: the last line, and under which key it stands as data."""
+
+    passed: bool
+    summary: str
+    key: str
+    data: list[Mapping[str, object]]
+
+
+def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
+    """Derived gradients, and the code of one device."""
+    proofs = _proofs(options, console, kinds)
+    passed = bool(proofs) and all(proof.passed for _, _, proof in proofs)
+    said = _summary([proof for _, _, proof in proofs], passed)
+    return _Part(passed, said, "proofs", [_as_data(*each) for each in proofs])
+
+
+def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
+    """Ranks against one device, under the plans that are asked for; people see each at once."""
+    from xg.cli import proven_ranks
+    from xg.cli.ranking import prove_ranks, wanted
+
+    found: list[tuple[str, Settings, RankProof]] = []
+    for file in options.files:
+        project, settings = open_project(file), settings_of(options)
+        for block, plan in wanted(project, options.block, options.plan, settings):
+            proof = prove_ranks(
+                project,
+                block,
+                plan,
+                settings,
+                options.seed,
+                _backends(kinds),
+                floats="single" in kinds,
+                exact="exact" in kinds,
+                kernels=options.kernels,
+            )
+            found.append((file, settings, proof))
+            if not options.json:
+                console.write("\n".join(proven_ranks.lines(*found[-1])) + "\n\n")
+    proofs = [proof for _, _, proof in found]
+    passed = bool(proofs) and all(proof.passed for proof in proofs)
+    said = proven_ranks.summary(proofs, passed)
+    return _Part(passed, said, "ranks", [proven_ranks.as_data(*each) for each in found])
+
+
+def _claims(options: Namespace, console: Console) -> _Part:
+    """What the files' examples say."""
+    from xg.cli.claims import as_data
+
+    documents = _documents(options, console)
+    passed = all(checked.passed for _, checked in documents)
+    said = _said_of([checked for _, checked in documents])
+    return _Part(passed, said, "documents", [as_data(*each) for each in documents])
+
+
+def _backends(kinds: Sequence[str]) -> list[Backend]:
+    """NumPy, and torch where it is asked for; raises DiagnosticError if it is not installed."""
     from xg.generated import require_torch
 
-    backends: list[Backend] = ["numpy"]
-    if "torch" in options.against:
-        require_torch()
-        backends.append("torch")
+    if "torch" not in kinds:
+        return ["numpy"]
+    require_torch()
+    return ["numpy", "torch"]
+
+
+def _proofs(
+    options: Namespace, console: Console, kinds: Sequence[str]
+) -> list[tuple[str, Settings, Proof]]:
+    """Every block of every file, proven; people see each as soon as it is there."""
+    from xg.cli.proving import prove
+
+    backends = _backends(kinds)
     found: list[tuple[str, Settings, Proof]] = []
     for file in options.files:
         project = open_project(file)

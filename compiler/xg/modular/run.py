@@ -112,7 +112,21 @@ def run(
     One rank's program runs on its `mesh`, on its own parts of what is given. `arithmetic` may be
     another than that of the prime, as one with a mistake in it.
     """
-    interpreter = Interpreter(
+    runner = interpreter(program, given, mesh, arithmetic)
+    outputs, record = runner.forward(given.inputs)
+    if not program.backwards:
+        return Outcome(outputs, {})
+    return Outcome(outputs, runner.backward(record, given.cotangents))
+
+
+def interpreter(
+    program: Program,
+    given: Given,
+    mesh: Mesh | None = None,
+    arithmetic: Arithmetic | None = None,
+) -> Interpreter:
+    """What runs a program on residues, for those who want its records."""
+    return Interpreter(
         program,
         given.params,
         given.seed,
@@ -120,10 +134,6 @@ def run(
         traces=_traces(program),
         mesh=mesh,
     )
-    outputs, record = interpreter.forward(given.inputs)
-    if not program.backwards:
-        return Outcome(outputs, {})
-    return Outcome(outputs, interpreter.backward(record, given.cotangents))
 
 
 @lru_cache(maxsize=4)

@@ -8,9 +8,9 @@ happen twice. Primes are dealt so that the proof is as little work as can be.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from typing import Final
 
 from xg.dim import ONE, Dim, number, symbol
@@ -50,9 +50,16 @@ Numbers = dict[str, int]
 Term = tuple[tuple[tuple[str, int], ...], Fraction]
 
 
-def verification_sizes(program: Program, given: Mapping[str, int]) -> Numbers:
-    """A number for every symbol of a differentiated program that is not `given` one."""
-    search = _Search(size_facts(program), dict(given))
+def verification_sizes(
+    program: Program, given: Mapping[str, int], shared: Sequence[Dim] = ()
+) -> Numbers:
+    """A number for every symbol of a differentiated program that is not `given` one.
+
+    `shared` are lengths of the axes of one rank, which must be whole as well.
+    """
+    facts = size_facts(program)
+    dims = tuple(dict.fromkeys((*facts.dims, *shared)))
+    search = _Search(replace(facts, dims=dims), dict(given))
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
             if name in program.main.sizes.defaults:
@@ -60,6 +67,8 @@ def verification_sizes(program: Program, given: Mapping[str, int]) -> Numbers:
         if not set(stuck) <= search.fixed.keys():
             break
         search.factors.clear()
+    if shared:
+        search.shrink()
     return search.numbers()
 
 
@@ -90,6 +99,22 @@ class _Search:
             if not self._multiply(missing):
                 return tuple(name for name, _ in missing[0])
         return ()
+
+    def shrink(self) -> None:
+        """Take out of the multiples what others bring along: D = 6*N_H where N_H is one of 6."""
+        for name, divisor in product(self.free, (2, 3, 5, 7)):
+            while name in self.factors:
+                before = self.factors[name]
+                self.factors[name] = before / number(divisor)
+                if not self._is_whole(name):
+                    self.factors[name] = before
+                    break
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a multiple is one, and every size whole for all primes."""
+        terms = [term for dim in self.facts.dims for term in self._known(dim).terms]
+        whole = all(coefficient.denominator == 1 for _, coefficient in self.factors[name].terms)
+        return whole and all(self._needs(term) == ONE for term in terms)
 
     def _known(self, dim: Dim) -> Dim:
         return dim.substitute({name: number(value) for name, value in self.fixed.items()})
@@ -144,7 +169,20 @@ class _Search:
         for one, other in combinations(names, 2):
             if not self._allowed({**rounds, **primes}):
                 primes[one], primes[other] = primes[other], primes[one]
+        self._grow(primes, rounds)
         return primes
+
+    def _grow(self, primes: Numbers, rounds: Numbers) -> None:
+        """Larger primes for what has to be larger than a multiple (S_max, where ranks share S)."""
+        for low, high in self.facts.bounds:
+            numbers = self._values({**rounds, **primes})
+            name = next((name for name in high.symbols() if name in primes), None)
+            for prime in PRIMES:
+                if name is None or low.evaluate(numbers) <= high.evaluate(numbers):
+                    break
+                if prime not in primes.values():
+                    primes[name] = prime
+                    numbers = self._values({**rounds, **primes})
 
     def _improve(
         self, primes: Numbers, moves: Callable[[], Iterable[Numbers]], *, apart: bool = False
