@@ -58,7 +58,7 @@ def test_an_unknown_command_is_wrong_usage(xg: Xg) -> None:
         ["build", "tiny.xg", "--only", "tikz"],
         ["build", "tiny.xg", "--only", "gif"],
         ["show", "tiny.xg", "--as", "tikz"],
-        ["verify", "tiny.xg", "--against", "exact"],
+        ["verify", "tiny.xg", "--against", "autograd"],
         ["run", "tiny.xg"],
         ["train", "tiny.xg", "--steps", "many"],
         ["ops", "nothing"],

@@ -24,6 +24,7 @@ from xg.planned import placed_program, plan_named
 from xg.project import Project
 from xg.proof.alone import alone
 from xg.proof.sizes import verification_sizes
+from xg.shares import check_shares
 
 RANKS: Final = (2, 3)  # along the axes of a mesh, in turn
 
@@ -48,7 +49,9 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     given = {name: value for name, value in settings.items() if isinstance(value, int)}
     whole = differentiate(alone(eliminate_dead(typed)))
     own = {name: size for name, size in given.items() if name not in typed.mesh}
-    sizes = verification_sizes(whole, own, _shared(_free(typed, own)))
+    free = _free(typed, own)
+    check_shares(free)  # of what is set
+    sizes = verification_sizes(whole, own, _shared(free))
     declared = declared_dims(project)
     numbers = {name: n for name, n in sizes.items() if name in declared}
     return Case(block, plan, {**chosen, **numbers}, sizes)

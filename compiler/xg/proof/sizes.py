@@ -69,17 +69,22 @@ def verification_sizes(
         search.factors.clear()
     if shared:
         search.shrink()
+        search.strict = True
     return search.numbers()
 
 
 @dataclass(slots=True)
 class _Search:
-    """The sizes of a program, which symbols are settled, and what each other is a multiple of."""
+    """The sizes of a program, which symbols are settled, and what each other is a multiple of.
+
+    `strict` is where different primes are not enough, as the multiples of ranks may meet.
+    """
 
     facts: SizeFacts
     fixed: Numbers
     factors: dict[str, Dim] = field(default_factory=dict[str, Dim])
     formulas: dict[str, Dim] = field(default_factory=dict[str, Dim], init=False)
+    strict: bool = False
 
     @property
     def free(self) -> list[str]:
@@ -157,7 +162,7 @@ class _Search:
         rounds = {name: ROUNDS for name in self.free if name not in axes}
         names = [name for name in self.free if name in axes]
         primes = {**rounds, **self._first(names, rounds)}
-        self._improve(primes, lambda: _exchanges(primes, names))
+        self._improve(primes, lambda: _exchanges(primes, names), apart=self.strict)
         if self._scalars(primes) > SCALARS_AT_MOST or self._effort(primes) > EFFORT_AT_MOST:
             # Primes that repeat do as long as the axes of every tensor differ in length.
             self._improve(primes, lambda: self._changes(primes, names), apart=True)
@@ -170,7 +175,27 @@ class _Search:
             if not self._allowed({**rounds, **primes}):
                 primes[one], primes[other] = primes[other], primes[one]
         self._grow(primes, rounds)
+        if self.strict:
+            self._separate(primes, rounds)
         return primes
+
+    def _separate(self, primes: Numbers, rounds: Numbers) -> None:
+        """Larger primes where axes of one tensor are equally long."""
+        for prime in PRIMES:
+            met = self._met({**rounds, **primes})
+            name = next((name for dim in met for name in dim.symbols() if name in primes), None)
+            if name is not None and prime not in primes.values():
+                primes[name] = prime
+                self._grow(primes, rounds)
+
+    def _met(self, primes: Numbers) -> tuple[Dim, ...]:
+        """The axes of some tensor that differ as sizes and not in length."""
+        numbers = self._values(primes)
+        for shape in self.facts.shapes:
+            for one, other in combinations(shape, 2):
+                if one.evaluate(numbers) == other.evaluate(numbers):
+                    return (other, one)
+        return ()
 
     def _grow(self, primes: Numbers, rounds: Numbers) -> None:
         """Larger primes for what has to be larger than a multiple (S_max, where ranks share S)."""

@@ -1,0 +1,66 @@
+"""`xg verify --against single,exact`: ranks against one device, and that it can fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from cli.conftest import DIAGRAMS, Xg
+
+from xg import generated
+
+MODEL = DIAGRAMS / "transformer.xg"
+BY_HAND = Path(__file__).parents[1] / "programs" / "08_node_i.xg"
+
+
+def test_the_command(xg: Xg) -> None:
+    said = xg("verify", BY_HAND, "--block", "MLP_i", "--against", "single,exact,torch")
+    assert said.code == 0
+    assert "on 2 simulated ranks, N_T = 2, dropout on" in said.out
+    assert "torch code of ranks and of one device agree: 1 outputs and 7 gradients" in said.out
+    assert "2 of 2 collectives: without it the check fails" in said.out
+    assert said.out.endswith("1 parallel program: all proven\n")
+
+
+def test_with_a_plan_single_and_exact_are_meant(xg: Xg) -> None:
+    said = xg("verify", MODEL, "--plan", "TP", "--block", "MLP", "--json")
+    found = json.loads(said.out)
+    assert found["passed"] is True
+    assert "proofs" not in found
+    (proof,) = found["ranks"]
+    assert (proof["plan"], proof["mesh"]) == ("TP", {"N_T": 3})
+    assert proof["single"]["passed"]
+    assert len(proof["exact"]) == 3
+    assert [row["calls"] for row in proof["single"]["sent"]] == [1, 1]
+
+
+def test_nothing_to_prove_is_no_proof(xg: Xg) -> None:
+    said = xg("verify", "tiny.xg", "--against", "single")
+    assert said.code == 1
+    assert "no plan reaches a block" in said.out
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "message"),
+    [
+        ('all_reduce(U @ W_down, "N_T")', "U @ W_down", "NO: 1 calls of"),
+        ("+ b_down", "+ 2 * b_down", "DIFFER: first in Y"),
+        ("Y = all_reduce", "Y = 1 * all_reduce", ""),
+        ("return Y, MLPSaved", 'Y = all_reduce(Y / 3, "N_T")\n    return Y, MLPSaved', "NO: 1"),
+    ],
+)
+def test_a_sabotaged_rank_fails(
+    xg: Xg, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, message: str
+) -> None:
+    real = generated.load
+
+    def sabotaged(source: str, name: str) -> ModuleType:
+        assert "xg_runtime.ranks" not in source or right in source
+        return real(source.replace(right, wrong) if "xg_runtime.ranks" in source else source, name)
+
+    monkeypatch.setattr(generated, "load", sabotaged)
+    said = xg("verify", MODEL, "--plan", "TP", "--block", "MLP", "--against", "single")
+    assert said.code == (1 if message else 0), said.out
+    assert message in said.out
