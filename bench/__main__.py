@@ -38,12 +38,12 @@ def main() -> int:
             sys.stdout.write(_line(ratio) + "\n")
             sys.stdout.flush()
     _write(options.json, found)
-    return int(any(ratio.target is not None and ratio.ratio > ratio.target for ratio in found))
+    return int(any(ratio.misses for ratio in found))
 
 
 def _line(ratio: Ratio) -> str:
     target = "" if ratio.target is None else f"≤ {ratio.target:g}"
-    if ratio.target is not None and ratio.ratio > ratio.target:
+    if ratio.misses:
         target += " missed"
     interval = f"{ratio.low:.2f} … {ratio.high:.2f}"
     seconds, reference = (_amount(n, ratio.unit) for n in (ratio.seconds, ratio.reference))

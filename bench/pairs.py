@@ -31,6 +31,13 @@ class Ratio:
     target: float | None
     unit: str = "s"
 
+    @property
+    def misses(self) -> bool:
+        """Whether the target is missed: by a twentieth, or by a tenth at the interval's end."""
+        if self.target is None:
+            return False
+        return self.ratio > 1.05 * self.target or self.high > 1.10 * self.target
+
     def data(self) -> dict[str, str | float | None]:
         """This measurement for a JSON document."""
         return asdict(self)

@@ -51,6 +51,14 @@ def test_medians_and_their_interval() -> None:
     assert json.loads(json.dumps(ratio.data()))["pairs"] == 21
 
 
+@pytest.mark.parametrize(
+    ("times", "misses"), [([1.04] * 21, False), ([1.06] * 21, True), ([1.0] * 15 + [1.2] * 6, True)]
+)
+def test_a_target_leaves_room_for_noise(times: list[float], misses: bool) -> None:
+    assert summary("a", "b", [(time, 1.0) for time in times], target=1).misses is misses
+    assert not summary("a", "b", [(time, 1.0) for time in times], target=None).misses
+
+
 def test_few_pairs_give_the_whole_range() -> None:
     ratio = summary("a", "b", [(1.0, 1.0), (3.0, 1.0), (2.0, 1.0)], target=None)
     assert (ratio.low, ratio.ratio, ratio.high) == (1.0, 2.0, 3.0)
