@@ -12,6 +12,7 @@ COMMANDS = {
     "verify": "prove the gradients by finite differences, and the code by the interpreter",
     "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
     "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
+    "diff": "tell what two compilations differ in: edges, collectives, costs",
     "train": "train a diagram on text, reviews or arrays",
     "generate": "write text with a model, published or trained here",
     "classify": "judge reviews with a model that xg train has made",

@@ -20,18 +20,19 @@ _DOUBLE_WIDER = 1.35
 _DASHES = (4.2, 2.6)
 
 
-def arrow(route: Path, kind: EdgeStyle) -> tuple[Shape, ...]:
+def arrow(route: Path, kind: EdgeStyle, *, changed: bool = False) -> tuple[Shape, ...]:
     """Return the shapes of an arrow along a route that ends at the head's rim."""
-    color = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
-    wider = _DOUBLE_WIDER if kind is EdgeStyle.DOUBLE else 1.0
+    color = Color.BACKWARD if changed or kind is EdgeStyle.DASHED else Color.INK
+    width = style.CHANGED_WIDTH if changed else style.LINE_WIDTH
+    wider = _DOUBLE_WIDER if changed or kind is EdgeStyle.DOUBLE else 1.0
     line, direction = shortened(route, style.ARROW_LENGTH - _OVERLAP)
     head = Shape(_head(route.end, direction, style.ARROW_WIDTH * wider), fill=color)
     if kind is EdgeStyle.DOUBLE:
         points = flattened(line)
         rails = (parallel(points, side * style.DOUBLE_GAP / 2) for side in (-1, 1))
-        return (*(Shape(rail, line=color, width=style.LINE_WIDTH) for rail in rails), head)
+        return (*(Shape(rail, line=color, width=width) for rail in rails), head)
     dashes = _DASHES if kind is EdgeStyle.DASHED else ()
-    return Shape(line, line=color, width=style.LINE_WIDTH, dashes=dashes), head
+    return Shape(line, line=color, width=width, dashes=dashes), head
 
 
 def _head(tip: Point, direction: Point, width: float) -> Path:

@@ -87,8 +87,15 @@ def lane_box(theme: Theme) -> Attributes:
     }  # fmt: skip
 
 
-def edge_attributes(kind: EdgeStyle, theme: Theme) -> Attributes:
+def changed_attributes(theme: Theme) -> Attributes:
+    """Return what marks a node that changed."""
+    return {"color": _color(theme, Color.BACKWARD), "penwidth": f"{style.CHANGED_WIDTH:g}"}
+
+
+def edge_attributes(kind: EdgeStyle, theme: Theme, *, changed: bool = False) -> Attributes:
     """Return the look of an arrow: a double line has the background's colour in its middle."""
+    if changed:
+        return {**edge_attributes(kind, theme), **_changed_line(kind, theme)}
     match kind:
         case EdgeStyle.SINGLE:
             return {}
@@ -97,6 +104,13 @@ def edge_attributes(kind: EdgeStyle, theme: Theme) -> Attributes:
             return {"color": f'"{ink}:{background}:{ink}"'}
         case EdgeStyle.DASHED:
             return {"style": "dashed", "color": _color(theme, Color.BACKWARD)}
+
+
+def _changed_line(kind: EdgeStyle, theme: Theme) -> Attributes:
+    if kind is not EdgeStyle.DOUBLE:
+        return changed_attributes(theme)
+    line, middle = theme.colors[Color.BACKWARD], theme.colors[Color.BACKGROUND]
+    return {**changed_attributes(theme), "color": f'"{line}:{middle}:{line}"'}
 
 
 def _color(theme: Theme, color: Color) -> str:

@@ -51,6 +51,8 @@ def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:
 
 def _node(node: FigureNode, theme: Theme) -> Attributes:
     label: dict[Attribute, str] = {"label": node_label(node, theme)}
+    if node.changed:
+        label |= dot_style.changed_attributes(theme)
     return {**label, "tooltip": escape.dot_string(node.title)} if node.title else label
 
 
@@ -96,7 +98,9 @@ def _edge(
     right: frozenset[str],
     theme: Theme,
 ) -> Iterable[str]:
-    look: dict[Attribute, str] = {**dot_style.edge_attributes(edge.style, theme)}
+    look: dict[Attribute, str] = {
+        **dot_style.edge_attributes(edge.style, theme, changed=edge.changed)
+    }
     if edge.label:
         look["label"] = edge_label(edge.label, theme)
     if place in _WEIGHTS:

@@ -45,24 +45,29 @@ class EdgeRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FigureNode:
-    """One glyph. `id` is unique and stable: it becomes the `data-op` of what is drawn."""
+    """One glyph. `id` is unique and stable: it becomes the `data-op` of what is drawn.
+
+    What is `changed`, in a figure of a difference, stands out.
+    """
 
     id: str
     kind: NodeKind
     label: RichText = ()
     detail: RichText = ()  # a quiet second line: a block's × N_L, a collective's cost
     title: str = ""  # what a viewer shows on hovering, and what a screen reader reads
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FigureEdge:
-    """One arrow, with the tensor that it carries as its label."""
+    """One arrow, with the tensor that it carries as its label; `changed` as of a node."""
 
     tail: str
     head: str
     style: EdgeStyle = EdgeStyle.SINGLE
     role: EdgeRole = EdgeRole.MAIN
     label: RichText = ()
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from xg.backends.graphviz import font, measure, style
@@ -21,6 +22,8 @@ _SIGN_WIDTH: Final = 1.15
 def glyph(node: FigureNode, box: Box) -> tuple[Shape | Text, ...]:
     """Draw a node: its frame, then what stands in it."""
     look = style.NODE_STYLES[node.kind]
+    if node.changed:
+        look = replace(look, line=Color.BACKWARD, line_width=style.CHANGED_WIDTH)
     return (*frame(look, box), *_inside(node, box))
 
 

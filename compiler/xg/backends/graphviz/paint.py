@@ -88,7 +88,7 @@ def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
 
 def _edges(placed: PlacedFigure, paths: Mapping[int, Path], around: Lanes) -> Iterator[Element]:
     for number, edge in enumerate(placed.figure.edges):
-        parts: list[Shape | Text] = [*arrow(paths[number], edge.style)]
+        parts: list[Shape | Text] = [*arrow(paths[number], edge.style, changed=edge.changed)]
         if edge.label:
             parts.append(_label(placed, number, edge, paths[number], around))
         name = f"{edge.tail}->{edge.head}"

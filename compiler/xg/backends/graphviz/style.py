@@ -20,6 +20,7 @@ SHAPE_SIZE: Final = 9.0
 DETAIL_SIZE: Final = 8.5
 GROUP_SIZE: Final = 9.5
 LINE_WIDTH: Final = 1.05
+CHANGED_WIDTH: Final = 1.9
 DOUBLE_GAP: Final = 2.9  # between the centres of a double arrow's two lines
 ARROW_LENGTH: Final = 7.0
 ARROW_WIDTH: Final = 5.0
@@ -58,7 +59,7 @@ class Color(StrEnum):
     COMMUNICATION_LINE = "communication-line"
     BLOCK = "block"
     BLOCK_LINE = "block-line"
-    BACKWARD = "backward"
+    BACKWARD = "backward"  # and what changed from one program to another
 
 
 @dataclass(frozen=True, slots=True)

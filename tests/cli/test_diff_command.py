@@ -1,0 +1,105 @@
+"""`xg diff`: two plans, or two files, as text, data and a figure."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.conftest import Xg
+
+NET = """\
+dim B, D = 8
+mesh N_T = 2
+block Net(X [B, D]) -> Y [B, D] {
+    param W [D, 4*D], V [4*D, D]
+    X -> •<=W -> ReLU : U
+      -> •<=V         : Y
+}
+plan TP of Net {
+    W [D, 4*D/N_T]
+    V [4*D/N_T, D]
+}
+"""
+
+
+@pytest.fixture
+def net(folder: Path) -> Path:
+    (folder / "net.xg").write_text(NET, encoding="utf-8")
+    newer = NET.replace("ReLU : U", "GELU : U")
+    (folder / "newer.xg").write_text(newer, encoding="utf-8")
+    return folder
+
+
+def test_a_plan_against_one_device(xg: Xg, net: Path) -> None:
+    said = xg("diff", "net.xg", "--plan", "TP", "--set", "B=3")
+    lines = [line.split() for line in said.out.splitlines()]
+    assert said.out.startswith("Net: TP against one device\n")
+    assert ["~", "·", "W", "[D,", "4*D]", "[D,", "4*D/N_T]"] in lines
+    assert "[B, D], a term over N_T" in said.out
+    assert ["parameters", "512", "256", "-256"] in lines
+    assert ["sent", "ring", "0", "48", "+48"] in lines  # twice 2 * 1/2 * 3 * 8
+    assert "+  forward   AR over N_T  Net  Y   line 6  2*(N_T - 1)/N_T*B*D" in said.out
+
+
+def test_two_plans_the_other_way_round(xg: Xg, net: Path) -> None:
+    said = xg("diff", "net.xg", "--against", "TP")
+    assert said.out.startswith("Net: one device against TP\n")
+    assert "-  forward   AR over N_T" in said.out
+
+
+def test_two_files(xg: Xg, net: Path) -> None:
+    said = xg("diff", "net.xg", "newer.xg")
+    assert said.out.startswith("Net: newer.xg against net.xg\n")
+    assert "made by GELU, was ReLU" in said.out
+    assert "backward FLOPs: 8*B*D + 32*B*D^2 -> " in said.out
+    assert "saved bytes: 36*B*D, as before" in said.out
+    planned = xg("diff", "net.xg", "newer.xg", "--plan", "TP").out
+    assert planned.startswith("Net: newer.xg under TP against net.xg under TP\n")
+    assert "collectives" not in planned
+
+
+def test_the_same_file_twice(xg: Xg, net: Path) -> None:
+    said = xg("diff", "net.xg", "-", stdin=NET.encode())
+    assert said.code == 0
+    assert said.out.startswith("Net: standard input against net.xg\nno edge and no collective")
+
+
+def test_as_data(xg: Xg, net: Path) -> None:
+    found = json.loads(xg("diff", "net.xg", "--plan", "TP", "--json", "--set", "B=3").out)
+    assert (found["before"], found["after"]) == ("one device", "TP")
+    w = next(each for each in found["edges"] if each["edge"] == "W")
+    assert w["after"] == {"shape": "[D, 4*D/N_T]", "term_over": [], "made_by": "param"}
+    assert [each["of"] for each in found["collectives"]] == ["Y", "dX"]
+    assert found["cost"]["parameters"]["before"] == {"formula": "8*D^2", "number": 512}
+
+
+@pytest.mark.parametrize("name", ["d.svg", "d.png", "d.pdf", "d.dot"])
+def test_a_figure(xg: Xg, net: Path, name: str) -> None:
+    said = xg("diff", "net.xg", "newer.xg", "-o", name)
+    assert said.code == 0
+    data = (net / name).read_bytes()
+    first = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "dot": b"digraph"}[name[2:]]
+    assert first in data[:200]
+
+
+def test_a_figure_of_a_plan(xg: Xg, net: Path) -> None:
+    said = xg("diff", "net.xg", "--plan", "TP", "-o", "d.svg")
+    assert said.code == 1
+    assert "cannot be compiled by this edition" in said.err
+    assert not (net / "d.svg").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["net.xg"], 2, "xg diff: two of what? Give a second file, or a plan: --plan NAME"),
+        (["-", "-"], 2, "xg diff: standard input can be one of the two files, not both"),
+        (["net.xg", "--plan", "TP", "-o", "d.gif"], 2, "xg diff: -o draws .svg, .png, .pdf, .dot"),
+        (["net.xg", "--plan", "XP"], 1, "error: no plan is called XP"),
+        (["net.xg", "none.xg"], 5, "error: cannot read none.xg"),
+        (["net.xg", "wrong.xg"], 1, "error: matmul contracts D with E"),
+    ],
+)
+def test_what_cannot_be_compared(xg: Xg, net: Path, words: list[str], code: int, told: str) -> None:
+    said = xg("diff", *words)
+    assert said.code == code
+    assert told in said.err
