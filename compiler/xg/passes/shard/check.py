@@ -23,6 +23,7 @@ class Unsound(Exception):
 
 def check(program: Program, axis: str) -> Program:
     """The program with the states of its backward passes; raises Unsound."""
+    _settled(program.main, axis)
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
         _Checker(axis, graph, program.graphs).forward()
@@ -30,6 +31,14 @@ def check(program: Program, axis: str) -> Program:
             checker = _Checker(axis, graph, program.graphs)
             backwards[key] = checker.backward(program.backwards[key])
     return replace(program, backwards=backwards)
+
+
+def _settled(main: Graph, axis: str) -> None:
+    """What goes in and out of a program is the same on all ranks, or cut."""
+    for value in (*main.inputs, *main.param_values(), *main.outputs):
+        state = _state(main, value, axis)
+        if state.kind not in "SIC":
+            raise Unsound(f"{value.name} is {state} over {axis} at the edge of the program")
 
 
 @dataclass(slots=True)
