@@ -31,6 +31,11 @@ class Source(Protocol):
         """How many items a batch holds."""
         ...
 
+    @property
+    def batched(self) -> frozenset[str]:
+        """The inputs that have a row for each row of a batch, along axis 0."""
+        ...
+
     def batch(self, step: int) -> Arrays:
         """Return the inputs of training step `step`, which counts from 0."""
         ...
@@ -63,6 +68,11 @@ class TextSource:
                 f"a window of {self.window} tokens needs a longer text: "
                 f"{len(self.corpus.train)} tokens are there to train on"
             )
+
+    @property
+    def batched(self) -> frozenset[str]:
+        """Both inputs have rows."""
+        return frozenset(self.inputs)
 
     @property
     def items(self) -> int:

@@ -31,6 +31,11 @@ class ReviewSource:
     unit: str = "reviews"
 
     @property
+    def batched(self) -> frozenset[str]:
+        """Both inputs have rows."""
+        return frozenset(self.inputs)
+
+    @property
     def items(self) -> int:
         """Reviews in a batch."""
         return self.batch_size

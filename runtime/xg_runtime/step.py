@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from xg_runtime.norm import clip
 from xg_runtime.optim import Optimizer
 from xg_runtime.random import fold
 from xg_runtime.schedule import Schedule
+from xg_runtime.splitting import WHOLE, Split
 from xg_runtime.world import ALONE, World
 
 
@@ -34,6 +36,7 @@ class Stepper:
     seed: int
     accuracy: Accuracy | None = None  # what evaluation tells besides
     world: World = ALONE
+    split: Split = WHOLE
 
     def step(self, params: Arrays, slots: Arrays, step: int) -> Record:
         """Do step `step` (from 0) in place; return its record, numbered from 1.
@@ -41,19 +44,34 @@ class Stepper:
         Raises NonFiniteError, before anything has changed.
         """
         with np.errstate(all="ignore"):  # every step asks whether all is finite
-            inputs = self.world.part(self.source.batch(step))
-            seed = fold(self.seed, "dropout", step)
-            outputs, saved = self.module.forward(params, inputs, seed=seed)
-            loss = self._finite_loss(params, inputs, outputs, saved, step + 1)
-            d_outputs = {self.loss: np.ones_like(outputs[self.loss])}
-            found = self.module.backward(params, saved, d_outputs)
-            gradients = {name: found[name] for name in params}
+            loss, gradients = self._gradients(params, step)
             norm = self._finite_norm(gradients, step + 1)
             if self.limit is not None:
                 gradients = clip(gradients, norm, self.limit)
             rate = self.schedule.rate(step)
             self.optimizer.update(params, gradients, slots, rate, step)
         return {"step": step + 1, "loss": loss, "rate": rate, "norm": norm}
+
+    def _gradients(self, params: Arrays, step: int) -> tuple[float, Arrays]:
+        """Loss and gradients of a batch, summed over its parts.
+
+        What ranks sum may be held back until the last part (`World.holding`).
+        """
+        parts = list(self.split.parts(self.source.batch(step)))
+        total = 0.0
+        gradients: Arrays = {}
+        held: dict[str, Any] = {}
+        for place, (whole, weight) in enumerate(parts):
+            seed = fold(self.seed, "dropout", step)
+            seed = fold(seed, "part", place) if place else seed
+            inputs = self.world.part(whole)
+            outputs, saved = self.module.forward(params, inputs, seed=seed)
+            total += weight * self._finite_loss(params, inputs, outputs, saved, step + 1)
+            d_outputs = {self.loss: np.full_like(outputs[self.loss], weight)}
+            with self.world.holding(held, is_last=place + 1 == len(parts)):
+                found = self.module.backward(params, saved, d_outputs)
+            gradients = {n: gradients[n] + found[n] if place else found[n] for n in params}
+        return total, gradients
 
     def evaluate(self, params: Arrays, step: int) -> Record | None:
         """Return the record of the mean validation loss, dropout off; None without such data."""

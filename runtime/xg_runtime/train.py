@@ -29,6 +29,7 @@ from xg_runtime.interrupt import Interrupt
 from xg_runtime.log import Log, NoLog, Record
 from xg_runtime.module import Arrays, Module
 from xg_runtime.progress import Progress
+from xg_runtime.splitting import WHOLE, Split
 from xg_runtime.step import Stepper
 from xg_runtime.world import ALONE, World
 
@@ -78,6 +79,7 @@ def train(
     stream: TextIO | None = None,
     world: World = ALONE,
     stop: Interrupt | None = None,
+    split: Split = WHOLE,
 ) -> Outcome:
     """Train, from the start or from a checkpoint of `folder`, and return how it ended.
 
@@ -86,10 +88,11 @@ def train(
     `accuracy` is what evaluation counts besides. A folder that holds a run is refused unless it is
     resumed or to be overwritten. Progress goes to `stream`, by default standard error. SIGINT and
     SIGTERM end the run after the step, with a checkpoint; `stop` is for callers that catch them.
-    Every rank of a `world` trains its part, and the first writes the log; what comes back are its
-    parts. Raises NonFiniteError, CheckpointError, InputError, FileError.
+    `split` computes a batch in parts. Every rank of a `world` trains its part, and the first writes
+    the log; what comes back are its parts.
+    Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
-    known = facts_of(config, source, facts or {})
+    known = facts_of(config, source, {**(facts or {}), "parts of a batch": split.count})
     state = _fresh(module, config, known)
     if resume is not None:
         state = _resumed(folder, known, state, world, previous=resume == "previous")
@@ -100,7 +103,7 @@ def train(
     with catching as asked, _log(world, folder, keep_until) as log:
         shown = stream or sys.stderr if world.leads else io.StringIO()
         progress = Progress(shown, state.step, config.steps, source.items, source.unit)
-        stepper = _stepper(module, source, config, accuracy, world)
+        stepper = replace(_stepper(module, source, config, accuracy, world), split=split)
         run = _Run(stepper, config, folder, log, progress, is_new=resume is None)
         try:
             state, requested = run.go(state, asked)

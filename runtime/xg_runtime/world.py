@@ -6,8 +6,9 @@ What a step of training needs of the others stands here, and nothing of how they
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from xg_runtime import checkpoint
 from xg_runtime.checkpoint import Checkpoint
@@ -29,6 +30,13 @@ class World(Protocol):
 
     def whole(self, arrays: Arrays) -> Arrays:
         """The whole outputs or parameters of which every rank has a part."""
+        ...
+
+    def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
+        """Inside, sums over ranks of gradients wait for the last of several backward passes.
+
+        `held` is empty before the first, and the same for all of them.
+        """
         ...
 
     def squares(self, gradients: Arrays) -> float:
@@ -62,6 +70,10 @@ class _Alone:
 
     def whole(self, arrays: Arrays) -> Arrays:
         return arrays
+
+    def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
+        del held, is_last
+        return nullcontext()
 
     def squares(self, gradients: Arrays) -> float:
         return squares(gradients)

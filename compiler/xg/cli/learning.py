@@ -19,6 +19,7 @@ from xg.cli.console import Console
 from xg.cli.lesson import Lesson
 from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many, was_restarted
 from xg.cli.recipe import Recipe
+from xg.cli.task import split_of
 from xg_runtime.checkpoint import exists
 from xg_runtime.config import TrainConfig
 from xg_runtime.errors import InputError, NonFiniteError
@@ -79,6 +80,7 @@ def _learn(
             overwrite=options.overwrite,
             world=world,
             stop=stop,
+            split=split_of(what.program.graphs, what.loss, what.source.batched, options.accumulate),
         )
     except NonFiniteError as error:
         place = what.place_of(error.tensor)

@@ -8,10 +8,11 @@ from typing import Final
 
 from xg.dim import ONE, Dim
 from xg.graph import Apply, Program, Value
+from xg.loss import ignored, scalars
 from xg.loss import loss_of as loss_of_graph
-from xg.loss import scalars
 from xg.tensor import Shape
 from xg_runtime.errors import InputError
+from xg_runtime.splitting import WHOLE, Split
 
 JUDGED: Final = "binary_cross_entropy"  # the loss of a yes or no
 
@@ -91,6 +92,24 @@ def review_task(program: Program) -> ReviewTask | None:
             names = str(vectors.name), str(truth.name), said
             return ReviewTask(*names, loss.attrs["form"] == "logits", *shape[1:], tuple(axes))
     return None
+
+
+def split_of(program: Program, loss: str, rows: frozenset[str], count: int) -> Split:
+    """How a batch is computed in parts; raises InputError where the loss is not one of its rows."""
+    if count == 1:
+        return WHOLE
+    main = program.main
+    value = dict(zip(main.output_names, main.outputs, strict=True))[loss]
+    for step in main.steps:
+        if isinstance(step, Apply) and step.op.family == "loss" and value in step.outputs:
+            targets = step.inputs[1]
+            if len(step.inputs) == 2 and str(targets.name) in rows:
+                is_mean = step.attrs["reduction"] == "mean"
+                return Split(count, rows, is_mean, str(targets.name), ignored(main, targets))
+    raise InputError(
+        f"--accumulate needs a loss that compares outputs with targets: {loss} of {main.block} "
+        "is something else"
+    )
 
 
 def _is_target(program: Program, value: Value) -> bool:

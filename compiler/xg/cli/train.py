@@ -37,6 +37,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     data.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
     data.add_argument(
+        "--accumulate",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="compute a batch in N parts, one after the other; default: 1",
+    )
+    data.add_argument(
         "--seq",
         type=positive,
         metavar="N",

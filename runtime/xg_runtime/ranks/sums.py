@@ -6,7 +6,9 @@ sum is begun, and awaited at the end. The sums are those of every gradient by it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Generator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import prod
 from typing import Final, TypeVar
@@ -28,6 +30,38 @@ class _Bucket:
     bytes: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Terms of earlier backward passes, by name, and whether this pass is the last."""
+
+    terms: dict[str, Tensor]
+    is_last: bool
+
+    def with_earlier(self, terms: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Terms with those of earlier passes; nothing, and they are kept, before the last."""
+        together = {n: self.terms[n] + t if n in self.terms else t for n, t in terms.items()}
+        if self.is_last:
+            return together
+        self.terms.update(together)
+        return {}
+
+
+_HELD: ContextVar[_Held | None] = ContextVar("held", default=None)
+
+
+@contextlib.contextmanager
+def holding(terms: dict[str, Tensor], *, is_last: bool) -> Generator[None]:
+    """Let `Sums` keep its terms in `terms` inside, and send them with those of the last pass.
+
+    Only what the last pass gives is then a gradient: of all passes together.
+    """
+    before = _HELD.set(_Held(terms, is_last))
+    try:
+        yield
+    finally:
+        _HELD.reset(before)
+
+
 class Sums(dict[str, T]):
     """Gradients by name; those of `add` are there after `finish`.
 
@@ -44,6 +78,9 @@ class Sums(dict[str, T]):
 
     def add(self, over: str, terms: Mapping[str, T]) -> None:
         """This rank's terms of gradients that are sums over the ranks of a mesh axis."""
+        held = _HELD.get()
+        if held is not None:
+            terms = held.with_earlier(terms)
         for name, term in terms.items():
             key = over, str(term.dtype)
             bucket = self._open.setdefault(key, _Bucket())

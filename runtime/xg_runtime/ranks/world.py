@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.parts import Cuts, parts, wholes
+from xg_runtime.ranks.sums import holding
 
 _ROOM: Final = 256  # bytes of a name
 
@@ -55,6 +57,13 @@ class RankWorld:
     def whole(self, arrays: Arrays) -> Arrays:
         """The whole outputs or parameters of which every rank has a part."""
         return wholes(arrays, self.cuts)
+
+    def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
+        """Inside, sums over ranks of gradients wait for the last of several backward passes.
+
+        Those that fused code sums late (`sums`); the readable form sums where it stands.
+        """
+        return holding(held, is_last=is_last)
 
     def squares(self, gradients: Arrays) -> float:
         """The sum of squares over all whole gradients, the same bits on every rank.
