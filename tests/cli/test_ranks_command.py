@@ -136,18 +136,41 @@ def test_a_run_goes_on_to_the_same_bits_and_on_other_ranks(xg: Xg, text: Path) -
     )
 
 
-def test_tokens_that_do_not_count_weigh_the_same_on_every_rank(xg: Xg, folder: Path) -> None:
+def counted(folder: Path, batch: int) -> list[object]:
+    """The words that train a block on rows in which most targets do not count."""
     (folder / "net.xg").write_text(COUNTED, encoding="utf-8")
     draw = np.random.default_rng(0)
     t = draw.integers(0, 6, (20, 3))
     t[draw.random((20, 3)) < 0.6] = -1
     arrays.write(folder / "rows.npz", {"X": draw.standard_normal((20, 3, 4)), "t": t})
-    words = ["train", "net.xg", "--data", "rows.npz", "--batch", 2, "--steps", 12]
-    words += ["--dtype", "float64", "--optimizer", "sgd", "--lr", 0.5]
+    words: list[object] = ["train", "net.xg", "--data", "rows.npz", "--batch", batch, "--steps", 12]
+    return [*words, "--dtype", "float64", "--optimizer", "sgd", "--lr", 0.5]
+
+
+def test_tokens_that_do_not_count_weigh_the_same_on_every_rank(xg: Xg, folder: Path) -> None:
+    words = counted(folder, 2)
     assert xg(*words, "--out", "one").code == 0
     for plan in ("DP", "Both"):
         assert xg(*words, "--out", plan, "--plan", plan).code == 0
         assert distance(folder / "one", folder / plan) < 1e-10
+
+
+def test_a_batch_in_parts_is_the_same_step(xg: Xg, folder: Path) -> None:
+    words = counted(folder, 4)
+    assert xg(*words, "--out", "one").code == 0
+    for name, given in (
+        ("alone", []),
+        ("ranks", ["--plan", "Both"]),
+        ("fused", ["--plan", "DP", "--kernels"]),
+    ):
+        said = xg(*words, "--accumulate", 2, *given, "--out", name)
+        assert said.code == 0, said.err
+        assert distance(folder / "one", folder / name) < 1e-10
+    said = xg(*words, "--out", "uneven", "--accumulate", 3)
+    assert (said.code, said.err) == (1, "xg: a batch of 4 rows has no 3 equal parts\n")
+    (folder / "net.xg").write_text(COUNTED.replace("<-t", "<-t -> tanh"), encoding="utf-8")
+    said = xg(*words, "--out", "other", "--accumulate", 2)
+    assert (said.code, "--accumulate needs a loss that compares" in said.err) == (1, True), said.err
 
 
 def test_what_is_not_finite_on_one_rank_is_named_by_all(xg: Xg, text: Path) -> None:
