@@ -52,6 +52,8 @@ def test_two_files(xg: Xg, net: Path) -> None:
     assert "made by GELU, was ReLU" in said.out
     assert "backward FLOPs: 8*B*D + 32*B*D^2 -> " in said.out
     assert "saved bytes: 36*B*D, as before" in said.out
+    spelled = xg("diff", "net.xg", "--plan", "TP").out
+    assert "sent ring: 0 -> 2*(N_T - 1)/N_T*2*B*D\n" in spelled
     planned = xg("diff", "net.xg", "newer.xg", "--plan", "TP").out
     assert planned.startswith("Net: newer.xg under TP against net.xg under TP\n")
     assert "collectives" not in planned

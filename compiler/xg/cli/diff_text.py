@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from xg.cli.counted import evaluated
 from xg.cli.table import table
-from xg.communication import SHORT, Sent
+from xg.communication import SHORT, Sent, Way, total_formula
 from xg.difference import Change, Difference, Edge
 from xg.difference.compare import block_of
+
+_SENDING: Final[Mapping[str, Way]] = {"sent naive": "naive", "sent ring": "ring"}
 
 
 def lines(difference: Difference) -> Iterator[str]:
@@ -102,8 +105,13 @@ def _formulas(difference: Difference) -> Iterator[str]:
     for name, dims in difference.costs.items():
         if all(evaluated(*each) is not None for each in zip(dims, sides, strict=True)):
             continue
-        old, new = dims
-        yield f"  {name}: {old}" + (f" -> {new}" if new != old else ", as before")
+        old, new = map(str, dims)
+        if name in _SENDING:
+            way = _SENDING[name]
+            sent = difference.before.report.sent, difference.after.report.sent
+            old, new = (total_formula(each, way) for each in sent)
+        if name != "ring bytes":  # four times the elements
+            yield f"  {name}: {old}" + (f" -> {new}" if new != old else ", as before")
 
 
 def _indented(rows: Sequence[Sequence[str]], *right: int) -> Iterator[str]:

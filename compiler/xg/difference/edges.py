@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xg.across import local_shape
 from xg.collective import FAMILY
@@ -55,6 +55,21 @@ def edges(program: Program) -> Mapping[Key, Edge]:
     for where, graph in _called(program):
         for edge in (*_forward(where, graph), *_backward(where, graph, program)):
             found.setdefault(edge.key, edge)
+    return found
+
+
+def moved_edges(program: Program) -> Mapping[Value, Edge]:
+    """What moves of the entry block make, each as the edge that was moved, lying as it now does."""
+    graph = program.main
+    origins = {edge.value: edge for edge in _forward("", graph)}
+    found: dict[Value, Edge] = {}
+    for step in graph.steps:
+        if isinstance(step, Apply) and step.op.family == FAMILY:
+            value, origin = step.outputs[0], origins[step.inputs[0]]
+            placement = graph.placements.get(value, {})
+            shape, dims = _shapes(graph, graph.types[value], placement)
+            lies = replace(origin, shape=shape, dims=dims, terms=_terms(placement))
+            found[value] = origins[value] = lies
     return found
 
 

@@ -9,7 +9,8 @@ from xg.backends.graphviz.figure import Figure, FigureEdge, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.forward import forward_drawn
 from xg.collective import FAMILY
 from xg.difference.compare import Difference
-from xg.graph import Apply, Call, Graph, Step
+from xg.difference.edges import edges, moved_edges
+from xg.graph import Apply, Call, Graph, Step, Value
 
 MARKED = "Changed edges, and boxes in which something changed, are bold and coloured."
 
@@ -48,6 +49,7 @@ def _tails(
     """The nodes that give a changed tensor."""
     here = [each.after for each in difference.edges if each.after and not each.after.where]
     changed = {edge.value for edge in here if edge.direction == "forward"}
+    changed |= _moved(difference)
     found = {
         nodes[step]
         for step in graph.steps
@@ -56,6 +58,17 @@ def _tails(
     names = {str(value.name) for value in changed if value.role in ("input", "param")}
     tensors = (node for node in figure.nodes if node.kind is NodeKind.TENSOR)
     return found | {node.id for node in tensors if node.id.partition("~")[0] in names}
+
+
+def _moved(difference: Difference) -> set[Value]:
+    """What comes out of a move and lies otherwise than the first program's edge."""
+    before = edges(difference.before.whole)
+    moved = moved_edges(difference.after.whole)
+    return {
+        value
+        for value, edge in moved.items()
+        if edge.key not in before or edge.state != before[edge.key].state
+    }
 
 
 def _boxes(difference: Difference, graph: Graph) -> set[Step]:
