@@ -67,11 +67,13 @@ def assembled(root: Path, built: list[Built]) -> tuple[dict[str, str], dict[str,
 def _figures(built: list[Built]) -> Mapping[str, str]:
     """Where the figure of each committed .dot is shown."""
     return {
-        f"{DIAGRAMS}/{Path(one.path).parent / block.stem}.{view}.dot": f"gallery/{one.name}"
-        f"#{block.stem}-{view}"
+        f"{DIAGRAMS}/{Path(one.path).parent / stem}.{view}.dot": f"gallery/{one.name}#{stem}-{view}"
         for one in built
-        for block in one.blocks
-        for view in block.views
+        for stem, views in (
+            *((block.stem, block.views) for block in one.blocks),
+            *((planned.stem, planned.light) for planned in one.drawn),
+        )
+        for view in views
     }
 
 

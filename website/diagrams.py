@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from website.plans import PlanCode, plan_code
+from website.plans import PlanCode, PlanFigures, plan_code, plan_figures
 from xg.blocks import uncalled
 from xg.cli import main
 from xg.driver import Program, compile_project
@@ -48,6 +48,7 @@ class Built:
     light: dict[str, bytes]  # figures, modules and pages by their file names
     dark: dict[str, bytes]  # figures
     plans: tuple[PlanCode, ...]
+    drawn: tuple[PlanFigures, ...]
 
     @property
     def name(self) -> str:
@@ -63,7 +64,9 @@ def build(root: Path, path: str) -> Built:
     text = (root / "diagrams" / path).read_text(encoding="utf-8")
     blocks = tuple(_blocks(root, path, project, light))
     whole = [block.name for block in blocks if block.whole]
-    return Built(path, text, blocks, light, dark, plan_code(project, whole))
+    folder = (root / "diagrams" / path).parent
+    drawn = tuple(plan_figures(folder, project, {block.name: block.stem for block in blocks}))
+    return Built(path, text, blocks, light, dark, plan_code(project, whole), drawn)
 
 
 def build_all(root: Path, paths: list[str]) -> list[Built]:

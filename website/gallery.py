@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 
 from website.diagrams import Block, Built
-from website.plans import PlanCode
+from website.plans import PlanCode, PlanFigures
 
 HEAD = """\
 # Gallery
@@ -31,6 +31,10 @@ def files(built: list[Built]) -> dict[str, bytes]:
             made[f"{kind}/{name}"] = content
         for name, content in one.dark.items():
             made[f"gallery/files/{name.removesuffix('.svg')}.dark.svg"] = content
+        for planned in one.drawn:
+            for view, content in planned.light.items():
+                made[f"gallery/files/{planned.stem}.{view}.svg"] = content
+                made[f"gallery/files/{planned.stem}.{view}.dark.svg"] = planned.dark[view]
     return made
 
 
@@ -61,22 +65,22 @@ def _of_block(built: Built, block: Block) -> Iterator[str]:
     named = "" if block.title == block.name else f": {block.title}"
     yield f"## {block.name}{named}"
     for view in block.views:
-        shown = "\n\n".join([f'<p id="{block.stem}-{view}"></p>', _figure(block, view)])
+        shown = _figure(block.stem, view, block.title)
         label = f"{view} figure"
         yield shown if view == "forward" else _folded(label, shown)
     if block.whole:
         yield from _of_whole(built, block)
 
 
-def _figure(block: Block, view: str) -> str:
-    name = f"files/{block.stem}.{view}"
-    said = f"{view} figure of {escape(block.title)}"
+def _figure(stem: str, view: str, title: str) -> str:
+    name = f"files/{stem}.{view}"
+    said = f"{view} figure of {escape(title)}"
     images = "".join(
         f'<a class="only-{theme}" href="{name}{end}.svg">'
         f'<img src="{name}{end}.svg" alt="{said}" loading="lazy"></a>'
         for theme, end in (("light", ""), ("dark", ".dark"))
     )
-    return f'<div class="figure-of">{images}</div>'
+    return f'<div class="figure-of" id="{stem}-{view}">{images}</div>'
 
 
 def _of_whole(built: Built, block: Block) -> Iterator[str]:
@@ -93,11 +97,18 @@ def _of_whole(built: Built, block: Block) -> Iterator[str]:
         yield _folded(f"{backend} code, {len(code.splitlines())} lines", text)
     plans = [one for one in built.plans if one.block == block.name]
     if plans:
-        yield from _plans(block, plans)
+        yield from _plans(block, plans, [one for one in built.drawn if one.block == block.name])
 
 
-def _plans(block: Block, plans: list[PlanCode]) -> Iterator[str]:
+def _plans(block: Block, plans: list[PlanCode], drawn: list[PlanFigures]) -> Iterator[str]:
     yield f"### Plans of {block.name}"
+    for view in dict.fromkeys(view for one in drawn for view in one.light):
+        figures = [(one.plan, one.stem) for one in drawn if view in one.light]
+        shown = "\n\n".join(
+            f"<div><p><strong>{escape(plan)}</strong></p>{_figure(stem, view, plan)}</div>"
+            for plan, stem in figures
+        )
+        yield _folded(f"{view} figures, plan by plan", f'<div class="side-by-side">{shown}</div>')
     yield f"```text\n{block.compared.rstrip()}\n```"
     columns = "\n\n".join(_column(one) for one in plans)
     beside = f'<div class="side-by-side">\n\n{columns}\n\n</div>'

@@ -1,14 +1,17 @@
-"""The code of ranks under each plan of a diagram, function by function."""
+"""Plans of a diagram: the code of a rank under each, and the figures of those that are committed."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from xg.diagnostic import DiagnosticError
 from xg.driver import compile_project
+from xg.outputs import Wanted, outputs
 from xg.project import Project
+from xg.slug import slug
 
 
 @dataclass(frozen=True)
@@ -22,9 +25,47 @@ class PlanCode:
 
 def plan_code(project: Project, blocks: list[str]) -> tuple[PlanCode, ...]:
     """Every plan of every whole block that it reaches, behind the block without a plan."""
-    main = project.main
-    plans = list(dict.fromkeys(one.name.name for one in (*main.plans, *main.products)))
+    plans = names(project)
     return tuple(one for block in blocks for one in _of_block(project, block, plans))
+
+
+@dataclass(frozen=True)
+class PlanFigures:
+    """The figures of a block under a plan, by their views."""
+
+    block: str
+    plan: str
+    stem: str
+    light: dict[str, bytes]
+    dark: dict[str, bytes]
+
+
+def plan_figures(folder: Path, project: Project, stem: dict[str, str]) -> Iterator[PlanFigures]:
+    """Of every plan whose figures lie beside the diagram as .dot; `stem` is of each block."""
+    for plan in names(project):
+        drawn = {block: slug(f"{one}_{plan}") for block, one in stem.items()}
+        kept = {block: one for block, one in drawn.items() if [*folder.glob(f"{one}.*.dot")]}
+        if kept:
+            light, dark = (
+                outputs(project, Wanted(kinds=("svg",), theme=theme, plan=plan)).files
+                for theme in ("light", "dark")
+            )
+            for block, one in kept.items():
+                yield PlanFigures(block, plan, one, _views(light, one), _views(dark, one))
+
+
+def _views(files: dict[str, bytes], stem: str) -> dict[str, bytes]:
+    return {
+        name.split(".")[-2]: content
+        for name, content in files.items()
+        if name.startswith(f"{stem}.")
+    }
+
+
+def names(project: Project) -> list[str]:
+    """Every plan of a file, also those that are products."""
+    main = project.main
+    return list(dict.fromkeys(one.name.name for one in (*main.plans, *main.products)))
 
 
 def _of_block(project: Project, block: str, plans: list[str]) -> Iterator[PlanCode]:
