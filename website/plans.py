@@ -1,4 +1,4 @@
-"""Plans of a diagram: the code of a rank under each, and the figures of those that are committed."""
+"""Plans of a diagram: the code of a rank, and the figures that are committed."""
 
 from __future__ import annotations
 
