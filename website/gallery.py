@@ -84,11 +84,8 @@ def _figure(stem: str, view: str, title: str) -> str:
 
 
 def _of_whole(built: Built, block: Block) -> Iterator[str]:
-    page = f"../explorer/{block.stem}.html"
-    link = f'<a href="{page}"><strong>Explore {escape(block.name)}</strong></a>'
-    yield f"<p>{link}: point at it, move its sizes, step through real numbers.</p>"
-    frame = f'<iframe class="explorer" src="{page}" loading="lazy" title="explorer"></iframe>'
-    yield _folded("the explorer, here", frame, "wide")
+    if f"{block.stem}.html" in built.light:  # there is none of a block that is written for ranks
+        yield from _explorer(block)
     yield _folded("what it costs", f"```text\n{block.cost.rstrip()}\n```")
     for backend in ("numpy", "torch"):
         code = built.light[f"{block.stem}_{backend}.py"].decode()
@@ -98,6 +95,14 @@ def _of_whole(built: Built, block: Block) -> Iterator[str]:
     plans = [one for one in built.plans if one.block == block.name]
     if plans:
         yield from _plans(block, plans, [one for one in built.drawn if one.block == block.name])
+
+
+def _explorer(block: Block) -> Iterator[str]:
+    page = f"../explorer/{block.stem}.html"
+    link = f'<a href="{page}"><strong>Explore {escape(block.name)}</strong></a>'
+    yield f"<p>{link}: point at it, move its sizes, step through real numbers.</p>"
+    frame = f'<iframe class="explorer" src="{page}" loading="lazy" title="explorer"></iframe>'
+    yield _folded("the explorer, here", frame, "wide")
 
 
 def _plans(block: Block, plans: list[PlanCode], drawn: list[PlanFigures]) -> Iterator[str]:
