@@ -69,3 +69,28 @@ def test_one_rank_along_every_axis_is_one_device() -> None:
         plan="DP_TP",
     )  # fmt: skip
     assert max(generated(one, many, params, inputs).values()) < EXACT
+
+
+REPEATED = """\
+dim B, S, D = 4
+mesh N_D = 2
+
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param b [D], W [D, D]
+    X -> ⊕<-BC(sinusoid(S, D)) -> ⊕<-BC(b) -> •<=W : Y
+}
+
+plan DP of Net {
+    X [B/N_D, ..]
+}
+"""
+
+
+def test_what_is_repeated_along_a_cut_axis(tmp_path: Path) -> None:
+    """An addition repeats its operand by itself, but not where a rank takes its part of it."""
+    path = tmp_path / "net.xg"
+    path.write_text(REPEATED, encoding="utf-8")
+    one, many = xg.compile(path), xg.compile(path, plan="DP")
+    inputs = {"X": np.random.default_rng(0).standard_normal((4, 3, 4))}
+    found = generated(one, many, initial(one.graphs, 1), inputs)
+    assert max(found.values()) < EXACT

@@ -169,3 +169,9 @@ def _unrepeated(arg: Expr, user: Expr) -> Expr:
         return arg
     whole = any(other.shape == user.shape and other.prim != "broadcast" for other in user.args)
     return arg.args[0] if whole else arg
+
+
+def repeats(body: Body, operand: Expr) -> bool:
+    """Whether all that is done to an operand repeats it by itself; a rank's part is cut before."""
+    users = [e for e in topological(body.outputs) if any(arg is operand for arg in e.args)]
+    return all(user.prim in ARITHMETIC for user in users)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.emit.body import VIEWS, BodyWriter, is_inline
+from xg.emit.body import VIEWS, BodyWriter, is_inline, repeats
 from xg.emit.function import OperatorFunction, operator_function
 from xg.emit.kernel import Kernels
 from xg.emit.layout import broken
@@ -192,7 +192,10 @@ class Statements:
     def _text(self, step: Apply, body: Body) -> Text:
         if self._inline(step, body):
             elementwise = step.op.family in ("add", "multiply")
-            operands = [self._operand(value, step, elementwise) for value in step.inputs]
+            operands = [
+                self._operand(value, step, elementwise and repeats(body, operand))
+                for value, operand in zip(step.inputs, body.operands, strict=True)
+            ]
             text = self._writer().inline(body, operands)
             self.functions.support.update(self.scope.support)
             return text
@@ -231,16 +234,16 @@ class Statements:
     def _writer(self) -> BodyWriter:
         return BodyWriter(self.spelling, self.scope, self.names)
 
-    def _operand(self, value: Value, step: Apply, elementwise: bool) -> Text:
-        """An operand's text; the repetition by BC is left to the elementwise operator."""
+    def _operand(self, value: Value, step: Apply, repeated: bool) -> Text:
+        """An operand's text; the repetition by BC is left to an operator that repeats by itself."""
         producer = self._repeater(value)
-        if not elementwise or producer is None:
+        if not repeated or producer is None:
             return self.mention(value)
         if all(self._repeater(other) for other in step.inputs):
             return self.mention(value)  # one operand has to have the whole shape
         body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
-        (repeated,) = body.outputs
-        aligned = repeated.args[0] if repeated.prim == "broadcast" else repeated
+        (made,) = body.outputs
+        aligned = made.args[0] if made.prim == "broadcast" else made
         return self._writer().inline(
             Body(body.operands, (aligned,)), [self.mention(v) for v in producer.inputs]
         )
