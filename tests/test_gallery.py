@@ -1,6 +1,7 @@
 """Every diagram that comes along: checked in all choices, laid out, drawn, its gradients proven."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,14 @@ from xg.syntax.format import format
 LIBRARY = Path(__file__).parent.parent / "diagrams"
 DIAGRAMS = sorted(LIBRARY.rglob("*.xg"))
 DOT = Wanted(kinds=("dot",))
+PLANNED = [
+    (LIBRARY / f"{stem}.xg", plan)
+    for stem in ("flow", "mha", "mlp")
+    for plan in ("TP", "DP", "DP_TP")
+]  # sections 6 to 8 of seed 001
+planned = pytest.mark.parametrize(
+    ("path", "plan"), PLANNED, ids=lambda one: getattr(one, "stem", one)
+)
 diagrams = pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
 
 
@@ -52,8 +61,21 @@ def test_its_figures_are_those_beside_it(path: Path, golden: Callable[[Path, str
         golden(path.parent / name, content.decode())
 
 
+@planned
+def test_the_figures_of_its_plans_are_those_beside_it(
+    path: Path, plan: str, golden: Callable[[Path, str], None]
+) -> None:
+    for name, content in outputs(read_project(path), replace(DOT, plan=plan)).files.items():
+        golden(path.parent / name, content.decode())
+
+
 def test_no_figure_is_left_over() -> None:
-    made = {path.parent / n for path in DIAGRAMS for n in outputs(read_project(path), DOT).files}
+    wanted = [*((path, None) for path in DIAGRAMS), *PLANNED]
+    made = {
+        path.parent / name
+        for path, plan in wanted
+        for name in outputs(read_project(path), replace(DOT, plan=plan)).files
+    }
     assert set(LIBRARY.rglob("*.dot")) == made
 
 

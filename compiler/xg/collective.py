@@ -16,6 +16,7 @@ from xg.prim import Expr
 from xg.use import Attrs, MeshAxis
 
 FAMILY: Final = "collective"
+SENDING: Final = frozenset({"AR", "AG", "RS", "A2A"})  # the others stay on their rank
 
 
 def move(over: str, source: State, target: State) -> tuple[str, Attrs]:

@@ -114,7 +114,7 @@ class Program:
         """One view of the block as a figure that is not drawn yet."""
         from xg.backends.graphviz.mapping import figure
 
-        return figure(self.graphs, view, legend=legend)
+        return figure(self.graphs, view, legend=legend, placed=self.placed)
 
     def dot(self, view: View = "forward", *, theme: ThemeName = "light") -> str:
         """A figure as styled DOT text."""

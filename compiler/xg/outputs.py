@@ -52,11 +52,12 @@ class Outputs:
 def outputs(project: Project, wanted: Wanted) -> Outputs:
     """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
 
-    Every block has figures; a block that no other calls has a page and modules too.
+    Every block has figures; a block that no other calls has a page and modules too. A page shows a
+    program of one device. What a plan makes bears its name.
     """
     names = [block.name.name for block in project.main.blocks]
     file = slug(PurePath(project.main.span.source.name).stem)
-    stem = stems(file, names)
+    stem = _stems(file, names, wanted.plan)
     programs = _compiled(project, wanted, names)
     own = uncalled(project.main) if wanted.block is None else programs
     made = Outputs()
@@ -64,9 +65,11 @@ def outputs(project: Project, wanted: Wanted) -> Outputs:
         for view in views(program):
             _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
         if name in own and "html" in wanted.kinds:
-            _explore(
-                made, f"{stem[name]}.html", program, concerning(project, name, wanted.settings)
-            )
+            page = f"{stem[name]}.html"
+            if program.placed is None:
+                _explore(made, page, program, concerning(project, name, wanted.settings))
+            elif wanted.kinds != KINDS:
+                made.warnings.append(f"{page}: a page shows a program of one device, not of ranks")
         for backend in BACKENDS:
             if name in own and backend in wanted.kinds:
                 code = program.source(backend, kernels=wanted.kernels)
@@ -75,12 +78,23 @@ def outputs(project: Project, wanted: Wanted) -> Outputs:
 
 
 def views(program: Program) -> Iterator[View]:
-    """The figures that there are of a block: an overview where it calls others."""
+    """The figures of a block: an overview too where it calls others, or runs on ranks."""
     yield "forward"
     if program.graphs.backwards[program.graphs.entry].steps:
         yield "backward"
-    if any(isinstance(step, Call) for step in program.graphs.main.steps):
+    calls = any(isinstance(step, Call) for step in program.graphs.main.steps)
+    if calls or program.placed is not None:
         yield "overview"
+
+
+def _stems(file: str, names: Sequence[str], plan: str | None) -> dict[str, str]:
+    """A stem for the files of each block: mlp, and under a plan mlp_tp."""
+    stem = stems(file, names)
+    if plan is None:
+        return stem
+    taken = set(stem.values())
+    planned = {name: slug(f"{stem[name]}_{plan}") for name in names}
+    return {name: one if one not in taken else f"{one}_plan" for name, one in planned.items()}
 
 
 def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[str, Program]:

@@ -1,4 +1,4 @@
-"""The figures that README shows are those of its program."""
+"""The figures that README and docs/ show are those of their programs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,3 +18,9 @@ def test_the_figure_is_up_to_date(
     program = xg.compile(ROOT / "diagrams" / "mlp.xg")
     picture = program.render("forward", "svg", theme=theme).decode("utf-8")
     golden(ROOT / "docs" / "figures" / f"mlp_{theme}.svg", picture)
+
+
+def test_the_figure_of_ranks_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
+    program = xg.compile(ROOT / "diagrams" / "flow.xg", plan="TP")
+    picture = program.render("overview", "svg", theme="auto").decode("utf-8")
+    golden(ROOT / "docs" / "figures" / "flow_tp.svg", picture)

@@ -73,11 +73,12 @@ def prove(
     With `kernels` the code that is held against differences and interpreter is the fused one.
     """
     own = concerning(project, block, settings)
-    draft = single(compile_project(project, block, own))
+    compiled = compile_project(project, block, own)
+    draft = single(compiled)
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     given = {name: value for name, value in own.items() if isinstance(value, int)}
-    sizes = verification_sizes(draft.graphs, given)
+    sizes = verification_sizes(compiled.whole or draft.graphs, given)
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
     program = single(compile_project(project, block, {**own, **numbers}))
     params = interpret.initial(program.graphs, seed)

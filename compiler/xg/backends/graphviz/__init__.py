@@ -40,11 +40,13 @@ def render(figure: Figure, format: Format = "svg", theme: ThemeName = "light") -
 
 def draw(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") -> Pictures:
     """Draw a figure in several formats at once: it is placed only once."""
+    from xg.backends.graphviz.across import first_column
     from xg.backends.graphviz.layout import layout
     from xg.backends.graphviz.paint import paint
+    from xg.backends.graphviz.side_by_side import side_by_side
 
-    placed = layout(figure)
-    display = paint(placed)
+    placed = layout(first_column(figure))
+    display = side_by_side(figure, placed) if figure.columns else paint(placed)
     files: dict[Format, bytes] = {each: _written(display, each, theme) for each in formats}
     return Pictures(files, placed.engine, placed.warning)
 

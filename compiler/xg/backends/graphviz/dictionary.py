@@ -1,7 +1,4 @@
-"""The notation itself as a figure: each node of seed 001, section 4.3, between its edges.
-
-The collectives AR and AG belong to the dictionary, though no program can use them yet.
-"""
+"""The notation itself as a figure: each node of seed 001, section 4.3, between its edges."""
 
 from __future__ import annotations
 

@@ -25,11 +25,18 @@ def node_label(node: FigureNode, theme: Theme) -> str:
         return escape.dot_string(_SIGNS[node.kind])
     if node.kind is NodeKind.SAVED:
         return f"<{html(node.label, theme, Color.MUTED)}>"
-    if not node.detail:
-        return f"<{html(node.label, theme, Color.INK)}>"
+    return f"<{quiet_lines(node, theme, Color.INK)}>"
+
+
+def quiet_lines(node: FigureNode, theme: Theme, color: Color) -> str:
+    """Return a node's label with its quiet lines under it."""
     size = f"{style.DETAIL_SIZE:g}"
-    detail = f'<FONT POINT-SIZE="{size}">{html(node.detail, theme, Color.MUTED)}</FONT>'
-    return f"<{html(node.label, theme, Color.INK)}<BR/>{detail}>"
+    quiet = "".join(
+        f'<BR/><FONT POINT-SIZE="{size}">{html(text, theme, Color.MUTED)}</FONT>'
+        for text in (node.detail, *node.lines)
+        if text
+    )
+    return html(node.label, theme, color) + quiet
 
 
 def edge_label(text: RichText, theme: Theme) -> str:

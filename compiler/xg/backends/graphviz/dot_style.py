@@ -78,12 +78,15 @@ def group_attributes(theme: Theme, label: str) -> Attributes:
     }  # fmt: skip
 
 
-def lane_box(theme: Theme) -> Attributes:
-    """Return the look of the two small boxes that hold a residual edge in its lane."""
+def lane_box(theme: Theme, line: str = "") -> Attributes:
+    """Return the look of the two small boxes that hold a residual edge in its lane.
+
+    All lanes of one `line` stand under each other.
+    """
     ink = _color(theme, Color.INK)
     return {
         "shape": "box", "fixedsize": "true", "width": "0.0146", "height": "0.10", "style": "filled",
-        "fillcolor": ink, "penwidth": "0", "label": '""', "group": "lane",
+        "fillcolor": ink, "penwidth": "0", "label": '""', "group": f"lane{line}",
     }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from xg import escape
 from xg.backends.graphviz import dot_style
+from xg.backends.graphviz.dot_columns import Ports, bar_labels, levels
 from xg.backends.graphviz.dot_label import edge_label, html, node_label
 from xg.backends.graphviz.dot_legend import legend_label
 from xg.backends.graphviz.dot_style import Attribute, Attributes, attributes
@@ -29,10 +30,12 @@ def dot(figure: Figure, theme: Theme) -> str:
         *_nodes(figure, theme),
         *_rows(facts),
         *_groups(figure, theme),
+        *levels(figure),
     ]
+    ports = Ports.of(figure)
     right = _right_columns(figure, facts)
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
-        lines += _edge(number, edge, place, facts, right, theme)
+        lines += _edge(number, edge, place, facts, right, theme, ports)
     if figure.legend:
         lines.append(f"{{ rank=sink; legend [shape=plain, label={legend_label(figure, theme)}]; }}")
     body = "\n".join(f"  {line}" for line in lines)
@@ -41,8 +44,11 @@ def dot(figure: Figure, theme: Theme) -> str:
 
 def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:
     """Declare nodes kind by kind, so that each look is written once."""
+    bars = bar_labels(figure, theme)
+    for node_id, table in bars.items():
+        yield f"{_name(node_id)} {attributes({'shape': 'plain', 'label': table})};"
     for kind in NodeKind:
-        nodes = [node for node in figure.nodes if node.kind is kind]
+        nodes = [node for node in figure.nodes if node.kind is kind and node.id not in bars]
         if nodes:
             yield f"{{ node {attributes(dot_style.kind_attributes(kind, theme))};"
             yield from (f"  {_name(node.id)} {attributes(_node(node, theme))};" for node in nodes)
@@ -97,6 +103,7 @@ def _edge(
     facts: Structure,
     right: frozenset[str],
     theme: Theme,
+    ports: Ports,
 ) -> Iterable[str]:
     look: dict[Attribute, str] = {
         **dot_style.edge_attributes(edge.style, theme, changed=edge.changed)
@@ -105,18 +112,27 @@ def _edge(
         look["label"] = edge_label(edge.label, theme)
     if place in _WEIGHTS:
         look["weight"] = _WEIGHTS[place]
+    if place is Place.RAIL:
+        return (_rail(edge, look, ports),)
     if place is Place.LANE:
         return _lane(number, edge, look, facts, theme)
     if place in (Place.FROM_LEFT, Place.FROM_RIGHT):
         return (_beside(edge, place, look),)
     if edge.style is EdgeStyle.DASHED:
         # Written along the rows and turned around: edges against the rows take minutes to place.
-        return (_arrow(edge.head, edge.tail, {**look, "dir": "back"}),)
+        return (_arrow(edge.head, edge.tail, {**look, "dir": "back"}, ports),)
     if place is Place.BRANCH and edge.head in right:
         look |= {"tailport": "e", "headport": "n"}
     elif place is Place.SIDE and edge.tail in right and edge.head not in right:
         look |= {"tailport": "s", "headport": "e"}
-    return (_arrow(edge.tail, edge.head, look),)
+    return (_arrow(edge.tail, edge.head, look, ports),)
+
+
+def _rail(edge: FigureEdge, look: Attributes, ports: Ports) -> str:
+    """Lead to a bar below all columns; from one, the arrow is turned around."""
+    if edge.style is not EdgeStyle.DASHED:
+        return _arrow(edge.head, edge.tail, {**look, "dir": "back", "weight": "0"}, ports)
+    return _arrow(edge.tail, edge.head, {**look, "weight": "0"}, ports)
 
 
 def _beside(edge: FigureEdge, place: Place, look: dict[Attribute, str]) -> str:
@@ -134,7 +150,8 @@ def _lane(
         yield _arrow(edge.tail, edge.head, look)
         return
     top, bottom = f"lane_{number}_top", f"lane_{number}_bottom"
-    yield f"{{ node {attributes(dot_style.lane_box(theme))}; {top}; {bottom}; }}"
+    line = edge.tail.rpartition(" @")[2] if " @" in edge.tail else ""  # one for every column
+    yield f"{{ node {attributes(dot_style.lane_box(theme, line))}; {top}; {bottom}; }}"
     for box, passed in ((top, after), (bottom, before)):
         leftmost = _name(facts.left.get(passed, passed))
         yield f"{{ rank=same; {box} -> {leftmost} [style=invis]; }}"
@@ -146,12 +163,11 @@ def _lane(
     yield f"{bottom} -> {_name(edge.head)} {attributes(last)};"
 
 
-def _arrow(tail: str, head: str, look: Attributes) -> str:
-    return (
-        f"{_name(tail)} -> {_name(head)} {attributes(look)};"
-        if look
-        else (f"{_name(tail)} -> {_name(head)};")
-    )
+def _arrow(tail: str, head: str, look: Attributes, ports: Ports | None = None) -> str:
+    ends = f"{_name(tail)} -> {_name(head)}"
+    if ports is not None:
+        ends = f"{ports.tail(tail, head)} -> {ports.head(head, tail)}"
+    return f"{ends} {attributes(look)};" if look else f"{ends};"
 
 
 def _name(node_id: str) -> str:

@@ -21,6 +21,7 @@ class NodeKind(Enum):
     LAYOUT = auto()  # a rounded grey box: R, T, C, BC, a slice
     REDUCE = auto()  # a circle with Σ
     COMMUNICATION = auto()  # a bold blue box: AR, AG
+    GRADIENT_COMMUNICATION = auto()  # a bold white box in an overview: sent in the backward only
     BLOCK = auto()  # a called block, a repeated block
     TENSOR = auto()  # an input, an output, a parameter: text without a frame
     SAVED = auto()  # a forward value kept for the backward: quiet text without a frame
@@ -41,6 +42,7 @@ class EdgeRole(Enum):
     BRANCH = auto()  # from a node to the top of another column
     SIDE = auto()  # into a node from beside
     RESIDUAL = auto()  # past many nodes, in a lane at the left
+    RAIL = auto()  # to or from a bar below all columns, along a rail at the right
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +55,10 @@ class FigureNode:
     id: str
     kind: NodeKind
     label: RichText = ()
-    detail: RichText = ()  # a quiet second line: a block's × N_L, a collective's cost
+    detail: RichText = ()  # a quiet second line: a block's × N_L, what a node is made of
     title: str = ""  # what a viewer shows on hovering, and what a screen reader reads
     changed: bool = False
+    lines: tuple[RichText, ...] = ()  # more quiet lines: a collective's cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +83,42 @@ class FigureGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class FigureBar:
+    """A collective across columns, whose node it widens; each of `spans` is one bar.
+
+    A span is the first and the last of its columns. `is_below` are bars under all columns, which
+    rails lead to.
+    """
+
+    node: FigureNode
+    spans: tuple[tuple[int, int], ...]
+    is_below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FigureColumn:
+    """What one rank does, beside the others: the same nodes and edges under labels of its own."""
+
+    heading: RichText
+    nodes: tuple[FigureNode, ...]
+    edges: tuple[FigureEdge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureBrace:
+    """A brace at the left of some rows: × N_L."""
+
+    label: RichText
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
-    """A whole figure. Nodes and edges stand in the order of the program they show."""
+    """A whole figure. Nodes and edges stand in the order of the program they show.
+
+    One of ranks side by side is drawn from its columns and bars, which its nodes and edges hold
+    once more, all together.
+    """
 
     title: str
     subtitle: str
@@ -90,3 +127,7 @@ class Figure:
     edges: tuple[FigureEdge, ...]
     groups: tuple[FigureGroup, ...] = ()
     legend: bool = False
+    columns: tuple[FigureColumn, ...] = ()
+    bars: tuple[FigureBar, ...] = ()
+    braces: tuple[FigureBrace, ...] = ()
+    levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below

@@ -80,12 +80,9 @@ def _inside(node: FigureNode, box: Box) -> Iterable[Shape | Text]:
         case NodeKind.SAVED:
             return text_in(measure.node_lines(node), box, Color.MUTED)
         case _:
-            label, *detail = measure.node_lines(node)
-            if not detail:
-                return text_in((label,), box)
-            return _with_detail(label, detail[0], box)
+            return _with_quiet(measure.node_lines(node), box)
 
 
-def _with_detail(label: Line, detail: Line, box: Box) -> Iterator[Text]:
-    for text, color in zip(text_in((label, detail), box), (Color.INK, Color.MUTED), strict=True):
-        yield Text(text.line, text.x, text.y, color)
+def _with_quiet(lines: Iterable[Line], box: Box) -> Iterator[Text]:
+    for number, text in enumerate(text_in(lines, box)):
+        yield replace(text, color=Color.MUTED if number else Color.INK)

@@ -57,6 +57,8 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
         if place in (Place.SIDE, Place.AROUND)
         for a, b in pairwise(flattened(drawn[number]))
     ]
+    levels = (placed.nodes[node] for node in placed.figure.levels)
+    crossing += (replace(box, left=-_FAR, right=_FAR) for box in levels)
     residual = _shortest_first(placed)
     edges = placed.figure.edges
     forks = {

@@ -21,15 +21,15 @@ class Size:
 
 
 def node_lines(node: FigureNode) -> tuple[Line, ...]:
-    """Return the set lines inside a node: its label and its detail; none for • ⊕ ⊙ Σ."""
+    """Return the set lines inside a node: its label and quiet ones; none for • ⊕ ⊙ Σ."""
     if node.kind in _WITHOUT_TEXT:
         return ()
     if node.kind in (NodeKind.TENSOR, NodeKind.SAVED):
         label = typeset(node.label, style.TENSOR_SIZE, style.SHAPE_SIZE)
     else:
         label = typeset(node.label, style.GLYPH_SIZE)
-    detail = typeset(node.detail, style.DETAIL_SIZE)
-    return (label, detail) if node.detail else (label,)
+    quiet = (node.detail, *node.lines)
+    return (label, *(typeset(text, style.DETAIL_SIZE) for text in quiet if text))
 
 
 def node_size(node: FigureNode) -> Size:
@@ -38,7 +38,7 @@ def node_size(node: FigureNode) -> Size:
     lines = node_lines(node)
     padding = 0.0 if look.outline is style.Outline.NONE else 2 * style.BOX_PADDING
     width = max((line.width + padding for line in lines), default=0.0)
-    extra = lines[1].height + DETAIL_LEADING if len(lines) > 1 else 0.0
+    extra = sum(line.height + DETAIL_LEADING for line in lines[1:])
     return Size(max(width, look.width), look.height + extra)
 
 

@@ -28,29 +28,33 @@ _BELOW_TITLE = 14.0
 
 def paint(placed: PlacedFigure) -> Display:
     """Draw a placed figure with its title above and, if wanted, its legend below."""
+    return page(placed.figure, body(placed))
+
+
+def body(placed: PlacedFigure) -> list[Element]:
+    """Draw a placed figure without title and legend."""
     drawn = dict(routes(placed))
     around = lanes(placed, drawn)
-    body = [*_frames(placed, around), *_edges(placed, drawn | around.paths, around)]
-    body += (
+    found = [*_frames(placed, around), *_edges(placed, drawn | around.paths, around)]
+    found += (
         Element(node.id, f"node {node.kind.name.lower()}", node.title or characters(node.label),
                 glyph(node, placed.nodes[node.id]))
         for node in placed.figure.nodes
     )  # fmt: skip
-    return _page(placed.figure, body)
+    return found
 
 
-def _page(figure: Figure, body: list[Element]) -> Display:
-    bounds = bounding_box(
-        [_bounds(part) for one in body for part in one.parts] or [Box(0, 0, 1, 1)]
-    )
+def page(figure: Figure, body: list[Element]) -> Display:
+    """Put the title above what is drawn and, if wanted, the legend below it."""
+    around = bounding_box([bounds(part) for one in body for part in one.parts] or [Box(0, 0, 1, 1)])
     heading = typeset(title_text(figure.title, figure.subtitle), style.TITLE_SIZE)
     top = 2 * style.PAGE_MARGIN + heading.ascent + _BELOW_TITLE - style.PAGE_MARGIN
-    width = max(bounds.width, heading.width) + 2 * style.PAGE_MARGIN
+    width = max(around.width, heading.width) + 2 * style.PAGE_MARGIN
     title = Text(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
     # A figure narrower than its title stands in the middle under it.
-    shift = (width - bounds.width) / 2 - bounds.left, top - bounds.top
+    shift = (width - around.width) / 2 - around.left, top - around.top
     elements = [Element("", "title", "", (title,)), *(moved(one, *shift) for one in body)]
-    height = top + bounds.height + style.PAGE_MARGIN
+    height = top + around.height + style.PAGE_MARGIN
     if figure.legend:
         below, extent = legend(figure, max(width, style.LEAST_LEGEND_WIDTH))
         elements += (moved(one, style.PAGE_MARGIN, height) for one in below)
@@ -63,7 +67,7 @@ def _page(figure: Figure, body: list[Element]) -> Display:
 def node_boxes(display: Display) -> Mapping[str, Box]:
     """Return where each node of a picture is, by its id."""
     return {
-        element.op: bounding_box([_bounds(part) for part in element.parts])
+        element.op: bounding_box([bounds(part) for part in element.parts])
         for element in display.elements
         if element.kind.startswith("node ") and element.parts
     }
@@ -121,7 +125,8 @@ def _half_capital() -> float:
     return font.CAP_HEIGHT * style.SHAPE_SIZE / 2
 
 
-def _bounds(part: Shape | Text) -> Box:
+def bounds(part: Shape | Text) -> Box:
+    """Return the box of what is drawn."""
     if isinstance(part, Shape):
         return part.path.bounds().grown(part.width / 2)
     return line_bounds(part.line, part.x, part.y)

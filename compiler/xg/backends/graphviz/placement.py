@@ -16,7 +16,7 @@ from typing import Final
 from xg.backends.graphviz import style
 from xg.backends.graphviz.figure import Figure, FigureEdge, NodeKind
 from xg.backends.graphviz.measure import Size, label_size
-from xg.backends.graphviz.structure import Place, Structure
+from xg.backends.graphviz.structure import Place, Structure, leveled
 from xg.backends.graphviz.unit import Unit
 
 _STRAIGHT: Final = 1000
@@ -51,6 +51,11 @@ def problem(
             else:
                 lines += _downward(number, *ends, edge, place)
     lines += _forks(facts, ports)
+    lines += (
+        f"{ports[above].name} -> {ports[below].name} [style=invis, weight=0]"
+        for above, below in leveled(figure)
+        if above in ports and below in ports
+    )
     lines += _groups(figure, facts, ports) if clusters else ()
     return "digraph {\n" + "\n".join(lines) + "\n}\n"
 

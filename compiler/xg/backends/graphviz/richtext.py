@@ -47,8 +47,10 @@ def muted(text: RichText) -> RichText:
     return tuple(replace(run, muted=True) for run in text)
 
 
-def symbol(name: str, *, gradient: bool = False, sup: str = "") -> RichText:
+def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "") -> RichText:
     """Return a tensor's symbol: bold, its first underscore begins the subscript.
+
+    An `index` is the last of its subscripts.
 
     >>> symbol("W_up")
     (Run(text='W', bold=True, italic=False, muted=False, sub='up', sup=''),)
@@ -56,7 +58,7 @@ def symbol(name: str, *, gradient: bool = False, sup: str = "") -> RichText:
     ['d', 'γ']
     """
     base, sub = _split(name)
-    letter = Run(base, bold=True, sub=sub, sup=sup)
+    letter = Run(base, bold=True, sub=",".join(filter(None, (sub, index))), sup=sup)
     return (Run("d", italic=True), letter) if gradient else (letter,)
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 
 from xg.backends.graphviz.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 
@@ -25,6 +26,7 @@ class Place(Enum):
     FROM_RIGHT = auto()
     LANE = auto()
     OUT = auto()  # down to a result of a side column, half a row below
+    RAIL = auto()  # beside all columns, to or from a bar below them
     PAIRED = auto()  # down, with a gradient's arrow up beside it
     BACK = auto()  # up, beside the arrow it is paired with
 
@@ -55,7 +57,8 @@ def structure(figure: Figure) -> Structure:
     Raises ValueError where its solid edges close a cycle or a dashed one has no solid partner.
     """
     left, right = _beside(figure)
-    back = {(e.head, e.tail) for e in figure.edges if e.style is EdgeStyle.DASHED}
+    dashed = (edge for edge in figure.edges if edge.style is EdgeStyle.DASHED)
+    back = {(edge.head, edge.tail) for edge in dashed if edge.role is not EdgeRole.RAIL}
     places = tuple(
         Place.PAIRED
         if edge.role is EdgeRole.MAIN and (edge.tail, edge.head) in back
@@ -97,6 +100,8 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) -> Place:
+    if edge.role is EdgeRole.RAIL:
+        return Place.RAIL
     if edge.style is EdgeStyle.DASHED:
         return Place.BACK
     if left.get(edge.head) == edge.tail:
@@ -139,12 +144,44 @@ _BY_ROLE = {
 _SAME_ROW = (Place.FROM_LEFT, Place.FROM_RIGHT)
 
 
+def parted(figure: Figure) -> list[list[str]]:
+    """Return the nodes between the levels of a figure, in order."""
+    found: list[list[str]] = [[]]
+    for node in figure.nodes:
+        if node.id in figure.levels:
+            found.append([])
+        else:
+            found[-1].append(node.id)
+    return found
+
+
+def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
+    """Yield pairs of nodes, the first of which stands above the second because of a level."""
+    if figure.levels:
+        segments = parted(figure)
+        places = {node: n for n, segment in enumerate(segments) for node in segment}
+        solid = [
+            (edge.tail, edge.head)
+            for edge in figure.edges
+            if edge.style is not EdgeStyle.DASHED and edge.role is not EdgeRole.RAIL
+        ]
+        near = [(a, b) for a, b in solid if places.get(a, a) == places.get(b, b)]
+        begun, ended = {head for _, head in near}, {tail for tail, _ in near}
+        for level, above, below in zip(figure.levels, segments, segments[1:], strict=False):
+            yield from ((node, level) for node in above if node not in ended)
+            yield from ((level, node) for node in below if node not in begun)
+        yield from pairwise(figure.levels)
+
+
 def _rows(figure: Figure, places: tuple[Place, ...]) -> dict[str, int]:
     """Give each node the first row below all nodes that it needs."""
     successors: dict[str, list[tuple[str, int]]] = defaultdict(list)
     waiting: dict[str, int] = {node.id: 0 for node in figure.nodes}
+    for above, below in leveled(figure):
+        successors[above].append((below, 1))
+        waiting[below] += 1
     for edge, place in zip(figure.edges, places, strict=True):
-        if place is not Place.BACK:
+        if place not in (Place.BACK, Place.RAIL):
             successors[edge.tail].append((edge.head, place not in _SAME_ROW))
             waiting[edge.head] += 1
     rows = {node_id: 0 for node_id, count in waiting.items() if count == 0}

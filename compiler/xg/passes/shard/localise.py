@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from xg.across import local_shape
 from xg.collective import FAMILY, moved
-from xg.diagnostic import DiagnosticError, Problem
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
 from xg.op import Op
-from xg.passes.shard.errors import CutApart
 from xg.placement import Placement, State, same
 from xg.prim import Body, Expr, ShapeError, substitute
 from xg.scalar import Scalar
 from xg.sharding.alike import alike
-from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
 from xg.sharding.typing import type_body
 from xg.tensor import TensorType
-from xg.use import Data
+from xg.use import Attrs, Data, Tensor
 
 
 def localise(program: Program, axis: str) -> Program:
@@ -145,8 +143,7 @@ class _Local:
         op = self._unchanged(step, body)
         if op is not None:
             return replace(step, op=op, inputs=inputs)
-        scalars = {key: value for key, value in step.attrs.items() if isinstance(value, Scalar)}
-        return replace(step, op=_rank_op(step.op, body), inputs=inputs, attrs=scalars)
+        return replace(step, op=_rank_op(step.op, body), inputs=inputs, attrs=_written(step.attrs))
 
     def _unchanged(self, step: Apply, body: Body) -> Op | None:
         """The operator itself where on parts it is the same computation, only smaller."""
@@ -175,17 +172,10 @@ class _Local:
             return self._moved(step, body) if step.attrs["over"] == self.axis else None
         states = [self._state(value) for value in step.inputs]
         wanted = [self._state(value) for value in step.outputs]
-        try:
-            typing = type_body(body, states, collects=step.op.family == "loss")
-        except IllTyped as error:  # what another mesh axis has made of it before
-            raise DiagnosticError.of(self._apart(step, error)) from error
+        typing = type_body(body, states, collects=step.op.family == "loss")
         if not typing.collected and all(state.kind != "S" for state in (*states, *wanted)):
             return None
         return local_body(body, typing, wanted, self.axis)
-
-    def _apart(self, step: Apply, error: IllTyped) -> Problem:
-        help = "cut another axis, or declare the mesh axes in the other order"
-        return CutApart(step.span, step.op.glyph, self.axis, error.reason, (), (help,))
 
     def _moved(self, step: Apply, body: Body) -> Body:
         (operand,) = body.operands
@@ -194,8 +184,25 @@ class _Local:
         return Body((part,), (moved(part, step.attrs),))
 
 
+def _written(attrs: Attrs) -> Attrs:
+    """What tells how a step is written, not how large anything is: sizes are those of the whole.
+
+    A move that is made is known by the axis that it went `across`.
+    """
+    found = {key: value for key, value in attrs.items() if _is_of_a_part_too(value)}
+    return {"across" if key == "over" else key: value for key, value in found.items()}
+
+
+def _is_of_a_part_too(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(isinstance(each, int) for each in cast("tuple[object, ...]", value))
+    return isinstance(value, (Scalar, str, State))
+
+
 def _rank_op(op: Op, body: Body) -> Op:
     """An operator of the same name and figure with the body of a rank."""
+    own = {each.name for each in op.own if isinstance(each, Tensor)}
+    names = [str(expr.name) for expr in body.operands]
 
     def forward(*operands: Expr, **_: object) -> object:
         given = {id(old): new for old, new in zip(body.operands, operands, strict=True)}
@@ -207,8 +214,8 @@ def _rank_op(op: Op, body: Body) -> Op:
     return replace(
         op,
         forward=forward,
-        data=tuple(Data(str(expr.name), "any") for expr in body.operands),
-        own=(),
+        data=tuple(Data(name, "any") for name in names if name not in own),
+        own=tuple(Tensor(name) for name in names if name in own),
         variadic=False,
         configure=None,
         pullback=None,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from xg.backends.graphviz.figure import Figure
 from xg.backends.graphviz.mapping.backward import backward_figure
+from xg.backends.graphviz.mapping.columns import columns_figure
 from xg.backends.graphviz.mapping.forward import forward_figure
 from xg.backends.graphviz.mapping.overview import overview_figure
 from xg.graph import Program
@@ -13,8 +14,12 @@ from xg.graph import Program
 View = Literal["forward", "backward", "overview"]
 
 
-def figure(program: Program, view: View, *, legend: bool = False) -> Figure:
+def figure(
+    program: Program, view: View, *, legend: bool = False, placed: Program | None = None
+) -> Figure:
     """Return one view of a program's entry block; for the backward it is differentiated.
+
+    Of a program that was `placed` on a mesh, `program` is that of one rank.
 
     Raises KeyError where a gradient is to be drawn and the program has none.
     """
@@ -23,5 +28,7 @@ def figure(program: Program, view: View, *, legend: bool = False) -> Figure:
             return forward_figure(program, program.main, legend=legend)
         case "backward":
             return backward_figure(program, program.backwards[program.entry], legend=legend)
+        case "overview" if placed is not None:
+            return columns_figure(placed, program, legend=legend)
         case "overview":
             return overview_figure(program, legend=legend)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from xg.backends.graphviz.figure import EdgeRole, EdgeStyle, FigureEdge, FigureNode
+from xg.backends.graphviz.figure import EdgeRole, EdgeStyle, FigureEdge, FigureNode, NodeKind
 from xg.backends.graphviz.richtext import RichText
 from xg.graph import Value
 
@@ -158,15 +158,20 @@ class _Arrangement:
 
 
 def _heirs(operations: Sequence[Operation], made_by: Mapping[Value, str]) -> dict[str, str]:
-    """Choose for each node who may continue its column: the operation with most to come."""
+    """Choose for each node who may continue its column: the operation with most to come.
+
+    What is but sent comes no further: a gradient that ranks add up stays beside the column.
+    """
     height: dict[str, int] = defaultdict(int)
     best: dict[str, tuple[bool, int]] = {}
     chosen: dict[str, str] = {}
+    kinds = {one.node.id: one.node.kind for one in operations}
+    sent = {node for node, kind in kinds.items() if kind is NodeKind.COMMUNICATION}
     for operation in reversed(operations):
         node = operation.node.id
         for flow in operation.flows if operation.commutes else operation.flows[:1]:
             tail = made_by[flow.value]
-            height[tail] = max(height[tail], height[node] + 1)
+            height[tail] = max(height[tail], height[node] + (tail not in sent))
             # A second operand goes on only where no first one does.
             rank = flow.style is EdgeStyle.SINGLE, height[node]
             if tail not in best or rank >= best[tail]:

@@ -12,6 +12,7 @@ from typing import Final
 from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arrange
 from xg.backends.graphviz.mapping.axis_groups import axis_groups
+from xg.backends.graphviz.mapping.communication import communication_node, glyph_of, sends
 from xg.backends.graphviz.mapping.notation import Notation, kind
 from xg.backends.graphviz.mapping.steps import (
     Drawn,
@@ -20,6 +21,7 @@ from xg.backends.graphviz.mapping.steps import (
     call_node,
     is_transposed,
     operand_style,
+    subtitle,
 )
 from xg.backends.graphviz.richtext import RichText, Run, characters, plain
 from xg.graph import Apply, Backward, CallBack, Graph, Program, Value
@@ -42,7 +44,7 @@ def backward_drawn(program: Program, backward: Backward, *, legend: bool = False
     given = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
     figure = Figure(
         graph.title or graph.block,
-        "backward pass",
+        subtitle("backward pass", program),
         f"Computes {len(backward.gradients)} gradients from {given} in {len(operations)} steps.",
         arranged.nodes,
         arranged.edges,
@@ -81,7 +83,11 @@ class BackwardDrawing:
 
     def _apply(self, step: Apply) -> Operation:
         name = characters(self.notation.symbol(step.outputs[0]))
-        node = apply_node(step, self.ids.take(f"{step.op.glyph} {name}".rstrip()))
+        node_id = self.ids.take(f"{characters(glyph_of(step))} {name}".rstrip())
+        if sends(step):
+            node = communication_node(step, node_id, self.notation)
+        else:
+            node = apply_node(step, node_id)
         places = [(place, value) for place, value in enumerate(step.inputs)]
         flowing = [(p, value) for p, value in places if value in self.backward.types]
         kept = [(p, value) for p, value in places if value not in self.backward.types]

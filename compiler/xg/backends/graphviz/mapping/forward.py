@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arrange
 from xg.backends.graphviz.mapping.axis_groups import axis_groups
+from xg.backends.graphviz.mapping.communication import communication_node, glyph_of, sends
 from xg.backends.graphviz.mapping.leaves import Leaves, find_leaves
 from xg.backends.graphviz.mapping.notation import Notation
 from xg.backends.graphviz.mapping.steps import (
@@ -17,6 +18,7 @@ from xg.backends.graphviz.mapping.steps import (
     call_node,
     operand_style,
     own_tensors,
+    subtitle,
 )
 from xg.backends.graphviz.richtext import characters
 from xg.graph import Apply, Call, Graph, Program, Step, Value
@@ -35,7 +37,7 @@ def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Dr
     notation = drawing.notation
     figure = Figure(
         graph.title or graph.block,
-        "step" if graph.states else "forward pass",
+        "step" if graph.states else subtitle("forward pass", program),
         f"Computes {notation.words(graph.outputs)} from {notation.words(graph.inputs)}"
         f" in {len(operations)} steps.",
         arranged.nodes,
@@ -87,8 +89,11 @@ class ForwardDrawing:
     def apply(self, step: Apply) -> Operation:
         """Return an operator's node; its own tensors are printed in its box."""
         own = own_tensors(step)
-        detail = self.notation.listed(own) if own else ()
-        node = apply_node(step, self.ids.take(step.place), detail)
+        node_id = self.ids.take(step.place or characters(glyph_of(step)))
+        if sends(step):
+            node = communication_node(step, node_id, self.notation)
+        else:
+            node = apply_node(step, node_id, self.notation.listed(own) if own else ())
         arrows = [
             (value, operand_style(step, place))
             for place, value in enumerate(step.inputs)
@@ -135,8 +140,13 @@ class ForwardDrawing:
 
 
 def forward_drawing(
-    graph: Graph, graphs: Mapping[str, Graph], ids: Ids | None = None, *, called: bool = False
+    graph: Graph,
+    graphs: Mapping[str, Graph],
+    ids: Ids | None = None,
+    rank: Mapping[str, int] | None = None,
+    *,
+    called: bool = False,
 ) -> ForwardDrawing:
     """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside."""
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
-    return ForwardDrawing(graph, graphs, Notation.of(graph), leaves, ids or Ids())
+    return ForwardDrawing(graph, graphs, Notation.of(graph, rank=rank), leaves, ids or Ids())

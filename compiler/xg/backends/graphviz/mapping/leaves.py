@@ -40,12 +40,20 @@ class Leaves:
         if view is None or view.op.glyph == "T":
             return notation.label(value)
         operand = view.inputs[0]
-        atoms: tuple[Dim, ...] = view.attrs["atoms"]
-        new: tuple[int, ...] = view.attrs["new"]
-        dims = (str(notation.graph.sizes.fold(atoms[place])) for place in new)
+        dims = _new_dims(view, value, notation)
         repeated = ",".join(dims).replace("_", "")  # a script has no scripts of its own
         inside = (Run("BC", sub=repeated), *plain("("), *notation.symbol(operand), *plain(")"))
         return tensor(inside, notation.dims(operand))
+
+
+def _new_dims(view: Apply, value: Value, notation: Notation) -> list[str]:
+    """Return the axes along which a BC repeats; what a rank repeats has them in its result."""
+    new: tuple[int, ...] = view.attrs["new"]
+    sizes, types = notation.graph.sizes, notation.graph.types
+    atoms: tuple[Dim, ...] = view.attrs.get("atoms", types[value].shape)
+    if len(atoms) != len(new) + len(types[view.inputs[0]].shape):
+        return []
+    return [str(sizes.fold(sizes.whole(atoms[place])[0])) for place in new]
 
 
 def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves:

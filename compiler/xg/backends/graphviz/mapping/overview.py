@@ -21,7 +21,7 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
     sources = drawing.sources()
     parts = [_part(step, drawing, program) for step in drawing.steps()]
     operations = [operation for part in parts for operation in part.operations]
-    naming = _Naming(drawing.notation, {v: p.notation for p in parts for v in p.inner})
+    naming = Naming(drawing.notation, {v: p.notation for p in parts for v in p.inner})
     # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
     results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
     arranged = arrange(sources, operations, results, naming)
@@ -30,7 +30,7 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
         "overall flow",
         "Solid arrows run forward; dashed arrows carry the gradients back along the same path.",
         arranged.nodes,
-        (*arranged.edges, *_gradients(arranged, (*sources, *results), operations, naming)),
+        (*arranged.edges, *gradients(arranged, (*sources, *results), operations, naming)),
         tuple(part.group for part in parts if part.group is not None),
         legend,
     )
@@ -47,7 +47,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class _Naming:
+class Naming:
     """How values are written: those of an opened block in that block's symbols."""
 
     outer: Notation
@@ -107,11 +107,11 @@ def _renamed(
     )
 
 
-def _gradients(
+def gradients(
     arranged: Arranged,
     ends: Sequence[Terminal],
     operations: Sequence[Operation],
-    naming: _Naming,
+    naming: Naming,
 ) -> Iterator[FigureEdge]:
     """Yield a dashed arrow back along every column's edge whose tensor has a gradient."""
     terminals = {end.node.id: [end.value] for end in ends}
@@ -121,5 +121,6 @@ def _gradients(
         if edge.role is EdgeRole.MAIN:
             value = next(v for v in made[edge.tail] if v in taken[edge.head])
             if naming.is_float(value):
-                label = naming.gradient(value) if edge.label or edge.head in terminals else ()
+                named = edge.label or edge.tail in terminals or edge.head in terminals
+                label = naming.gradient(value) if named else ()
                 yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)

@@ -9,7 +9,8 @@ from xg.backends.graphviz import richtext
 from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.notation import kind
 from xg.backends.graphviz.richtext import RichText
-from xg.graph import Apply, Call, Graph, Step, Value
+from xg.graph import Apply, Call, Graph, Program, Step, Value
+from xg.plan import Plan
 from xg.use import Tensor
 
 
@@ -71,6 +72,17 @@ def call_node(call: Call, callee: Graph, node_id: str, prefix: RichText = ()) ->
     label = (*prefix, *richtext.plain(callee.title or callee.block))
     title = f"{callee.block} as {call.path}"
     return FigureNode(node_id, NodeKind.BLOCK, label, times(call), title)
+
+
+def subtitle(view: str, program: Program) -> str:
+    """Return what a figure shows: of a parallel program what one rank does, by which plan."""
+    return f"{view} (Node i), {plan_name(program.plan)}" if program.plan else view
+
+
+def plan_name(plan: Plan) -> str:
+    """Return what a plan is called inside of a sentence."""
+    name = plan.title
+    return name[:1].lower() + name[1:] if name else plan.name
 
 
 def times(call: Call) -> RichText:
