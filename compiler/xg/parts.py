@@ -14,11 +14,12 @@ Cuts = tuple[tuple[int, str], ...]  # axes counted from the end; the outermost c
 def cuts(program: Program) -> dict[str, Cuts]:
     """The cuts of every parameter (by path), input and output of a program that runs on a mesh."""
     main = program.main
-    named = [(str(value.name), main.placements[value]) for value in main.inputs]
+    named = [(str(value.name), main.placements.get(value, {})) for value in main.inputs]
     pairs = zip(main.output_names, main.outputs, strict=True)
-    named += [(name, main.placements[value]) for name, value in pairs]
+    named += [(name, main.placements.get(value, {})) for name, value in pairs]
     named += [
-        (path, graph.placements[param.value]) for path, param, graph, _ in param_specs(program)
+        (path, graph.placements.get(param.value, {}))
+        for path, param, graph, _ in param_specs(program)
     ]
     return {name: placed_cuts(placement, program.mesh) for name, placement in named}
 

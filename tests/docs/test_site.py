@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from browser.chromium import chromium, complaints, open_file, script, view
 from pygments.token import Error
+from selenium.webdriver.support.wait import WebDriverWait
 from website.documents import staged
 from website.lexer import XgLexer
 from website.links import problems
@@ -21,6 +22,7 @@ from website.navigation import contents
 ROOT = Path(__file__).parents[2]
 PAGES = ("index", "gallery/index", "gallery/output", "docs/tutorial", "docs/seeds", "docs/errors")
 FRAMED = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+FOUND = "return document.querySelectorAll('ul.search li').length"
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 
 
@@ -56,6 +58,9 @@ def _looked_at(site: Path) -> Iterator[str]:
                 yield from complaints(driver)
             if len(seen) < 2:
                 yield f"{name} is as light as it is dark"
+        driver.get(f"{(site / 'search.html').as_uri()}?q=softmax")
+        WebDriverWait(driver, 10).until(lambda _: script(driver, FOUND) > 3)
+        yield from complaints(driver)
 
 
 def test_what_is_wrong_with_links_is_found(tmp_path: Path) -> None:

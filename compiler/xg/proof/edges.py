@@ -163,7 +163,7 @@ class _Both:
             for value in step.outputs:
                 parts = [each.values[value] for each in records]
                 name = _name(value, step)
-                placement = graph.placements[value]
+                placement = graph.placements.get(value, {})
                 wanted = record.values.get(value)
                 yield _Edge(name, record.path, step.span.line, placement, parts, wanted)
 
@@ -181,7 +181,7 @@ class _Both:
                     value = of[made]
                     parts = [each.reverse[made] for each in records]
                     wanted = record.reverse[totals[value]] if value in totals else None
-                    placement = backward.placements[made]
+                    placement = backward.placements.get(made, {})
                     line = value.span.line
                     yield _Edge(f"d{value.name or ''}", record.path, line, placement, parts, wanted)
 

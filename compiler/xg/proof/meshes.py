@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import Final
 
 from xg.axes import axes_of
-from xg.dim import Dim, number
+from xg.dim import Dim, DimError, number
 from xg.driver import Settings, declared_dims, shape_project
 from xg.graph import Graph, Program
 from xg.instances import instances
@@ -25,6 +25,7 @@ from xg.project import Project
 from xg.proof.alone import alone
 from xg.proof.sizes import verification_sizes
 from xg.shares import check_shares
+from xg_runtime.errors import InputError
 
 RANKS: Final = (2, 3)  # along the axes of a mesh, in turn
 
@@ -51,7 +52,10 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     own = {name: size for name, size in given.items() if name not in typed.mesh}
     free = _free(typed, own)
     check_shares(free)  # of what is set
-    sizes = verification_sizes(whole, own, _shared(free))
+    try:
+        sizes = verification_sizes(whole, own, _shared(free))
+    except DimError as error:
+        raise InputError(f"no sizes that the ranks can share: {error}") from error
     declared = declared_dims(project)
     numbers = {name: n for name, n in sizes.items() if name in declared}
     return Case(block, plan, {**chosen, **numbers}, sizes)
@@ -93,12 +97,13 @@ def _free(program: Program, given: Mapping[str, int]) -> Program:
 
 
 def _shared(program: Program) -> tuple[Dim, ...]:
-    """Every length of an axis in the program of one rank, the mesh in numbers."""
+    """Every length of an axis in the program of one rank that ranks share, the mesh in numbers."""
     ranks = rank_program(check(differentiate(placed_program(program))))
     mesh = {axis: number(size) for axis, size in program.mesh.items()}
     found = (
         dim.substitute(symbols).substitute(mesh)
         for graph, symbols in instances(ranks)
         for dim in axes_of(graph)
+        if not mesh.keys().isdisjoint(dim.symbols())
     )
     return tuple(dict.fromkeys(dim for dim in found if dim.constant is None))

@@ -64,7 +64,7 @@ def verification_sizes(
         for name in stuck:  # no multiple helps: keep the file's own numbers there
             if name in program.main.sizes.defaults:
                 search.fixed[name] = program.main.sizes.defaults[name]
-        if not set(stuck) <= search.fixed.keys():
+        if not stuck or not set(stuck) <= search.fixed.keys():
             break
         search.factors.clear()
     if shared:

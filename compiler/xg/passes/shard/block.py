@@ -96,6 +96,11 @@ class BlockPlacer:
     def _inputs(self, step: Apply | Call) -> list[Value]:
         return [self.current.get(value, value) for value in step.inputs]
 
+    @property
+    def _seen(self) -> Graph:
+        """The graph with the types of what moves have made too, for messages."""
+        return replace(self.graph, types=self.moves.types)
+
     # ---- what comes in, what goes out -----------------------------------------------------------
 
     def _start(self) -> None:
@@ -138,7 +143,7 @@ class BlockPlacer:
         if wanted is not None:
             return self.moves.lift(value, wanted, named.span, self.promised.get(value))
         if self.is_entry and state.kind in "PR":
-            self.problems.append(refuse_output(named, state, self.graph, self.axis))
+            self.problems.append(refuse_output(named, state, self._seen, self.axis))
         return value
 
     def _finished(self, outputs: tuple[Value, ...]) -> Placed:
@@ -198,7 +203,7 @@ class BlockPlacer:
             if step.parts:
                 raise TornApart(step.parts)
             found = [self.moves.states[value] for value in inputs]
-            self.problems.append(refuse(first, step, inputs, found, self.graph, self.axis))
+            self.problems.append(refuse(first, step, inputs, found, self._seen, self.axis))
             return
         operands = tuple(
             self.moves.lift(value, state, step.span, self.promised.get(value))
@@ -228,7 +233,7 @@ class BlockPlacer:
         if wish.rest == INVARIANT and state.kind == "S":
             self.wishes[value] = Wish(state, INVARIANT)  # gathered where it is used
         elif self.explicit and state.kind in "PS":
-            self.problems.append(refuse_move(value, state, wish.rest, self.graph, self.axis, span))
+            self.problems.append(refuse_move(value, state, wish.rest, self._seen, self.axis, span))
         else:
             self.current[value] = self.moves.lift(value, wish.rest, span)
 
@@ -249,7 +254,7 @@ class BlockPlacer:
                 self.promised[alias], self.wishes[alias] = result, Wish(state, INVARIANT)
             case _:
                 self.problems.append(
-                    refuse_move(result, state, cut, self.graph, self.axis, step.span, step)
+                    refuse_move(result, state, cut, self._seen, self.axis, step.span, step)
                 )
 
     def _pass_by(self, step: Apply) -> None:

@@ -12,12 +12,15 @@ from typing import cast
 
 from xg.across import local_shape
 from xg.collective import FAMILY, moved
+from xg.diagnostic import DiagnosticError, Problem
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
 from xg.op import Op
+from xg.passes.shard.errors import CutApart
 from xg.placement import Placement, State, same
 from xg.prim import Body, Expr, ShapeError, substitute
 from xg.scalar import Scalar
 from xg.sharding.alike import alike
+from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
 from xg.sharding.typing import type_body
 from xg.tensor import TensorType
@@ -172,10 +175,17 @@ class _Local:
             return self._moved(step, body) if step.attrs["over"] == self.axis else None
         states = [self._state(value) for value in step.inputs]
         wanted = [self._state(value) for value in step.outputs]
-        typing = type_body(body, states, collects=step.op.family == "loss")
+        try:
+            typing = type_body(body, states, collects=step.op.family == "loss")
+        except IllTyped as error:  # what another mesh axis has made of it before
+            raise DiagnosticError.of(self._apart(step, error)) from error
         if not typing.collected and all(state.kind != "S" for state in (*states, *wanted)):
             return None
         return local_body(body, typing, wanted, self.axis)
+
+    def _apart(self, step: Apply, error: IllTyped) -> Problem:
+        help = "cut another axis, or declare the mesh axes in the other order"
+        return CutApart(step.span, step.op.glyph, self.axis, error.reason, (), (help,))
 
     def _moved(self, step: Apply, body: Body) -> Body:
         (operand,) = body.operands
