@@ -1,0 +1,108 @@
+"""Ranks side by side: equal columns, bars with rows of their own, text that nothing crosses."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from figures.layout_checks import overlaps, struck
+
+import xg
+from xg.backends.graphviz.across import first_column
+from xg.backends.graphviz.display import Display, Element, Shape, Text
+from xg.backends.graphviz.figure import EdgeRole, Figure, NodeKind
+from xg.backends.graphviz.geometry import Box, flattened
+from xg.backends.graphviz.layout import layout
+from xg.backends.graphviz.paint import line_bounds
+from xg.backends.graphviz.richtext import characters
+from xg.backends.graphviz.side_by_side import side_by_side
+
+LIBRARY = Path(__file__).parents[2] / "diagrams"
+CASES = [
+    *((name, plan) for name in ("flow", "mlp", "mha") for plan in ("TP", "DP", "DP_TP")),
+    ("transformer", "FSDP"),
+    ("transformer", "SP"),
+]
+each_case = pytest.mark.parametrize(("name", "plan"), CASES)
+
+
+def drawn(name: str, plan: str) -> Figure:
+    return xg.compile(LIBRARY / f"{name}.xg", plan=plan).figure("overview")
+
+
+def painted(figure: Figure) -> Display:
+    return side_by_side(figure, layout(first_column(figure)))
+
+
+def bars(display: Display) -> list[Element]:
+    kinds = ("node communication", "node gradient_communication")
+    return [element for element in display.elements if element.kind in kinds]
+
+
+def box_of(bar: Element) -> Box:
+    return next(part.path.bounds() for part in bar.parts if isinstance(part, Shape))
+
+
+def texts(element: Element) -> list[Box]:
+    return [line_bounds(p.line, p.x, p.y) for p in element.parts if isinstance(p, Text)]
+
+
+@each_case
+def test_a_column_is_clean_and_all_are_alike(name: str, plan: str) -> None:
+    figure = drawn(name, plan)
+    placed = layout(first_column(figure))
+    assert overlaps(placed) == []
+    assert struck(placed) == []
+    first = figure.columns[0]
+    for column in figure.columns:
+        assert [node.id for node in column.nodes] == [node.id for node in first.nodes]
+        ends = [(edge.tail, edge.head, edge.style) for edge in column.edges]
+        assert ends == [(edge.tail, edge.head, edge.style) for edge in first.edges]
+    for bar in figure.bars:
+        if not bar.is_below:
+            row = placed.nodes[bar.node.id]
+            others = (box for node, box in placed.nodes.items() if node != bar.node.id)
+            assert all(one.bottom < row.top or one.top > row.bottom for one in others)
+
+
+@each_case
+def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> None:
+    display = painted(drawn(name, plan))
+    lines = [
+        (a, b)
+        for element in display.elements
+        if element.kind == "edge"
+        for part in element.parts
+        if isinstance(part, Shape)
+        for a, b in pairwise(flattened(part.path))
+    ]
+    for bar in bars(display):
+        frame = box_of(bar)
+        for text in texts(bar):
+            assert frame.left < text.left < text.right < frame.right
+            assert frame.top < text.top < text.bottom < frame.bottom
+            for (x, y), (u, v) in lines:
+                over = min(y, v) < text.top < text.bottom < max(y, v)
+                assert not (over and text.left < x < text.right and x == u), bar.op
+
+
+def test_a_group_that_stands_together_has_a_bar_of_its_own() -> None:
+    figure = drawn("flow", "DP_TP")
+    spans = {characters(bar.node.label): bar.spans for bar in figure.bars}
+    assert spans["AR N_T"] == ((0, 2), (3, 5))
+    assert spans["AR N_D of 21 gradients, for every rank of N_T"] == ((0, 5),)
+
+
+def test_what_is_sent_for_parameters_comes_along_rails() -> None:
+    figure = drawn("flow", "DP")
+    (bar,) = (bar for bar in figure.bars if bar.is_below)
+    assert bar.node.kind is NodeKind.GRADIENT_COMMUNICATION
+    rails = [edge for edge in figure.columns[0].edges if edge.role is EdgeRole.RAIL]
+    assert [edge.tail for edge in rails] == ["embedding", "mha", "mlp", "output"]
+    assert {edge.head for edge in rails} == {bar.node.id}
+
+
+def test_of_many_ranks_the_first_and_the_last_are_drawn() -> None:
+    figure = xg.compile(LIBRARY / "mlp.xg", plan="TP", sizes={"N_T": 8}).figure("overview")
+    headings = [characters(column.heading) for column in figure.columns]
+    assert headings == ["GPU 0", "GPU 1", "GPU 7"]
+    assert figure.subtitle == "tensor parallel with 8 GPUs"
