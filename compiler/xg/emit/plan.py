@@ -185,14 +185,17 @@ def shared_params(program: Program) -> frozenset[tuple[str, str]]:
     """Parameters whose gradient comes from several places: tied ones, and those of shared calls."""
     shared: set[tuple[str, str]] = set()
     for key, graph in reversed(list(program.graphs.items())):  # callers first
-        calls: dict[str, str] = {}
+        calls: dict[str, dict[str, None]] = {}  # ranks may run one call's block in several ways
         whole = (key, "*") in shared
         for step in graph.steps:
             if isinstance(step, Call):
-                if (step.path and step.path in calls) or whole:
-                    shared.add((step.callee, "*"))
-                calls[step.path] = step.callee
+                ways = calls.setdefault(step.path, {})
+                again = bool(step.path and ways)
+                ways[step.callee] = None
+                if again or whole:
+                    shared.update((callee, "*") for callee in ways)
         for value in graph.foreign:
             path, _, name = str(value.name).partition(".")
-            shared.update([(key, str(value.name)), (calls[path], name)])
+            shared.add((key, str(value.name)))
+            shared.update((callee, name) for callee in calls[path])
     return frozenset(shared)

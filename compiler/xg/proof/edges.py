@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.graph import Apply, Call, CallBack, Program, Value
+from xg.graph import Apply, Call, CallBack, Graph, Program, Value
 from xg.interpret import Record
 from xg.placement import CONSTANT, Placement, State
+from xg.source import Span
 from xg_runtime.ranks.grid import Grid
 
 Array = NDArray[Any]
@@ -171,6 +172,7 @@ class _Both:
         graph = records[0].graph
         backward = self.many.backwards[graph.key]
         totals = self.one.backwards[record.graph.key].totals
+        made_again = _made_again(graph)
         of = {cotangent: value for value, cotangent in backward.totals.items()}
         for step in backward.steps:
             if isinstance(step, CallBack):
@@ -180,10 +182,26 @@ class _Both:
                 if made in of:
                     value = of[made]
                     parts = [each.reverse[made] for each in records]
-                    wanted = record.reverse[totals[value]] if value in totals else None
+                    known = value in totals and value not in made_again
+                    wanted = record.reverse[totals[value]] if known else None
                     placement = backward.placements.get(made, {})
                     line = value.span.line
                     yield _Edge(f"d{value.name or ''}", record.path, line, placement, parts, wanted)
+
+
+def _made_again(graph: Graph) -> set[Value]:
+    """Values that a second step makes in another state: the gradient of each is a share of it."""
+    makers: dict[tuple[str, Span], list[Apply]] = {}
+    for step in graph.steps:
+        if isinstance(step, Apply) and step.op.family != "collective":
+            makers.setdefault((step.op.glyph, step.span), []).append(step)
+    return {
+        value
+        for steps in makers.values()
+        if len(steps) > 1
+        for step in steps
+        for value in step.outputs
+    }
 
 
 @dataclass(frozen=True, slots=True)

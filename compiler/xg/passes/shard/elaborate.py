@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 
 from xg.collective import FAMILY
 from xg.diagnostic import DiagnosticError
@@ -97,8 +98,9 @@ class _Elaboration:
         names: dict[str, str] = {}
         for graph in order:
             base = by_key[graph.key].request.key
-            taken = sum(by_key[key].request.key == base for key in names)
-            names[graph.key] = f"{base} ({taken + 1})" if taken else base
+            numbered = (f"{base} ({number})" for number in count(2))
+            taken = set(names.values())
+            names[graph.key] = next(name for name in chain([base], numbered) if name not in taken)
         graphs = {names[graph.key]: _renamed(graph, names) for graph in order}
         return replace(self.program, graphs=graphs, entry=names[entry.graph.key])
 
