@@ -60,3 +60,39 @@ def test_marks_are_drawn_in_every_form(tmp_path: Path) -> None:
     assert [dot(each).count(mark) for each in (plain, changed, boxed)] == [0, 3, 1]
     drawn = [render(each).count(BOLD) for each in (plain, changed, boxed)]
     assert drawn == [0, 3, 1]  # a double arrow, a single one; a box
+
+
+CUT = """\
+dim B, D = 8
+mesh N_D = 2, N_T = 2
+block Net(X [B, D]) -> Y [B, D] {
+    param W [D, 4*D], V [4*D, D]
+    X -> •<=W -> ReLU -> •<=V -> tanh : Y
+}
+plan DP of Net {
+    X [B/N_D, D]
+}
+plan TP of Net {
+    W [D, 4*D/N_T]
+    V [4*D/N_T, D]
+}
+"""
+
+
+def test_what_a_new_collective_gives_is_compared_with_what_was_moved(tmp_path: Path) -> None:
+    """Behind the sum TP leaves the product as it was; under DP too it is a part of that."""
+    path = tmp_path / "cut.xg"
+    path.write_text(CUT, encoding="utf-8")
+    one, tp, both = (planned(path, plan) for plan in (None, "TP", "DP × TP"))
+    assert marked(changed_figure(compare(one, tp))) == (
+        ["AR N_T"],
+        ["ReLU_1->•_2", "V->•_2", "W->•_1", "•_1->ReLU_1", "•_2->AR N_T"],
+    )
+    nodes, edges = marked(changed_figure(compare(one, both)))
+    assert nodes == ["AR N_T"]
+    assert "AR N_T->Y" in edges
+
+
+def planned(path: Path, plan: str | None) -> Side:
+    program = xg.compile(path, plan=plan)
+    return Side(plan or "one device", program.graphs, program.placed, program.cost())

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from xg.cli.arguments import add_choice, open_project, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
-from xg.cli.later import not_yet
 
 if TYPE_CHECKING:
     from xg.difference import Difference, Side
 
-EXAMPLE = "xg diff diagrams/transformer.xg --block Attention --plan TP"
+EXAMPLE = "xg diff diagrams/transformer.xg --block Attention --plan TP -o tp.svg"
 FORMATS = (".svg", ".png", ".pdf", ".dot")
 
 
@@ -56,8 +55,6 @@ def run(options: Namespace, console: Console) -> int:
     from xg.difference import compare
 
     difference = compare(*_sides(options))
-    if options.figure is not None and difference.after.placed:
-        raise not_yet("a figure of a parallel program (-o)")
     if options.figure is not None:
         _draw(difference, options.figure)
     if options.json:
