@@ -37,7 +37,9 @@ from xg.project import read_project
 
 SIZE_AT_MOST = 300_000  # bytes
 ALL = sorted(
-    path.relative_to(DIAGRAMS).with_suffix("").as_posix() for path in DIAGRAMS.rglob("*.xg")
+    path.relative_to(DIAGRAMS).with_suffix("").as_posix()
+    for path in DIAGRAMS.rglob("*.xg")
+    if path.stem != "node_i"  # there are no pages yet of what is written for one of several ranks
 )
 THREE = ("mha", "mlp", "transformer")
 three = pytest.mark.parametrize("name", THREE)

@@ -41,7 +41,12 @@ def zeros(program: Program) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(path.relative_to(DIAGRAMS).as_posix() for path in DIAGRAMS.rglob("*.xg"))
+    "name",
+    sorted(
+        path.relative_to(DIAGRAMS).as_posix()
+        for path in DIAGRAMS.rglob("*.xg")
+        if path.stem != "node_i"  # written for one of several ranks
+    ),
 )
 def test_a_diagram_runs_without_an_inverse_of_zero(name: str) -> None:
     program = compiled(name)

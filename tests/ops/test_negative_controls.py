@@ -13,6 +13,8 @@ from xg.prim import Expr, dropout_apply, exp, reduce_mean, reduce_sum, where
 from xg.scalar import Scalar, as_scalar
 from xg.use import Attrs
 
+# Moves between ranks are the identity on the whole: tests/sharding plants mistakes in them.
+PULLED = [op.glyph for op in ops.table().values() if op.pullback and op.family != "collective"]
 Adjoint = Callable[..., tuple[Expr | None, ...]]
 
 
@@ -102,7 +104,7 @@ def test_a_sabotaged_adjoint_is_found(glyph: str, place: int, adjoint: Adjoint) 
     assert honest.distance(wrong.gradients(), differences) > 1e-3
 
 
-@pytest.mark.parametrize("glyph", [op.glyph for op in ops.table().values() if op.pullback])
+@pytest.mark.parametrize("glyph", PULLED)
 def test_a_sabotaged_pullback_is_found(glyph: str) -> None:
     honest = Trial.make(ops.table()[glyph], SAMPLES[glyph][0])
     pullback = honest.op.pullback

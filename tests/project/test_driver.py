@@ -94,8 +94,8 @@ def test_a_backend_that_there_is_not() -> None:
         ({"sizes": {"Q": 3}}, "no option or dim is called Q"),
         ({"sizes": {"D": "wide"}}, "D cannot be wide"),
         ({"options": {"norm": "pre"}}, "no option or dim is called norm"),
-        ({"plan": "TP"}, "no plan is called TP"),
-        ({"mesh": {"N_T": 2}}, "no option or dim is called N_T"),
+        ({"plan": "None"}, "no plan is called None"),
+        ({"mesh": {"N_X": 2}}, "no option or dim is called N_X"),
         ({"sizes": {"N_H": 3}}, "D_h = D/N_H = 64/3 is not a whole number"),
     ],
 )

@@ -108,7 +108,12 @@ def test_an_exception_ends_all_and_names_its_rank() -> None:
     with pytest.raises(RankError, match=r"^rank 1: step 7: loss is nan$") as caught:
         simulate({"N_T": 3}, body)
     assert sorted(ended) == [0, 1, 2], "every rank cleaned up behind itself"
-    assert caught.value.facts == {"kind": "NonFiniteError", "tensor": "loss", "step": 7}
+    assert caught.value.facts == {
+        "kind": "NonFiniteError",
+        "reason": "loss is nan",
+        "tensor": "loss",
+        "step": 7,
+    }
     assert isinstance(caught.value.__cause__, NonFiniteError)
 
 
