@@ -60,6 +60,8 @@ def _row(*cells: str) -> str:
 def _amount(number: float, unit: str) -> str:
     if unit == "B":
         return f"{number / 1e6:.1f} MB"
+    if unit == "calls":
+        return f"{number:g}"
     return f"{number:.2f} s" if number >= 1 else f"{1000 * number:.1f} ms"
 
 

@@ -13,7 +13,7 @@ Action = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """How one thing compares with another: medians in seconds (or bytes), and of the ratios.
+    """How one thing compares with another: medians in seconds (or its `unit`), and of the ratios.
 
     `low` … `high` holds the true median ratio with 95 % confidence, where there are pairs enough
     for such an interval. `target` is what the ratio should not exceed, None where nothing is

@@ -47,7 +47,7 @@ def measure(pairs: int) -> Iterator[Ratio]:
             yield summary(f"{size}: {name}", reference, times, 1.0)
             counts = [(float(mine.collectives), float(theirs.collectives))]
             what = f"{size}: {name}, collectives"
-            yield replace(summary(what, reference, counts, 1.0), unit="")
+            yield replace(summary(what, reference, counts, 1.0), unit="calls")
             sent = [(float(mine.bytes), float(theirs.bytes))]
             yield replace(summary(f"{size}: {name}, sent", reference, sent, None), unit="B")
 

@@ -54,6 +54,8 @@ def test_smaller_or_other_numbers_stay_with_torch() -> None:
     assert not is_large(X.double(), W.double())
     assert not is_large(X.bfloat16(), W)
     assert not is_large(X.to("meta"), W.to("meta"))
+    assert not is_large(X, W.repeat(1, 2)[:, :COLUMNS])
+    assert not is_large(X, W.repeat(1, 2)[:, :COLUMNS].mT)
 
 
 def test_mixed_precision_stays_mixed() -> None:

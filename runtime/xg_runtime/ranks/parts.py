@@ -11,17 +11,18 @@ from typing import TypeVar
 
 from xg_runtime.ranks.collectives import all_gather
 from xg_runtime.ranks.local import own, rank, size
-from xg_runtime.ranks.words import Tensor
+from xg_runtime.ranks.words import Tensor, words
 
 T = TypeVar("T", bound=Tensor)
 Cuts = Sequence[tuple[int, str]]
 
 
 def part_of(x: T, cuts: Cuts) -> T:
-    """This rank's part of a whole; nothing is sent."""
+    """This rank's part of a whole, which it does not keep alive; nothing is sent."""
+    part = x
     for axis, over in cuts:
-        x = own(x, over, axis)
-    return x
+        part = own(part, over, axis)
+    return words(x).owned(part) if cuts else x
 
 
 def whole(x: T, cuts: Cuts) -> T:

@@ -38,11 +38,14 @@ def linear(x: Array, w: Array, b: Array) -> Array:
 def is_large(a: Array, b: Array) -> bool:
     """Whether oneDNN, which torch has beside BLAS, is the faster one: float32, large, on a CPU.
 
-    What is traced or rounded to fewer bits stays with torch's own choice.
+    What is traced or rounded to fewer bits stays with torch's own choice, and so does a `b` that
+    is a slice of something wider: for that oneDNN falls back to loops, a thousand times slower.
     """
     if a.numel() < 2**16 or b.numel() < 2**16:
         return False
     if not a.is_cpu or a.dtype != torch.float32 or b.dtype != torch.float32:
+        return False
+    if not (b.is_contiguous() or b.T.is_contiguous()):
         return False
     if torch.is_autocast_enabled("cpu") or torch.compiler.is_compiling():
         return False

@@ -75,6 +75,7 @@ OF_KERNELS: Final = frozenset(
         "is_available",
         "log_",
         "is_compiling",
+        "is_contiguous",
         "is_cpu",
         "itemsize",
         "new_full",
