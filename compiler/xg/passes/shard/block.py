@@ -6,6 +6,7 @@ by the cheapest combination that fits.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,35 +14,22 @@ from xg.collective import FAMILY
 from xg.diagnostic import DiagnosticError, Problem
 from xg.dim import ONE
 from xg.graph import Apply, Call, Graph, Value
+from xg.passes.shard.calls import (
+    Placed,
+    Placing,
+    Request,
+    arriving,
+    entering,
+    place_once,
+    place_row,
+)
 from xg.passes.shard.demand import demands
 from xg.passes.shard.errors import refuse, refuse_move, refuse_output
 from xg.passes.shard.lifts import FREE, Way, combinations, ways
 from xg.passes.shard.moves import Moves
-from xg.placement import INVARIANT, PARTIAL, REPLICATED, State, Wish
+from xg.placement import INVARIANT, PARTIAL, State, Wish
 from xg.sharding.argument import IllTyped
 from xg.source import Span
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A graph with the states of its inputs, and of the outputs that are prescribed."""
-
-    key: str
-    inputs: tuple[State, ...]
-    leaving: tuple[State | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """What became of a request. `casts` are the inputs that are cast before any use."""
-
-    request: Request
-    graph: Graph
-    outputs: tuple[State, ...]
-    casts: frozenset[int]
-
-
-Placing = Generator[Request, Placed, Placed]
 
 
 class TornApart(Exception):
@@ -121,12 +109,9 @@ class BlockPlacer:
             for value, state in zip(graph.outputs, self.request.leaving, strict=True)
             if state is not None
         }
-        self.demand = demands(graph, self.axis, leaving, self._entering)
-
-    def _entering(self, call: Call) -> tuple[State | None, ...]:
-        callee = self.graphs[call.callee]
-        found = [callee.wishes.get(port, {}).get(self.axis) for port in callee.inputs]
-        return tuple(wish.rest if wish else None for wish in found)
+        self.demand = demands(
+            graph, self.axis, leaving, lambda call: entering(self.graphs[call.callee], self.axis)
+        )
 
     def _leave(self, place: int) -> Value | None:
         """An output in the state in which it may leave."""
@@ -270,68 +255,31 @@ class BlockPlacer:
 
     def _call(self, call: Call) -> Generator[Request, Placed, None]:
         """A call with its operands where the callee wishes them."""
-        callee = self.graphs[call.callee]
-        arriving = [
-            self._arrive(value, wanted)
-            for value, wanted in zip(self._inputs(call), self._entering(call), strict=True)
+        callee, given = self.graphs[call.callee], self._inputs(call)
+        states = [
+            arriving(self.moves.states[value], self.wishes.get(value), wanted)
+            for value, wanted in zip(given, entering(callee, self.axis), strict=True)
         ]
-        nothing: tuple[State | None, ...] = (None,) * len(callee.outputs)
         if call.count is None:
-            placed = yield Request(call.callee, tuple(arriving), nothing)
-            casts = frozenset(p for p in placed.casts if self._is_shared(call.inputs[p]))
-            if casts:
-                request = Request(call.callee, _cast(arriving, casts), nothing)
-                placed = yield request
+            placed = yield from place_once(callee, states, self._shared(call))
         else:
-            placed = yield from self._row(call, arriving)
+            placed = yield from place_row(callee, states)
         inputs = tuple(
             self.moves.lift(value, state, call.span, self.promised.get(value))
-            for value, state in zip(self._inputs(call), placed.request.inputs, strict=True)
+            for value, state in zip(given, placed.request.inputs, strict=True)
         )
         self.moves.steps.append(replace(call, callee=placed.graph.key, inputs=inputs))
         for value, state in zip(call.outputs, placed.outputs, strict=True):
             self.moves.states[value] = state
             self._heed(value, call.span)
 
-    def _arrive(self, value: Value, wanted: State | None) -> State:
-        """The state in which an operand goes into a call."""
-        state, wish = self.moves.states[value], self.wishes.get(value)
-        if wish and wish.use is not None and wish.rest == state:
-            state = REPLICATED if wish.use == INVARIANT and state.kind == "S" else wish.use
-        if wanted is not None and wanted.kind == "S":
-            return wanted
-        if wanted == INVARIANT and state.kind == "S":
-            return REPLICATED
-        return INVARIANT if state == PARTIAL else state
+    def _shared(self, call: Call) -> frozenset[int]:
+        """Which operands are read more than once: one cast in front of all serves their readers.
 
-    def _is_shared(self, value: Value) -> bool:
-        """Whether others read it too: then one cast in front of all serves them.
-
-        Else it is cast inside, and its gradient is summed beside what else is computed there.
+        Others are cast inside, and their gradients are summed beside what else is computed there.
         """
-        inputs = [v for step in self.graph.steps for v in step.inputs]
-        return inputs.count(value) > 1
-
-    def _row(self, call: Call, arriving: list[State]) -> Placing:
-        """A row of calls: what goes round must come out as it went in."""
-        placed = yield Request(call.callee, tuple(arriving), (None,))
-        if placed.casts - {0}:
-            arriving = list(_cast(arriving, placed.casts - {0}))
-        (leaving,) = placed.outputs
-        if leaving.kind == "S" or (leaving == REPLICATED and arriving[0] == INVARIANT):
-            arriving[0] = leaving
-        request = Request(call.callee, tuple(arriving), (arriving[0],))
-        if placed.outputs == (arriving[0],) and placed.request.inputs == tuple(arriving):
-            return placed
-        return (yield request)
-
-
-def _cast(states: Sequence[State], places: frozenset[int]) -> tuple[State, ...]:
-    """Inputs that every use casts come in cast: one sum of their gradient serves all calls."""
-    return tuple(
-        REPLICATED if place in places and state == INVARIANT else state
-        for place, state in enumerate(states)
-    )
+        read = Counter(value for step in self.graph.steps for value in step.inputs)
+        return frozenset(p for p, value in enumerate(call.inputs) if read[value] > 1)
 
 
 def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:

@@ -8,7 +8,8 @@ from itertools import chain, count
 from xg.collective import FAMILY
 from xg.diagnostic import DiagnosticError
 from xg.graph import Apply, Call, Graph, Program
-from xg.passes.shard.block import BlockPlacer, Placed, Placing, Request
+from xg.passes.shard.block import BlockPlacer
+from xg.passes.shard.calls import Placed, Placing, Request
 from xg.passes.shard.errors import refuse_move
 from xg.placement import CONSTANT, INVARIANT, State
 

@@ -1,0 +1,81 @@
+"""Calls on one mesh axis: what is asked of a callee, and what became of it.
+
+A placer asks by yielding a `Request` and is sent the `Placed`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+
+from xg.graph import Graph
+from xg.placement import INVARIANT, PARTIAL, REPLICATED, State, Wish
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A graph with the states of its inputs, and of the outputs that are prescribed."""
+
+    key: str
+    inputs: tuple[State, ...]
+    leaving: tuple[State | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What became of a request. `casts` are the inputs that are cast before any use."""
+
+    request: Request
+    graph: Graph
+    outputs: tuple[State, ...]
+    casts: frozenset[int]
+
+
+Placing = Generator[Request, Placed, Placed]
+
+
+def entering(callee: Graph, axis: str) -> tuple[State | None, ...]:
+    """The states in which a callee wishes its inputs."""
+    found = [callee.wishes.get(port, {}).get(axis) for port in callee.inputs]
+    return tuple(wish.rest if wish else None for wish in found)
+
+
+def arriving(state: State, wish: Wish | None, wanted: State | None) -> State:
+    """The state in which an operand goes into a call that wants it in `wanted`."""
+    if wish and wish.use is not None and wish.rest == state:
+        state = REPLICATED if wish.use == INVARIANT and state.kind == "S" else wish.use
+    if wanted is not None and wanted.kind == "S":
+        return wanted
+    if wanted == INVARIANT and state.kind == "S":
+        return REPLICATED
+    return INVARIANT if state == PARTIAL else state
+
+
+def place_once(callee: Graph, states: Sequence[State], shared: frozenset[int]) -> Placing:
+    """One call: of the operands that it casts, those that others read too come in cast."""
+    leaving: tuple[State | None, ...] = (None,) * len(callee.outputs)
+    placed = yield Request(callee.key, tuple(states), leaving)
+    if placed.casts & shared:
+        placed = yield Request(callee.key, _cast(states, placed.casts & shared), leaving)
+    return placed
+
+
+def place_row(callee: Graph, states: Sequence[State]) -> Placing:
+    """A row of calls: what goes round must come out as it went in."""
+    placed = yield Request(callee.key, tuple(states), (None,))
+    first, *others = _cast(states, placed.casts - {0})
+    (leaving,) = placed.outputs
+    if leaving.kind == "S" or (leaving == REPLICATED and first == INVARIANT):
+        first = leaving
+    inputs = (first, *others)
+    if placed.outputs == (first,) and placed.request.inputs == inputs:
+        return placed
+    return (yield Request(callee.key, inputs, (first,)))
+
+
+def _cast(states: Sequence[State], places: frozenset[int]) -> tuple[State, ...]:
+    """Inputs that every use casts come in cast: one sum of their gradient serves all calls."""
+    return tuple(
+        REPLICATED if place in places and state == INVARIANT else state
+        for place, state in enumerate(states)
+    )
