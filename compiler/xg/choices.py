@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from xg.blocks import concerning, mentions
 from xg.diagnostic import Diagnostic, DiagnosticError
-from xg.driver import Settings, type_partly, type_project
+from xg.frontend import Settings, type_partly, type_project
 from xg.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.units import link

@@ -14,16 +14,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from xg.collector import resting_collector
-from xg.diagnostic import Diagnostic, DiagnosticError
 from xg.dim import Dim
+from xg.frontend import Settings, type_project
 from xg.graph import Program as Graphs
-from xg.numbers import check_numbers
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.infer import infer, infer_partly
-from xg.passes.resolve import resolve
 from xg.project import Project, read_project
-from xg.source import Span
-from xg.syntax.spelling import ascii_name
 from xg.tensor import TensorType, spell_shape
 
 if TYPE_CHECKING:
@@ -36,7 +31,6 @@ if TYPE_CHECKING:
 View = Literal["forward", "backward", "overview"]
 Backend = Literal["numpy", "torch"]
 BACKENDS: Final[tuple[Backend, ...]] = get_args(Backend)
-Settings = Mapping[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,57 +245,6 @@ def _ranks(whole: Graphs) -> tuple[Graphs, Graphs]:
 
     placed = check(_differentiated(placed_program(whole)))
     return rank_program(placed), placed
-
-
-def type_project(
-    project: Project,
-    block: str | None = None,
-    settings: Settings | None = None,
-    plan: str | None = None,
-) -> Graphs:
-    """Every pass that can find a mistake: the typed graphs of a block of a file."""
-    typed, mistakes = type_partly(project, block, settings)
-    if mistakes:
-        raise DiagnosticError(mistakes)
-    if plan is not None or typed.is_parallel:
-        from xg.planned import planned
-
-        return planned(typed, project, plan, settings)
-    return typed
-
-
-@resting_collector()
-def type_partly(
-    project: Project, block: str | None = None, settings: Settings | None = None
-) -> tuple[Graphs, tuple[Diagnostic, ...]]:
-    """What `type_project` finds out before and beside the mistakes, and these."""
-    typed, problems = infer_partly(_resolved(project, block, settings))
-    if problems:
-        return typed, tuple(problem.diagnostic() for problem in problems)
-    try:
-        check_numbers(typed, declared_dims(project))
-    except DiagnosticError as error:
-        return typed, error.diagnostics
-    return typed, ()
-
-
-def shape_project(
-    project: Project, block: str | None = None, settings: Settings | None = None
-) -> Graphs:
-    """The typed graphs of a block of a file, whatever numbers its sizes have."""
-    return infer(_resolved(project, block, settings))
-
-
-def _resolved(project: Project, block: str | None, settings: Settings | None) -> Graphs:
-    chosen = {ascii_name(name): value for name, value in (settings or {}).items()}
-    name = ascii_name(block) if block is not None else None
-    return resolve(project.main, project.load, name, chosen)
-
-
-def declared_dims(project: Project) -> dict[str, Span]:
-    """Where the files declare each dim; the file that imports wins."""
-    found = [decl for module in reversed(project.modules) for decl in module.dims]
-    return {decl.name.name: decl.span for decl in found}
 
 
 def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 
 from xg.blocks import concerning, uncalled
 from xg.diagnostic import Diagnostic, DiagnosticError
-from xg.driver import BACKENDS, Program, Settings, View, compile_project
+from xg.driver import BACKENDS, Program, View, compile_project
+from xg.frontend import Settings
 from xg.graph import Call
 from xg.project import Project
 from xg.slug import slug, stems

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from xg.driver import Settings, compile_project, declared_dims
+from xg.driver import compile_project
+from xg.frontend import Settings, declared_dims
 from xg.graph import Program
 from xg.modular.residues import PRIMES, Undefined
 from xg.modular.run import draw, run, run_drawn

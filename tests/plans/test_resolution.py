@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.driver import type_project
+from xg.frontend import type_project
 from xg.placed import Placed, meshed, placed
 from xg.planned import plan_named, plans_of
 from xg.project import Project, read_project

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xg.driver import type_project
+from xg.frontend import type_project
 from xg.placed import meshed, placed
 from xg.planned import plans_of
 from xg.project import Project, read_project

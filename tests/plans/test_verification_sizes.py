@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from xg.driver import type_project
+from xg.frontend import type_project
 from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.placed import meshed, placed

@@ -1,5 +1,8 @@
 """A rank's parts of whole tensors: memory of their own, and together the whole again."""
 
+# torch says too little of its own types:
+# pyright: reportUnknownMemberType=false
+
 import numpy as np
 import torch
 

@@ -11,7 +11,8 @@ from xg.cli.later import not_yet
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
-    from xg.driver import Program, Settings
+    from xg.driver import Program
+    from xg.frontend import Settings
     from xg.project import Project
 
 

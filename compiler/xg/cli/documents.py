@@ -11,7 +11,7 @@ from xg.document.bind import Document, documents
 from xg.document.judge import Judged, judge
 from xg.document.names import Target
 from xg.document.recompute import Array, Arrays, Recomputation
-from xg.driver import Settings
+from xg.frontend import Settings
 from xg.loss import loss_of
 from xg.project import Project
 from xg_runtime import gradcheck

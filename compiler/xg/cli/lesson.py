@@ -13,7 +13,8 @@ from typing import Any, Final
 from numpy.typing import NDArray
 
 from xg.cli.writer import Writer
-from xg.driver import Program, Settings
+from xg.driver import Program
+from xg.frontend import Settings
 from xg.graph import Call
 from xg_runtime import files
 from xg_runtime.accuracy import Accuracy

@@ -10,7 +10,7 @@ from xg.cli.table import table
 
 if TYPE_CHECKING:
     from xg.cli.ranking import Floats, RankProof
-    from xg.driver import Settings
+    from xg.frontend import Settings
     from xg.proof.controls import Control
     from xg.proof.counted import Sent
     from xg.proof.residues import Exact

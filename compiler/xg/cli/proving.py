@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from xg import interpret
 from xg.blocks import concerning
-from xg.driver import Backend, Program, Settings, compile_project, declared_dims
+from xg.driver import Backend, Program, compile_project
+from xg.frontend import Settings, declared_dims
 from xg.interpret import Interpreter
 from xg.parameters import param_specs
 from xg.project import Project

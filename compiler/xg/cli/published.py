@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from xg.blocks import concerning
 from xg.carried import carried
 from xg.cli.arguments import settings_of
-from xg.driver import Program, Settings, compile_project, declared_dims, shape_project
+from xg.driver import Program, compile_project
+from xg.frontend import Settings, declared_dims, shape_project
 from xg.parameters import param_specs
 from xg.project import Project
 from xg_runtime import model_config, names, rename, weights

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg import interpret, invented
 from xg.blocks import concerning
-from xg.driver import Backend, Program, Settings, compile_project, shape_project
+from xg.driver import Backend, Program, compile_project
 from xg.evaluate import FLOATS, Mesh
+from xg.frontend import Settings, shape_project
 from xg.interpret import Interpreter, Record
 from xg.modular.residues import PRIMES, Undefined
 from xg.planned import plans_of

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from xg.cli.lesson import Lesson
-    from xg.driver import Settings
+    from xg.frontend import Settings
 
 RECIPE: Final = "run.json"
 

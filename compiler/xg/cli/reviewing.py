@@ -10,7 +10,8 @@ from xg.cli.arguments import settings_of
 from xg.cli.lesson import LEXICON, Lesson
 from xg.cli.task import ReviewTask, loss_of, review_task
 from xg.dim import Dim
-from xg.driver import Program, Settings, compile_project, declared_dims
+from xg.driver import Program, compile_project
+from xg.frontend import Settings, declared_dims
 from xg.project import Project
 from xg.project.lookup import library
 from xg_runtime import lexicon, reviews

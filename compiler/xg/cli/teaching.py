@@ -14,7 +14,8 @@ from xg.cli.lesson import Lesson
 from xg.cli.reviewing import of_reviews
 from xg.cli.task import TextTask, loss_of, review_task, text_task
 from xg.dim import Dim
-from xg.driver import Program, Settings, compile_project, declared_dims
+from xg.driver import Program, compile_project
+from xg.frontend import Settings, declared_dims
 from xg.project import Project
 from xg_runtime import arrays, corpus, files
 from xg_runtime.batches import ArraySource, TextSource

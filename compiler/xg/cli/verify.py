@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from xg.cli.documents import Checked
     from xg.cli.proving import Proof
     from xg.cli.ranking import RankProof
-    from xg.driver import Backend, Settings
+    from xg.driver import Backend
+    from xg.frontend import Settings
     from xg.project import Project
 
 EXAMPLE = "xg verify diagrams/mha.xg"

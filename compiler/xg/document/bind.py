@@ -13,7 +13,7 @@ from xg.document.errors import GivenTwice, NoSuchBlock, NotTaken
 from xg.document.fit import Fit, Taken, allowed, taken
 from xg.document.names import Site, Target, target
 from xg.document.numbers import Numbers, read
-from xg.driver import Settings, declared_dims, shape_project, type_project
+from xg.frontend import Settings, declared_dims, shape_project, type_project
 from xg.graph import Program
 from xg.passes.differentiate import differentiate
 from xg.passes.resolve.errors import Refused

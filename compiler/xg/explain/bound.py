@@ -12,8 +12,9 @@ from xg.blocks import concerning
 from xg.document.bind import Claim, Document
 from xg.document.judge import judge
 from xg.document.recompute import Array, Recomputation
-from xg.driver import Settings, compile_project, declared_dims
+from xg.driver import compile_project
 from xg.explorer.play import is_small
+from xg.frontend import Settings, declared_dims
 from xg.graph import Program
 from xg.interpret import Edge, Interpreter, Record, initial
 from xg.loss import loss_of

@@ -15,13 +15,14 @@ from xg.backends.html import write
 from xg.backends.html.page import Face, Page, Pass, Section
 from xg.cost import cost
 from xg.diagnostic import DiagnosticError
-from xg.driver import Program, Settings, compile_project, declared_dims
+from xg.driver import Program, compile_project
 from xg.explorer.code import Code, code
 from xg.explorer.equation import Equations
 from xg.explorer.facts import BlockFacts, Operators
 from xg.explorer.formulas import Formulas, axis_rules, start_numbers
 from xg.explorer.play import is_small, play
 from xg.explorer.uses import BlockUse, block_uses
+from xg.frontend import Settings, declared_dims
 from xg.graph import Program as Graphs
 from xg.proof.facts import size_facts
 from xg.proof.sizes import verification_sizes

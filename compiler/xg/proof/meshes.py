@@ -13,7 +13,7 @@ from typing import Final
 
 from xg.axes import axes_of
 from xg.dim import Dim, DimError, number
-from xg.driver import Settings, declared_dims, shape_project
+from xg.frontend import Settings, declared_dims, shape_project
 from xg.graph import Graph, Program
 from xg.instances import instances
 from xg.passes.differentiate import differentiate
