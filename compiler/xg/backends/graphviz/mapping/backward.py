@@ -13,6 +13,13 @@ from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arrange
 from xg.backends.graphviz.mapping.axis_groups import axis_groups
 from xg.backends.graphviz.mapping.communication import communication_node, glyph_of, sends
+from xg.backends.graphviz.mapping.joints import (
+    Joints,
+    backward_joints,
+    joint_node,
+    through,
+    with_joints,
+)
 from xg.backends.graphviz.mapping.notation import Notation, kind
 from xg.backends.graphviz.mapping.steps import (
     Drawn,
@@ -36,23 +43,24 @@ def backward_figure(program: Program, backward: Backward, *, legend: bool = Fals
 
 def backward_drawn(program: Program, backward: Backward, *, legend: bool = False) -> Drawn:
     """Return the backward figure of one of a program's graphs, and where its steps are in it."""
-    graph = backward.forward
-    drawing = BackwardDrawing(backward, program.graphs, Notation.of(graph, backward))
-    sources, operations, results = drawing.sources(), drawing.operations(), drawing.results()
-    arranged = arrange(sources, operations, results, drawing.notation)
+    found = backward_joints(backward)
+    graph = with_joints(backward.forward, found)
+    drawing = BackwardDrawing(backward, program.graphs, Notation.of(graph, backward), found)
+    drawn = {step: drawing.drawn(step) for step in backward.steps}
+    operations = [operation for some in drawn.values() for operation in some]
+    arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
     notation = drawing.notation
     given = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
     figure = Figure(
         graph.title or graph.block,
         subtitle("backward pass", program),
-        f"Computes {len(backward.gradients)} gradients from {given} in {len(operations)} steps.",
+        f"Computes {len(backward.gradients)} gradients from {given} in {len(drawn)} steps.",
         arranged.nodes,
         arranged.edges,
         axis_groups(arranged, operations, notation),
         legend,
     )
-    nodes = (operation.node.id for operation in operations)
-    return Drawn(figure, dict(zip(backward.steps, nodes, strict=True)))
+    return Drawn(figure, {step: some[0].node.id for step, some in drawn.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +70,7 @@ class BackwardDrawing:
     backward: Backward
     graphs: Mapping[str, Graph]
     notation: Notation
+    joints: Joints
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
@@ -74,12 +83,14 @@ class BackwardDrawing:
         pairs = self.backward.gradients.items()
         return [Terminal(gradient, self._gradient(primal)) for primal, gradient in pairs]
 
-    def operations(self) -> list[Operation]:
-        """Return one operation for every step."""
-        return [
-            self._call(step) if isinstance(step, CallBack) else self._apply(step)
-            for step in self.backward.steps
-        ]
+    def drawn(self, step: Apply | CallBack) -> list[Operation]:
+        """Return a step's operation and, if it sends something inside, what that goes through."""
+        if isinstance(step, CallBack):
+            return [self._call(step)]
+        operation, here = self._apply(step), self.joints.get(step, ())
+        sizes = self.notation.graph.sizes
+        nodes = [joint_node(one, self.ids.take(f"d{one.id}"), sizes) for one in here]
+        return through(operation, here, nodes)
 
     def _apply(self, step: Apply) -> Operation:
         name = characters(self.notation.symbol(step.outputs[0]))

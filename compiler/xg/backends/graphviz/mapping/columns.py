@@ -24,9 +24,9 @@ from xg.backends.graphviz.figure import (
     NodeKind,
 )
 from xg.backends.graphviz.mapping.arrange import Terminal, arrange
-from xg.backends.graphviz.mapping.communication import name, prices
 from xg.backends.graphviz.mapping.opened import Opener, Piece, Sent
 from xg.backends.graphviz.mapping.overview import Naming, gradients
+from xg.backends.graphviz.mapping.prices import name, prices
 from xg.backends.graphviz.mapping.sketch import Sketch, sketches
 from xg.backends.graphviz.mapping.steps import plan_name
 from xg.backends.graphviz.mapping.totals import totals
@@ -125,7 +125,7 @@ def _below(
     found: list[tuple[FigureBar, list[FigureEdge]]] = []
     for sent, (number, volume) in totals(ranks, known).items():
         glyph, axis, forward = sent
-        what = "parameters" if forward else "gradients"
+        what = ("parameter" if forward else "gradient") + "s" * (number != "1")
         kind = NodeKind.COMMUNICATION if forward else NodeKind.GRADIENT_COMMUNICATION
         node_id = f"{glyph} {axis} {what}"
         label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what}"))

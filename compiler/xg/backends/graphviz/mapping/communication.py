@@ -1,16 +1,12 @@
-"""Collectives in figures: over which mesh axis, and what they cost (seed 001, 6.2 and 7.3).
-
-Costs are elements that a rank sends, of V in all: naively through one rank, or around a ring.
-"""
+"""Collectives in figures: over which mesh axis, and what they cost (seed 001, 6.2 and 7.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xg.backends.graphviz.figure import FigureNode, NodeKind
 from xg.backends.graphviz.mapping.notation import Notation
+from xg.backends.graphviz.mapping.prices import in_one_line, name, prices
 from xg.backends.graphviz.mapping.sketch import Move
-from xg.backends.graphviz.richtext import RichText, bold, dimension, plain
+from xg.backends.graphviz.richtext import RichText, plain
 from xg.collective import FAMILY, SENDING
 from xg.graph import Apply
 
@@ -44,17 +40,6 @@ def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
     return FigureNode(node_id, kind, label, lines=(in_one_line(price),))
 
 
-def in_one_line(prices: Sequence[RichText]) -> RichText:
-    """Return prices beside each other."""
-    first, *others = prices
-    return (*first, *(run for one in others for run in (*plain(",  "), *one)))
-
-
-def name(glyph: str, axis: str) -> RichText:
-    """Return what stands in the box: AR N_T."""
-    return (*bold(glyph), *plain(" "), *dimension(axis))
-
-
 def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:
     """Return a collective's price, naive and ring, as it stands in its box."""
     value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
@@ -69,17 +54,3 @@ def glyph_of(step: Apply) -> RichText:
 def axis_of(step: Apply) -> str:
     """Return the mesh axis of a move: that which a rank went across, or the whole is to go over."""
     return str(step.attrs["across"] if "across" in step.attrs else step.attrs["over"])
-
-
-def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
-    """Return the lines of a collective's cost for so many elements of the whole."""
-    others = (*plain("("), *dimension(axis), *plain(" − 1)"))
-    part = (*others, *plain("/"), *dimension(axis))
-    if glyph == "AR":
-        naive = (*plain("naive 2"), *others, *_times(volume))
-        return naive, (*plain("ring 2"), *part, *_times(volume))
-    return ((*plain("naive, ring "), *part, *_times(volume)),)
-
-
-def _times(volume: str) -> RichText:
-    return (*plain(" · "), *dimension(volume)) if volume else ()

@@ -9,6 +9,13 @@ from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.arrange import Flow, Operation, Terminal, arrange
 from xg.backends.graphviz.mapping.axis_groups import axis_groups
 from xg.backends.graphviz.mapping.communication import communication_node, glyph_of, sends
+from xg.backends.graphviz.mapping.joints import (
+    Joints,
+    joint_node,
+    joints,
+    through,
+    with_joints,
+)
 from xg.backends.graphviz.mapping.leaves import Leaves, find_leaves
 from xg.backends.graphviz.mapping.notation import Notation
 from xg.backends.graphviz.mapping.steps import (
@@ -32,21 +39,22 @@ def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> F
 def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Drawn:
     """Return the forward figure of one of a program's graphs, and where its steps are in it."""
     drawing = forward_drawing(graph, program.graphs)
-    sources, operations, results = drawing.sources(), drawing.operations(), drawing.results()
-    arranged = arrange(sources, operations, results, drawing.notation)
+    drawn = {step: drawing.drawn(step) for step in drawing.steps()}
+    operations = [operation for some in drawn.values() for operation in some]
+    arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
     notation = drawing.notation
     figure = Figure(
         graph.title or graph.block,
         "step" if graph.states else subtitle("forward pass", program),
         f"Computes {notation.words(graph.outputs)} from {notation.words(graph.inputs)}"
-        f" in {len(operations)} steps.",
+        f" in {len(drawn)} steps.",
         arranged.nodes,
         arranged.edges,
         axis_groups(arranged, operations, notation),
         legend,
     )
-    nodes = zip(drawing.steps(), (operation.node.id for operation in operations), strict=True)
-    return Drawn(figure, {**dict(nodes), **drawing.views})
+    nodes = {step: some[0].node.id for step, some in drawn.items()}
+    return Drawn(figure, {**nodes, **drawing.views})
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +69,7 @@ class ForwardDrawing:
     notation: Notation
     leaves: Leaves
     ids: Ids
+    joints: Joints
     views: dict[Step, str] = field(default_factory=dict[Step, str])
 
     def sources(self) -> list[Terminal]:
@@ -81,10 +90,16 @@ class ForwardDrawing:
         return [Terminal(value, self.tensor(value)) for value in results]
 
     def operations(self) -> list[Operation]:
-        """Return one operation for every step that is a node of its own."""
-        return [
-            self.call(step) if isinstance(step, Call) else self.apply(step) for step in self.steps()
-        ]
+        """Return the operations of all steps that are nodes of their own."""
+        return [operation for step in self.steps() for operation in self.drawn(step)]
+
+    def drawn(self, step: Apply | Call) -> list[Operation]:
+        """Return a step's operation and, if it sends something inside, what that goes through."""
+        if isinstance(step, Call):
+            return [self.call(step)]
+        operation, here = self.apply(step), self.joints.get(step, ())
+        nodes = [joint_node(one, self.ids.take(one.id), self.graph.sizes) for one in here]
+        return through(operation, here, nodes)
 
     def apply(self, step: Apply) -> Operation:
         """Return an operator's node; its own tensors are printed in its box."""
@@ -146,7 +161,14 @@ def forward_drawing(
     rank: Mapping[str, int] | None = None,
     *,
     called: bool = False,
+    known: Joints | None = None,
 ) -> ForwardDrawing:
-    """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside."""
+    """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside.
+
+    Its joints are found here where they are not `known`.
+    """
+    found = joints(graph) if known is None else known
+    graph = with_joints(graph, found)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
-    return ForwardDrawing(graph, graphs, Notation.of(graph, rank=rank), leaves, ids or Ids())
+    notation = Notation.of(graph, rank=rank)
+    return ForwardDrawing(graph, graphs, notation, leaves, ids or Ids(), found)

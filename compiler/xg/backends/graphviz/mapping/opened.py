@@ -13,6 +13,7 @@ from xg.backends.graphviz.figure import FigureNode, NodeKind
 from xg.backends.graphviz.mapping.arrange import Flow, Operation
 from xg.backends.graphviz.mapping.communication import bar_node
 from xg.backends.graphviz.mapping.forward import ForwardDrawing, forward_drawing
+from xg.backends.graphviz.mapping.joints import Joint, joint_bar, through
 from xg.backends.graphviz.mapping.notation import Notation, kind
 from xg.backends.graphviz.mapping.sketch import Move, Sketch, move_of
 from xg.backends.graphviz.mapping.steps import Ids, times
@@ -83,14 +84,17 @@ class Opener:
             below = [step.callee for step in sketch.graph.steps if isinstance(step, Call)]
             sent = (self.sending[callee] for callee in below)
             self.sending[key] = frozenset(_sent(sketch.moves)).union(*sent)
-            if opened & set(below) or any(_is_bar(step) for step in sketch.graph.steps):
+            bars = sketch.joints or any(_is_bar(step) for step in sketch.graph.steps)
+            if bars or opened & set(below):
                 opened.add(key)
         self.open = frozenset(opened)
 
     def drawing(self, key: str, *, called: bool) -> ForwardDrawing:
         """Begin to draw a block."""
         graph = self.graphs[key]
-        drawing = forward_drawing(graph, self.graphs, self.ids, self.rank, called=called)
+        drawing = forward_drawing(
+            graph, self.graphs, self.ids, self.rank, called=called, known=self.sketches[key].joints
+        )
         leaves = (*drawing.leaves.plain, *drawing.leaves.views)
         self.homes.update(dict.fromkeys(leaves, drawing))
         return drawing
@@ -149,7 +153,14 @@ class Opener:
             else:
                 operation, move = drawing.apply(step), None
                 sent = frozenset(_sent(_of(step, sketch, drawing)))
-            yield Piece(self._renamed(operation, outside), step, sent, move)
+            here = drawing.joints.get(step, ())
+            first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
+            yield Piece(self._renamed(first, outside), step, sent, move)
+            for joint, operation in zip(here, behind, strict=True):
+                yield Piece(self._renamed(operation, outside), step, move=_move(joint))
+
+    def _bar(self, joint: Joint, drawing: ForwardDrawing) -> FigureNode:
+        return joint_bar(joint, self.ids.take(joint.id), drawing.graph.sizes)
 
     def _renamed(self, operation: Operation, outside: Mapping[Value, Value]) -> Operation:
         """Let an operation take and give the values of the call it is in."""
@@ -213,6 +224,10 @@ class Opener:
         flows = tuple(Flow(value) for value in taken if value not in made)
         operation = Operation(node, flows, tuple(value for value in made if value in read))
         return Piece(operation, pieces[0].step, frozenset[Sent]().union(*(p.sent for p in pieces)))
+
+
+def _move(joint: Joint) -> Move:
+    return Move(joint.axis, "AR" * bool(joint.forward), "AR" * bool(joint.backward), joint.value)
 
 
 def _is_bar(step: object) -> bool:

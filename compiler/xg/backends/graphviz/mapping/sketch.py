@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from xg.backends.graphviz.mapping.joints import Joints, joints
 from xg.collective import FAMILY, SENDING
-from xg.graph import Apply, Call, Graph, Param, Program, Value
+from xg.graph import Apply, Backward, Call, Graph, Param, Program, Value
 from xg.placement import MOVES, State, dual
 
 
@@ -32,17 +33,22 @@ class Move:
 class Sketch:
     """One graph as its ranks see it; `moves` are those of its parameters.
 
-    `owners` tells for everything that stands for a parameter whose it is.
+    `owners` tells for everything that stands for a parameter whose it is, `joints` what operators
+    send inside.
     """
 
     graph: Graph
     moves: tuple[Move, ...]
     owners: Mapping[Value, Value]
+    joints: Joints
 
 
 def sketches(placed: Program, ranks: Program) -> dict[str, Sketch]:
     """Return every graph of a placed program with the shapes and bodies of a rank."""
-    return {key: _sketch(graph, ranks.graphs[key]) for key, graph in placed.graphs.items()}
+    return {
+        key: _sketch(graph, ranks.graphs[key], ranks.backwards.get(key))
+        for key, graph in placed.graphs.items()
+    }
 
 
 def move_of(step: Apply) -> Move:
@@ -60,7 +66,7 @@ def _back(source: State, target: State) -> str:
     return glyph if glyph in SENDING else ""
 
 
-def _sketch(graph: Graph, rank: Graph) -> Sketch:
+def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
     local = {step.outputs[0]: step for step in rank.steps if isinstance(step, Apply)}
     stands: dict[Value, Value] = {}  # what was made of a parameter -> what stands for it
     owners = {value: value for value in graph.param_values()}
@@ -93,7 +99,7 @@ def _sketch(graph: Graph, rank: Graph) -> Sketch:
         outputs=tuple(stands.get(value, value) for value in graph.outputs),
         output_types=rank.output_types,
     )
-    return Sketch(sketch, tuple(moves), owners)
+    return Sketch(sketch, tuple(moves), owners, joints(sketch, backward))
 
 
 def _is_beside(step: Apply, owners: Mapping[Value, Value], rank: Graph) -> bool:

@@ -1,0 +1,123 @@
+"""What figures print as costs is what `xg cost` counts: in every block, and in overviews."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+import xg
+from xg.backends.graphviz.figure import Figure, FigureNode, NodeKind
+from xg.backends.graphviz.mapping import figure
+from xg.backends.graphviz.mapping.backward import backward_figure
+from xg.backends.graphviz.mapping.forward import forward_figure
+from xg.backends.graphviz.richtext import characters
+from xg.communication import WAYS, Way, factor
+from xg.dim import Dim
+from xg.graph import Program
+from xg.tensor import Sizes
+from xg.traffic import Sending, traffic
+
+LIBRARY = Path(__file__).parents[2] / "diagrams"
+CASES = [
+    ("transformer", "LM", "All"),
+    ("transformer", "LM", "SP"),
+    ("models/bert", "MLM", "DP"),  # a loss that sends in both passes
+    ("models/bert", "MLM", "VP"),
+    ("flow", "Flow", "DP_TP"),
+]
+each_case = pytest.mark.parametrize(("name", "block", "plan"), CASES)
+Costs = dict[tuple[str, Way], Fraction]  # by mesh axis
+
+_AGAIN = ", (?:[0-9]+ )?[A-Za-z0-9]+ in the backward pass"
+_AXIS = re.compile(r"(N_[DT])\b")
+
+
+def number(text: str, sizes: Sizes) -> Fraction:
+    """The value of a formula as it is printed, at sizes that divide nothing."""
+    names = set(re.findall(r"[A-Za-z_]\w*", text))
+    values = {name: size(name, sizes) for name in names}
+    text = re.sub(r"(?<=\d)\(", "*(", text.replace("−", "-").replace("·", "*").replace("^", "**"))
+    return Fraction(eval(text, {}, values))
+
+
+def size(name: str, sizes: Sizes) -> Fraction:
+    if name in sizes.definitions:
+        return number(str(sizes.definitions[name]), sizes)
+    if name.startswith("S"):
+        return Fraction(101)  # all sequences are equally long, so that a block has one S
+    return Fraction(3 + sum(map(ord, name)))
+
+
+def printed(node: FigureNode, sizes: Sizes) -> Costs:
+    """The costs in a box or a bar, of all that it says is sent."""
+    label = characters(node.label)
+    match = _AXIS.search(label)
+    assert match, label
+    lines = [line for quiet in node.lines for line in characters(quiet).split(",  ")]
+    found: Costs = defaultdict(Fraction)
+    for line in lines:
+        words, _, formula = re.sub(r"^(naive, ring|naive|ring) ", r"\1|", line).partition("|")
+        for way in WAYS:
+            if way in words:
+                found[match[1], way] += number(formula, sizes)
+    # A bar that tells of both passes prints a cost once that is the same in both.
+    twice = re.search(_AGAIN, label) and sum("naive" in line for line in lines) == 1
+    return {key: cost * (2 if twice else 1) for key, cost in found.items()}
+
+
+def boxes(drawn: Figure, sizes: Sizes) -> Costs:
+    return added(printed(n, sizes) for n in drawn.nodes if n.kind is NodeKind.COMMUNICATION)
+
+
+def added(costs: Iterable[Costs]) -> Costs:
+    found: Costs = defaultdict(Fraction)
+    for one in costs:
+        for key, cost in one.items():
+            found[key] += cost
+    return dict(found)
+
+
+def counted(sendings: list[Sending], sizes: Sizes) -> Costs:
+    def cost(sending: Sending, way: Way) -> Fraction:
+        elements: Dim = sending.elements * factor(sending.kind, sending.over, way)
+        return number(str(elements), sizes)
+
+    return added({(one.over, way): cost(one, way)} for one in sendings for way in WAYS)
+
+
+def compiled(name: str, block: str, plan: str) -> tuple[Program, Program]:
+    found = xg.compile(LIBRARY / f"{name}.xg", block, plan)
+    assert found.placed
+    return found.placed, found.graphs
+
+
+@each_case
+def test_boxes_of_one_rank(name: str, block: str, plan: str) -> None:
+    placed, ranks = compiled(name, block, plan)
+    for key, graph in ranks.graphs.items():
+        own = [one for one in traffic(replace(placed, entry=key)) if one.key == key]
+        there = [one for one in own if one.direction == "forward"]
+        back = [one for one in own if one.direction == "backward"]
+        assert boxes(forward_figure(ranks, graph), graph.sizes) == counted(there, graph.sizes)
+        drawn = backward_figure(ranks, ranks.backwards[key])
+        assert boxes(drawn, graph.sizes) == counted(back, graph.sizes)
+
+
+@each_case
+def test_bars_of_an_overview(name: str, block: str, plan: str) -> None:
+    placed, ranks = compiled(name, block, plan)
+    sizes = ranks.main.sizes
+    drawn = figure(ranks, "overview", placed=placed)
+    found: list[Costs] = []
+    for bar in drawn.bars:
+        times = Fraction(1)
+        for brace in drawn.braces:
+            if bar.node.id in brace.nodes:
+                times *= number(characters(brace.label).split()[1], sizes)
+        cost = printed(bar.node, sizes)
+        found.append({key: one * times for key, one in cost.items()})
+    assert added(found) == counted(list(traffic(placed)), sizes)
