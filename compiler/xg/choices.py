@@ -18,6 +18,7 @@ from xg.diagnostic import Diagnostic, DiagnosticError
 from xg.frontend import Settings, type_partly, type_project
 from xg.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.mesh import unused_axes
 from xg.passes.resolve.units import link
 from xg.project import Project
 from xg.syntax import ast
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from xg.plan import Plan
 
 PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
+
+OF_RANKS = "XG08"  # codes of what ranks cannot do; others point at a line of the plan
 
 Words = Mapping[str, tuple[str, ...]]
 Choice = dict[str, str]
@@ -80,6 +83,8 @@ def checked(
         checker.check_examples(block)
     except DiagnosticError as error:
         checker.add(error.diagnostics)
+    if block is None and not checker.found:
+        checker.add(each.diagnostic() for each in unused_axes(project.main, project.modules))
     return Checked(checker.diagnostics(), tuple(checker.graphs))
 
 
@@ -223,7 +228,7 @@ class _Checker:
                 check_parallel(planned)
                 check_moves(planned)
             except DiagnosticError as error:
-                self.add(error.diagnostics)
+                self.add(_under(plan, each) for each in error.diagnostics)
 
     def _together(self, choice: Choice) -> Choice:
         """The choice, with what other blocks have yet to meet and does not contradict it."""
@@ -253,6 +258,13 @@ class _Checker:
             place = diagnostic.span.start if diagnostic.span else None
             key = (diagnostic.code, diagnostic.message, diagnostic.file, place)
             self.found.setdefault(key, diagnostic)
+
+
+def _under(plan: Plan | None, diagnostic: Diagnostic) -> Diagnostic:
+    """A mistake with the plan that makes it one."""
+    if plan is None or not diagnostic.code.startswith(OF_RANKS):
+        return diagnostic
+    return replace(diagnostic, notes=(*diagnostic.notes, f"under the plan {plan.name}"))
 
 
 def _contradict(one: Choice, other: Choice) -> bool:

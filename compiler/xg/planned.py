@@ -9,7 +9,7 @@ from xg.diagnostic import DiagnosticError
 from xg.graph import Program
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.resolve.plans import multiply, resolve_plans
-from xg.passes.shard import place, wish
+from xg.passes.shard import place, rank_program, wish
 from xg.placed import check_placed, meshed
 from xg.plan import Plan
 from xg.project import Project
@@ -36,13 +36,24 @@ def check_parallel(typed: Program) -> None:
 def check_moves(typed: Program) -> None:
     """Raise DiagnosticError where ranks cannot compute a typed program in parts.
 
-    Nothing is known of a mesh without numbers, or of a block that its plan does not reach.
+    Nothing is known of a mesh without numbers, or of a block that its plan does not reach. Only
+    where two mesh axes cut one axis does the program of a rank find more; its backward pass moves
+    what the forward pass has moved, so it does not.
     """
     try:
         graphs = meshed(typed)
     except DiagnosticError:
         return
-    placed_program(graphs)
+    placed = placed_program(graphs)
+    if _is_cut_twice(placed):
+        rank_program(placed)
+
+
+def _is_cut_twice(placed: Program) -> bool:
+    """Whether an axis of some value is cut by more than one mesh axis."""
+    placements = (p for graph in placed.graphs.values() for p in graph.placements.values())
+    cuts = ([s.axis for s in p.values() if s.kind == "S"] for p in placements)
+    return any(len(axes) > len(set(axes)) for axes in cuts)
 
 
 def placed_program(typed: Program) -> Program:

@@ -30,3 +30,39 @@ def test_a_plan_may_cut_nothing(tmp_path: Path) -> None:
     program = xg.compile(tmp_path / "net.xg", plan="P")
     assert not program.graphs.mesh
     assert "def forward" in program.source()
+
+
+MLP = """\
+dim B, S, D = 8, D_ff = 16
+mesh N_T = 2
+block MLP(X [B, S, D]) -> Y [B, S, D] {
+    param W_up [D, D_ff], W_down [D_ff, D]
+
+    X -> •<=W_up -> tanh : U [B, S, D_ff] -> •<=W_down : Y
+}
+plan P of MLP {
+"""
+
+
+@pytest.mark.parametrize(
+    ("wrong", "advised"),
+    [
+        ("W_up [D, D_ff/N_T]\nW_down [D_ff, D/N_T]\n", ["U [B, S, D_ff]"]),
+        (
+            "X [B, S/N_T, D]\nW_up [D, D_ff/N_T]\n",
+            ["X [B, S, D]", "W_up [D, D_ff/N_T] -> [D, D_ff]"],
+        ),
+    ],
+)
+def test_what_the_message_advises_helps(tmp_path: Path, wrong: str, advised: list[str]) -> None:
+    path = tmp_path / "mlp.xg"
+    path.write_text(f"{MLP}{wrong}}}\n", encoding="utf-8")
+    with pytest.raises(xg.DiagnosticError) as refused:
+        xg.compile(path, plan="P")
+    told = [each.split(": ")[1].split(" (")[0] for each in refused.value.diagnostics[0].help]
+    assert told == advised
+    for line in advised:
+        name = line.split()[0]
+        kept = "".join(f"{each}\n" for each in wrong.splitlines() if each.split()[0] != name)
+        path.write_text(f"{MLP}{kept}{line}\n}}\n", encoding="utf-8")
+        assert xg.compile(path, plan="P").placed

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import parted
-from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize
+from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.source import Span
 from xg.syntax import ast
 
@@ -33,6 +33,22 @@ def link_mesh(
             raise Refused(MeshIsDim(decl.name.span, name, dims[name].name.span))
     order = _ordered(tuple(found), _pairs(modules, found) if len(found) > 1 else {})
     return {name: _size(found[name], settings.get(name)) for name in order}
+
+
+def unused_axes(module: ast.Module, others: Sequence[ast.Module]) -> Iterator[MeshUnused]:
+    """The axes that a file declares and that neither it nor the files it uses name again."""
+    if not module.meshes:
+        return
+    named = {
+        tree.name
+        for each in (module, *others)
+        for part in (*each.blocks, *each.plans)
+        for tree in ast.walk(part)
+        if isinstance(tree, ast.Path)
+    }
+    for decl in module.meshes:
+        if decl.name.name not in named:
+            yield MeshUnused(decl.name.span, decl.name.name)
 
 
 def _size(decl: ast.MeshDecl, given: str | int | None) -> int | None:

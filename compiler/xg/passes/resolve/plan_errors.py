@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
@@ -234,3 +235,23 @@ class TwoLayouts(Problem):
             Label(self.first, f"here {self.other}", primary=False),
             help=("a label names a layout and changes nothing: AR, AG and RS do",),
         )
+
+
+@problem_kind
+class MeshUnused(Problem):
+    """A mesh axis that cuts nothing: a warning."""
+
+    code: ClassVar[str] = "XG0243"
+    span: Span
+    axis: str
+
+    def diagnostic(self) -> Diagnostic:
+        said = self.report(
+            f"no shape and no plan divides by {self.axis}",
+            Label(self.span, "this axis of the mesh"),
+            help=(
+                f"cut a tensor by it, in a plan or a shape: [B/{self.axis}, S, D]",
+                "leave it out: more ranks along it would all compute the same",
+            ),
+        )
+        return replace(said, severity="warning")

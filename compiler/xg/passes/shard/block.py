@@ -27,6 +27,7 @@ from xg.passes.shard.demand import demands
 from xg.passes.shard.errors import refuse, refuse_move, refuse_output
 from xg.passes.shard.lifts import FREE, Way, combinations, ways
 from xg.passes.shard.moves import Moves
+from xg.passes.shard.refusal import refusal
 from xg.placement import INVARIANT, PARTIAL, State, Wish
 from xg.sharding.argument import IllTyped
 from xg.source import Span
@@ -187,8 +188,10 @@ class BlockPlacer:
             assert first
             if step.parts:
                 raise TornApart(step.parts)
-            found = [self.moves.states[value] for value in inputs]
-            self.problems.append(refuse(first, step, inputs, found, self._seen, self.axis))
+            options = [self._ways(value) for value in inputs]
+            in_block = self.explicit or bool(self.graph.layouts)
+            refused = refusal(self.moves, step, inputs, options, in_block=in_block)
+            self.problems.append(refuse(first, refused, self._seen, self.axis))
             return
         operands = tuple(
             self.moves.lift(value, state, step.span, self.promised.get(value))

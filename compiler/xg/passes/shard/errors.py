@@ -9,6 +9,8 @@ from xg.across import local_shape
 from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.dim import Dim, product
 from xg.graph import Apply, Graph, Value
+from xg.passes.shard.promised import first_sum
+from xg.passes.shard.refusal import Refused
 from xg.placement import State
 from xg.sharding.argument import IllTyped
 from xg.source import Span
@@ -105,34 +107,27 @@ class CutElsewhere(Problem):
     found: str
     written: str
     shape: str
+    price: str  # of the sum that the label's cut would need, where there is one
 
     def diagnostic(self) -> Diagnostic:
+        taken = f"what sums over {self.written} in parts would be a partial sum, and need an AR"
         return self.report(
             f"{self.name} is cut along {self.found} by {self.axis}, its label says {self.written}",
             Label(self.span, f"expected {self.shape}"),
-            help=(
-                f"write {self.shape}: nothing has to be sent for that",
-                f"what sums over {self.written} in parts would be a partial sum, and need an AR",
-            ),
+            help=(f"write {self.shape}: nothing has to be sent for that", taken + self.price),
         )
 
 
 # ---- from what was found ------------------------------------------------------------------------
 
 
-def refuse(
-    error: IllTyped,
-    step: Apply,
-    inputs: Sequence[Value],
-    states: Sequence[State],
-    graph: Graph,
-    axis: str,
-) -> Problem:
+def refuse(error: IllTyped, refused: Refused, graph: Graph, axis: str) -> Problem:
     """Why an operator cannot be placed, in the words of the file."""
+    step, inputs, states = refused.step, refused.inputs, refused.states
     partial = [value for value, state in zip(inputs, states, strict=True) if state.kind == "P"]
     if partial:
         value = partial[0]
-        what = _of_partial(step, value, inputs, axis)
+        what = _of_partial(step, value, inputs, graph, axis)
         cost = ring_cost("AR", product(graph.shape(value)), axis)
         return PartialSum(step.span, _name(value), axis, what, cost)
     places = tuple(
@@ -140,12 +135,7 @@ def refuse(
         for value, state in zip(inputs, states, strict=True)
         if value.span != step.span
     )
-    advice = tuple(
-        f"gather {_name(value)} with AG({axis}) (ring cost "
-        f"{ring_cost('AG', product(graph.shape(value)), axis)} elements per rank)"
-        for value, state in zip(inputs, states, strict=True)
-        if state.kind == "S"
-    )
+    advice = tuple(_gather(refused, place, graph, axis) for place in refused.gathered)
     return CutApart(step.span, step.op.glyph, axis, error.reason, places, advice[:2])
 
 
@@ -164,7 +154,8 @@ def refuse_move(
         shape = graph.shape(value)
         names = [str(shape[cut.axis]) for cut in (state, target)]
         cut = spell_shape(graph.sizes.fold_shape(local_shape(shape, state, axis)))
-        return CutElsewhere(span, _name(value), axis, names[0], names[1], cut)
+        price = _price_at_its_word(value, target, graph, axis)
+        return CutElsewhere(span, _name(value), axis, names[0], names[1], cut, price)
     if step is None:
         wanted = "a collective in a block that names its collectives"
         advice = "write AR, AG or RS where it belongs"
@@ -175,18 +166,19 @@ def refuse_move(
         "AG": "a tensor that is cut, and a label that is not",
         "A2A": "a tensor that is cut, and a label that cuts another axis",
     }[step.op.glyph]
-    advice = f"leave {step.op.glyph} out: every rank would count it once more"
+    glyph = step.op.glyph
+    why = "would count it once more" if glyph in ("AR", "RS") else "has all of it"
+    advice = f"leave {glyph} out {_costs(glyph, value, graph, axis)}: every rank {why}"
     if state.kind in "SP":
         other = {"S": "AG", "P": "AR"}[state.kind]
-        advice = f"{other}({axis}) makes it whole"
+        advice = f"{other}({axis}) makes it whole {_costs(other, value, graph, axis)}"
     return NothingToMove(span, f"{step.op.glyph}({axis})", wanted, found, advice)
 
 
 def refuse_output(value: Value, state: State, graph: Graph, axis: str) -> Problem:
     """Why an output cannot leave."""
     found = "a partial sum" if state.kind == "P" else "something that each rank uses for its own"
-    cost = ring_cost("AR", product(graph.shape(value)), axis)
-    advice = f"AR({axis}) makes it whole (ring cost {cost} elements per rank)"
+    advice = f"AR({axis}) makes it whole {_costs('AR', value, graph, axis)}"
     if state.kind == "R":
         advice = f"what it depends on may not be gathered over {axis} for parts only"
     return NotSettled(value.span, _name(value), axis, found, advice)
@@ -208,13 +200,58 @@ def ring_cost(glyph: str, size: Dim, axis: str) -> str:
     return f"{rounds}({axis}-1)/{axis} · {elements}"
 
 
+def _costs(glyph: str, value: Value, graph: Graph, axis: str) -> str:
+    cost = ring_cost(glyph, product(graph.shape(value)), axis)
+    return f"(ring cost {cost} elements per rank)"
+
+
 def _name(value: Value) -> str:
     return value.name or "its operand"
 
 
-def _of_partial(step: Apply, value: Value, inputs: Sequence[Value], axis: str) -> str:
+def _of_partial(step: Apply, value: Value, inputs: Sequence[Value], graph: Graph, axis: str) -> str:
     others = [other for other in inputs if other is not value]
     if step.op.family == "add" and others:
-        other = others[0].name or "the other operand"
+        other = _laid_out(others[0], graph).name or "the other operand"
         return f"adding {other} here would add it {axis} times"
     return f"{step.op.glyph} of one term is not one term of {step.op.glyph}"
+
+
+def _laid_out(value: Value, graph: Graph) -> Value:
+    """What a value without a name only repeats or turns: the bias behind its BC."""
+    makers = {step.outputs[0]: step for step in graph.steps if isinstance(step, Apply)}
+    while value.name is None and value in makers and makers[value].op.family == "layout":
+        value = makers[value].inputs[0]
+    return value
+
+
+def _gather(refused: Refused, place: int, graph: Graph, axis: str) -> str:
+    """How a file says that an operand is to be gathered: in the block, or in a line of its plan."""
+    value, state = refused.inputs[place], refused.states[place]
+    name, costs = _name(value), _costs("AG", value, graph, axis)
+    if refused.in_block:
+        return f"gather {name} with AG({axis}) {costs}"
+    shape = graph.shape(value)
+    whole = spell_shape(graph.sizes.fold_shape(shape))
+    if value.role == "param":
+        cut = spell_shape(graph.sizes.fold_shape(local_shape(shape, state, axis)))
+        return f"gather {name} where it is used: {name} {cut} -> {whole} {costs}"
+    if value.role == "input":
+        return f"take {name} whole, by a line of the plan: {name} {whole} {costs}"
+    if value.name:
+        return f"gather {name} by a line of the plan: {name} {whole} {costs}"
+    return f"name its operand by a label, and gather it by a line of the plan: {whole} {costs}"
+
+
+def _price_at_its_word(value: Value, target: State, graph: Graph, axis: str) -> str:
+    """What is sent for the first sum that a label's cut would leave in parts; else nothing."""
+    total = first_sum(value, target, graph, axis)
+    if total is None:
+        return ""
+    size, own = product(graph.shape(total)), product(graph.shape(value))
+    times = str(size / own).replace("*", "·")
+    whole = spell_shape(graph.sizes.fold_shape(graph.shape(total)))
+    cost = ring_cost("AR", size, axis)
+    return (
+        f" of {whole} (ring cost {cost} elements per rank: {times} times an AR of {_name(value)})"
+    )

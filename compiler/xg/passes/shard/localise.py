@@ -184,7 +184,7 @@ class _Local:
         return local_body(body, typing, wanted, self.axis)
 
     def _apart(self, step: Apply, error: IllTyped) -> Problem:
-        help = "cut another axis, or declare the mesh axes in the other order"
+        help = "cut another axis, or write the two mesh axes in the other order: that sends no more"
         return CutApart(step.span, step.op.glyph, self.axis, error.reason, (), (help,))
 
     def _moved(self, step: Apply, body: Body) -> Body:

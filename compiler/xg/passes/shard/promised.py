@@ -1,0 +1,40 @@
+"""What would follow if the labels of a block were taken at their word."""
+
+from __future__ import annotations
+
+from xg.collective import FAMILY
+from xg.graph import Apply, Graph, Value
+from xg.placement import CONSTANT, PARTIAL, REPLICATED, State
+from xg.sharding.argument import IllTyped
+from xg.sharding.typing import type_body
+
+
+def first_sum(value: Value, state: State, graph: Graph, axis: str) -> Value | None:
+    """The first value made of `value` that would be a partial sum over `axis`, if that is `state`.
+
+    What is labelled lies as its label says, what follows as operators make it, and the rest is the
+    same on every rank. None where no sum follows.
+    """
+    states, behind = {value: state}, {value}
+
+    def placed(operand: Value) -> State:
+        wish = graph.wishes.get(operand, {}).get(axis)
+        if wish and wish.rest.kind == "S":
+            return wish.rest
+        whole = REPLICATED if graph.types[operand].is_float else CONSTANT
+        return states.get(operand, whole)
+
+    for step in graph.steps:
+        if not isinstance(step, Apply) or step.op.family == FAMILY:
+            continue
+        body = step.op.body([graph.types[operand] for operand in step.inputs], step.attrs)
+        try:
+            typing = type_body(body, [placed(operand) for operand in step.inputs])
+        except IllTyped:
+            continue
+        states.update(zip(step.outputs, map(typing.of, body.outputs), strict=True))
+        if behind.intersection(step.inputs):
+            behind.update(step.outputs)
+            if states[step.outputs[0]] == PARTIAL:
+                return step.outputs[0]
+    return None

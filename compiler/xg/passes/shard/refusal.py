@@ -1,0 +1,57 @@
+"""An operator that cannot be placed, and which of its operands to gather."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xg.graph import Apply, Value
+from xg.passes.shard.lifts import FREE, Way, combinations
+from xg.passes.shard.moves import Moves
+from xg.placement import INVARIANT, REPLICATED, State, shard
+from xg.sharding.argument import IllTyped
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An operator with its operands as they are at hand.
+
+    `gathered` are the places of operands of which any one is to be gathered; `in_block` says
+    whether the block says what it gathers, or its plan.
+    """
+
+    step: Apply
+    inputs: Sequence[Value]
+    states: Sequence[State]
+    gathered: Sequence[int]
+    in_block: bool
+
+
+def refusal(
+    moves: Moves,
+    step: Apply,
+    inputs: Sequence[Value],
+    options: Sequence[Sequence[Way]],
+    *,
+    in_block: bool,
+) -> Refused:
+    """What can be told of an operator none of whose `options`, by operand, fit together."""
+
+    def helps(place: int) -> bool:
+        """Whether one operand more that is gathered is all that is missing."""
+        axes = range(-len(moves.types[inputs[place]].shape), 0) if in_block else ()
+        whole = [Way(FREE, state) for state in (REPLICATED, INVARIANT, *map(shard, axes))]
+        tried = combinations([*options[:place], whole, *options[place + 1 :]])
+        return any(_fits(moves, step, inputs, states) for states in tried)
+
+    states = [moves.states[value] for value in inputs]
+    cut = [place for place, state in enumerate(states) if state.kind == "S"]
+    return Refused(step, inputs, states, [p for p in cut if helps(p)] or cut, in_block)
+
+
+def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[State]) -> bool:
+    try:
+        moves.typed(step, inputs, states)
+    except IllTyped:
+        return False
+    return True
