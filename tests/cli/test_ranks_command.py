@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -285,8 +286,29 @@ def test_a_rank_that_is_killed_ends_the_run_which_goes_on_later(xg: Xg, text: Pa
     assert distance(text / "one", text / "run") < 1e-10
 
 
+def test_what_torchrun_starts_anew_on_two_machines_goes_on(xg: Xg, text: Path) -> None:
+    words = ["train", MODEL, *STEADY, "--eval", 0, "--steps", 300]
+    machine = ["torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1, "--max-restarts", 1]
+    meeting = ["--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}"]
+    job = ["-m", "xg", *words, "--plan", "TP", "--on", "processes", "--out", "run"]
+    agents = [start(*machine, *meeting, *job) for _ in range(2)]
+    wait_until(lambda: len(checkpoints(text / "run")) > 1)
+    (victim,) = [p for a in agents for p in children(a.pid) if rank_of(p) == "1"]
+    os.kill(victim, signal.SIGKILL)
+    for code, said in map(ended, agents):
+        assert code == 0, said
+    assert xg(*words, "--out", "one").code == 0
+    assert distance(text / "one", text / "run") < 1e-10
+
+
 def checkpoints(run: Path) -> list[Path]:
     return [path for path in run.glob("checkpoints/step-*") if path.name[5:].isdigit()]
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
 
 
 def children(process: int) -> list[int]:

@@ -17,7 +17,7 @@ from typing import Any
 from xg import __version__
 from xg.cli.console import Console
 from xg.cli.lesson import Lesson
-from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many, was_restarted
+from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
 from xg.cli.recipe import Recipe
 from xg.cli.task import split_of
 from xg_runtime.checkpoint import exists
@@ -46,12 +46,12 @@ def learn(what: Lesson, options: Namespace, folder: Path, console: Console) -> L
         return _told(_learn(what, options, folder, console, ALONE), leads=True)
     if is_on_mesh():
         return _as_rank(what, options, folder, console)
-    if not (options.resume or was_restarted()):
+    if ranks.on == "processes" and is_process_of_many():
+        return _under_torchrun(what, options, folder, console, ranks)
+    if not options.resume:
         check_free(folder, overwrite=options.overwrite)  # before any rank begins
     if ranks.on == "simulated":
         return _on_simulated(what, options, folder, console, ranks)
-    if is_process_of_many():
-        return _under_torchrun(what, options, folder, console, ranks)
     return _on_processes(what, options, folder, ranks)
 
 
@@ -133,12 +133,15 @@ def _as_rank(what: Lesson, options: Namespace, folder: Path, console: Console) -
 def _under_torchrun(
     what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
 ) -> Learned:
-    """Join the processes that torchrun has started; one that it starts anew goes on."""
+    """Join the processes that torchrun has started; what it starts anew goes on."""
     from xg_runtime.ranks.joining import joined
 
-    if was_restarted() and exists(folder):
-        options.resume = True
-    with joined(ranks.sizes, agreed_facts(what, options), ranks.terms):
+    holds_a_run = exists(folder)  # asked before any rank begins one
+    with joined(ranks.sizes, agreed_facts(what, options), ranks.terms) as mesh:
+        if holds_a_run and mesh.again:
+            options.resume = True
+        elif holds_a_run and not options.resume:
+            check_free(folder, overwrite=options.overwrite)
         world = _world(what)
         leads = world.leads
         found = _learn(what, options, folder, console, world)

@@ -107,8 +107,3 @@ def is_on_mesh() -> bool:
     except RunError:
         return False
     return True
-
-
-def was_restarted() -> bool:
-    """Whether torchrun starts this process anew because a rank was lost."""
-    return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"

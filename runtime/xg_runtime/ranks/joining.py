@@ -25,6 +25,7 @@ from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import PATIENCE, check_world, shake_hands
 from xg_runtime.ranks.process_mesh import ProcessMesh, Watched
 from xg_runtime.ranks.record import NoRecord, Record
+from xg_runtime.ranks.roll import call_roll
 from xg_runtime.ranks.terms import Terms
 
 _dist: Any = dist
@@ -46,7 +47,7 @@ def joined(
     grid = Grid(dict(sizes))
     rank, world = _place()
     check_world(grid, world)
-    store = _meet(terms, rank, world)
+    store, again = _meet(terms, grid, rank)
     shake_hands(store, grid, rank, dict(facts) | _own_facts(grid, terms))
     if terms.device == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
@@ -57,7 +58,7 @@ def joined(
         Agreement(_dist.new_group(backend="gloo", timeout=timeout)) if terms.checked else None
     )
     watched = Watched(terms.timeout, record or NoRecord(), agreement)
-    with ProcessMesh(_devices(grid, rank, terms), watched) as mesh:
+    with ProcessMesh(_devices(grid, rank, terms), watched, again=again) as mesh:
         yield mesh
         mesh.finish()
     _dist.destroy_process_group()  # not after a failure: it would wait for those who are gone
@@ -71,15 +72,18 @@ def _place() -> tuple[int, int]:
         raise InputError("RANK and WORLD_SIZE are not set: start this with torchrun") from error
 
 
-def _meet(terms: Terms, rank: int, world: int) -> Any:  # noqa: ANN401 - torch's stores have no type
-    """The store that all ranks share; one of its own for each time that torchrun starts them."""
+def _meet(terms: Terms, grid: Grid, rank: int) -> tuple[Any, bool]:
+    """The store that the ranks of this start share, and whether there was a start before it."""
     patience = timedelta(seconds=PATIENCE)
     if terms.store is not None:
-        store = _dist.FileStore(str(terms.store), world)
-    else:
-        store, _, _ = next(_dist.rendezvous("env://", rank, world, timeout=patience))
+        store = _dist.FileStore(str(terms.store), grid.count)
+        store.set_timeout(patience)
+        return store, False
+    store, _, _ = next(_dist.rendezvous("env://", rank, grid.count, timeout=patience))
     store.set_timeout(patience)
-    return _dist.PrefixStore(f"xg/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    start = call_roll(_dist.PrefixStore("xg", store), grid, rank)
+    again = start.again or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+    return _dist.PrefixStore(f"xg/{start.name}", store), again
 
 
 def _own_facts(grid: Grid, terms: Terms) -> dict[str, str]:

@@ -38,11 +38,17 @@ class Watched:
 class ProcessMesh(Placed):
     """This process's mesh: the named axes of a DeviceMesh."""
 
-    def __init__(self, devices: DeviceMesh, watched: Watched | None = None) -> None:
-        """`devices` has names for its axes, and this process is in it."""
+    def __init__(
+        self, devices: DeviceMesh, watched: Watched | None = None, *, again: bool = False
+    ) -> None:
+        """`devices` has names for its axes, and this process is in it.
+
+        `again`: the ranks were started before, and one of them was lost.
+        """
         grid = Grid(dict(zip(devices.mesh_dim_names or (), devices.mesh.shape, strict=True)))
         super().__init__(grid, grid.number(devices.get_coordinate() or ()))
         self.devices = devices
+        self.again = again
         self._watched = watched or Watched()
         self._record = self._watched.record
 
