@@ -4,6 +4,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from program_files import PROGRAMS
 
 import xg
 from xg.blocks import concerning, uncalled
@@ -63,3 +64,14 @@ def test_settings_go_to_the_block_that_knows_them() -> None:
     settings = {"mask": "causal", "norm": "post", "p": 0, "nonsense": 1}
     assert concerning(MODEL, "Attention", settings).keys() == {"mask", "norm", "p", "nonsense"}
     assert concerning(MODEL, "LM", settings).keys() == {"norm", "nonsense"}
+
+
+# What this edition does not compile yet, and what it says of it.
+LATER = {"09_decode": "state cannot be compiled by this edition", "10_moe": "is called Route"}
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_a_program_of_the_language_is_right_at_its_own_numbers(path: Path) -> None:
+    told = [each.message for each in check_choices(read_project(path))]
+    assert bool(told) == (path.stem in LATER)
+    assert LATER.get(path.stem, "") in "".join(told[:1])

@@ -18,7 +18,7 @@ from xg.interpret import initial
 from xg.proof.sizes import verification_sizes
 
 LIBRARY = Path(__file__).parent.parent / "diagrams"
-# What is written for one rank needs the others: tests/sharding has it.
+# What is written for one rank needs the others: tests/sharding/test_cost_of_ranks.py has it.
 DIAGRAMS = sorted(path for path in LIBRARY.rglob("*.xg") if path.stem != "node_i")
 B, M, K, N = (symbol(name) for name in "BMKN")
 

@@ -46,7 +46,7 @@ def zeros(program: Program) -> Iterator[str]:
     sorted(
         path.relative_to(DIAGRAMS).as_posix()
         for path in DIAGRAMS.rglob("*.xg")
-        if path.stem != "node_i"  # written for one of several ranks
+        if path.stem != "node_i"  # for one of several ranks: tests/sharding/test_by_hand.py
     ),
 )
 def test_a_diagram_runs_without_an_inverse_of_zero(name: str) -> None:

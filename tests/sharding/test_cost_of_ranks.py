@@ -12,28 +12,38 @@ from numpy.typing import NDArray
 
 import xg
 import xg_runtime.ranks as ranks
+from xg import invented
 from xg.cost import cost
-from xg.interpret import initial
+from xg.interpret import Interpreter, initial
+from xg.proof.alone import single
 
-TRANSFORMER = Path(__file__).parents[2] / "diagrams" / "transformer.xg"
+DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 SIZES = {"B": 4, "S": 6, "D": 12, "N_H": 6, "N_L": 2, "V": 18, "S_max": 12}
-MESH = {"N_D": 2, "N_T": 3}
 
 
 @pytest.mark.parametrize("plan", ["TP", "DP_TP", "SP", "FSDP_TP", "All"])
 def test_a_rank_holds_keeps_and_sends_as_counted(plan: str) -> None:
-    program = xg.compile(TRANSFORMER, plan=plan, sizes=SIZES, mesh=MESH)
-    single = xg.compile(TRANSFORMER, sizes=SIZES)
-    module, params = program.load(), initial(single.graphs)
+    mesh = {"N_D": 2, "N_T": 3}
+    compare(xg.compile(DIAGRAMS / "transformer.xg", plan=plan, sizes=SIZES, mesh=mesh))
+
+
+@pytest.mark.parametrize("block", ["MLP_i", "MHA_i", "MLP_sp"])
+def test_so_does_one_that_is_written_by_hand(block: str) -> None:
+    compare(xg.compile(DIAGRAMS / "node_i.xg", block, sizes={"B": 2, "S": 6}))
+
+
+def compare(program: xg.Program) -> None:
+    """Hold the numbers of a report against what every rank of a mesh has and counts."""
+    alone = single(program).graphs
+    module, params, inputs = program.load(), initial(alone), invented.inputs(alone, 0)
     where = module.cuts()
-    draw = np.random.default_rng(0)
-    shape = (SIZES["B"], SIZES["S"])
-    inputs = {name: draw.integers(0, SIZES["V"], shape) for name in ("ids", "t")}
+    outputs, _ = Interpreter(alone, params, 0).forward(inputs)
+    cotangents = invented.cotangents(outputs, 0)
 
     def rank() -> tuple[int, int, int]:
         mine = ranks.parts(params, where)
         _, saved = module.forward(mine, ranks.parts(inputs, where), seed=1)
-        module.backward(mine, saved, {"loss": np.ones(())})
+        module.backward(mine, saved, ranks.parts(cotangents, where))
         counts = ranks.current().tally.counts
         held = sum(array.size for array in mine.values())
         kept = sum({id(array): array.nbytes for array in arrays(saved)}.values())

@@ -16,6 +16,7 @@ from xg.cli.writer import Writer
 from xg.driver import Program
 from xg.frontend import Settings
 from xg.graph import Call
+from xg.proof.alone import single
 from xg_runtime import files
 from xg_runtime.accuracy import Accuracy
 from xg_runtime.batches import Source
@@ -62,8 +63,11 @@ class Lesson:
 
     @cached_property
     def facts(self) -> dict[str, object]:
-        """What a resumed run must find unchanged: a plan and its mesh may change."""
-        code = self.program.source()
+        """What a resumed run must find unchanged: a plan and its mesh may change.
+
+        Of a program that is written for one of several ranks that is what they compute together.
+        """
+        code = single(self.program).source()
         known: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
         if self.text:
             known["vocabulary"] = self.text[0].vocabulary.describe()
