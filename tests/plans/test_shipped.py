@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import pytest
+from plans.shipped import DIAGRAMS, MODELS, names
 
 from xg.frontend import type_project
 from xg.placed import meshed, placed
 from xg.planned import plans_of
 from xg.project import Project, read_project
-
-DIAGRAMS = Path(__file__).parents[2] / "diagrams"
-MODELS = {
-    "transformer.xg": "LM",
-    "models/gpt2.xg": "GPT2",
-    "models/llama.xg": "Llama",
-    "models/bert.xg": "MLM",
-    "models/t5.xg": "T5",
-    "models/vit.xg": "ViT",
-}
 
 
 @cache
@@ -31,17 +21,15 @@ def project(file: str) -> Project:
 
 def shipped() -> Iterator[tuple[str, str]]:
     for file in MODELS:
-        main = project(file).main
-        for name in dict.fromkeys(decl.name.name for decl in (*main.plans, *main.products)):
-            yield file, name
+        yield from ((file, name) for name in names(project(file)))
 
 
 def test_every_model_has_the_usual_plans() -> None:
     for file in MODELS:
-        names = {n for f, n in shipped() if f == file}
-        assert {"TP", "DP", "FSDP", "DP_TP", "FSDP_TP"} <= names
+        plans = set(names(project(file)))
+        assert {"TP", "DP", "FSDP", "DP_TP", "FSDP_TP"} <= plans
         # BERT's stream goes into a product and past it; ViT has 197 positions.
-        assert ("SP" in names) == (file not in ("models/bert.xg", "models/vit.xg"))
+        assert ("SP" in plans) == (file not in ("models/bert.xg", "models/vit.xg"))
 
 
 @pytest.mark.parametrize(("file", "plan"), list(shipped()))

@@ -15,6 +15,7 @@ from xg.proof.meshes import case
 
 ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "diagrams" / "transformer.xg"
+VIT = ROOT / "diagrams" / "models" / "vit.xg"
 BY_HAND = ROOT / "tests" / "programs" / "08_node_i.xg"
 
 
@@ -33,6 +34,7 @@ def test_a_shipped_plan_is_proven(plan: str) -> None:
     proof = proven("LM", plan)
     assert proof.passed
     assert proof.floats
+    assert proof.floats.edges
     assert proof.exact
     assert len(set(proof.program.graphs.mesh.values())) == len(proof.program.graphs.mesh)
     assert proof.floats.agreements["numpy"].gradients == 36
@@ -75,6 +77,18 @@ def test_plans_and_blocks_by_hand_are_found() -> None:
         "MHA_i",
         "MLP_i",
     ]
+
+
+def test_plans_of_a_file_are_those_that_it_names() -> None:
+    """Attention brings a plan for the stream, but ViT has none for its own layers."""
+    found = list(wanted(project(VIT), None, None, {}))
+    assert [plan for block, plan in found if block == "ViT"] == [
+        "TP", "DP", "VP", "FSDP", "DP_TP", "FSDP_TP"
+    ]  # fmt: skip
+
+
+def test_an_axis_that_a_plan_does_not_use_is_no_size() -> None:
+    assert "N_D" not in case(project(MODEL), "LM", "TP", {"N_T": 2, "N_D": 4}).sizes
 
 
 def test_heads_are_shared_too() -> None:

@@ -154,7 +154,7 @@ def _on_processes(what: Lesson, options: Namespace, folder: Path, ranks: Ranks) 
         raise InputError("ranks that are processes read the file themselves: give it a name")
     facts = agreed_facts(what, options)
     order: dict[str, Any] = {"words": options.words, "facts": facts}
-    told = ranks.do("train", order, {}, aloud=True).facts
+    told = ranks.do("train", order, {}, aloud=True)[0].facts
     if "tensor" in told:
         raise NonFiniteError(told["reason"], told["tensor"], told["step"])
     return Learned(None, told["interrupted"])

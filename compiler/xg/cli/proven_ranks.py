@@ -13,9 +13,15 @@ if TYPE_CHECKING:
     from xg.frontend import Settings
     from xg.proof.controls import Control
     from xg.proof.counted import Sent
+    from xg.proof.edges import Edges
     from xg.proof.residues import Exact
+    from xg_runtime.ranks.running import Place
 
 NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
+PLACES: Final[Mapping[Place, str]] = {
+    "simulated": "{} simulated ranks",
+    "processes": "{} ranks that are processes",
+}
 WHY: Final[Mapping[str, str]] = {
     "zeros": "sums nothing but zeros",
     "unused": "brings what no output or gradient depends on",
@@ -29,8 +35,8 @@ def lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]:
     yield _title(file, settings, proof)
     sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.case.sizes.items()))
     ranks = " × ".join(f"{axis} = {size}" for axis, size in _mesh(proof).items())
-    count = prod(_mesh(proof).values())
-    yield f"at {sizes or 'fixed sizes'}, on {count} simulated ranks, {ranks}, dropout on"
+    on = PLACES[proof.on].format(prod(_mesh(proof).values()))
+    yield f"at {sizes or 'fixed sizes'}, on {on}, {ranks}, dropout on"
     if proof.floats:
         yield from _floats(proof.floats)
     if proof.exact:
@@ -56,12 +62,15 @@ def _floats(floats: Floats) -> Iterator[str]:
         else:
             said = f"DIFFER: first in {found.first}, error {found.error:.1e}"
         yield f"{NAMES[backend]} code of ranks and of one device {said}"
-    edges = floats.edges
-    if edges.first is None:
-        yield f"{edges.count} edges of the interpreter agree, in bits where ranks hold the same"
-    else:
-        yield f"the first edge that DIFFERS: {edges.first}"
+    if floats.edges is not None:
+        yield _edges(floats.edges)
     yield from _controls(floats.controls)
+
+
+def _edges(edges: Edges) -> str:
+    if edges.first is None:
+        return f"{edges.count} edges of the interpreter agree, in bits where ranks hold the same"
+    return f"the first edge that DIFFERS: {edges.first}"
 
 
 def _controls(controls: Sequence[Control]) -> Iterator[str]:
@@ -76,7 +85,8 @@ def _controls(controls: Sequence[Control]) -> Iterator[str]:
 def _cells(sent: Sent) -> tuple[str, ...]:
     calls, elements = sent.counted
     agrees = "yes" if sent.agrees else "NO: {:,} calls of {:,}".format(*sent.said)
-    return sent.direction, sent.kind, sent.over, f"{calls:,}", f"{elements:,}", agrees
+    bundled = f", bundling {sent.said[0]:,} calls" if sent.saves_calls else ""
+    return sent.direction, sent.kind, sent.over, f"{calls:,}", f"{elements:,}", agrees + bundled
 
 
 def _exact(found: Sequence[Exact]) -> str:
@@ -105,6 +115,7 @@ def as_data(file: str, settings: Settings, proof: RankProof) -> Mapping[str, obj
         "settings": dict(settings),
         "sizes": dict(sorted(proof.case.sizes.items())),
         "mesh": dict(_mesh(proof)),
+        "on": proof.on,
         "passed": proof.passed,
     }
     if proof.floats:
@@ -127,7 +138,8 @@ def _floats_data(floats: Floats) -> Mapping[str, object]:
             }
             for backend, found in floats.agreements.items()
         },
-        "edges": {"compared": floats.edges.count, "first_difference": floats.edges.first},
+        "edges": floats.edges
+        and {"compared": floats.edges.count, "first_difference": floats.edges.first},
         "sent": [
             {
                 "pass": each.direction,

@@ -10,6 +10,7 @@ from xg.cli.learning import agreed_facts
 from xg.cli.teaching import lesson
 from xg.cli.train import folder_of, teach
 from xg.generated import load
+from xg.proof.trial import run_rank
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.module import Array, Arrays, on_arrays
 from xg_runtime.ranks import number, parts, wholes
@@ -34,6 +35,24 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
     if options["keep params"]:
         found |= {f"params/{name}": whole for name, whole in wholes(params, cuts).items()}
     return Answer(found, {"order": list(found)}) if number() == 0 else Answer()
+
+
+def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of `xg verify`: trials one after the other, each with a module of its own.
+
+    The arrays of trial N begin with "N/", of its answer as well: they are what this rank has.
+    """
+    found: Arrays = {}
+    told: list[dict[str, Any]] = []
+    for place, trial in enumerate(options["trials"]):
+        code = load(trial["source"], f"trial_{place}")
+        given = {kind: _of(f"{place}/{kind}", arrays) for kind in trial["kinds"]}
+        ran = run_rank(on_arrays(code, options["backend"]), code.cuts(), given, trial["seed"])
+        for kind, own in (("outputs", ran.outputs), ("gradients", ran.gradients)):
+            found |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
+        sent = [[*key, *counts] for key, counts in ran.sent.items()]
+        told.append({"order": [list(ran.outputs), list(ran.gradients)], "sent": sent})
+    return Answer(found, {"trials": told})
 
 
 def train(options: dict[str, Any], arrays: Arrays) -> Answer:

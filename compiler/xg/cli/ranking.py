@@ -1,6 +1,7 @@
 """One proof of a parallel program: the code of its ranks against one device, floats and residues.
 
-Parameters are drawn at random and dropout is on, as where gradients are proven.
+Parameters are drawn at random and dropout is on, as where gradients are proven. Ranks are simulated
+here; `ranking_processes` has them as processes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from xg.evaluate import FLOATS, Mesh
 from xg.frontend import Settings, shape_project
 from xg.interpret import Interpreter, Record
 from xg.modular.residues import PRIMES, Undefined
-from xg.planned import plans_of
 from xg.project import Project
 from xg.proof.alone import single
 from xg.proof.controls import Control, controls
@@ -32,25 +32,30 @@ from xg.proof.trial import TOLERANCE, Agreement, Trial
 from xg.traces import Traces
 from xg_runtime import agreement
 from xg_runtime.errors import InputError, RankError
+from xg_runtime.ranks.running import Place
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class Floats:
-    """What was found in floats: of every backend's code, and of what the NumPy code sends."""
+    """What was found in floats: of every backend's code, and of what is sent.
+
+    Of processes nobody sees the edges.
+    """
 
     agreements: Mapping[Backend, Agreement]
-    edges: Edges
-    sent: tuple[Sent, ...]
-    controls: tuple[Control, ...]
+    edges: Edges | None = None
+    sent: tuple[Sent, ...] = ()
+    controls: tuple[Control, ...] = ()
 
     @property
     def passed(self) -> bool:
         """Whether ranks agree with one device, and all that they send is counted and needed."""
         agree = all(found.first is None for found in self.agreements.values())
         counted = all(each.agrees for each in self.sent)
-        return agree and not self.edges.first and counted and not self.idle
+        edges = self.edges is None or self.edges.first is None
+        return agree and edges and counted and not self.idle
 
     @property
     def idle(self) -> tuple[Control, ...]:
@@ -64,8 +69,9 @@ class RankProof:
 
     program: Program
     case: Case
-    floats: Floats | None
-    exact: tuple[Exact, ...] | None
+    floats: Floats | None = None
+    exact: tuple[Exact, ...] | None = None
+    on: Place = "simulated"
 
     @property
     def passed(self) -> bool:
@@ -79,8 +85,11 @@ def wanted(
 ) -> Iterator[tuple[str, str | None]]:
     """Blocks and plans to prove: those named, or every plan that reaches a block that is not met.
 
-    A block whose text speaks of ranks is one of them without a plan. Callers come first.
+    A block whose text speaks of ranks is one of them without a plan. Callers come first. Plans are
+    those that the file itself names: one that comes with a block need not fit its callers.
     """
+    declared = (*project.main.plans, *project.main.products)
+    plans = list(dict.fromkeys(each.name.name for each in declared)) if plan is None else [plan]
     met: set[str] = set()
     blocks = [block] if block is not None else [b.name.name for b in reversed(project.main.blocks)]
     for name in blocks:
@@ -95,7 +104,7 @@ def wanted(
         elif typed.is_parallel:
             yield name, None
         else:
-            yield from ((name, p) for p in plans_of(project, own) if reaches(project, name, p, own))
+            yield from ((name, each) for each in plans if reaches(project, name, each, own))
 
 
 def prove_ranks(
@@ -111,17 +120,32 @@ def prove_ranks(
     kernels: bool = False,
 ) -> RankProof:
     """Prove a block under a plan; raises DiagnosticError where it does not fit."""
+    found = prepared(project, block, plan, settings)
+    one, many = found.one, found.many
+    return RankProof(
+        many,
+        found.case,
+        _floats(one, many, seed, backends, kernels=kernels) if floats else None,
+        tuple(_exact(one, many, prime, seed) for prime in PRIMES) if exact else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A parallel program and that of one device, at sizes that its ranks can share."""
+
+    case: Case
+    one: Program
+    many: Program
+
+
+def prepared(project: Project, block: str, plan: str | None, settings: Settings) -> Prepared:
+    """What is to be proven; raises DiagnosticError where the plan does not fit."""
     chosen = case(project, block, plan, concerning(project, block, settings))
     many = compile_project(project, block, chosen.settings, plan)
     if many.whole is None:
         raise InputError(f"{block} runs on one device: say --plan NAME")
-    one = single(many)
-    return RankProof(
-        many,
-        chosen,
-        _floats(one, many, seed, backends, kernels=kernels) if floats else None,
-        tuple(_exact(one, many, prime, seed) for prime in PRIMES) if exact else None,
-    )
+    return Prepared(chosen, single(many), many)
 
 
 def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:
@@ -134,7 +158,7 @@ def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:
 def _floats(
     one: Program, many: Program, seed: int, backends: Sequence[Backend], *, kernels: bool
 ) -> Floats:
-    trial = _trial(one, many, seed)
+    trial = trial_of(one, many, seed)
     agreements: dict[Backend, Agreement] = {}
     for backend in backends:
         module = one.on_arrays(backend, kernels=kernels)
@@ -160,14 +184,15 @@ def _sent(
         together = trial.together(cast(Any, module))
     except RankError:
         return (), ()
-    sent = count(many.placed, together)
+    sent = count(many.placed, together, bundled=kernels)
     if trial.differs(alone_run, together):
         return sent, ()  # without a check that holds no control says anything
     source = many.source(kernels=kernels)
     return sent, tuple(controls(trial, module, source, alone_run))
 
 
-def _trial(one: Program, many: Program, seed: int) -> Trial:
+def trial_of(one: Program, many: Program, seed: int) -> Trial:
+    """Both programs with what they are given."""
     params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
     outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
     return Trial(many.graphs, params, inputs, invented.cotangents(outputs, seed), seed)

@@ -39,11 +39,15 @@ def add_ranks(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """The ranks of a parallel program; `timeout` in seconds."""
+    """The ranks of a parallel program; `timeout` in seconds.
+
+    `checked` lets processes compare every collective before it begins.
+    """
 
     on: Place
     sizes: Mapping[str, int]
     timeout: float
+    checked: bool = False
 
     @classmethod
     def of(cls, program: Program, options: Namespace) -> Ranks | None:
@@ -78,10 +82,12 @@ class Ranks:
         """How processes work together."""
         from xg_runtime.ranks.terms import Terms
 
-        return Terms(timeout=self.timeout)
+        return Terms(timeout=self.timeout, checked=self.checked)
 
-    def do(self, function: str, options: Json, arrays: Arrays, *, aloud: bool = False) -> Answer:
-        """Let every rank do a function of `ranked`; return what rank 0 answers.
+    def do(
+        self, function: str, options: Json, arrays: Arrays, *, aloud: bool = False
+    ) -> list[Answer]:
+        """Let every rank do a function of `ranked`; return what they answer, in rank order.
 
         `aloud` lets rank 0 print. Raises RankError.
         """
@@ -89,7 +95,7 @@ class Ranks:
         from xg_runtime.ranks.task import Task
 
         task = Task(f"{Path(__file__).with_name('ranked.py')}:{function}", options, arrays)
-        return run_task(task, self.sizes, on=self.on, terms=self.terms, aloud=aloud)[0]
+        return run_task(task, self.sizes, on=self.on, terms=self.terms, aloud=aloud)
 
 
 def is_process_of_many() -> bool:

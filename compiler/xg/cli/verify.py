@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from xg.cli.arguments import add_files, add_kernels, open_project, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
+from xg.cli.ranks import add_ranks
 
 if TYPE_CHECKING:
     from xg.cli.documents import Checked
@@ -36,7 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="fd (finite differences), torch (the torch code too), single (ranks against one "
         "device, under --plan or every plan of the file, and each collective taken away once), "
         "exact (the same over integers modulo primes), document (the claims of the file's "
-        "examples); default: fd, with --plan single,exact",
+        "examples); default: fd, with --plan single,exact, with --on processes single",
     )
     parser.add_argument(
         "--every-choice", action="store_true", help="of options, not only the defaults"
@@ -44,6 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_kernels(parser)
     parser.add_argument("--seed", type=int, default=0, help="draws parameters, inputs and dropout")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_ranks(parser)
 
 
 def against(text: str) -> tuple[str, ...]:
@@ -57,7 +59,7 @@ def against(text: str) -> tuple[str, ...]:
 
 def run(options: Namespace, console: Console) -> int:
     """Prove every block, then every plan, then check every document; go on after one that fails."""
-    kinds = options.against or (RANKS if options.plan is not None else ("fd",))
+    kinds = _kinds(options)
     parts: list[_Part] = []
     if "fd" in kinds or ("torch" in kinds and not {*RANKS} & {*kinds}):
         parts.append(_gradients(options, console, kinds))
@@ -75,6 +77,22 @@ def run(options: Namespace, console: Console) -> int:
         for part in parts:
             console.say(part.summary)
     return FINE if passed else PROBLEM
+
+
+def _kinds(options: Namespace) -> Sequence[str]:
+    """What is asked for; raises InputError for processes where they have nothing to run."""
+    if options.on != "processes":
+        return options.against or (RANKS if options.plan or options.on else ("fd",))
+    kinds = options.against or ("single",)
+    if not {*kinds} <= {"single", "torch"}:
+        from xg_runtime.errors import InputError
+
+        others = ",".join(kind for kind in kinds if kind not in ("single", "torch"))
+        raise InputError(
+            f"--on processes holds the torch code of ranks against one device: it goes with "
+            f"--against single, and {others} is for a command without it"
+        )
+    return ("single",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +116,12 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _P
 def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
     """Ranks against one device, under the plans that are asked for; people see each at once."""
     from xg.cli import proven_ranks
-    from xg.cli.ranking import prove_ranks, wanted
 
+    prove = _on_processes if options.on == "processes" else _on_simulated
     found: list[tuple[str, Settings, RankProof]] = []
     for file in options.files:
-        project, settings = open_project(file), settings_of(options)
-        for block, plan in wanted(project, options.block, options.plan, settings):
-            proof = prove_ranks(
-                project,
-                block,
-                plan,
-                settings,
-                options.seed,
-                _backends(kinds),
-                floats="single" in kinds,
-                exact="exact" in kinds,
-                kernels=options.kernels,
-            )
+        settings = settings_of(options)
+        for proof in prove(open_project(file), settings, options, kinds):
             found.append((file, settings, proof))
             if not options.json:
                 console.write("\n".join(proven_ranks.lines(*found[-1])) + "\n\n")
@@ -122,6 +129,39 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_ranks.summary(proofs, passed)
     return _Part(passed, said, "ranks", [proven_ranks.as_data(*each) for each in found])
+
+
+def _on_simulated(
+    project: Project, settings: Settings, options: Namespace, kinds: Sequence[str]
+) -> Iterator[RankProof]:
+    from xg.cli.ranking import prove_ranks, wanted
+
+    for block, plan in wanted(project, options.block, options.plan, settings):
+        yield prove_ranks(
+            project,
+            block,
+            plan,
+            settings,
+            options.seed,
+            _backends(kinds),
+            floats="single" in kinds,
+            exact="exact" in kinds,
+            kernels=options.kernels,
+        )
+
+
+def _on_processes(
+    project: Project, settings: Settings, options: Namespace, kinds: Sequence[str]
+) -> Iterator[RankProof]:
+    del kinds  # single is all there is
+    from xg.cli.ranking import prepared, wanted
+    from xg.cli.ranking_processes import prove_on_processes
+    from xg.generated import require_torch
+
+    require_torch()
+    asked = wanted(project, options.block, options.plan, settings)
+    found = [prepared(project, block, plan, settings) for block, plan in asked]
+    yield from prove_on_processes(found, options.seed, options.timeout, kernels=options.kernels)
 
 
 def _claims(options: Namespace, console: Console) -> _Part:

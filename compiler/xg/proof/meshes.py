@@ -45,11 +45,12 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
 
     Raises DiagnosticError where the plan does not fit, or numbers that are set cannot be shared.
     """
-    chosen: dict[str, str | int] = {**mesh_sizes(project), **settings}
+    mesh = mesh_sizes(project)
+    chosen: dict[str, str | int] = {**mesh, **settings}
     typed = _typed(project, block, plan, chosen)
     given = {name: value for name, value in settings.items() if isinstance(value, int)}
     whole = differentiate(alone(eliminate_dead(typed)))
-    own = {name: size for name, size in given.items() if name not in typed.mesh}
+    own = {name: size for name, size in given.items() if name not in mesh}
     free = _free(typed, own)
     check_shares(free)  # of what is set
     try:

@@ -18,7 +18,7 @@ from xg.modular.residues import Undefined
 from xg.modular.run import Given, Outcome, interpreter, run_drawn
 from xg.parts import cuts
 from xg.proof.edges import Edges, compare_edges
-from xg.proof.trial import joined
+from xg.proof.wholes import joined
 from xg_runtime.errors import RankError
 
 Array = NDArray[Any]
@@ -87,7 +87,7 @@ def _first(alone: Outcome, together: list[Outcome], many: Program) -> str | None
             if name not in wanted or any(name not in each for each in found):
                 return f"{prefix}{name} is missing"
             parts = [each[name] for each in found]
-            whole, like = joined(parts, where.get(name, ()), many.mesh)
-            if not like or not np.array_equal(whole, wanted[name]):
+            whole = joined(parts, where.get(name, ()), many.mesh)
+            if whole.unlike is not None or not np.array_equal(whole.array, wanted[name]):
                 return f"{prefix}{name}"
     return None

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg.graph import Program
 from xg.parts import Cuts, cuts
+from xg.proof.wholes import furthest, joined
 from xg_runtime import agreement
 from xg_runtime.module import Module
 from xg_runtime.norm import global_norm
@@ -52,6 +53,30 @@ class Agreement:
     first: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far ranks are from one device in one array, `furthest` the most of them.
+
+    `unlike` is the first rank that differs in bits from another that holds the same part.
+    """
+
+    name: str
+    error: float
+    furthest: int
+    unlike: int | None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is more than rounding."""
+        return not self.error <= TOLERANCE or self.unlike is not None
+
+    def describe(self, grid: Grid) -> str:
+        """The array, and a rank that has it wrong."""
+        if self.error <= TOLERANCE and self.unlike is not None:
+            return f"{self.name}, in bits, on {grid.describe(self.unlike)}"
+        return f"{self.name}, most on {grid.describe(self.furthest)}"
+
+
 @dataclass(frozen=True)
 class Trial:
     """What both programs are given."""
@@ -67,6 +92,11 @@ class Trial:
         params, inputs = change(self.params), change(self.inputs)
         return replace(self, params=params, inputs=inputs, cotangents=change(self.cotangents))
 
+    @property
+    def arrays(self) -> dict[str, Arrays]:
+        """The whole arrays that a rank takes its parts of, by kind."""
+        return {"params": self.params, "inputs": self.inputs, "cotangents": self.cotangents}
+
     @cached_property
     def cuts(self) -> Mapping[str, Cuts]:
         """Which axes of its arrays are cut."""
@@ -79,87 +109,70 @@ class Trial:
         return Run(outputs, module.backward(params, saved, dict(self.cotangents)), {})
 
     def together(self, module: Module) -> list[Run]:
-        """The runs of all ranks; raises RankError where they do not fit together."""
-        where = self.cuts
-
-        def rank() -> Run:
-            tally = ranks.current().tally
-            params, inputs = ranks.parts(self.params, where), ranks.parts(self.inputs, where)
-            with tally.during("forward"):
-                outputs, saved = module.forward(params, inputs, seed=self.seed)
-            cotangents = ranks.parts(self.cotangents, where)
-            with tally.during("backward"):
-                gradients = module.backward(params, saved, cotangents)
-            counts = {key: (one.calls, one.elements) for key, one in tally.counts.items()}
-            return Run(outputs, gradients, counts)
-
-        return ranks.simulate(self.ranks.mesh, rank)
+        """The runs of all simulated ranks; raises RankError where they do not fit together."""
+        given = self.arrays
+        return ranks.simulate(
+            self.ranks.mesh, lambda: run_rank(module, self.cuts, given, self.seed)
+        )
 
     def compare(self, alone: Run, together: Sequence[Run]) -> Agreement:
         """Every output and gradient against one device, in the contract's measure."""
         worst, first = 0.0, None
-        for name, error, like in self.errors(alone, together):
-            worst = max(worst, error)
-            if first is None and not error <= TOLERANCE:
-                first = name
-            if first is None and not like:
-                first = f"{name}, in bits between ranks"
+        for found in self.differences(alone, together):
+            worst = max(worst, found.error)
+            if first is None and found.is_wrong:
+                first = found.describe(Grid(dict(self.ranks.mesh)))
         return Agreement(len(alone.outputs), len(alone.gradients), worst, first)
 
     def differs(self, alone: Run, together: Sequence[Run]) -> bool:
         """Whether anything is not as it should be."""
-        found = self.errors(alone, together)
-        return any(not (error <= TOLERANCE and like) for _, error, like in found)
+        return any(found.is_wrong for found in self.differences(alone, together))
 
-    def errors(self, alone: Run, together: Sequence[Run]) -> Iterator[tuple[str, float, bool]]:
-        """Of each array its error, and whether ranks that hold the same of it agree in bits."""
+    def differences(self, alone: Run, together: Sequence[Run]) -> Iterator[Difference]:
+        """How far every output and gradient is from that of one device."""
         outputs = [run.outputs for run in together]
-        yield from self._errors("", alone.outputs, outputs)
+        yield from self._differences("", alone.outputs, outputs)
         gradients = [run.gradients for run in together]
-        yield from self._errors("d", alone.gradients, gradients)
+        yield from self._differences("d", alone.gradients, gradients)
 
-    def _errors(
+    def _differences(
         self, prefix: str, wanted: Arrays, found: Sequence[Arrays]
-    ) -> Iterator[tuple[str, float, bool]]:
+    ) -> Iterator[Difference]:
         total = global_norm({name: _finite(each) for name, each in wanted.items()})
         for name in dict.fromkeys([*wanted, *(name for each in found for name in each)]):
-            if name not in wanted or any(name not in each for each in found):
-                yield prefix + name, float("inf"), True
+            missing = next((n for n, each in enumerate(found) if name not in each), None)
+            if name not in wanted or missing is not None:
+                yield Difference(prefix + name, float("inf"), missing or 0, None)
                 continue
             parts = [each[name] for each in found]
-            whole, like = joined(parts, self.cuts.get(name, ()), self.ranks.mesh)
-            yield prefix + name, _error(whole, wanted[name], total), like
+            yield self._difference(prefix + name, parts, wanted[name], name, total)
+
+    def _difference(
+        self, said: str, parts: Sequence[Array], wanted: Array, name: str, total: float
+    ) -> Difference:
+        where, mesh = self.cuts.get(name, ()), self.ranks.mesh
+        whole = joined(parts, where, mesh)
+        error = _error(whole.array, wanted, total)
+        if whole.array.shape != wanted.shape or (whole.unlike is None and error <= TOLERANCE):
+            return Difference(said, error, whole.unlike or 0, whole.unlike)
+        worst = furthest(parts, wanted, where, mesh)
+        whole = joined(parts, where, mesh, worst)
+        return Difference(said, _error(whole.array, wanted, total), worst, whole.unlike)
 
 
-def joined(parts: Sequence[Array], where: Cuts, mesh: Mapping[str, int]) -> tuple[Array, bool]:
-    """The whole of all ranks' parts, and whether those of one part agree in bits."""
-    first = parts[0].shape
-    shape = list(first)
-    for axis, over in where:
-        shape[axis] *= mesh[over]
-    whole, filled = np.zeros(shape, parts[0].dtype), set[tuple[int, ...]]()
-    grid, like = Grid(dict(mesh)), True
-    for number, part in enumerate(parts):
-        at = grid.coordinates(number)
-        place = _place(first, where, at, mesh)
-        if part.shape != first:
-            return part, False
-        window = tuple(slice(p * n, p * n + n) for p, n in zip(place, first, strict=True))
-        if place in filled:
-            like &= np.array_equal(whole[window], part, equal_nan=part.dtype.kind == "f")
-        filled.add(place)
-        whole[window] = part
-    return whole, like
-
-
-def _place(
-    shape: Sequence[int], where: Cuts, at: Mapping[str, int], mesh: Mapping[str, int]
-) -> tuple[int, ...]:
-    """Which part a rank has, along each axis."""
-    place = [0] * len(shape)
-    for axis, over in where:
-        place[axis] = place[axis] * mesh[over] + at[over]
-    return tuple(place)
+def run_rank(
+    module: Module, where: Mapping[str, Cuts], given: Mapping[str, Arrays], seed: int
+) -> Run:
+    """The run of the rank that calls this, on its parts of whole arrays, `Trial.arrays`."""
+    tally = ranks.current().tally
+    tally.clear()
+    own = {kind: ranks.parts(arrays, where) for kind, arrays in given.items()}
+    with tally.during("forward"):
+        outputs, saved = module.forward(own["params"], own["inputs"], seed=seed)
+    with tally.during("backward"):
+        gradients = module.backward(own["params"], saved, own["cotangents"])
+    counts = {key: (one.calls, one.elements) for key, one in tally.counts.items()}
+    return Run(outputs, gradients, counts)
 
 
 def _error(found: Array, wanted: Array, total: float) -> float:

@@ -1,0 +1,111 @@
+"""Proofs of parallel programs whose ranks are processes: torch code over gloo, on this machine.
+
+To start torch takes seconds, so all programs of one mesh are tried by the same processes. Every
+collective is compared with those of the other ranks before it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Final
+
+from xg.cli.ranking import Floats, Prepared, RankProof, trial_of
+from xg.cli.ranks import Ranks
+from xg.driver import Backend
+from xg.limits import Processes
+from xg.proof.counted import count
+from xg.proof.trial import Agreement, Arrays, Run, Trial
+from xg_runtime.errors import RankError
+from xg_runtime.ranks.task import Answer, Json
+
+BACKEND: Final[Backend] = "torch"
+
+
+def prove_on_processes(
+    found: Sequence[Prepared], seed: int, timeout: float, *, kernels: bool = False
+) -> Iterator[RankProof]:
+    """Prove programs, those of one mesh together.
+
+    Raises RankError where a rank dies or hangs, DiagnosticError for more ranks than are allowed.
+    """
+    groups: dict[tuple[tuple[str, int], ...], list[Prepared]] = {}
+    for each in found:
+        groups.setdefault(tuple(each.many.graphs.mesh.items()), []).append(each)
+    for mesh in groups:
+        Processes.check(prod(size for _, size in mesh), None)
+    for mesh, members in groups.items():
+        ranks = Ranks("processes", dict(mesh), timeout, checked=True)
+        orders = [_Order.of(each, seed, kernels=kernels) for each in members]
+        yield from (order.judge(runs) for order, runs in _all(ranks, orders))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is asked of the ranks for one program: the code, and what it is given."""
+
+    what: Prepared
+    trial: Trial
+    source: str
+    kernels: bool
+
+    @classmethod
+    def of(cls, what: Prepared, seed: int, *, kernels: bool) -> _Order:
+        source = what.many.source(BACKEND, kernels=kernels)
+        return cls(what, trial_of(what.one, what.many, seed), source, kernels)
+
+    @property
+    def options(self) -> Json:
+        """What it is beside its arrays."""
+        return {"source": self.source, "seed": self.trial.seed, "kinds": list(self.trial.arrays)}
+
+    def judge(self, runs: Sequence[Run] | RankError) -> RankProof:
+        """The proof, by what every rank has found."""
+        what, trial = self.what, self.trial
+        if isinstance(runs, RankError):
+            failed = Agreement(0, 0, float("inf"), str(runs))
+            return RankProof(what.many, what.case, Floats({BACKEND: failed}), on="processes")
+        alone = trial.alone(what.one.on_arrays(BACKEND, kernels=self.kernels))
+        assert what.many.placed
+        sent = count(what.many.placed, runs, bundled=self.kernels)
+        floats = Floats({BACKEND: trial.compare(alone, runs)}, sent=sent)
+        return RankProof(what.many, what.case, floats, on="processes")
+
+
+def _all(
+    ranks: Ranks, orders: Sequence[_Order]
+) -> Iterator[tuple[_Order, Sequence[Run] | RankError]]:
+    """What all ranks find for every order; one whose code raises an error does not hide others."""
+    arrays = {
+        f"{number}/{kind}/{name}": array
+        for number, order in enumerate(orders)
+        for kind, given in order.trial.arrays.items()
+        for name, array in given.items()
+    }
+    options = {"backend": BACKEND, "trials": [order.options for order in orders]}
+    try:
+        answers = ranks.do("verify", options, arrays)
+    except RankError as error:
+        if "kind" not in error.facts:  # a rank is gone, or hangs
+            raise
+        if len(orders) == 1:
+            yield orders[0], error
+        else:
+            for order in orders:
+                yield from _all(ranks, [order])
+        return
+    for number, order in enumerate(orders):
+        yield order, [_run(answer, number) for answer in answers]
+
+
+def _run(answer: Answer, number: int) -> Run:
+    """What a rank has found for one of the orders."""
+    told = answer.facts["trials"][number]
+
+    def named(kind: str, names: Sequence[str]) -> Arrays:
+        return {name: answer.arrays[f"{number}/{kind}/{name}"] for name in names}
+
+    outputs, gradients = told["order"]
+    sent = {(way, kind, over): (calls, size) for way, kind, over, calls, size in told["sent"]}
+    return Run(named("outputs", outputs), named("gradients", gradients), sent)
