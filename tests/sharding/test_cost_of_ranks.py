@@ -32,6 +32,16 @@ def test_so_does_one_that_is_written_by_hand(block: str) -> None:
     compare(xg.compile(DIAGRAMS / "node_i.xg", block, sizes={"B": 2, "S": 6}))
 
 
+@pytest.mark.parametrize(("plan", "other"), [("FSDP", "DP"), ("FSDP_TP", "DP_TP")])
+def test_what_is_gathered_is_used_for_a_ranks_own_rows_only(plan: str, other: str) -> None:
+    """A bias that was gathered is repeated for the rows of the rank, not for those of all."""
+    first, second = (
+        xg.compile(DIAGRAMS / "transformer.xg", plan=name, sizes=SIZES).cost().total
+        for name in (plan, other)
+    )
+    assert (first.forward, first.backward) == (second.forward, second.backward)
+
+
 def compare(program: xg.Program) -> None:
     """Hold the numbers of a report against what every rank of a mesh has and counts."""
     alone = single(program).graphs

@@ -175,7 +175,7 @@ class Moves:
 
     def _needed(self, step: Apply, operand: Value, target: State) -> State | None:
         """Which state of the operand gives the target, if one does for nothing more."""
-        if self.states[operand] not in (INVARIANT, CONSTANT):
+        if not self.states[operand].is_same:
             return None
         if target == REPLICATED:
             return target
