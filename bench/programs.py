@@ -35,3 +35,23 @@ block Deep(X [B, D]) -> Y [B, D] {{
     X -> N_L × Layer as layers : Y
 }}
 """
+
+
+def placed(layers: int) -> str:
+    """So many perceptrons in one block, each cut over the ranks of `N_T` by the plan TP."""
+    each = range(layers)
+    return "\n".join(
+        [
+            "dim B = 4, D = 8, F = 12",
+            "mesh N_T = 2",
+            "block Placed(X_0 [B, D]) -> Y [B, D] {",
+            f"    param {', '.join(f'U_{i} [D, F], V_{i} [F, D]' for i in each)}",
+            *(f"    X_{i} -> •<=U_{i} -> ReLU -> •<=V_{i} -> ⊕<-X_{i} : X_{i + 1}" for i in each),
+            f"    X_{layers} -> GELU : Y",
+            "}",
+            "plan TP of Placed {",
+            *(f"    U_{i} [D, F/N_T]\n    V_{i} [F/N_T, D]" for i in each),
+            "}",
+            "",
+        ]
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import process_time
 
 import pytest
-from bench.programs import deep, flat
+from bench.programs import deep, flat, placed
 
 import xg
 
@@ -33,6 +33,16 @@ def compiling(folder: Path, name: str, text: str) -> Callable[[], str]:
 
 def test_a_longer_file_takes_proportionally_longer(tmp_path: Path) -> None:
     few, many = (seconds(compiling(tmp_path, "flat", flat(count))) for count in (FEW, MANY))
+    assert many / few < 1.6 * MANY / FEW, f"{few:.2f} s and {many:.2f} s"
+
+
+def test_a_plan_for_a_longer_file_takes_proportionally_longer(tmp_path: Path) -> None:
+    def placing(count: int) -> Callable[[], object]:
+        file = tmp_path / f"placed_{count}.xg"
+        file.write_text(placed(count), encoding="utf-8")
+        return lambda: xg.compile(file, plan="TP").graphs
+
+    few, many = seconds(placing(FEW // 8)), seconds(placing(MANY // 8))
     assert many / few < 1.6 * MANY / FEW, f"{few:.2f} s and {many:.2f} s"
 
 

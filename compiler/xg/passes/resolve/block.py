@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
 from xg.graph import Apply, Graph, Param, Value
@@ -55,6 +55,7 @@ class _BlockResolver:
                 self.scope.spoiled.update(_labels(chain))
         self._refuse_unfinished()
         outputs = tuple(self.scope.values[port.name.name] for port in self.block.outputs)
+        tables = self._tables()
         return Graph(
             key=self.key,
             block=self.block.name.name,
@@ -64,7 +65,7 @@ class _BlockResolver:
             output_names=tuple(port.name.name for port in self.block.outputs),
             output_types=self._output_types(),
             params=tuple(
-                self._started(param, decl)
+                self._started(param, decl, tables)
                 for param, decl in zip(self.params.values(), self.block.params, strict=True)
                 if param.value in self.scope.read
             ),
@@ -103,18 +104,23 @@ class _BlockResolver:
                 self.scope.lay(value, decl.shape)
             self.params[decl.name.name] = Param(value, type_ or TensorType(()), "zeros")
 
-    def _started(self, param: Param, decl: ast.Param) -> Param:
+    def _started(self, param: Param, decl: ast.Param, tables: Container[Value]) -> Param:
         """What a parameter starts as: as the file says, else normal by the fan-in of its use."""
         if decl.init is not None:
             return replace(param, start=start(self.scope.reader, decl.init))
         shape = param.type.shape
         if len(shape) < 2:
             return replace(param, start=as_scalar(0.02))
-        table = any(
-            isinstance(step, Apply) and step.op.glyph == "Emb" and step.inputs[-1] is param.value
+        fan_in = shape[-1] if param.value in tables else shape[-2]
+        return replace(param, start=size(fan_in) ** -0.5)
+
+    def _tables(self) -> set[Value]:
+        """What `Emb` looks up in."""
+        return {
+            step.inputs[-1]
             for step in self.scope.steps
-        )
-        return replace(param, start=size(shape[-1] if table else shape[-2]) ** -0.5)
+            if isinstance(step, Apply) and step.op.glyph == "Emb"
+        }
 
     def _attempt(self, read: Callable[[], TensorType]) -> TensorType | None:
         try:

@@ -57,6 +57,7 @@ class BlockPlacer:
     explicit: bool
     is_entry: bool
     moves: Moves = field(init=False)
+    reads: Counter[Value] = field(init=False)
     wishes: dict[Value, Wish] = field(init=False)
     demand: dict[Value, State] = field(init=False)
     current: dict[Value, Value] = field(default_factory=dict[Value, Value])
@@ -95,6 +96,7 @@ class BlockPlacer:
     def _start(self) -> None:
         graph = self.graph
         self.moves = Moves(self.axis, self.numbers, dict(graph.types), dict(graph.placements))
+        self.reads = Counter(value for step in graph.steps for value in step.inputs)
         self.wishes = {
             value: wishes[self.axis]
             for value, wishes in graph.wishes.items()
@@ -281,8 +283,7 @@ class BlockPlacer:
 
         Others are cast inside, and their gradients are summed beside what else is computed there.
         """
-        read = Counter(value for step in self.graph.steps for value in step.inputs)
-        return frozenset(p for p, value in enumerate(call.inputs) if read[value] > 1)
+        return frozenset(p for p, value in enumerate(call.inputs) if self.reads[value] > 1)
 
 
 def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:
