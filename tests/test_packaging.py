@@ -108,7 +108,7 @@ def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> 
     assert all(Path(file).is_relative_to(site) for file in said["files"])
     assert said["svg"] in ("<svg ", "<?xml")
     assert said["init"]
-    assert said["reviews"] == 2000
+    assert said["reviews"] == 10_000
     checked = subprocess.run(
         [sys.executable, "-P", "-m", "xg", "check", "f.xg"], cwd=elsewhere, env=environment
     )

@@ -3,9 +3,11 @@
     lexicon = lexicon_of(texts, dims=50)
     lexicon.vectors[lexicon.ids(text, 12)]     the first 12 words of a text, [12, 50]
 
-Neighbours are counted, the rows standardised, and their principal components taken. A word that
-occurs often has a long vector, so all are brought to one length, √D. The mean of the components is
-0, and so is the vector of a word that is not known, and of the places behind a short text.
+Neighbours are counted, the rows standardised, and their principal components taken. Of each count
+the root is taken first: else "the film" drowns what the rare neighbours of a word say of it
+(Lebret, Collobert 2014). A word that occurs often has a long vector, so all are brought to one
+length, √D. The mean of the components is 0, and so is the vector of a word that is not known, and
+of the places behind a short text.
 """
 
 import hashlib
@@ -71,7 +73,7 @@ def lexicon_of(texts: Iterable[str], dims: int, *, most: int = MOST) -> Lexicon:
         )
     places = {word: place for place, word in enumerate(known)}
     counts = cooccurrence([[places.get(word, -1) for word in row] for row in rows], len(known))
-    profiles = standardised(counts)
+    profiles = standardised(np.sqrt(counts))
     found = principal(covariance(profiles), dims)
     vectors = _even(project(profiles, found))
     return Lexicon(known, np.vstack([vectors, np.zeros(dims)]).astype(np.float32))

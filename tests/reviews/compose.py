@@ -8,14 +8,18 @@ dull, but … is moving") or denied ("is never dull").
 import tomllib
 from pathlib import Path
 from random import Random
+from string import Formatter
 from typing import Any
 
 HERE = Path(__file__).parent
-COMPOSED = 1800
+COMPOSED = 9500
 LABELS = ("pos", "neg")
+KINDS = ("plain", "turned", "denied", "told", "said")
+ENDED = 0.25  # of the composed reviews end with a verdict
+LONGEST = 14  # words
 HEADER = """\
 # Reviews of films that do not exist, written for this project: pos or neg, a tab, a review.
-# The first 200 lines are written by hand, the others composed by tests/reviews/compose.py.
+# The first {written} lines are written by hand, the others composed by tests/reviews/compose.py.
 """
 
 
@@ -24,47 +28,49 @@ def reviews() -> str:
     written = (HERE / "written.txt").read_text(encoding="utf-8").splitlines()
     phrases = tomllib.loads((HERE / "phrases.toml").read_text(encoding="utf-8"))
     draw = Random(3)
-    lines = dict.fromkeys(_shuffled(written, draw))
+    lines = dict.fromkeys(draw.sample(written, len(written)))
     while len(lines) < len(written) + COMPOSED:
         label = LABELS[len(lines) % 2]
-        lines[f"{label}\t{_composed(phrases, label, draw)}"] = None
-    return HEADER + "\n".join(lines) + "\n"
-
-
-def _shuffled(lines: list[str], draw: Random) -> list[str]:
-    return draw.sample(lines, len(lines))
+        text = _composed(phrases, label, draw)
+        if len(text.split()) <= LONGEST:
+            lines[f"{label}\t{text}"] = None
+    return HEADER.format(written=len(written)) + "\n".join(lines) + "\n"
 
 
 def _composed(phrases: dict[str, Any], label: str, draw: Random) -> str:
-    """One review of a label."""
-    kind = draw.choices(("plain", "turned", "denied", "deed", "verdict"), (9, 3, 2, 2, 2))[0]
-    verdict = _sentence(draw.choice(phrases["verdicts"][label]))
-    if kind == "verdict":
-        other = draw.choice(phrases["verdicts"][label])
-        return f"{verdict} {_sentence(other)}"
-    if kind == "deed":
-        told = f"{draw.choice(phrases['people'])} {draw.choice(phrases['deeds'][label])}"
-    else:
-        told = _told(phrases, kind, label, draw)
-    ended = draw.random() < (0.7 if kind == "deed" else 0.35)
-    return f"{_sentence(told)} {verdict}" if ended else _sentence(told)
+    """One review of a label: one sentence or two."""
+    (kind,) = draw.choices(KINDS, [phrases[kind]["often"] for kind in KINDS])
+    form = draw.choice(phrases[kind]["forms"])
+    if kind != "said" and draw.random() < ENDED:
+        form += ". {verdict}"
+    text = _filled(form, phrases, label, draw)
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in text.split(". "))
 
 
-def _told(phrases: dict[str, Any], kind: str, label: str, draw: Random) -> str:
-    """A form with its gaps filled."""
-    other = LABELS[1 - LABELS.index(label)]
-    good, bad = (draw.sample(phrases["words"][name], 3) for name in (label, other))
-    a, b = draw.sample(phrases["parts"], 2)
-    adverb, adverb2 = draw.sample(phrases["adverbs"][label], 2)
-    gaps = {"a": a, "b": b, "good": good[0], "good2": good[1], "good3": good[2]}
-    gaps |= {"bad": bad[0], "bad2": bad[1], "adverb": adverb, "adverb2": adverb2}
-    gaps["a_good"] = f"{'an' if good[0][0] in 'aeiou' else 'a'} {good[0]}"
-    gaps["noun"] = draw.choice(phrases["nouns"][label])
-    return draw.choice(phrases["forms"][kind]).format(**gaps)
+def _filled(form: str, phrases: dict[str, Any], label: str, draw: Random) -> str:
+    """A form with its gaps filled, no phrase twice: {part2} is another {part}, {a_good} has "a"."""
+    gaps = [name for _, name, _, _ in Formatter().parse(form) if name]
+    kinds = {gap: gap.removeprefix("a_").rstrip("23") for gap in gaps}
+    drawn = {
+        kind: draw.sample(_choices(kind, phrases, label), list(kinds.values()).count(kind))
+        for kind in dict.fromkeys(kinds.values())
+    }
+    found = {gap: drawn[kinds[gap]].pop() for gap in gaps}
+    return form.format(**{gap: _with_article(gap, found[gap]) for gap in gaps})
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+def _choices(kind: str, phrases: dict[str, Any], label: str) -> list[str]:
+    """The phrases of a kind that go with a label; {bad} is what is good for the other."""
+    if kind == "bad":
+        return phrases["good"][LABELS[1 - LABELS.index(label)]]
+    found: list[str] | dict[str, list[str]] = phrases[kind]
+    return found[label] if isinstance(found, dict) else found
+
+
+def _with_article(gap: str, phrase: str) -> str:
+    if not gap.startswith("a_"):
+        return phrase
+    return f"{'an' if phrase[0] in 'aeiou' else 'a'} {phrase}"
 
 
 if __name__ == "__main__":
