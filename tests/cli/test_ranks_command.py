@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli.conftest import DIAGRAMS, Xg
+from cli.uneven import COUNTED, counted
 
 from xg_runtime import arrays, checkpoint
 
@@ -22,27 +23,6 @@ SMALL = ["--set", "N_L=1", "--set", "D=16", "--set", "N_H=4", "--seq", 8, "--bat
 LEARN = [*SMALL, "--data", "text.txt", "--dtype", "float64", "--warmup", 2, "--clip", 0.5]
 STEADY = [*LEARN, "--schedule", "constant", "--checkpoint", 3]
 TEXT = "the cat sat on the mat; the dog sat on the log. " * 40
-
-# Targets of -1 do not count: the ranks have different numbers of tokens to learn from.
-COUNTED = """\
-dim B, S, V = 6, D = 4
-mesh N_D = 2, N_T = 2
-
-block Net(X [B, S, D], t [B, S] in V) -> loss [] {
-    param W [D, V]
-    X -> •<=W : Z [B, S, V]
-      -> CE(ignore=-1)<-t : loss
-}
-
-plan DP of Net {
-    X [B/N_D, S, D]
-    t [B/N_D, S]
-}
-plan Rows of Net {
-    W [D/N_T, V]
-}
-plan Both = DP × Rows
-"""
 
 
 @pytest.fixture
@@ -135,17 +115,6 @@ def test_a_run_goes_on_to_the_same_bits_and_on_other_ranks(xg: Xg, text: Path) -
         5,
         "xg: whole holds a run: resume it, or name another folder\n",
     )
-
-
-def counted(folder: Path, batch: int) -> list[object]:
-    """The words that train a block on rows in which most targets do not count."""
-    (folder / "net.xg").write_text(COUNTED, encoding="utf-8")
-    draw = np.random.default_rng(0)
-    t = draw.integers(0, 6, (20, 3))
-    t[draw.random((20, 3)) < 0.6] = -1
-    arrays.write(folder / "rows.npz", {"X": draw.standard_normal((20, 3, 4)), "t": t})
-    words: list[object] = ["train", "net.xg", "--data", "rows.npz", "--batch", batch, "--steps", 12]
-    return [*words, "--dtype", "float64", "--optimizer", "sgd", "--lr", 0.5]
 
 
 def test_tokens_that_do_not_count_weigh_the_same_on_every_rank(xg: Xg, folder: Path) -> None:

@@ -36,7 +36,10 @@ def lesson(options: Namespace, folder: Path) -> Lesson:
     if options.plan is None and found.program.placed is None:
         return found
     sizes = found.sizes or found.settings
-    return replace(found, parallel=compile_project(project, options.block, sizes, options.plan))
+    parallel = compile_project(project, options.block, sizes, options.plan)
+    # Only in fused code do the sums of a batch's parts wait for the last one, to be sent once.
+    fused = options.kernels or options.accumulate > 1
+    return replace(found, parallel=parallel, kernels=fused)
 
 
 def _on_one_device(project: Project, options: Namespace, folder: Path) -> Lesson:
