@@ -36,6 +36,22 @@ def test_with_a_plan_single_and_exact_are_meant(xg: Xg) -> None:
     assert [row["calls"] for row in proof["single"]["sent"]] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    ("file", "plan", "line", "places"),
+    [
+        (DIAGRAMS / "mlp.xg", "DP", "1        93  yes, bundling 6 calls", 1),
+        (MODEL, "SP", "2       276  yes\n", 4),  # dX, begun early, and db_down
+    ],
+)
+def test_what_kernels_bundle_or_begin_early_is_missed_too(
+    xg: Xg, file: Path, plan: str, line: str, places: int
+) -> None:
+    said = xg("verify", file, "--block", "MLP", "--plan", plan, "--against", "single", "--kernels")
+    assert said.code == 0
+    assert line in said.out
+    assert f"{places} of {places} collectives: without it the check fails" in said.out
+
+
 def test_nothing_to_prove_is_no_proof(xg: Xg) -> None:
     said = xg("verify", "tiny.xg", "--against", "single")
     assert said.code == 1
@@ -49,6 +65,7 @@ def test_nothing_to_prove_is_no_proof(xg: Xg) -> None:
         ("+ b_down", "+ 2 * b_down", "DIFFER: first in Y"),
         ("Y = all_reduce", "Y = 1 * all_reduce", ""),
         ("return Y, MLPSaved", 'Y = all_reduce(Y / 3, "N_T")\n    return Y, MLPSaved', "NO: 1"),
+        ("return Y, MLPSaved", 'all_reduce(Y, "N_T")\n    return Y, MLPSaved', "NOT NEEDED"),
     ],
 )
 def test_a_sabotaged_rank_fails(

@@ -6,24 +6,24 @@ from that of one device; one that does not need it sends too much, and that is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from inspect import currentframe
 from types import ModuleType
 from typing import Any, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.proof.trial import Run, Trial
 from xg_runtime.errors import RankError
 from xg_runtime.module import Module
+from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.mesh import Entered, Mesh, Pending
+from xg_runtime.ranks.words import Tensor, words
 
-Array = NDArray[Any]
 Verdict = Literal["needed", "zeros", "unused", "not needed"]
-Site = tuple[int, int]  # a line of the module, and which of its instructions calls
+Site = tuple[int, int, str]  # a line of the module, which of its instructions calls, a mesh axis
 
 NEGLIGIBLE: Final = 1e-14  # of what all that is sent at a site may be, to count as zeros
 
@@ -52,56 +52,75 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Watch:
-    """Stands between a module and its collectives: notes every site, and passes by at one."""
+    """Every site that was met, and one at which nothing is sent."""
 
+    module: ModuleType
     skipped: Site | None = None
     sites: dict[Site, _Seen] = field(default_factory=dict[Site, _Seen])
 
-    def stand_in(self, kind: str, real: Callable[..., Array]) -> Callable[..., Array]:
-        """The collective as the module is to call it."""
-
-        def called(x: Array, over: str, *along: int) -> Array:
-            if ranks.size(over) == 1:
-                return real(x, over, *along)
-            site = _caller()
-            seen = self.sites.setdefault(site, _Seen(kind, over))
-            seen.largest = max(seen.largest, _largest(kind, x, over, *along))
-            return without(kind, x, over, *along) if site == self.skipped else real(x, over, *along)
-
-        return called
+    def around(self) -> _Watched:
+        """The mesh of the running rank, watched."""
+        return _Watched(ranks.current(), self)
 
 
-def _caller() -> Site:
-    """Where the code of a rank stands that has called what calls this."""
+class _Watched(Entered):
+    """A mesh that notes where the module calls it, whatever stands between, as sums do."""
+
+    def __init__(self, real: Mesh, watch: _Watch) -> None:
+        self._real = real
+        self._watch = watch
+        self.sizes, self.tally = real.sizes, real.tally
+        self.rank, self.size = real.rank, real.size
+
+    def start(self, call: Call, x: Tensor) -> Pending:
+        """Begin a collective, or keep what this rank has of it."""
+        line, instruction = _caller(self._watch.module)
+        site = (line, instruction, call.axis)
+        seen = self._watch.sites.setdefault(site, _Seen(call.kind, call.axis))
+        seen.largest = max(seen.largest, _largest(call, x, self.rank(call.axis)))
+        if site != self._watch.skipped:
+            return self._real.start(call, x)
+        return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A collective in which nothing is sent."""
+
+    result: Tensor
+
+    def wait(self) -> Tensor:
+        return self.result
+
+
+def _caller(module: ModuleType) -> tuple[int, int]:
+    """Where the code of a rank stands."""
     frame = currentframe()
-    for _ in range(2):
-        frame = frame and frame.f_back
+    while frame is not None and frame.f_globals is not module.__dict__:
+        frame = frame.f_back
     assert frame is not None
     return frame.f_lineno, frame.f_lasti
 
 
-def without(kind: str, x: Array, over: str, *along: int) -> Array:
+def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
     """What a rank has where nothing is sent: its own for the whole, or for all parts of it."""
-    match kind:
+    match call.kind:
         case "all_gather":
-            return np.concatenate([x] * ranks.size(over), along[0])
+            return words(x).stack([x] * size)
         case "reduce_scatter":
-            return ranks.own(x, over, along[0])
+            return words(x).owned(x[place])
         case "all_to_all":
-            cut, joined = along
-            return np.concatenate([ranks.own(x, over, cut)] * ranks.size(over), joined)
-        case _:
-            return x
+            return words(x).stack([x[place]] * size)
+        case "all_reduce" | "all_reduce_max":
+            return words(x).owned(x)
 
 
-def _largest(kind: str, x: Array, over: str, *along: int) -> float:
+def _largest(call: Call, x: Tensor, place: int) -> float:
     """The largest number that others get, of what is summed."""
-    if kind == "reduce_scatter":  # its own slice a rank does not send
-        x = x - ranks.spread(ranks.own(x, over, along[0]), over, along[0])
-    return float(np.abs(x).max(initial=0.0))
-
-
-KINDS: Final = ("all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all")
+    sent = np.abs(np.asarray(x))
+    if call.kind == "reduce_scatter":  # its own slice a rank does not send
+        sent = np.delete(sent, place, axis=0)
+    return float(sent.max(initial=0.0))
 
 
 def controls(trial: Trial, module: ModuleType, source: str, alone: Run) -> Iterator[Control]:
@@ -122,30 +141,17 @@ def _idle(seen: _Seen, scale: float) -> Verdict:
 
 
 def _sites(trial: Trial, module: ModuleType) -> Mapping[Site, _Seen]:
-    watch = _Watch()
-    with _watched(module, watch):
-        trial.together(_as_module(module))
+    watch = _Watch(module)
+    trial.together(_as_module(module), watch.around)
     return watch.sites
 
 
 def _differs(trial: Trial, module: ModuleType, alone: Run, site: Site) -> bool:
-    with _watched(module, _Watch(site)):
-        try:
-            return trial.differs(alone, trial.together(_as_module(module)))
-        except RankError:
-            return True
-
-
-@contextmanager
-def _watched(module: ModuleType, watch: _Watch) -> Generator[None]:
-    real = {kind: getattr(module, kind) for kind in KINDS if hasattr(module, kind)}
+    watch = _Watch(module, site)
     try:
-        for kind, function in real.items():
-            setattr(module, kind, watch.stand_in(kind, function))
-        yield
-    finally:
-        for kind, function in real.items():
-            setattr(module, kind, function)
+        return trial.differs(alone, trial.together(_as_module(module), watch.around))
+    except RankError:
+        return True
 
 
 def _as_module(module: ModuleType) -> Module:

@@ -8,6 +8,7 @@ the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final
@@ -108,12 +109,19 @@ class Trial:
         outputs, saved = module.forward(params, dict(self.inputs), seed=self.seed)
         return Run(outputs, module.backward(params, saved, dict(self.cotangents)), {})
 
-    def together(self, module: Module) -> list[Run]:
-        """The runs of all simulated ranks; raises RankError where they do not fit together."""
-        given = self.arrays
-        return ranks.simulate(
-            self.ranks.mesh, lambda: run_rank(module, self.cuts, given, self.seed)
-        )
+    def together(
+        self, module: Module, around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    ) -> list[Run]:
+        """The runs of all simulated ranks; raises RankError where they do not fit together.
+
+        `around` is entered by every rank.
+        """
+
+        def rank() -> Run:
+            with around():
+                return run_rank(module, self.cuts, self.arrays, self.seed)
+
+        return ranks.simulate(self.ranks.mesh, rank)
 
     def compare(self, alone: Run, together: Sequence[Run]) -> Agreement:
         """Every output and gradient against one device, in the contract's measure."""
