@@ -66,3 +66,27 @@ def test_what_the_message_advises_helps(tmp_path: Path, wrong: str, advised: lis
         kept = "".join(f"{each}\n" for each in wrong.splitlines() if each.split()[0] != name)
         path.write_text(f"{MLP}{kept}{line}\n}}\n", encoding="utf-8")
         assert xg.compile(path, plan="P").placed
+
+
+def test_parts_with_an_axis_of_their_own_are_cut_without_sending(tmp_path: Path) -> None:
+    """What the message about a fused gate advises: no collective but those of any MLP."""
+    text = """\
+dim B, S, D = 8, D_ff = 16, N = 2
+mesh N_T = 2
+block Gated(X [B, S, D]) -> Y [B, S, D] {
+    param W [N, D, D_ff], W_down [D_ff, D]
+    W -> pick[N](0) : G [D, D_ff]
+    W -> pick[N](1) : U [D, D_ff]
+    X -> •<=G -> SwiGLU<-(X -> •<=U) -> •<=W_down : Y
+}
+plan TP of Gated {
+    W      [N, D, D_ff/N_T]
+    W_down [D_ff/N_T, D]
+}
+"""
+    (tmp_path / "gated.xg").write_text(text, encoding="utf-8")
+    sent = xg.compile(tmp_path / "gated.xg", plan="TP").cost().sent
+    assert [(each.direction, each.kind) for each in sent] == [
+        ("forward", "all_reduce"),
+        ("backward", "all_reduce"),
+    ]

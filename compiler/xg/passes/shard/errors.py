@@ -10,7 +10,7 @@ from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.dim import Dim, product
 from xg.graph import Apply, Graph, Value
 from xg.passes.shard.promised import first_sum
-from xg.passes.shard.refusal import Refused
+from xg.passes.shard.refusal import Refused, free_ways
 from xg.placement import State
 from xg.sharding.argument import IllTyped
 from xg.source import Span
@@ -135,8 +135,10 @@ def refuse(error: IllTyped, refused: Refused, graph: Graph, axis: str) -> Proble
         for value, state in zip(inputs, states, strict=True)
         if value.span != step.span
     )
+    ways = free_ways(error, refused, graph.sizes)
+    free = tuple(f"{way}: nothing has to be sent for that" for way in ways)
     advice = tuple(_gather(refused, place, graph, axis) for place in refused.gathered)
-    return CutApart(step.span, step.op.glyph, axis, error.reason, places, advice[:2])
+    return CutApart(step.span, step.op.glyph, axis, error.reason, places, (*free, *advice)[:2])
 
 
 def refuse_move(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from xg.dim import ONE
 from xg.graph import Apply, Value
 from xg.passes.shard.lifts import FREE, Way, combinations
 from xg.passes.shard.moves import Moves
 from xg.placement import INVARIANT, REPLICATED, State, shard
+from xg.prim import Expr
 from xg.sharding.argument import IllTyped
+from xg.sharding.reshaping import groups
+from xg.tensor import Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,25 @@ class Refused:
     states: Sequence[State]
     gathered: Sequence[int]
     in_block: bool
+
+
+def free_ways(error: IllTyped, refused: Refused, sizes: Sizes) -> Iterator[str]:
+    """What else a file can say, so that nothing is sent: one axis for each thing that is cut."""
+    step = refused.step
+    if step.op.glyph == "split" and error.expr.prim == "cut":
+        yield f"give the {len(step.outputs)} parts an axis of their own, and leave that whole"
+    if error.expr.prim == "reshape":
+        yield from _merged(error.expr, sizes)
+
+
+def _merged(reshape: Expr, sizes: Sizes) -> Iterator[str]:
+    """Of axes that are merged the first may be cut."""
+    source, target = reshape.args[0].shape, reshape.shape
+    for group in groups(source, target):
+        parts = [source[axis] for axis in group.source if source[axis] != ONE]
+        whole = [target[axis] for axis in group.target if target[axis] != ONE]
+        if len(parts) > len(whole) == 1:
+            yield f"cut {sizes.fold(parts[0])}, which comes first in {sizes.fold(whole[0])}"
 
 
 def refusal(
