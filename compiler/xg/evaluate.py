@@ -224,7 +224,7 @@ def _dropout_keep(expr: Expr, context: Context, x: Array) -> Array:
     """The mask of the whole tensor, of which a rank takes its part."""
     if context.key is None:
         return np.ones(x.shape, dtype=bool)
-    cuts: Any = dict(expr.attrs).get("cuts", ())
+    cuts: Any = expr.attr("cuts")
     shape = list(x.shape)
     for axis, over in cuts:
         shape[axis] *= context.ranks().size(over)

@@ -328,9 +328,12 @@ def place(values: Expr, ids: Expr, length: Dim) -> Expr:
 # ---- randomness ---------------------------------------------------------------------------------
 
 
-def dropout_keep(x: Expr, p: Scalar) -> Expr:
-    """Which elements of `x` stay, each with probability 1-p; everything in evaluation mode."""
-    return Expr("dropout_keep", (x,), x.shape, "bool", (("p", p),))
+def dropout_keep(x: Expr, p: Scalar, cuts: Cuts = ()) -> Expr:
+    """Which elements of `x` stay, each with probability 1-p; everything in evaluation mode.
+
+    Where `x` is one rank's part, `cuts` are its cut axes and the mesh axes that cut them.
+    """
+    return Expr("dropout_keep", (x,), x.shape, "bool", (("p", p), ("cuts", cuts)))
 
 
 def dropout_apply(x: Expr, keep: Expr, p: Scalar, *, scaled: bool) -> Expr:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from kernels.samples import uses
@@ -15,18 +15,20 @@ from ops.trial import Trial
 from xg import ops
 from xg.emit.function import OperatorFunction
 from xg.emit.kernel import Kernels
-from xg.evaluate import Context, evaluate
+from xg.evaluate import Context, Mesh, evaluate
 from xg.graph import Apply
 from xg.op import Op
-from xg.prim import Body
+from xg.prim import Body, Cuts, topological
 from xg.random import key
 from xg.scalar import Scalar
 from xg.source import Source, Span
 from xg.tensor import TensorType
+from xg.use import Attrs
 
 Array = NDArray[Any]
 NOWHERE = Span(Source("none.xg", ""), 0, 0)
 SEEDS, PLACE = (None, 5), "somewhere"
+RANKS = {"N_D": (1, 2), "N_T": (1, 3)}  # where a rank stands along a mesh axis, and how many do
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Case:
     wanted: Sequence[Array | None]
     sizes: Mapping[str, int]
     seed: int | None
+    cuts: Cuts  # of the mask that it draws
     spent: Sequence[str]  # operands that it may overwrite
 
     @property
@@ -48,48 +51,73 @@ class Case:
         own = self.function.own
         return [n.evaluate(self.sizes) if isinstance(n, Scalar) else n for n in own]
 
+    @property
+    def drawn(self) -> tuple[object, ...]:
+        """What it takes behind these if it draws a mask."""
+        places = [(axis, *RANKS[over]) for axis, over in self.cuts]
+        return (self.seed, PLACE, *([places] if places else [])) if self.function.random else ()
+
+
+class Rank:
+    """A rank of a mesh with nobody to speak to."""
+
+    def rank(self, over: str) -> int:
+        return RANKS[over][0]
+
+    def size(self, over: str) -> int:
+        return RANKS[over][1]
+
 
 def cases(kernels: Kernels) -> Iterator[Case]:
     """Every sample that some kernel fits, forward and backward, dropout off and on, sizes of 1."""
     for op, sample, name in uses():
         for sizes in (SIZES, *({**SIZES, symbol: 1} for symbol in sample.symbols())):
             for seed in SEEDS:
-                yield from _forward(kernels, op, sample, sizes, seed, name)
-                yield from _backward(kernels, op, sample, sizes, seed, name)
+                trial = _trial(op, sample, sizes, seed)
+                for attrs in (trial.attrs, *_of_ranks(trial)):
+                    yield from _forward(kernels, replace(trial, attrs=attrs), seed, name)
+                    yield from _backward(kernels, replace(trial, attrs=attrs), seed, name)
 
 
 def _trial(op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None) -> Trial:
     made = Trial.make(op, sample, sizes=sizes)
     attrs = {name: value for name, value in made.attrs.items() if value is not None}
     attrs = {name: None for name in made.attrs if name == "ignore"} | attrs
-    context = Context(sizes, np.float64, None if seed is None else key(seed, PLACE))
+    drawn = None if seed is None else key(seed, PLACE)
+    context = Context(sizes, np.float64, drawn, mesh=cast(Mesh, Rank()))
     return Trial(op, sample, attrs, made.arrays, context)
 
 
-def _forward(
-    kernels: Kernels, op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None, name: str
-) -> Iterator[Case]:
-    trial = _trial(op, sample, sizes, seed)
-    body = op.body(sample.types, trial.attrs)
-    step = Apply(op, (), (), trial.attrs, NOWHERE)
+def _of_ranks(trial: Trial) -> Iterator[Attrs]:
+    """What a use is on a rank: there are more rows than its own; its mask is a part."""
+    if trial.attrs.get("reduction") == "mean" and "count" in trial.attrs:
+        yield {**trial.attrs, "count": trial.attrs["count"] * 3.0}
+    body = trial.op.body(trial.sample.types, trial.attrs)
+    for expr in topological(body.outputs):
+        if expr.prim == "dropout_keep":
+            yield {**trial.attrs, "cuts": ((-expr.rank, "N_D"), (-1, "N_T"))}
+            yield {**trial.attrs, "cuts": ((-1, "N_T"), (-1, "N_D"))}
+
+
+def _forward(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Iterator[Case]:
+    body = trial.op.body(trial.sample.types, trial.attrs)
+    step = Apply(trial.op, (), (), trial.attrs, NOWHERE)
     yield from _case(kernels, step, body, trial.arrays, trial.context, seed, name)
 
 
-def _backward(
-    kernels: Kernels, op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None, name: str
-) -> Iterator[Case]:
-    trial = _trial(op, sample, sizes, seed)
-    floats = [operand for operand, type_ in sample.operands.items() if type_.is_float]
+def _backward(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Iterator[Case]:
+    op, types = trial.op, trial.sample.types
+    floats = [operand for operand, type_ in trial.sample.operands.items() if type_.is_float]
     if op.pullback:
         yield from _terms(kernels, trial, seed, name)
         return
     if not floats:
         return
     forward = Apply(op, (), (), trial.attrs, NOWHERE)
-    derived = op.adjoint_op(sample.types, trial.attrs, floats)
+    derived = op.adjoint_op(types, trial.attrs, floats)
     known = {**trial.arrays, **trial.outputs(), **trial.cotangents()}
-    types = {**dict(zip(sample.operands, sample.types, strict=True)), **_made(trial)}
-    body = derived.body([types[data.name] for data in derived.data], {})
+    made = {**dict(zip(trial.sample.operands, types, strict=True)), **_made(trial)}
+    body = derived.body([made[data.name] for data in derived.data], {})
     step = Apply(derived, (), (), {}, NOWHERE, origin=forward)
     arrays = {data.name: known[data.name] for data in derived.data}
     yield from _case(kernels, step, body, arrays, trial.context, seed, f"gradient of {name}")
@@ -136,11 +164,12 @@ def _case(
     for spent in ([], *([str(expr.name)] for expr in body.operands)):
         found = kernels.find(step, body, spent)
         if found is not None:
-            yield _found(found, spent, body, arrays, context, seed, name)
+            yield _found(found, step, spent, body, arrays, context, seed, name)
 
 
 def _found(
     found: tuple[str, OperatorFunction],
+    step: Apply,
     spent: Sequence[str],
     body: Body,
     arrays: Mapping[str, Array | None],
@@ -156,4 +185,5 @@ def _found(
         given = [None if a is not None and a.dtype == np.bool_ else a for a in given]
     wanted: list[Array | None] = list(evaluate(body.outputs, arrays, context))  # type: ignore[arg-type]
     wanted = [None if a is not None and a.dtype == np.bool_ and seed is None else a for a in wanted]
-    return Case(name, kernel, function, given, wanted, context.sizes, seed, spent)
+    cuts = step.attrs["cuts"] if function.cuts else ()
+    return Case(name, kernel, function, given, wanted, context.sizes, seed, cuts, spent)

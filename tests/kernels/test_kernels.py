@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from kernels.cases import PLACE, Case, cases
+from kernels.cases import Case, cases
 from numpy.typing import NDArray
 
 from xg.backends.numpy import attention as numpy_attention
@@ -31,44 +31,54 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
 CASES = {backend: list(cases(table)) for backend, table in TABLES.items()}
 USES = [(b, name) for b, found in CASES.items() for name in sorted({case.name for case in found})]
 NAMES = [(b, name) for b, found in CASES.items() for name in sorted({c.kernel for c in found})]
-TOLERANCE = 1e-10
+TOLERANCES = {"float64": 1e-10, "float32": 2e-6}
+FLOORS = {"float64": 1e-3, "float32": 1.0}  # below these norms errors are absolute
+TOLERANCE = TOLERANCES["float64"]
 
 
-def results(case: Case, backend: str, function: Function) -> list[Array | None]:
+def in_type(arrays: Sequence[Array | None], dtype: str) -> list[Array | None]:
+    """Copies of arrays, those of floats in a type."""
+    kinds = {"f": dtype}
+    return [None if a is None else a.astype(kinds.get(a.dtype.kind, a.dtype)) for a in arrays]
+
+
+def results(
+    case: Case, backend: str, function: Function, dtype: str = "float64"
+) -> list[Array | None]:
     """What a kernel makes of a case; operands that something else reads stay what they were."""
-    given: list[Any] = [None if a is None else np.array(a) for a in case.arrays]
+    before, given = in_type(case.arrays, dtype), list[Any](in_type(case.arrays, dtype))
     if backend == "torch":
         given = [None if a is None else torch.from_numpy(a) for a in given]
-    drawn = (case.seed, PLACE) if case.function.random else ()
-    made = function(*given, *case.numbers, *drawn)
+    made = function(*given, *case.numbers, *case.drawn)
     names = case.function.head[1:].split(", ")
-    for name, old, now in zip(names, case.arrays, given, strict=False):
+    for name, old, now in zip(names, before, given, strict=False):
         if name.split(":")[0] not in case.spent:
             np.testing.assert_array_equal(old, now)
     found: list[Any] = list(made) if case.function.results > 1 else [made]
     return [None if a is None else np.asarray(a) for a in found]
 
 
-def error(found: list[Array | None], case: Case) -> float:
+def error(found: list[Array | None], case: Case, dtype: str = "float64") -> float:
     """The largest relative error of any result."""
     errors = [0.0]
-    for have, want in zip(found, case.wanted, strict=True):
+    for have, want in zip(found, in_type(case.wanted, dtype), strict=True):
         if have is None or want is None:
             assert have is None
             assert want is None
             continue
         assert have.shape == want.shape
         assert have.dtype == want.dtype
-        size = max(float(np.linalg.norm(want)), 1e-3)
+        size = max(float(np.linalg.norm(want)), FLOORS[dtype])
         errors.append(float(np.linalg.norm(np.subtract(have, want, dtype=np.float64))) / size)
     return max(errors)
 
 
+@pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize(("backend", "use"), USES)
-def test_a_kernel_computes_its_body(backend: str, use: str) -> None:
+def test_a_kernel_computes_its_body(backend: str, use: str, dtype: str) -> None:
     for case in (case for case in CASES[backend] if case.name == use):
-        found = results(case, backend, FUNCTIONS[backend][case.kernel])
-        assert error(found, case) < TOLERANCE, (case.kernel, case.sizes, case.seed)
+        found = results(case, backend, FUNCTIONS[backend][case.kernel], dtype)
+        assert error(found, case, dtype) < TOLERANCES[dtype], (case.kernel, case.sizes, case.seed)
 
 
 @pytest.mark.parametrize("backend", TABLES)

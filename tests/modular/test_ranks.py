@@ -111,8 +111,8 @@ def agrees_with(
 def masks_of_its_own(body: Body) -> Body:
     """Dropout drawn from the first bits on every rank."""
     drawn = [e for e in topological(body.outputs) if e.prim == "dropout_keep"]
-    only_p = {id(e): replace(e, attrs=(("p", e.attr("p")),)) for e in drawn}
-    changed = substitute(body.outputs, only_p)
+    uncut = {id(e): replace(e, attrs=(("p", e.attr("p")), ("cuts", ()))) for e in drawn}
+    changed = substitute(body.outputs, uncut)
     return replace(body, outputs=tuple(out for out in changed if out is not None))
 
 

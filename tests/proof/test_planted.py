@@ -81,7 +81,7 @@ PLANTED = [
             "O = (AS @ V)[:, ::-1].swapaxes(1, 2).reshape(B // N_D, S, D // N_T)"),
     Planted("All", "scale of a part", "1 / D_h**0.5", "1 / (D_h / N_T) ** 0.5"),
     # losses and tables
-    Planted("All", "mean of local tokens", "/ (B * S), lse", "/ (B // N_D * S), lse"),
+    Planted("All", "mean of local tokens", "(Z, t, B * S", "(Z, t, B // N_D * S"),
     Planted("All", "a local maximum", 'peak_2 = all_reduce_max(peak, "N_T")', "peak_2 = peak"),
     Planted("All", "a local sum of exponentials",
             'all_reduce(np.exp(shifted).sum(axis=-1, keepdims=True), "N_T")',

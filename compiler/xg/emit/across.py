@@ -39,9 +39,8 @@ def _over(expr: Expr) -> str:
     return f'"{expr.attr("over")}"'
 
 
-def cuts_of(expr: Expr) -> str:
+def places_of(cuts: object) -> str:
     """Which part of a mask a rank draws; empty for the whole."""
-    cuts: object = dict(expr.attrs).get("cuts", ())
     assert isinstance(cuts, tuple)
     texts = [f'({axis}, "{over}")' for axis, over in cuts]  # pyright: ignore
     return f"places({', '.join(texts)})" if texts else ""

@@ -22,7 +22,8 @@ class OperatorFunction:
 
     `own` are the operator's numbers and words, by attribute; `sizes` are symbols; `dtype`, `device`
     and `random` say that it wants the float type, the device, and seed and place; `absent` are the
-    places among its operands of those that a use does not have.
+    places among its operands of those that a use does not have; `cuts` say which part of a mask it
+    is to draw.
     """
 
     head: str
@@ -35,6 +36,7 @@ class OperatorFunction:
     support: tuple[str, ...]
     results: int
     absent: tuple[int, ...] = ()
+    cuts: str = ""
 
     def source(self, name: str) -> list[str]:
         """The function under a name."""

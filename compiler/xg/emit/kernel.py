@@ -1,7 +1,8 @@
 """Kernels: functions by hand that a backend has for some operators, instead of their bodies.
 
 A kernel takes the operands of its operator in order, then by name numbers and words of the use,
-``seed`` and ``place``; it gives what the body gives. Where it does not fit, the body is written.
+``seed`` and ``place``, and ``cuts`` if it draws a rank's part of a mask; it gives what the body
+gives. Where it does not fit, the body is written.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from xg.emit.across import places_of
 from xg.emit.function import OperatorFunction
 from xg.emit.support import SupportFile
 from xg.graph import Apply
@@ -87,6 +89,7 @@ class Kernels:
             head=f"({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}:",
             lines=tuple(line.removeprefix("    ") for line in lines),
             own=taken.own,
+            cuts=taken.cuts,
             sizes=(),
             dtype=False,
             device=False,
@@ -114,14 +117,22 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What a function takes of a use: which operands are missing, then numbers and words."""
+    """What a function takes of a use: which operands are missing, numbers and words, and cuts."""
 
     absent: tuple[int, ...]
     own: tuple[Scalar | str, ...]
+    cuts: str
 
 
 def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
-    """What a function takes of a use; None if it wants other operands, or numbers not there."""
+    """What a function takes of a use; None if it wants other operands, or what is not there.
+
+    A mask that is drawn in part is not for a function that draws a whole one, nor the other way.
+    """
+    names = [arg.arg for arg in node.args.args]
+    cuts = places_of(attrs.get("cuts", ())) if "seed" in names else ""
+    if bool(cuts) != ("cuts" in names):
+        return None
     operands = [str(expr.name) for expr in body.operands]
     absent: list[int] = []
     own: list[Scalar | str] = []
@@ -130,12 +141,12 @@ def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
             operands.pop(0)
         elif arg.annotation and ast.unparse(arg.annotation) == "Array | None" and not own:
             absent.append(place)
-        elif arg.arg not in ("seed", "place"):
+        elif arg.arg not in ("seed", "place", "cuts"):
             value = attrs.get(arg.arg)
             if not isinstance(value, Scalar | str):
                 return None
             own.append(value)
-    return None if operands else _Taken(tuple(absent), tuple(own))
+    return None if operands else _Taken(tuple(absent), tuple(own), cuts)
 
 
 def _results(node: ast.FunctionDef) -> int:

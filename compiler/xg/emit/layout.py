@@ -33,7 +33,7 @@ def broken(code: str, indent: int = 4) -> list[str]:
         return [code]
     opening = _opening(code)
     head, inside = code[: opening + 1], code[opening + 1 : -1]
-    return bracketed(head, _arguments(inside), ")", indent)
+    return bracketed(head, arguments(inside), ")", indent)
 
 
 def _opening(code: str) -> int:
@@ -46,8 +46,8 @@ def _opening(code: str) -> int:
     raise ValueError(f"unbalanced: {code}")
 
 
-def _arguments(inside: str) -> list[str]:
-    """The arguments of a call, split at the commas between them."""
+def arguments(inside: str) -> list[str]:
+    """The arguments of a call or a function, split at the commas between them."""
     items: list[str] = []
     depth = start = 0
     for position, char in enumerate(inside):

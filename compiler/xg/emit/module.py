@@ -12,7 +12,7 @@ from xg.emit.backward import backward_function
 from xg.emit.closed import Vocabulary, check_closed
 from xg.emit.dialect import Dialect
 from xg.emit.forward import Forward, forward_function
-from xg.emit.layout import bracketed, indented
+from xg.emit.layout import arguments, bracketed, indented
 from xg.emit.names import spell_symbol
 from xg.emit.plan import Plan
 from xg.emit.public import PublicWriter
@@ -179,9 +179,8 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
     """A function whose head may be too long for a line."""
     head, *body = lines
     opening, rest = head.split("(", 1)
-    arguments, closing = rest.rsplit(") -> ", 1)
-    items = arguments.split(", ")
-    return [*bracketed(f"{opening}(", items, f") -> {closing}"), *body]
+    inside, closing = rest.rsplit(") -> ", 1)
+    return [*bracketed(f"{opening}(", arguments(inside), f") -> {closing}"), *body]
 
 
 def _spelled(graph: Graph, value: Value) -> str:

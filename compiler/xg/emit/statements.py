@@ -272,6 +272,8 @@ class Statements:
         if function.random:
             self.random = True
             args += ["seed", self.place.format(step.place)]
+        if function.cuts:
+            args.append(function.cuts)
         if function.dtype:
             args.append(self.scope.float_type())
         if function.device:

@@ -13,6 +13,7 @@ from xg.fusion import Fusion, Inside, Match
 from xg.graph import Apply
 from xg.op import Op
 from xg.prim import (
+    Cuts,
     Expr,
     contract,
     dropout_apply,
@@ -41,6 +42,7 @@ def forward(
     mask: str,
     p: Scalar | None = None,
     scaling: str = "scaled",
+    cuts: Cuts = (),
 ) -> tuple[Expr, dict[str, Expr]]:
     """``softmax(α q k⊤ + M) v``; a query that sees no key gets zeros."""
     z = _scores(q, k, m, scale, mask)
@@ -53,7 +55,7 @@ def forward(
     weights = (e / some).named("weights")
     if p is None:
         return contract(weights, v, _spec("ij,jd->id", v)), {"lse": lse}
-    keep = dropout_keep(weights, p).named("keep")
+    keep = dropout_keep(weights, p, cuts).named("keep")
     kept = dropout_apply(weights, keep, p, scaled=scaling == "scaled")
     return contract(kept, v, _spec("ij,jd->id", v)), {"lse": lse, "keep": keep}
 

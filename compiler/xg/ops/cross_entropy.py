@@ -22,12 +22,16 @@ from xg.prim import (
     reshape,
     where,
 )
-from xg.scalar import Scalar, size
+from xg.scalar import Scalar, as_scalar, size
 from xg.use import Attrs, Data, Misuse, Number, Use, Word
 
 
 def configure(use: Use) -> Attrs:
-    """Refuse targets and weights that do not belong to the logits' rows."""
+    """Refuse targets and weights that do not belong to the logits' rows.
+
+    `count` divides the sum over rows: how many there are, or 1. A rank, which has some of the rows,
+    divides by that of the whole.
+    """
     z, t, *weights = use.types
     if not z.shape or t.shape != z.shape[:-1]:
         raise Misuse(
@@ -42,11 +46,12 @@ def configure(use: Use) -> Attrs:
             raise Misuse(
                 "CE weighs every target with 0 or 1", {2: f"this is not {use.spell(t.shape)} in 2"}
             )
-    return use.own
+    count = size(product(t.shape)) if use.own["reduction"] == "mean" else as_scalar(1.0)
+    return {**use.own, "count": count}
 
 
 def forward(
-    z: Expr, t: Expr, w: Expr | None, *, reduction: str, ignore: Scalar | None
+    z: Expr, t: Expr, w: Expr | None, *, reduction: str, ignore: Scalar | None, count: Scalar
 ) -> tuple[Expr, dict[str, Expr]]:
     """By log-sum-exp; the mean is over the targets that count, and 0 when none does."""
     peak = reduce_max(z).named("peak")
@@ -56,7 +61,7 @@ def forward(
     rows = reshape(log_total, t.shape) - pick(shifted, _target(t, counts))
     rows = rows if counts is None else where(counts, rows, 0.0)
     total = reduce_sum(rows, all_axes(rows), keep=False)
-    loss = total / _count(t, counts) if reduction == "mean" else total
+    loss = total / _divisor(counts, count) if reduction == "mean" else total
     return loss, {"lse": peak + log_total}
 
 
@@ -69,12 +74,15 @@ def adjoint(
     *,
     reduction: str,
     ignore: Scalar | None,
+    count: Scalar,
 ) -> tuple[Expr]:
     """Each row's share of the gradient times (softmax - one at the target)."""
     counts = _counts(t, w, ignore)
-    share = dloss / _count(t, counts) if reduction == "mean" else dloss
-    share = broadcast(share, t.shape) if counts is None else where(counts, share, 0.0)
+    share = dloss / _divisor(counts, count) if reduction == "mean" else dloss
     p = exp(z - lse).named("p")
+    if counts is None:
+        return (p * share - place(broadcast(share, t.shape), t, z.shape[-1]),)
+    share = where(counts, share, 0.0)
     there = place(share, _target(t, counts), z.shape[-1])
     return (p * reshape(share, (*t.shape, ONE)) - there,)
 
@@ -92,9 +100,10 @@ def _target(t: Expr, counts: Expr | None) -> Expr:
     return t if counts is None else where(counts, t, integer(0))
 
 
-def _count(t: Expr, counts: Expr | None) -> Expr | Scalar:
+def _divisor(counts: Expr | None, count: Scalar) -> Expr | Scalar:
+    """By what a mean divides: `count`, or the number of those that count."""
     if counts is None:
-        return size(product(t.shape))
+        return count
     ones = where(counts, 1.0, 0.0)
     return maximum(reduce_sum(ones, all_axes(ones), keep=False), 1.0).named("count")
 

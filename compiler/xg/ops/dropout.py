@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.op import Op
-from xg.prim import Expr, dropout_apply, dropout_keep
+from xg.prim import Cuts, Expr, dropout_apply, dropout_keep
 from xg.scalar import Scalar
 from xg.use import Attrs, Misuse, Number, Use, Word
 
@@ -18,9 +18,9 @@ def configure(use: Use) -> Attrs:
     return use.own
 
 
-def forward(x: Expr, *, p: Scalar, scaling: str) -> tuple[Expr, dict[str, Expr]]:
+def forward(x: Expr, *, p: Scalar, scaling: str, cuts: Cuts = ()) -> tuple[Expr, dict[str, Expr]]:
     """`x` times a random mask; `x` itself when the program runs without a seed."""
-    keep = dropout_keep(x, p).named("keep")
+    keep = dropout_keep(x, p, cuts).named("keep")
     return dropout_apply(x, keep, p, scaled=scaling == "scaled"), {"keep": keep}
 
 

@@ -167,10 +167,9 @@ class _Local:
 
     def _drawn(self, expr: Expr, state: State) -> tuple[tuple[str, Attr], ...]:
         """The attributes of a mask that is drawn in part."""
-        attrs = dict(expr.attrs)
-        known = attrs.get("cuts", ())
+        known = expr.attr("cuts")
         assert isinstance(known, tuple)
-        return tuple({**attrs, "cuts": (*known, (state.axis, self.mesh_axis))}.items())  # pyright: ignore
+        return (*expr.attrs[:-1], ("cuts", (*known, (state.axis, self.mesh_axis))))  # pyright: ignore
 
     def _mean(self, expr: Expr, args: list[Expr]) -> Expr:
         """The sum over the part, divided by the whole length."""

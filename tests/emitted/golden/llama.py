@@ -195,7 +195,7 @@ def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSave
         layers_saved.append(one)
     Y = rms(Y_2, g, 1e-06)  # [B, S, D], line 35
     Z = Y @ W_lm  # [B, S, V], line 36
-    loss, loss_lse = cross_entropy(Z, t, B, S)  # [], line 37
+    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], line 37
     return Z, loss, LlamaSaved(ids, t, Y_2, layers_saved, Y, Z, loss_lse)
 
 
@@ -208,7 +208,7 @@ def d_llama(
     D = saved.Y_2.shape[2]
     V = saved.Z.shape[2]
     # [B, S, V], dCE of line 37
-    dZ_CE = d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_lse, B, S, V)
+    dZ_CE = d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V)
     dZ_2 = dZ + dZ_CE  # [B, S, V], sum of a fan-out of line 36
     dY = dZ_2 @ W_lm.T  # [B, S, D], d• of line 36
     dW_lm = saved.Y.reshape(-1, D).T @ dZ_2.reshape(-1, V)  # [D, V], d• of line 36
@@ -418,7 +418,7 @@ def d_rms(
     return dx, dg
 
 
-def cross_entropy(z: Array, t: Array, B: int, S: int) -> tuple[Array, Array]:
+def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
     """Cross-entropy of the softmax of logits with integer targets, over those that
     count: loss = Σ w (log Σ_j exp(z_j) - z_t) / Σ w.
     """
@@ -426,16 +426,16 @@ def cross_entropy(z: Array, t: Array, B: int, S: int) -> tuple[Array, Array]:
     shifted = z - peak
     log_total = np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     lse = peak + log_total
-    return (log_total[..., 0] - pick(shifted, t)).sum() / (B * S), lse
+    return (log_total[..., 0] - pick(shifted, t)).sum() / count, lse
 
 
 def d_cross_entropy(
-    dloss: Array, z: Array, t: Array, lse: Array, B: int, S: int, V: int
+    dloss: Array, z: Array, t: Array, lse: Array, count: float, B: int, S: int, V: int
 ) -> Array:
     """Gradient of cross_entropy: dZ = (softmax(Z) - onehot(t)) w / Σ w · dloss."""
     p = np.exp(z - lse)
-    part = np.broadcast_to(dloss / (B * S), (B, S))
-    return p * part[..., None] - place(part, t, V)
+    part = dloss / count
+    return p * part - place(np.broadcast_to(part, (B, S)), t, V)
 
 
 def pick(x: Array, ids: Array) -> Array:

@@ -260,7 +260,7 @@ def lm(
     Y, Y_mean, Y_rstd = layer_norm(Y_1, gamma, beta, 1e-05)  # [B, S, D], line 59
     Z_1 = E.T  # [D, V], line 60
     Z = Y @ Z_1  # [B, S, V], line 60
-    loss, loss_lse = cross_entropy(Z, t, B, S)  # [], line 61
+    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], line 61
     saved = LMSaved(
         ids, t, PE_1, Y_1, layers_saved, Y, Y_mean, Y_rstd, Z_1, Z, loss_lse
     )
@@ -277,7 +277,7 @@ def d_lm(
     V = saved.Z_1.shape[1]
     S_max = params["P"].shape[0]
     # [B, S, V], dCE of line 61
-    dZ_CE = d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_lse, B, S, V)
+    dZ_CE = d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V)
     dZ_2 = dZ + dZ_CE  # [B, S, V], sum of a fan-out of line 60
     dY = dZ_2 @ saved.Z_1.T  # [B, S, D], d• of line 60
     # [B, S, D], dLN of line 59
@@ -507,7 +507,7 @@ def d_layer_norm(
     return dx, dgamma, dbeta
 
 
-def cross_entropy(z: Array, t: Array, B: int, S: int) -> tuple[Array, Array]:
+def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
     """Cross-entropy of the softmax of logits with integer targets, over those that
     count: loss = Σ w (log Σ_j exp(z_j) - z_t) / Σ w.
     """
@@ -515,16 +515,16 @@ def cross_entropy(z: Array, t: Array, B: int, S: int) -> tuple[Array, Array]:
     shifted = z - peak
     log_total = np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     lse = peak + log_total
-    return (log_total[..., 0] - pick(shifted, t)).sum() / (B * S), lse
+    return (log_total[..., 0] - pick(shifted, t)).sum() / count, lse
 
 
 def d_cross_entropy(
-    dloss: Array, z: Array, t: Array, lse: Array, B: int, S: int, V: int
+    dloss: Array, z: Array, t: Array, lse: Array, count: float, B: int, S: int, V: int
 ) -> Array:
     """Gradient of cross_entropy: dZ = (softmax(Z) - onehot(t)) w / Σ w · dloss."""
     p = np.exp(z - lse)
-    part = np.broadcast_to(dloss / (B * S), (B, S))
-    return p * part[..., None] - place(part, t, V)
+    part = dloss / count
+    return p * part - place(np.broadcast_to(part, (B, S)), t, V)
 
 
 def pick(x: Array, ids: Array) -> Array:

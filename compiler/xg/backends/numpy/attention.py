@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.backends.numpy.support import keep_mask
+from xg.backends.numpy.support import keep_mask, keep_part
 
 Array = NDArray[Any]
 
@@ -52,10 +52,45 @@ def attention_with_dropout(
 ) -> tuple[Array, Array, Array | None]:
     """Attention whose weights are dropped with probability p; which stay is given too."""
     keep = keep_mask((*q.shape[:-1], k.shape[-2]), p, seed, place)
-    y, lse = attend(q, k, v, m, keep, scale, mask)
-    if keep is not None:
-        y *= 1 / (1 - p) if scaling == "scaled" else 1.0
+    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
     return y, lse, keep
+
+
+def attention_with_part_of_dropout(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+    seed: int | None,
+    place: str,
+    cuts: list[tuple[int, int, int]],
+) -> tuple[Array, Array, Array | None]:
+    """The same on a rank, whose weights are a part of the whole's, cut as `cuts` say."""
+    keep = keep_part((*q.shape[:-1], k.shape[-2]), p, seed, place, cuts)
+    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
+    return y, lse, keep
+
+
+def attend_kept(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    keep: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+) -> tuple[Array, Array]:
+    """Attention with the weights that stay; with all of them if `keep` is None."""
+    y, lse = attend(q, k, v, m, keep, scale, mask)
+    if keep is not None and scaling == "scaled":
+        y *= 1 / (1 - p)
+    return y, lse
 
 
 def d_attention_with_dropout(

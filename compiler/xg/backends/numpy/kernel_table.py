@@ -30,6 +30,7 @@ KERNELS: Final = Kernels(
         Kernel("attention", "attention"),
         Kernel("gradient of attention", "d_attention"),
         Kernel("attention", "attention_with_dropout"),
+        Kernel("attention", "attention_with_part_of_dropout"),
         Kernel("gradient of attention", "d_attention_with_dropout"),
     ),
 )

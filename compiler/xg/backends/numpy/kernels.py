@@ -140,22 +140,21 @@ def d_layer_norm(
 # ---- loss ---------------------------------------------------------------------------------------
 
 
-def cross_entropy(z: Array, t: Array, reduction: str) -> tuple[Array, Array]:
+def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
     """Cross-entropy by log-sum-exp, in one array."""
     peak = z.max(axis=-1, keepdims=True)
     e = z - peak
     np.exp(e, out=e)
     lse = np.log(e.sum(axis=-1, keepdims=True))
     lse += peak
-    total = (lse - np.take_along_axis(z, t[..., None], axis=-1)).sum()
-    return (total / t.size if reduction == "mean" else total), lse
+    return (lse - np.take_along_axis(z, t[..., None], axis=-1)).sum() / count, lse
 
 
-def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, reduction: str) -> Array:
+def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:
     """Gradient of cross-entropy, softmax and the one at the target in one array."""
     dz = z - lse
     np.exp(dz, out=dz)
     rows = dz.reshape(-1, z.shape[-1])
     rows[np.arange(t.size), t.reshape(-1)] -= 1
-    dz *= dloss / t.size if reduction == "mean" else dloss
+    dz *= dloss / count
     return dz

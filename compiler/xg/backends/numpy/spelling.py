@@ -96,7 +96,7 @@ def _concat(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 def _keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     p = words.scalar(expr, "p", scope).text
-    cuts = across.cuts_of(expr)
+    cuts = across.places_of(expr.attr("cuts"))
     if cuts:
         return call(scope.use("keep_part"), f"{args[0].atom}.shape", p, "seed", "place", cuts)
     return call(scope.use("keep_mask"), f"{args[0].atom}.shape", p, "seed", "place")

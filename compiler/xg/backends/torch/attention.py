@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from xg.backends.torch.support import keep_mask
+from xg.backends.torch.support import keep_mask, keep_part
 
 Array = torch.Tensor
 Seed = int | torch.Tensor | None
@@ -89,15 +89,47 @@ def attention_with_dropout(
     place: str,
 ) -> tuple[Array, Array, Array | None]:
     """Attention whose weights are dropped with probability p; which stay is given too."""
-    if seed is None:
-        y, lse = attend(q, k, v, m, scale, mask)
-        return y, lse, None
-    weights, lse = weigh(q, k, m, scale, mask)
-    keep = keep_mask(weights, p, seed, place)
+    keep = keep_mask(pairs(q, k), p, seed, place)
+    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
+    return y, lse, keep
+
+
+def attention_with_part_of_dropout(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+    seed: Seed,
+    place: str,
+    cuts: list[tuple[int, int, int]],
+) -> tuple[Array, Array, Array | None]:
+    """The same on a rank, whose weights are a part of the whole's, cut as `cuts` say."""
+    keep = keep_part(pairs(q, k), p, seed, place, cuts)
+    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
+    return y, lse, keep
+
+
+def attend_kept(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    keep: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+) -> tuple[Array, Array]:
+    """Attention with the weights that stay; with all of them if `keep` is None."""
     if keep is None:
-        return weights.to(v.dtype) @ v, lse, None
+        return attend(q, k, v, m, scale, mask)
+    weights, lse = weigh(q, k, m, scale, mask)
     factor = 1 / (1 - p) if scaling == "scaled" else 1.0
-    return (weights * keep * factor).to(v.dtype) @ v, lse, keep
+    return (weights * keep * factor).to(v.dtype) @ v, lse
 
 
 def d_attention_with_dropout(
@@ -126,6 +158,11 @@ def is_flash(q: Array, k: Array, v: Array, m: Array | None, mask: str) -> bool:
     if m is not None or q.ndim != 4 or q.device.type != "cpu" or q.shape[-1] != v.shape[-1]:
         return False
     return mask == "none" or q.shape[-2] == k.shape[-2]
+
+
+def pairs(q: Array, k: Array) -> Array:
+    """Something of the shape of all weights, without memory."""
+    return q[..., :1].expand(*q.shape[:-1], k.shape[-2])
 
 
 def whole(x: Array) -> Array:

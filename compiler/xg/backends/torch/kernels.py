@@ -149,7 +149,7 @@ def widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
     return x.to(dtype), gamma.to(dtype), other.to(dtype)
 
 
-def cross_entropy(z: Array, t: Array, reduction: str) -> tuple[Array, Array]:
+def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
     """Cross-entropy by log-sum-exp, in float32 at least.
 
     The largest of a row's probabilities is exp(its peak - lse), and softmax is one step of torch.
@@ -157,13 +157,12 @@ def cross_entropy(z: Array, t: Array, reduction: str) -> tuple[Array, Array]:
     z = z.to(torch.promote_types(z.dtype, torch.float32))
     likeliest = torch.softmax(z, -1).amax(dim=-1, keepdim=True)
     lse = z.amax(dim=-1, keepdim=True) - likeliest.log_()
-    total = (lse - z.gather(-1, t[..., None])).sum()
-    return (total / t.numel() if reduction == "mean" else total), lse
+    return (lse - z.gather(-1, t[..., None])).sum() / count, lse
 
 
-def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, reduction: str) -> Array:
+def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:
     """Gradient of cross-entropy: softmax, the one at the target and the scale in one tensor."""
     dz = torch.softmax(z, -1, dtype=lse.dtype)
     target = t[..., None]
     dz.scatter_(-1, target, dz.gather(-1, target) - 1)
-    return dz.mul_(dloss / t.numel() if reduction == "mean" else dloss).to(z.dtype)
+    return dz.mul_(dloss / count).to(z.dtype)

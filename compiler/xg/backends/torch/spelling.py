@@ -150,7 +150,7 @@ def _concat(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 def _keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     p = words.scalar(expr, "p", scope).text
-    cuts = across.cuts_of(expr)
+    cuts = across.places_of(expr.attr("cuts"))
     if cuts:
         return call(scope.use("keep_part"), args[0].text, p, "seed", "place", cuts)
     return call(scope.use("keep_mask"), args[0].text, p, "seed", "place")

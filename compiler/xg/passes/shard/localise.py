@@ -17,7 +17,7 @@ from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Val
 from xg.op import Op
 from xg.passes.shard.errors import CutApart
 from xg.placement import Placement, State, same
-from xg.prim import Body, Expr, ShapeError, substitute
+from xg.prim import Body, Expr, ShapeError, substitute, topological
 from xg.scalar import Scalar
 from xg.sharding.alike import alike
 from xg.sharding.argument import IllTyped
@@ -143,19 +143,24 @@ class _Local:
         body = self._body(step)
         if body is None:
             return replace(step, inputs=inputs)
-        op = self._unchanged(step, body)
-        if op is not None:
-            return replace(step, op=op, inputs=inputs)
+        own = self._unchanged(step, body)
+        if own is not None:
+            return replace(own, inputs=inputs)
         return replace(step, op=_rank_op(step.op, body), inputs=inputs, attrs=_written(step.attrs))
 
-    def _unchanged(self, step: Apply, body: Body) -> Op | None:
-        """The operator itself where on parts it is the same computation, only smaller."""
+    def _unchanged(self, step: Apply, body: Body) -> Apply | None:
+        """The operator itself where on parts it is the same computation, only smaller.
+
+        What it draws is then a part of what the whole draws.
+        """
         types = [self._type(value) for value in step.inputs]
+        attrs = {**step.attrs, **_drawn(body)}
         try:
             op = self._on_parts(step)
-            return op if op and alike(op.body(types, step.attrs), body) else None
+            same = op and alike(op.body(types, attrs), body)
         except ShapeError:
             return None  # parts of some operands meet the whole of others
+        return replace(step, op=op, attrs=attrs) if op and same else None
 
     def _on_parts(self, step: Apply) -> Op | None:
         """The operator of a step as it would be made for a rank's part; None if it is not known."""
@@ -192,6 +197,14 @@ class _Local:
         shape = local_shape(operand.shape, step.attrs["source"], self.axis)
         part = replace(operand, shape=shape)
         return Body((part,), (moved(part, step.attrs),))
+
+
+def _drawn(body: Body) -> Attrs:
+    """Along which axes a mask is drawn in part, for an operator that draws one."""
+    for expr in topological(body.outputs):
+        if expr.prim == "dropout_keep" and expr.attr("cuts"):
+            return {"cuts": expr.attr("cuts")}
+    return {}
 
 
 def _written(attrs: Attrs) -> Attrs:
