@@ -1,6 +1,5 @@
 """Ranks side by side: equal columns, bars with rows of their own, text that nothing crosses."""
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ CASES = [
     *((name, plan) for name in ("flow", "mlp", "mha") for plan in ("TP", "DP", "DP_TP")),
     ("transformer", "FSDP"),
     ("transformer", "SP"),
+    ("transformer", "VP"),
 ]
 each_case = pytest.mark.parametrize(("name", "plan"), CASES)
 
@@ -67,22 +67,32 @@ def test_a_column_is_clean_and_all_are_alike(name: str, plan: str) -> None:
 @each_case
 def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> None:
     display = painted(drawn(name, plan))
-    lines = [
-        (a, b)
-        for element in display.elements
-        if element.kind == "edge"
-        for part in element.parts
-        if isinstance(part, Shape)
-        for a, b in pairwise(flattened(part.path))
-    ]
     for bar in bars(display):
         frame = box_of(bar)
+        lines = [part.path for part in bar.parts if isinstance(part, Shape)][1:]
         for text in texts(bar):
             assert frame.left < text.left < text.right < frame.right
             assert frame.top < text.top < text.bottom < frame.bottom
-            for (x, y), (u, v) in lines:
-                over = min(y, v) < text.top < text.bottom < max(y, v)
-                assert not (over and text.left < x < text.right and x == u), bar.op
+            assert text.center[0] == pytest.approx(frame.center[0])
+            assert not any(text.left < x < text.right for line in lines for x, _ in flattened(line))
+
+
+def test_what_passes_a_bar_goes_on_as_a_hairline() -> None:
+    """A residual lane in each of three columns, under the two bars between its ends."""
+    display = painted(drawn("flow", "TP"))
+    found = [sum(isinstance(part, Shape) for part in bar.parts) - 1 for bar in bars(display)]
+    assert found == [3, 3, 3, 3]
+
+
+@each_case
+def test_bars_lie_over_lines_and_hide_no_label(name: str, plan: str) -> None:
+    display = painted(drawn(name, plan))
+    order = [element.kind for element in display.elements]
+    first = min(place for place, kind in enumerate(order) if kind == bars(display)[0].kind)
+    assert "edge" not in order[first:]
+    frames = [box_of(bar) for bar in bars(display)]
+    labels = [box for one in display.elements if one.kind == "edge" for box in texts(one)]
+    assert not any(frame.overlaps(label) for frame in frames for label in labels)
 
 
 def test_a_group_that_stands_together_has_a_bar_of_its_own() -> None:

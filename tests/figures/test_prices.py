@@ -27,6 +27,7 @@ CASES = [
     ("transformer", "LM", "SP"),
     ("models/bert", "MLM", "DP"),  # a loss that sends in both passes
     ("models/bert", "MLM", "VP"),
+    ("models/t5", "T5", "TP"),  # a block that is opened twice
     ("flow", "Flow", "DP_TP"),
 ]
 each_case = pytest.mark.parametrize(("name", "block", "plan"), CASES)

@@ -6,7 +6,7 @@ outside the frames of groups it does not belong to, a frame holds the lanes betw
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final
@@ -24,6 +24,7 @@ from xg.backends.graphviz.structure import Place
 
 _LABEL_STEP: Final = 4.0
 _WIDE, _NARROW = 8.0, 2.0  # room around a lane's label
+_ROOM: Final = 5.0  # between a lane and any box
 _MOST_TRIES: Final = 64
 _LANE: Final = "lane"  # owner of the lines of lanes, which may cross each other
 _FAR: Final = 1e6
@@ -57,8 +58,7 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
         if place in (Place.SIDE, Place.AROUND)
         for a, b in pairwise(flattened(drawn[number]))
     ]
-    levels = (placed.nodes[node] for node in placed.figure.levels)
-    crossing += (replace(box, left=-_FAR, right=_FAR) for box in levels)
+    crossing += _between(placed)
     residual = _shortest_first(placed)
     edges = placed.figure.edges
     forks = {
@@ -94,6 +94,16 @@ def lanes(placed: PlacedFigure, drawn: Mapping[int, Path]) -> Lanes:
         if group.id in frames
     }
     return found
+
+
+def _between(placed: PlacedFigure) -> Iterator[Box]:
+    """Yield the room of each bar, from what stands above it to what stands below."""
+    levels = [placed.nodes[node] for node in placed.figure.levels]
+    others = [box for node, box in placed.nodes.items() if node not in placed.figure.levels]
+    for bar in levels:
+        top = max((box.bottom for box in others if box.bottom <= bar.top), default=bar.top)
+        bottom = min((box.top for box in others if box.top >= bar.bottom), default=bar.bottom)
+        yield Box(-_FAR, top, _FAR, bottom)
 
 
 def _shortest_first(placed: PlacedFigure) -> list[int]:
@@ -161,13 +171,15 @@ def _lane_x(
     beside = sorted({box.left - style.LANE_GAP for box in passed}, reverse=True)
     tries = [nearest, *(x for x in beside if x < nearest)]
     for x in tries[:_MOST_TRIES]:
-        if not obstacles.block([beginning, (x, beginning[1]), (x, ending[0][1]), ending[0]], own):
+        way = [beginning, (x, beginning[1]), (x, ending[0][1]), ending[0]]
+        is_near = any(o not in own for o, _ in obstacles.near(Box(x, top, x, bottom).grown(_ROOM)))
+        if not is_near and not obstacles.block(way, own):
             return x
     return tries[-1]
 
 
 def _beginning(placed: PlacedFigure, edge: FigureEdge, forks: Mapping[str, float]) -> Point:
-    """Leave at the left; where that side is taken, fork off the line below the node.
+    """Leave at the left; where that side is taken, or a bar's, fork off the line below the node.
 
     `forks` tells where that line is, if not in the middle.
     """
@@ -175,7 +187,8 @@ def _beginning(placed: PlacedFigure, edge: FigureEdge, forks: Mapping[str, float
         other.head == edge.tail and place is Place.LANE
         for other, place in zip(placed.figure.edges, placed.facts.places, strict=True)
     )
-    if edge.tail not in placed.facts.left and not entered:
+    is_bar = edge.tail in placed.figure.levels
+    if edge.tail not in placed.facts.left and not entered and not is_bar:
         return rim(placed, edge.tail, Flank.LEFT)
     box = placed.nodes[edge.tail]
     return forks.get(edge.tail, box.center[0]), box.bottom + style.FORK_DROP
@@ -211,4 +224,7 @@ def _label_box(
             struck = any(line.overlaps(box) for line in crossing)
             if not struck and not any(True for _ in obstacles.near(area)):
                 return box
-    return Box.around((x - size.width / 2 - style.LABEL_GAP, middle), size.width, size.height)
+    left = x - size.width / 2 - style.LABEL_GAP
+    boxes = [Box.around((left, middle + s), size.width, size.height) for s in shifts]
+    free = (box for box in boxes if not any(line.overlaps(box) for line in crossing))
+    return next(free, boxes[0])

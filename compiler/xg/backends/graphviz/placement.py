@@ -16,7 +16,7 @@ from typing import Final
 from xg.backends.graphviz import style
 from xg.backends.graphviz.figure import Figure, FigureEdge, NodeKind
 from xg.backends.graphviz.measure import Size, label_size
-from xg.backends.graphviz.structure import Place, Structure, leveled
+from xg.backends.graphviz.structure import Place, Structure, leveled, passing
 from xg.backends.graphviz.unit import Unit
 
 _STRAIGHT: Final = 1000
@@ -56,6 +56,7 @@ def problem(
         for above, below in leveled(figure)
         if above in ports and below in ports
     )
+    lines += _labels_at_levels(figure, facts, ports) if figure.levels else ()
     lines += _groups(figure, facts, ports) if clusters else ()
     return "digraph {\n" + "\n".join(lines) + "\n}\n"
 
@@ -132,6 +133,25 @@ def _forks(facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
     for fork in facts.forks:
         row = " -> ".join(ports[child].name for child in fork.children)
         yield f"{{rank=same; edge [style=invis]; {row}}}"
+
+
+def _labels_at_levels(
+    figure: Figure, facts: Structure, ports: Mapping[str, _Port]
+) -> Iterator[str]:
+    """Keep labels of what passes a level above it, and side columns right of what they join."""
+    boxes = {
+        number: edge
+        for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True))
+        if has_label_box(edge, place)
+    }
+    passed = dict(passing(figure))
+    for number in boxes.keys() & passed.keys():
+        yield f"l{number} -> {ports[passed[number]].name} [style=invis, weight=0]"
+    near = {number: edge for number, edge in boxes.items() if number not in passed}
+    straight = {e.head: n for n, e in near.items() if facts.places[n] in (Place.DOWN, Place.PAIRED)}
+    for number, edge in near.items():
+        if facts.places[number] is Place.SIDE and edge.head in straight:
+            yield f"{{rank=same; l{straight[edge.head]} -> l{number} [style=invis]}}"
 
 
 def _groups(figure: Figure, facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:

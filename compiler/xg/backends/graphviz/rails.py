@@ -52,7 +52,9 @@ def rails(placed: PlacedFigure) -> Mapping[int, Rail]:
     for number, (edge, place) in enumerate(
         zip(placed.figure.edges, placed.facts.places, strict=True)
     ):
-        if place in (Place.BRANCH, Place.SIDE):
+        # What leaves a bar forks off below it.
+        is_free = place is Place.BRANCH and edge.tail not in placed.figure.levels
+        if is_free or place is Place.SIDE:
             node = edge.tail if place is Place.BRANCH else edge.head
             distance = _run(placed, number, edge, place)
             reach = placed.nodes[node].width / 2 + style.CORNER

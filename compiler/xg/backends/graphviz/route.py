@@ -85,7 +85,8 @@ class _Router:
         ways: list[list[Point]] = []
         if rail is not None:
             ways.append(_around(self.placed, number, place, rail))
-        if place is Place.BRANCH and edge.tail not in self.forked:
+        is_bar = edge.tail in self.placed.figure.levels
+        if place is Place.BRANCH and (is_bar or edge.tail not in self.forked):
             ways.append(_fork(self.placed, number))
         if place is Place.AROUND:
             ways += (_detour(self.placed, number, flank) for flank in Flank)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from math import sqrt
 from typing import Final
 
 from xg.backends.graphviz import style
 from xg.backends.graphviz.across import alone, segments
 from xg.backends.graphviz.arrow import arrow
+from xg.backends.graphviz.crossings import crossings
 from xg.backends.graphviz.display import Display, Element, Shape, Text
 from xg.backends.graphviz.figure import Figure, FigureBar, FigureColumn, FigureEdge
 from xg.backends.graphviz.geometry import (
     Box,
     Point,
     bounding_box,
-    flattened,
     polyline,
     rectangle,
     rounded,
@@ -44,13 +43,9 @@ _BRACE: Final = 14.0
 def side_by_side(figure: Figure, placed: PlacedFigure) -> Display:
     """Draw all columns of a figure; `placed` is the first of them."""
     sheet = _Sheet(figure, placed)
-    elements = [
-        *sheet.frames(),
-        *sheet.bars(),
-        *(element for place in range(len(figure.columns)) for element in sheet.column(place)),
-        *sheet.braces(),
-    ]
-    return page(figure, elements)
+    columns = [one for place in range(len(figure.columns)) for one in sheet.column(place)]
+    edges = [one for one in columns if one.kind == "edge"]
+    return page(figure, [*sheet.frames(), *columns, *sheet.bars(edges), *sheet.braces()])
 
 
 class _Sheet:
@@ -124,17 +119,23 @@ class _Sheet:
 
     # ---- bars ------------------------------------------------------------------------------------
 
-    def bars(self) -> Iterator[Element]:
-        """Yield every bar with its text where no line crosses it."""
+    def bars(self, edges: Sequence[Element]) -> Iterator[Element]:
+        """Yield every bar, over the lines that only pass it."""
         for bar in self.figure.bars:
+            look = style.NODE_STYLES[bar.node.kind]
+            lines = node_lines(bar.node)
             for number, span in enumerate(bar.spans):
                 box = self._bar_box(bar, span)
-                look = style.NODE_STYLES[bar.node.kind]
-                text = self._text(bar, box)
+                width = max(line.width for line in lines)
+                hairlines = crossings(box, Box.around(box.center, width, box.height), edges)
+                text = (
+                    replace(one, color=Color.MUTED if place else Color.INK)
+                    for place, one in enumerate(text_in(lines, box))
+                )
                 title = bar.node.title or characters(bar.node.label)
                 op = bar.node.id if len(bar.spans) == 1 else f"{bar.node.id} #{number}"
                 kind = f"node {bar.node.kind.name.lower()}"
-                yield Element(op, kind, title, (*frame(look, box), *text))
+                yield Element(op, kind, title, (*frame(look, box), *hairlines, *text))
 
     def _bar_box(self, bar: FigureBar, span: tuple[int, int]) -> Box:
         first, last = span
@@ -154,46 +155,11 @@ class _Sheet:
     def _floor(self) -> float:
         return max(box.bottom for box in self._segments())
 
-    def _text(self, bar: FigureBar, box: Box) -> Iterator[Text]:
-        lines = node_lines(bar.node)
-        width = max(line.width for line in lines)
-        middle = self._free(bar, box, width)
-        around = Box.around((middle, box.center[1]), width, box.height)
-        for number, text in enumerate(text_in(lines, around)):
-            yield replace(text, color=Color.MUTED if number else Color.INK)
-
-    def _free(self, bar: FigureBar, box: Box, width: float) -> float:
-        """Find the middle of a text in a bar, between the lines that pass over it."""
-        lines = [box.left, *sorted(self._crossing(bar, box)), box.right]
-        gaps = [(a, b) for a, b in pairwise(lines) if b - a > width + 4 * _CLEAR]
-        if not gaps:
-            a, b = max(pairwise(lines), key=lambda gap: gap[1] - gap[0])
-            return (a + b) / 2
-        reach = width / 2 + 2 * _CLEAR
-        places = (min(max(box.center[0], a + reach), b - reach) for a, b in gaps)
-        return min(places, key=lambda x: abs(x - box.center[0]))
-
-    def _passing(self, bar: FigureBar) -> range:
-        """Return the rails that pass over a bar on their way down."""
-        return range(self.below.index(bar) + 1 if bar.is_below else 0, len(self.below))
-
-    def _crossing(self, bar: FigureBar, box: Box) -> Iterator[float]:
-        """Yield where lines of the columns pass over a bar."""
-        middle = box.center[1]
-        for place, elements in enumerate(self.bodies):
-            shapes = (part for one in elements for part in one.parts if isinstance(part, Shape))
-            for shape in shapes:
-                for (x, y), (_, v) in pairwise(flattened(shape.path)):
-                    if min(y, v) < middle < max(y, v):
-                        yield x + place * self.pitch
-            for number in self._passing(bar):
-                yield self.rails_from + (number + 0.5) * _RAIL + place * self.pitch
-
-    # ---- in front --------------------------------------------------------------------------------
+    # ---- columns ---------------------------------------------------------------------------------
 
     def column(self, place: int) -> Iterator[Element]:
-        """Yield a column, with the rails beside it."""
-        for element in (*self.bodies[place], *self._rails(self.figure.columns[place])):
+        """Yield a column; the rails beside it lie behind its nodes."""
+        for element in (*self._rails(self.figure.columns[place]), *self.bodies[place]):
             op = element.op and f"{element.op} @{place}"
             yield moved(replace(element, op=op), place * self.pitch, 0.0)
 

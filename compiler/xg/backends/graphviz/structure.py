@@ -7,7 +7,7 @@ they agree about it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import pairwise
@@ -160,17 +160,29 @@ def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
     if figure.levels:
         segments = parted(figure)
         places = {node: n for n, segment in enumerate(segments) for node in segment}
-        solid = [
-            (edge.tail, edge.head)
+        near = [
+            edge
             for edge in figure.edges
             if edge.style is not EdgeStyle.DASHED and edge.role is not EdgeRole.RAIL
+            if places.get(edge.tail, edge.tail) == places.get(edge.head, edge.head)
         ]
-        near = [(a, b) for a, b in solid if places.get(a, a) == places.get(b, b)]
-        begun, ended = {head for _, head in near}, {tail for tail, _ in near}
+        # What stands beside a node is placed with it, and holds it nowhere.
+        begun = {edge.head for edge in near if edge.role is not EdgeRole.SIDE}
+        ended = {edge.tail for edge in near}
         for level, above, below in zip(figure.levels, segments, segments[1:], strict=False):
             yield from ((node, level) for node in above if node not in ended)
             yield from ((level, node) for node in below if node not in begun)
         yield from pairwise(figure.levels)
+
+
+def passing(figure: Figure) -> Iterator[tuple[int, str]]:
+    """Yield the edges that pass levels, by number, each with the first one."""
+    after = {node: n for n, segment in enumerate(parted(figure)) for node in segment}
+    after |= {level: n + 1 for n, level in enumerate(figure.levels)}
+    before = {**after, **{level: n for n, level in enumerate(figure.levels)}}
+    for number, edge in enumerate(figure.edges):
+        if after[edge.tail] < before[edge.head]:
+            yield number, figure.levels[after[edge.tail]]
 
 
 def _rows(figure: Figure, places: tuple[Place, ...]) -> dict[str, int]:
@@ -225,6 +237,26 @@ def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -
         level.sort(key=lambda head: _join_row(head, below, joins))
         if len(first) + len(level) > 1:
             yield Fork((*first, *level))
+    yield from _below_levels(figure, rows, branches)
+
+
+def _below_levels(
+    figure: Figure, rows: Mapping[str, int], branches: Mapping[str, Sequence[str]]
+) -> Iterator[Fork]:
+    """Find columns that go on side by side below a level; an older one stands at the left."""
+    places = {node: n for n, segment in enumerate(parted(figure)) for node in segment}
+    branched = {head for heads in branches.values() for head in heads}
+    for number, segment in enumerate(parted(figure)[1:], 1):
+        entered = {
+            edge.head
+            for edge in figure.edges
+            if edge.role is EdgeRole.MAIN and edge.style is not EdgeStyle.DASHED
+            if places.get(edge.head) == number and places.get(edge.tail) != number
+        }
+        heads = [node for node in segment if node in entered - branched]
+        for one, other in pairwise(heads):
+            if rows[one] == rows[other]:
+                yield Fork((one, other))
 
 
 def _passed(figure: Figure, places: tuple[Place, ...]) -> dict[int, tuple[str, str]]:

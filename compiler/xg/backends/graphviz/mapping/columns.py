@@ -24,10 +24,12 @@ from xg.backends.graphviz.figure import (
     NodeKind,
 )
 from xg.backends.graphviz.mapping.arrange import Terminal, arrange
-from xg.backends.graphviz.mapping.opened import Opener, Piece, Sent
+from xg.backends.graphviz.mapping.opened import Opener
 from xg.backends.graphviz.mapping.overview import Naming, gradients
 from xg.backends.graphviz.mapping.prices import name, prices
+from xg.backends.graphviz.mapping.settle import settled
 from xg.backends.graphviz.mapping.sketch import Sketch, sketches
+from xg.backends.graphviz.mapping.stages import Piece, Sent
 from xg.backends.graphviz.mapping.steps import plan_name
 from xg.backends.graphviz.mapping.totals import totals
 from xg.backends.graphviz.richtext import RichText, bold, dimension, plain
@@ -100,10 +102,11 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank) -> _Drawn:
     arranged = arrange(sources, operations, results, naming)
     ends: Sequence[Terminal] = (*sources, *results)
     edges = (*arranged.edges, *gradients(arranged, ends, operations, naming))
+    bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
     return _Drawn(
-        arranged.nodes,
+        settled(arranged, [bar.id for bar, _ in bars]),
         edges,
-        tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None),
+        bars,
         tuple(_rails(pieces)),
         tuple(FigureBrace(one.label, tuple(one.nodes)) for one in opener.braces),
     )

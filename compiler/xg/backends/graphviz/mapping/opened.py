@@ -9,44 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from xg.backends.graphviz.figure import FigureNode, NodeKind
+from xg.backends.graphviz.figure import EdgeStyle, FigureNode, NodeKind
 from xg.backends.graphviz.mapping.arrange import Flow, Operation
 from xg.backends.graphviz.mapping.communication import bar_node
 from xg.backends.graphviz.mapping.forward import ForwardDrawing, forward_drawing
 from xg.backends.graphviz.mapping.joints import Joint, joint_bar, through
 from xg.backends.graphviz.mapping.notation import Notation, kind
 from xg.backends.graphviz.mapping.sketch import Move, Sketch, move_of
+from xg.backends.graphviz.mapping.stages import Opening, Piece, Sent, ends, stages
 from xg.backends.graphviz.mapping.steps import Ids, times
 from xg.backends.graphviz.richtext import RichText, plain
 from xg.collective import FAMILY
 from xg.graph import Apply, Call, Graph, Value
 
 _SHORT: Final = 3  # so many nodes in a row are drawn, more are one box
-
-Sent = tuple[str, str, bool]  # a collective for parameters: its glyph, its mesh axis, if forward
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """One node of a column.
-
-    `sent` is what is sent for the parameters it takes; `move` what it sends itself, if it is a
-    collective.
-    """
-
-    operation: Operation
-    step: Apply | Call
-    sent: frozenset[Sent] = frozenset()
-    move: Move | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A call that is to be opened, in the drawing of its caller."""
-
-    call: Call
-    drawing: ForwardDrawing
-    outside: Mapping[Value, Value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +37,17 @@ class Brace:
 class Opener:
     """Opens the blocks of a program for one rank.
 
-    `notations` tells in whose symbols the values of opened blocks are written, `homes` where leaves
-    are at home: one that a block is given stands beside the node that takes it.
+    A block may be opened more than once, so what is inside of one is called anew: `notations` tells
+    in whose symbols it is written, and what it is there. `homes` tells where leaves are at home:
+    one that a block is given stands beside the node that takes it.
     """
 
     sketches: Mapping[str, Sketch]
     rank: Mapping[str, int]
     ids: Ids = field(default_factory=Ids)
-    notations: dict[Value, Notation] = field(default_factory=dict[Value, Notation])
+    notations: dict[Value, tuple[Notation, Value]] = field(
+        default_factory=dict[Value, tuple[Notation, Value]]
+    )
     homes: dict[Value, ForwardDrawing] = field(default_factory=dict[Value, ForwardDrawing])
     braces: list[Brace] = field(default_factory=list[Brace])
     graphs: dict[str, Graph] = field(init=False)
@@ -130,8 +109,11 @@ class Opener:
             *zip(graph.outputs, opening.call.outputs, strict=True),
         )
         outside = {inner: opening.outside.get(outer, outer) for inner, outer in pairs}
-        values = (value for step in graph.steps for value in step.outputs if value not in outside)
-        self.notations.update(dict.fromkeys(values, drawing.notation))
+        made = [value for step in graph.steps for value in step.outputs if value not in outside]
+        made += (joint.value for some in drawing.joints.values() for joint in some)
+        inside = {value: replace(value) for value in made}
+        self.notations.update({new: (drawing.notation, old) for old, new in inside.items()})
+        outside |= inside
         return list(self._staged(list(self._steps(key, drawing, outside)), key, drawing, outside))
 
     def _steps(
@@ -188,27 +170,24 @@ class Opener:
         drawing: ForwardDrawing,
         outside: Mapping[Value, Value],
     ) -> Iterator[Piece | Opening]:
-        """Yield what comes before the first collective, that, what comes before the next …"""
-        reached: dict[Value, int] = {}
-        stages: dict[tuple[int, bool], list[Piece | Opening]] = {}
-        for item in items:
-            taken, made = _ends(item)
-            stage = max((reached.get(value, 0) for value in taken), default=0)
-            between = isinstance(item, Opening) or item.move is not None
-            reached.update(dict.fromkeys(made, stage + between))
-            stages.setdefault((stage, between), []).append(item)
+        """Yield a block's nodes, stage by stage; those of a long one as a box."""
         leaving = {outside[value] for value in self.graphs[key].outputs}
-        for place in sorted(stages):
-            pieces = [item for item in stages[place] if isinstance(item, Piece)]
-            if place[1] or not _is_long(pieces):
-                yield from stages[place]
+        for between, stage in stages(items):
+            pieces = [item for item in stage if isinstance(item, Piece)]
+            if between or not _is_long(pieces):
+                yield from stage
             else:
                 others = (item for item in items if item not in pieces)
-                read = {value for item in others for value in _ends(item)[0]}
-                yield self._boxed(pieces, key, drawing, read | leaving)
+                read = {value for item in others for value in ends(item)[0]}
+                yield self._boxed(pieces, key, drawing, outside, read | leaving)
 
     def _boxed(
-        self, pieces: Sequence[Piece], key: str, drawing: ForwardDrawing, read: Set[Value]
+        self,
+        pieces: Sequence[Piece],
+        key: str,
+        drawing: ForwardDrawing,
+        outside: Mapping[Value, Value],
+        read: Set[Value],
     ) -> Piece:
         """Put several nodes into one box, with the matrices that they take."""
         graph = self.graphs[key]
@@ -222,7 +201,15 @@ class Opener:
             title=graph.block,
         )
         flows = tuple(Flow(value) for value in taken if value not in made)
-        operation = Operation(node, flows, tuple(value for value in made if value in read))
+        inner = (value for one in pieces for value in one.step.inputs)
+        given = dict.fromkeys(outside.get(value, value) for value in inner)
+        beside = tuple(
+            (self.homes[value].tensor(value), EdgeStyle.SINGLE)
+            for value in given
+            if value.role == "input" and value in self.homes
+        )
+        outputs = tuple(value for value in made if value in read)
+        operation = Operation(node, flows, outputs, beside)
         return Piece(operation, pieces[0].step, frozenset[Sent]().union(*(p.sent for p in pieces)))
 
 
@@ -252,15 +239,6 @@ def _of(step: Apply, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]:
     taken = {views[value].inputs[0] if value in views else value for value in step.inputs}
     owners = {sketch.owners[value] for value in taken if value in sketch.owners}
     return (move for move in sketch.moves if move.param in owners)
-
-
-def _ends(item: Piece | Opening) -> tuple[Sequence[Value], Sequence[Value]]:
-    """Return the values that an item takes and gives, as they are called outside of it."""
-    if isinstance(item, Piece):
-        return [flow.value for flow in item.operation.flows], item.operation.outputs
-    outside, call = item.outside, item.call
-    taken = [outside.get(value, value) for value in call.inputs]
-    return taken, [outside.get(value, value) for value in call.outputs]
 
 
 def _is_long(pieces: Sequence[Piece]) -> bool:

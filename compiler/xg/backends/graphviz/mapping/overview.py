@@ -21,7 +21,7 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
     sources = drawing.sources()
     parts = [_part(step, drawing, program) for step in drawing.steps()]
     operations = [operation for part in parts for operation in part.operations]
-    naming = Naming(drawing.notation, {v: p.notation for p in parts for v in p.inner})
+    naming = Naming(drawing.notation, {v: (p.notation, v) for p in parts for v in p.inner})
     # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
     results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
     arranged = arrange(sources, operations, results, naming)
@@ -48,27 +48,33 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How values are written: those of an opened block in that block's symbols."""
+    """How values are written: those of an opened block in its symbols, as what they are there."""
 
     outer: Notation
-    inner: Mapping[Value, Notation]
+    inner: Mapping[Value, tuple[Notation, Value]]
 
     def label(self, value: Value) -> RichText:
         """Return symbol and shape."""
-        return self.inner.get(value, self.outer).label(value)
+        notation, known = self._known(value)
+        return notation.label(known)
 
     def shape(self, value: Value) -> RichText:
         """Return the shape alone."""
-        return self.inner.get(value, self.outer).shape(value)
+        notation, known = self._known(value)
+        return notation.shape(known)
 
     def is_float(self, value: Value) -> bool:
         """Tell whether a gradient flows through a value."""
-        return self.inner.get(value, self.outer).graph.types[value].is_float
+        notation, known = self._known(value)
+        return notation.graph.types[known].is_float
 
     def gradient(self, value: Value) -> RichText:
         """Return the gradient's symbol and shape, nothing for a value without a name."""
-        notation = self.inner.get(value, self.outer)
-        return notation.gradient(value) if notation.symbol(value) else ()
+        notation, known = self._known(value)
+        return notation.gradient(known) if notation.symbol(known) else ()
+
+    def _known(self, value: Value) -> tuple[Notation, Value]:
+        return self.inner.get(value, (self.outer, value))
 
 
 def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Part:

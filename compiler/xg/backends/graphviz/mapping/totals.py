@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xg.backends.graphviz.mapping.opened import Sent
 from xg.backends.graphviz.mapping.sketch import Move, Sketch
+from xg.backends.graphviz.mapping.stages import Sent
 from xg.dim import ONE, ZERO, Dim, product
 from xg.graph import Graph, Program
 from xg.instances import Symbols, inside
