@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import xg
+from xg.cli.ranking import prove_ranks
+from xg.project import read_project
 
 NET = """\
 dim B, D = 8
@@ -90,3 +92,30 @@ plan TP of Gated {
         ("forward", "all_reduce"),
         ("backward", "all_reduce"),
     ]
+
+
+def test_what_one_use_gathers_another_takes_in_parts(tmp_path: Path) -> None:
+    """H goes into a product, whole, and past it to a sum of parts: nothing is summed whole."""
+    text = """\
+dim B, S = 4, D = 8, D_ff = 16
+mesh N_T = 2
+block Layer(X [B, S, D]) -> Y [B, S, D] {
+    param W_up [D, D_ff], W_down [D_ff, D]
+    X -> tanh : H [B, S, D] -> •<=W_up -> tanh -> •<=W_down -> ⊕<-H : Y
+}
+plan SP of Layer {
+    X, Y   [B, S/N_T, D]
+    H      [B, S, D]
+    W_up   [D, D_ff/N_T]
+    W_down [D_ff/N_T, D]
+}
+"""
+    (tmp_path / "layer.xg").write_text(text, encoding="utf-8")
+    sent = xg.compile(tmp_path / "layer.xg", plan="SP").cost().sent
+    assert sorted((each.direction, each.kind) for each in sent) == [
+        ("backward", "all_gather"),
+        ("backward", "reduce_scatter"),
+        ("forward", "all_gather"),
+        ("forward", "reduce_scatter"),
+    ]
+    assert prove_ranks(read_project(tmp_path / "layer.xg"), "Layer", "SP", {}, seed=0).passed

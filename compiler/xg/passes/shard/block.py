@@ -208,11 +208,12 @@ class BlockPlacer:
         places = range(-len(shape), 0)
         cuts = [p for p in places if shape[p] != ONE and self.moves.divides(value, p)]
         sends = not self.explicit or value in self.promised
+        keeps = not self.explicit and value.role != "param"
         wish, demand = self.wishes.get(value), self.demand.get(value)
         known = self.moves.lifted.get(value, {})
         return [
             Way(FREE if way.state in known else way.price, way.state)
-            for way in ways(state, cuts, wish, demand, sends=sends)
+            for way in ways(state, cuts, wish, demand, sends=sends, keeps=keeps)
         ]
 
     def _heed(self, value: Value, span: Span) -> None:

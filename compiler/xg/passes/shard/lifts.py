@@ -21,6 +21,7 @@ OWN_ONCE: Final = 6.0  # a slice of I: its gradient is gathered
 SCATTER: Final = 15.0
 GATHER: Final = 18.0
 SUM: Final = 20.0
+PART_AGAIN: Final = 22.0  # a slice of what is gathered for other uses: the part that was there
 TRIED_AT_MOST: Final = 2_000
 
 
@@ -33,14 +34,23 @@ class Way:
 
 
 def ways(
-    state: State, cuts: Sequence[int], wish: Wish | None, demand: State | None, *, sends: bool
+    state: State,
+    cuts: Sequence[int],
+    wish: Wish | None,
+    demand: State | None,
+    *,
+    sends: bool,
+    keeps: bool,
 ) -> Iterator[Way]:
     """Every state for a value that lies in `state`; what is sent only where `sends`.
 
-    `cuts` are the axes that could be cut.
+    `cuts` are the axes that could be cut. `keeps` says whether what is gathered for its use is at
+    hand in parts too.
     """
     if wish and wish.use is not None and wish.rest == state:
         yield from _in_use(state, wish.use, sends=sends)
+        if keeps:
+            yield Way(PART_AGAIN, state)
         return
     yield Way(FREE, state)
     cut_price = {"I": OWN_ONCE, "R": OWN_USED, "C": OWN_CONSTANT}.get(state.kind)
