@@ -22,9 +22,6 @@ The project started from five texts on transformers; [NOTICE](../NOTICE) says wh
 operator, formula, cost, architecture and worked number of theirs has a row here, with the diagram,
 the figure and the tests that show it. Where a text is wrong, the row says so. `./dev docs` writes
 this page from [seeds.toml](seeds.toml), and fails where a row has no proof, or one that is absent.
-
-What is a picture of something else than a network has no row: the cloud of points with its
-principal components in seed 003.
 """
 
 
