@@ -132,12 +132,12 @@ def dots(frame: Frame, points: Sequence[Point]) -> list[str]:
 
 
 def legend(entries: Sequence[tuple[str, str]]) -> list[str]:
-    """Return what lines of each kind are, in the upper right corner."""
+    """Return what lines of each kind are: on the right, below the title, which may be long."""
     parts: list[str] = []
     for place, (kind, name) in enumerate(entries):
         x = RIGHT - 96 * (len(entries) - place)
         parts += [
-            f'<line class="{kind}" x1="{x}" y1="20" x2="{x + 20}" y2="20"/>',
-            f'<text x="{x + 26}" y="24">{name}</text>',
+            f'<line class="{kind}" x1="{x}" y1="36" x2="{x + 20}" y2="36"/>',
+            f'<text x="{x + 26}" y="40">{name}</text>',
         ]
     return parts

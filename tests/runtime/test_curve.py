@@ -114,4 +114,5 @@ def test_accuracy_stands_below_along_the_same_steps() -> None:
     assert accuracy[0][1] > accuracy[1][1] > 400
     assert "always the same 0.500" in svg
     assert "accuracy 0.900</title>" in svg
+    assert svg.count('y="24"') == 1  # the title: no legend beside it, it is too long
     assert "accuracy" not in draw(RECORDS, {}, {"always the same": 0.5})
