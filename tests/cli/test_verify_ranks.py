@@ -52,6 +52,32 @@ def test_what_kernels_bundle_or_begin_early_is_missed_too(
     assert f"{places} of {places} collectives: without it the check fails" in said.out
 
 
+CHOICES = """\
+dim B, D = 4
+mesh N_T
+option act = ReLU | GELU
+
+block Net(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> act : Y
+}
+
+plan TP of Net { W [D, D/N_T] -> [D, D] }
+"""
+
+
+def test_a_plan_is_proven_in_every_choice(xg: Xg, tmp_path: Path) -> None:
+    (tmp_path / "choices.xg").write_text(CHOICES, encoding="utf-8")
+    for asked in ((), ("--plan", "TP")):
+        said = xg(
+            "verify", tmp_path / "choices.xg", "--every-choice", "--against", "single", *asked
+        )
+        assert said.code == 0
+        assert "Net, plan TP act=ReLU" in said.out
+        assert "Net, plan TP act=GELU" in said.out
+        assert said.out.endswith("2 parallel programs: all proven\n")
+
+
 def test_nothing_to_prove_is_no_proof(xg: Xg) -> None:
     said = xg("verify", "tiny.xg", "--against", "single")
     assert said.code == 1

@@ -90,7 +90,8 @@ def _proofs(job: Job, settings: Mapping[str, int]) -> Iterator[RankProof]:
         yield from (prove_ranks(project, block, plan, settings, seed=0) for plan in job.plans)
         return
     found = [prepared(project, block, plan, settings) for plan in job.plans]
-    yield from prove_on_processes(found, 0, TIMEOUT, kernels=job.on == "kernels")
+    for _, proof in prove_on_processes(found, 0, TIMEOUT, kernels=job.on == "kernels"):
+        yield proof
 
 
 def _measured(proofs: Sequence[RankProof]) -> str:

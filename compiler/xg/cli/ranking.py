@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg import interpret, invented
 from xg.blocks import concerning
+from xg.choices import choices_to_meet
 from xg.driver import Backend, Program, compile_project
 from xg.evaluate import FLOATS, Mesh
 from xg.frontend import Settings, shape_project
@@ -107,6 +108,17 @@ def wanted(
             yield from ((name, each) for each in plans if reaches(project, name, each, own))
 
 
+def wanted_in_every_choice(
+    project: Project, plan: str | None, settings: Settings
+) -> Iterator[tuple[str, str | None, Settings]]:
+    """The same with settings, in which every block meets all options that it can tell apart."""
+    for block, chosen in choices_to_meet(project, settings):
+        own = concerning(project, block, chosen)
+        for name, each in wanted(project, block, plan, chosen):
+            if each is None or reaches(project, name, each, own):
+                yield name, each, chosen
+
+
 def prove_ranks(
     project: Project,
     block: str,
@@ -134,6 +146,7 @@ def prove_ranks(
 class Prepared:
     """A parallel program and that of one device, at sizes that its ranks can share."""
 
+    settings: Settings
     case: Case
     one: Program
     many: Program
@@ -145,7 +158,7 @@ def prepared(project: Project, block: str, plan: str | None, settings: Settings)
     many = compile_project(project, block, chosen.settings, plan)
     if many.whole is None:
         raise InputError(f"{block} runs on one device: say --plan NAME")
-    return Prepared(chosen, single(many), many)
+    return Prepared(settings, chosen, single(many), many)
 
 
 def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:

@@ -25,8 +25,8 @@ BACKEND: Final[Backend] = "torch"
 
 def prove_on_processes(
     found: Sequence[Prepared], seed: int, timeout: float, *, kernels: bool = False
-) -> Iterator[RankProof]:
-    """Prove programs, those of one mesh together.
+) -> Iterator[tuple[Prepared, RankProof]]:
+    """Prove programs, those of one mesh together; each comes with its proof.
 
     Raises RankError where a rank dies or hangs, DiagnosticError for more ranks than are allowed.
     """
@@ -38,7 +38,7 @@ def prove_on_processes(
     for mesh, members in groups.items():
         ranks = Ranks("processes", dict(mesh), timeout, checked=True)
         orders = [_Order.of(each, seed, kernels=kernels) for each in members]
-        yield from (order.judge(runs) for order, runs in _all(ranks, orders))
+        yield from ((order.what, order.judge(runs)) for order, runs in _all(ranks, orders))
 
 
 @dataclass(frozen=True)

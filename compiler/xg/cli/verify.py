@@ -24,7 +24,6 @@ EXAMPLE = "xg verify diagrams/mha.xg"
 
 KINDS = ("fd", "torch", "single", "exact", "document")
 RANKS = ("single", "exact")
-NAMES: Mapping[str, str] = {"numpy": "NumPy", "torch": "torch"}
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -106,11 +105,23 @@ class _Part:
 
 
 def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
-    """Derived gradients, and the code of one device."""
-    proofs = _proofs(options, console, kinds)
-    passed = bool(proofs) and all(proof.passed for _, _, proof in proofs)
-    said = _summary([proof for _, _, proof in proofs], passed)
-    return _Part(passed, said, "proofs", [_as_data(*each) for each in proofs])
+    """Derived gradients, and the code of one device; people see each at once."""
+    from xg.cli import proven_gradients
+    from xg.cli.proving import prove
+
+    backends = _backends(kinds)
+    found: list[tuple[str, Settings, Proof]] = []
+    for file in options.files:
+        project = open_project(file)
+        for block, settings in _wanted(project, options):
+            proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
+            found.append((file, settings, proof))
+            if not options.json:
+                console.write("\n".join(proven_gradients.lines(*found[-1])) + "\n\n")
+    proofs = [proof for _, _, proof in found]
+    passed = bool(proofs) and all(proof.passed for proof in proofs)
+    said = proven_gradients.summary(proofs, passed)
+    return _Part(passed, said, "proofs", [proven_gradients.as_data(*each) for each in found])
 
 
 def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
@@ -120,8 +131,7 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
     prove = _on_processes if options.on == "processes" else _on_simulated
     found: list[tuple[str, Settings, RankProof]] = []
     for file in options.files:
-        settings = settings_of(options)
-        for proof in prove(open_project(file), settings, options, kinds):
+        for settings, proof in prove(open_project(file), options, kinds):
             found.append((file, settings, proof))
             if not options.json:
                 console.write("\n".join(proven_ranks.lines(*found[-1])) + "\n\n")
@@ -132,36 +142,54 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
 
 
 def _on_simulated(
-    project: Project, settings: Settings, options: Namespace, kinds: Sequence[str]
-) -> Iterator[RankProof]:
-    from xg.cli.ranking import prove_ranks, wanted
+    project: Project, options: Namespace, kinds: Sequence[str]
+) -> Iterator[tuple[Settings, RankProof]]:
+    from xg.cli.ranking import prove_ranks
 
-    for block, plan in wanted(project, options.block, options.plan, settings):
-        yield prove_ranks(
-            project,
-            block,
-            plan,
+    for block, plan, settings in _wanted_plans(project, options):
+        yield (
             settings,
-            options.seed,
-            _backends(kinds),
-            floats="single" in kinds,
-            exact="exact" in kinds,
-            kernels=options.kernels,
+            prove_ranks(
+                project,
+                block,
+                plan,
+                settings,
+                options.seed,
+                _backends(kinds),
+                floats="single" in kinds,
+                exact="exact" in kinds,
+                kernels=options.kernels,
+            ),
         )
 
 
 def _on_processes(
-    project: Project, settings: Settings, options: Namespace, kinds: Sequence[str]
-) -> Iterator[RankProof]:
+    project: Project, options: Namespace, kinds: Sequence[str]
+) -> Iterator[tuple[Settings, RankProof]]:
     del kinds  # single is all there is
-    from xg.cli.ranking import prepared, wanted
+    from xg.cli.ranking import prepared
     from xg.cli.ranking_processes import prove_on_processes
     from xg.generated import require_torch
 
     require_torch()
-    asked = wanted(project, options.block, options.plan, settings)
-    found = [prepared(project, block, plan, settings) for block, plan in asked]
-    yield from prove_on_processes(found, options.seed, options.timeout, kernels=options.kernels)
+    found = [prepared(project, *each) for each in _wanted_plans(project, options)]
+    for what, proof in prove_on_processes(
+        found, options.seed, options.timeout, kernels=options.kernels
+    ):
+        yield what.settings, proof
+
+
+def _wanted_plans(
+    project: Project, options: Namespace
+) -> Iterator[tuple[str, str | None, Settings]]:
+    from xg.cli.ranking import wanted, wanted_in_every_choice
+
+    settings = settings_of(options)
+    if options.block is None and options.every_choice:
+        yield from wanted_in_every_choice(project, options.plan, settings)
+    else:
+        for block, plan in wanted(project, options.block, options.plan, settings):
+            yield block, plan, settings
 
 
 def _claims(options: Namespace, console: Console) -> _Part:
@@ -184,24 +212,6 @@ def _backends(kinds: Sequence[str]) -> list[Backend]:
     return ["numpy", "torch"]
 
 
-def _proofs(
-    options: Namespace, console: Console, kinds: Sequence[str]
-) -> list[tuple[str, Settings, Proof]]:
-    """Every block of every file, proven; people see each as soon as it is there."""
-    from xg.cli.proving import prove
-
-    backends = _backends(kinds)
-    found: list[tuple[str, Settings, Proof]] = []
-    for file in options.files:
-        project = open_project(file)
-        for block, settings in _wanted(project, options):
-            proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
-            found.append((file, settings, proof))
-            if not options.json:
-                console.write("\n".join(_lines(file, settings, proof)) + "\n\n")
-    return found
-
-
 def _documents(options: Namespace, console: Console) -> list[tuple[str, Checked]]:
     """Every example of every file, checked."""
     from xg.cli.claims import lines
@@ -217,13 +227,6 @@ def _documents(options: Namespace, console: Console) -> list[tuple[str, Checked]
     return found
 
 
-def _summary(proofs: list[Proof], passed: bool) -> str:
-    failed = sum(not proof.passed for proof in proofs)
-    gradients = sum(len(proof.gradients.rows) for proof in proofs)
-    words = f"{_counted(len(proofs))}, {gradients} gradients: "
-    return words + ("all proven" if passed else f"{_counted(failed)} FAILED")
-
-
 def _said_of(documents: list[Checked]) -> str:
     failed = sum(not checked.passed for checked in documents)
     claims = sum(len(checked.claims) for checked in documents)
@@ -234,10 +237,6 @@ def _said_of(documents: list[Checked]) -> str:
 
 def _examples(count: int) -> str:
     return "1 example" if count == 1 else f"{count} examples"
-
-
-def _counted(blocks: int) -> str:
-    return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
 def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:
@@ -265,55 +264,3 @@ def by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Sett
             graphs = compile_project(project, name, concerning(project, name, settings)).graphs
             met.update(graph.block for graph in graphs.graphs.values())
             yield name, settings
-
-
-def _lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
-    """One proof as people read it."""
-    from xg_runtime.gradtable import table
-
-    main = proof.program.graphs.main
-    chosen = [f"{name}={value}" for name, value in settings.items()]
-    yield " ".join([f"{file}: {main.block}", *chosen])
-    sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.sizes.items()))
-    yield f"at {sizes or 'fixed sizes'}, float64, dropout on"
-    yield table(proof.gradients).rstrip()
-    for backend, reference in proof.references.items():
-        counted = f"{reference.outputs} outputs and {reference.gradients} gradients"
-        if reference.first is None:
-            said = f"agree: {counted}, error at most {reference.error:.1e}"
-        else:
-            said = f"DIFFER: first in {reference.first}, error {reference.error:.1e}"
-        yield f"{NAMES[backend]} code and interpreter {said}"
-
-
-def _as_data(file: str, settings: Settings, proof: Proof) -> Mapping[str, object]:
-    return {
-        "file": file,
-        "block": proof.program.graphs.main.block,
-        "settings": dict(settings),
-        "sizes": dict(sorted(proof.sizes.items())),
-        "seed": proof.gradients.seed,
-        "passed": proof.passed,
-        "gradients": [
-            {
-                "name": row.name,
-                "shape": list(row.shape),
-                "coordinates": row.coordinates,
-                "directions": row.directions,
-                "error": _finite(row.error),
-                "tolerance": row.tolerance,
-                "verdict": row.verdict,
-                "reason": row.reason,
-            }
-            for row in proof.gradients.rows
-        ],
-        "references": {
-            backend: {"error": _finite(reference.error), "first_difference": reference.first}
-            for backend, reference in proof.references.items()
-        },
-    }
-
-
-def _finite(number: float) -> float | None:
-    """JSON has no infinity."""
-    return number if abs(number) < float("inf") else None
