@@ -191,9 +191,8 @@ class BlockPlacer:
             if step.parts:
                 raise TornApart(step.parts)
             options = [self._ways(value) for value in inputs]
-            in_block = self.explicit or bool(self.graph.layouts)
-            refused = refusal(self.moves, step, inputs, options, in_block=in_block)
-            self.problems.append(refuse(first, refused, self._seen, self.axis))
+            how = refusal(self.moves, step, inputs, options, self.graph, explicit=self.explicit)
+            self.problems.append(refuse(first, how, self._seen, self.axis))
             return
         operands = tuple(
             self.moves.lift(value, state, step.span, self.promised.get(value))

@@ -124,9 +124,8 @@ class CutElsewhere(Problem):
 def refuse(error: IllTyped, refused: Refused, graph: Graph, axis: str) -> Problem:
     """Why an operator cannot be placed, in the words of the file."""
     step, inputs, states = refused.step, refused.inputs, refused.states
-    partial = [value for value, state in zip(inputs, states, strict=True) if state.kind == "P"]
-    if partial:
-        value = partial[0]
+    if refused.summed:
+        value = inputs[refused.summed[0]]
         what = _of_partial(step, value, inputs, graph, axis)
         cost = ring_cost("AR", product(graph.shape(value)), axis)
         return PartialSum(step.span, _name(value), axis, what, cost)
@@ -179,10 +178,11 @@ def refuse_move(
 
 def refuse_output(value: Value, state: State, graph: Graph, axis: str) -> Problem:
     """Why an output cannot leave."""
-    found = "a partial sum" if state.kind == "P" else "something that each rank uses for its own"
+    found = "a partial sum"
     advice = f"AR({axis}) makes it whole {_costs('AR', value, graph, axis)}"
     if state.kind == "R":
-        advice = f"what it depends on may not be gathered over {axis} for parts only"
+        found = "what every rank makes whole for its own, of what was gathered"
+        advice = f"cut an input by {axis} too, as its rows, or leave whole what is gathered"
     return NotSettled(value.span, _name(value), axis, found, advice)
 
 
@@ -199,7 +199,8 @@ def ring_cost(glyph: str, size: Dim, axis: str) -> str:
     """Elements that a rank sends, as the file would write it: ``2(N_T-1)/N_T · B·S·D``."""
     rounds = "2" if glyph == "AR" else ""
     elements = str(size).replace("*", "·")
-    return f"{rounds}({axis}-1)/{axis} · {elements}"
+    whole = elements if len(size.terms) < 2 else f"({elements})"
+    return f"{rounds}({axis}-1)/{axis} · {whole}"
 
 
 def _costs(glyph: str, value: Value, graph: Graph, axis: str) -> str:

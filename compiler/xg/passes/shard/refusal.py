@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xg.dim import ONE
-from xg.graph import Apply, Value
+from xg.graph import Apply, Graph, Value
 from xg.passes.shard.lifts import FREE, Way, combinations
 from xg.passes.shard.moves import Moves
 from xg.placement import INVARIANT, REPLICATED, State, shard
@@ -20,14 +20,15 @@ from xg.tensor import Sizes
 class Refused:
     """An operator with its operands as they are at hand.
 
-    `gathered` are the places of operands of which any one is to be gathered; `in_block` says
-    whether the block says what it gathers, or its plan.
+    `gathered` are the places of operands of which any one is to be gathered, `summed` of those
+    that have to be summed; `in_block` says whether the block says so, or its plan.
     """
 
     step: Apply
     inputs: Sequence[Value]
     states: Sequence[State]
     gathered: Sequence[int]
+    summed: Sequence[int]
     in_block: bool
 
 
@@ -55,10 +56,16 @@ def refusal(
     step: Apply,
     inputs: Sequence[Value],
     options: Sequence[Sequence[Way]],
+    graph: Graph,
     *,
-    in_block: bool,
+    explicit: bool,
 ) -> Refused:
-    """What can be told of an operator none of whose `options`, by operand, fit together."""
+    """What can be told of an operator none of whose `options`, by operand, fit together.
+
+    Only where collectives are `explicit` a sum can be missing: elsewhere it was tried.
+    """
+
+    in_block = explicit or bool(graph.layouts)
 
     def helps(place: int) -> bool:
         """Whether one operand more that is gathered is all that is missing."""
@@ -69,7 +76,8 @@ def refusal(
 
     states = [moves.states[value] for value in inputs]
     cut = [place for place, state in enumerate(states) if state.kind == "S"]
-    return Refused(step, inputs, states, [p for p in cut if helps(p)] or cut, in_block)
+    partial = [p for p, state in enumerate(states) if state.kind == "P" and explicit]
+    return Refused(step, inputs, states, [p for p in cut if helps(p)] or cut, partial, in_block)
 
 
 def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[State]) -> bool:
