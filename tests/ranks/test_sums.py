@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
+from xg_runtime.ranks.backend import flat
 
 Arrays = dict[str, NDArray[Any]]
 SHAPES = {"W": (3, 4), "b": (4,), "scale": (), "E": (7, 2)}
@@ -55,3 +57,24 @@ def test_types_and_axes_have_buckets_of_their_own() -> None:
         assert found["a"].equal(torch.full((2,), 2.0))
         assert found["b"].dtype == torch.bfloat16
         assert found["c"].equal(torch.full((2,), 3.0))
+
+
+def test_terms_are_let_go_of_when_they_are_sent_and_never_changed() -> None:
+    def rank() -> tuple[bool, bool]:
+        kept, lost = torch.ones(3), torch.ones(2)
+        seen = weakref.ref(lost)
+        sums: ranks.Sums[torch.Tensor] = ranks.Sums(bucket=1)
+        sums.add("N", {"kept": kept, "lost": lost})
+        del lost
+        gone = seen() is None
+        sums.finish()
+        return gone, kept.equal(torch.ones(3)) and sums["kept"].equal(torch.full((3,), 3.0))
+
+    assert ranks.simulate({"N": 3}, rank) == [(True, True)] * 3
+
+
+@pytest.mark.parametrize("given", [np.ones((2, 3)), torch.ones(2, 3)], ids=["numpy", "torch"])
+def test_what_is_spent_travels_without_a_copy(given: Any) -> None:  # noqa: ANN401
+    for copy in (True, False):
+        flat(given, "cpu", copy=copy).zero_()
+        assert bool((np.asarray(given) == 0).all()) is not copy

@@ -72,14 +72,14 @@ class _Watched(Entered):
         self.sizes, self.tally = real.sizes, real.tally
         self.rank, self.size = real.rank, real.size
 
-    def start(self, call: Call, x: Tensor) -> Pending:
+    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> Pending:
         """Begin a collective, or keep what this rank has of it."""
         line, instruction = _caller(self._watch.module)
         site = (line, instruction, call.axis)
         seen = self._watch.sites.setdefault(site, _Seen(call.kind, call.axis))
         seen.largest = max(seen.largest, _largest(call, x, self.rank(call.axis)))
         if site != self._watch.skipped:
-            return self._real.start(call, x)
+            return self._real.start(call, x, spent=spent)
         return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
 
 

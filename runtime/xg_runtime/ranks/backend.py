@@ -33,14 +33,13 @@ _CARRIERS = {
 }
 
 
-def flat(x: Tensor, device: str) -> torch.Tensor:
-    """A copy of an array or tensor, in one axis, of a type that can be sent."""
+def flat(x: Tensor, device: str, *, copy: bool) -> torch.Tensor:
+    """An array or tensor in one axis, of a type that can be sent; a copy where one is wanted."""
     if is_array(x):
-        copy: Array = np.array(x, order="C")
-        tensor = torch.as_tensor(copy.reshape(-1)).to(device)
+        array: Array = np.array(x, order="C", copy=copy or None)
+        tensor = torch.as_tensor(array.reshape(-1)).to(device)
     else:
-        layout = torch.contiguous_format
-        tensor = x.detach().to(device, copy=True, memory_format=layout).view(-1)
+        tensor = x.detach().to(device, copy=copy, memory_format=torch.contiguous_format).view(-1)
     return tensor.to(_CARRIERS.get(tensor.dtype, tensor.dtype))
 
 

@@ -3,7 +3,8 @@
 Each comes in two forms: `all_reduce(x, "N_T")`, and `start_all_reduce(x, "N_T")`, which gives a
 handle to be awaited later. All ranks have to begin the same collectives in the same order; they
 end in that order too. `over` names a mesh axis, `axis` a tensor's, counted from the end. What is
-given is never changed, and may change as soon as the call has returned. Over an axis of one rank
+given is never changed, unless it is said to be `spent`, and may change as soon as the call has
+returned. Over an axis of one rank
 each is the identity: the result may then be what was given.
 
 Every sum is taken in rank order, so that all ranks hold the same bits, where ranks are simulated;
@@ -68,9 +69,9 @@ def all_to_all(x: T, over: str, split: int, concat: int) -> T:
     return start_all_to_all(x, over, split, concat).wait()
 
 
-def start_all_reduce(x: T, over: str) -> Handle[T]:
-    """Begin an `all_reduce`."""
-    return _start("all_reduce", x, over)
+def start_all_reduce(x: T, over: str, *, spent: bool = False) -> Handle[T]:
+    """Begin an `all_reduce`; a `spent` operand, which nobody reads again, need not be copied."""
+    return _start("all_reduce", x, over, spent=spent)
 
 
 def start_all_reduce_max(x: T, over: str) -> Handle[T]:
@@ -118,6 +119,7 @@ def _start(
     over: str,
     along: tuple[int, ...] = (),
     *,
+    spent: bool = False,
     prepare: Callable[[int], Any] | None = None,
     finish: Callable[[Any], Any] = lambda result: result,
 ) -> Handle[Any]:
@@ -129,4 +131,4 @@ def _start(
     call = Call(kind, over, tuple(x.shape), dtype, int(x.dtype.itemsize), along)
     given = prepare(ranks) if prepare else x
     mesh.tally.add(call, ranks)
-    return Handle(mesh.start(call, given), finish)
+    return Handle(mesh.start(call, given, spent=spent), finish)

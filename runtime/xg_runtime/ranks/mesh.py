@@ -53,8 +53,11 @@ class Mesh(Protocol):
         """The number of ranks along an axis; raises InputError where there is no such axis."""
         ...
 
-    def start(self, call: Call, x: Tensor) -> Pending:
-        """Begin a collective over an axis of more than one rank; `x` may change afterwards."""
+    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> Pending:
+        """Begin a collective over an axis of more than one rank.
+
+        `x` may change afterwards; one that is `spent` may be overwritten, and has to be left alone.
+        """
         ...
 
 

@@ -65,15 +65,15 @@ class ProcessMesh(Placed):
         super().__exit__(kind, error, trace)
         set_process_mesh(None)
 
-    def start(self, call: Call, x: Tensor) -> _UnderWay:
-        """Begin a collective, with a copy of `x`.
+    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> _UnderWay:
+        """Begin a collective, with a copy of `x` unless it is spent.
 
         Raises RankError where ranks are found to differ, CollectiveFailed where one is gone.
         """
         number = self.begin(call)
         self._agree(number, str(call))
         with self._failures(call, number):
-            given = flat(x, self.devices.device_type)
+            given = flat(x, self.devices.device_type, copy=not spent)
             work, result = begin(call, given, self.devices.get_group(call.axis))
         self._record.note("runs", self.begun, str(call))
         found = shaped(call, result, tuple(x.shape), self.size(call.axis))

@@ -78,13 +78,17 @@ class SimulatedMesh(Placed):
         self._world = world
         self.waiting: int | None = None  # the number of the collective
 
-    def start(self, call: Call, x: Tensor) -> _Waiting:
-        """Begin a collective, with a copy of `x`; raises RankError where ranks differ."""
+    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> _Waiting:
+        """Begin a collective, with a copy of `x` unless it is spent.
+
+        Raises RankError where ranks differ.
+        """
         number = self.begin(call)
         self._world.agree(number, self.place, call)
         group = self.grid.group(self.place, call.axis)
         meeting = self._world.meeting(number, group)
-        meeting.give(call, group.index(self.place), words(x).owned(x))
+        given = x if spent else words(x).owned(x)
+        meeting.give(call, group.index(self.place), given)
         return _Waiting(self, number, meeting, group.index(self.place))
 
     def wait(self, number: int, meeting: Meeting) -> None:

@@ -31,6 +31,15 @@ class _Bucket:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sent:
+    """A sum that was begun, of terms of these names and shapes, one after the other."""
+
+    names: list[str]
+    shapes: list[tuple[int, ...]]
+    sum: Handle[Tensor]
+
+
+@dataclass(frozen=True, slots=True)
 class _Held:
     """Terms of earlier backward passes, by name, and whether this pass is the last."""
 
@@ -74,7 +83,7 @@ class Sums(dict[str, T]):
         super().__init__()
         self._limit = bucket
         self._open: dict[tuple[str, str], _Bucket] = {}
-        self._sent: list[tuple[_Bucket, Handle[Tensor]]] = []
+        self._sent: list[_Sent] = []
 
     def add(self, over: str, terms: Mapping[str, T]) -> None:
         """This rank's terms of gradients that are sums over the ranks of a mesh axis."""
@@ -95,15 +104,18 @@ class Sums(dict[str, T]):
         for (over, _), bucket in self._open.items():
             self._send(over, bucket)
         self._open.clear()
-        for bucket, handle in self._sent:
-            whole = handle.wait()
+        for sent in self._sent:
+            whole = sent.sum.wait()
             start = 0
-            for name, term in zip(bucket.names, bucket.terms, strict=True):
-                stop = start + prod(term.shape)
-                self[name] = whole[start:stop].reshape(term.shape)
+            for name, shape in zip(sent.names, sent.shapes, strict=True):
+                stop = start + prod(shape)
+                self[name] = whole[start:stop].reshape(shape)
                 start = stop
         self._sent.clear()
 
     def _send(self, over: str, bucket: _Bucket) -> None:
+        """Begin a sum; its terms are let go of, and what they became is nobody else's."""
+        shapes = [tuple(term.shape) for term in bucket.terms]
         flat = words(bucket.terms[0]).flat(bucket.terms)
-        self._sent.append((bucket, start_all_reduce(flat, over)))
+        bucket.terms.clear()
+        self._sent.append(_Sent(bucket.names, shapes, start_all_reduce(flat, over, spent=True)))
