@@ -1,4 +1,4 @@
-"""The site: built for one diagram with every document, no dead link, readable on a phone.
+"""The site: every document and two diagrams, one of them with plans; no dead link, fit for phones.
 
 `./dev site` builds all of it, and fails for the same reasons.
 """
@@ -20,7 +20,7 @@ from website.links import problems
 from website.navigation import contents
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("index", "gallery/index", "gallery/output", "docs/tutorial", "docs/seeds", "docs/errors")
+PAGES = ("index", "gallery/index", "gallery/mlp", "docs/tutorial", "docs/seeds", "docs/errors")
 FRAMED = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 FOUND = "return document.querySelectorAll('ul.search li').length"
 BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
@@ -29,7 +29,7 @@ BACKGROUND = "return getComputedStyle(document.body).backgroundColor"
 def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
     """One test, because building is what takes long."""
     site = tmp_path / "site"
-    command = [sys.executable, "-m", "website", "--out", str(site), "--only", "output"]
+    command = [sys.executable, "-m", "website", "--out", str(site), "--only", "output", "mlp"]
     paths = os.pathsep.join([str(ROOT), *sys.path])
     environment = {**os.environ, "PYTHONPATH": paths}
     ran = subprocess.run(
@@ -39,6 +39,13 @@ def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
     page = (site / "gallery" / "output.html").read_text(encoding="utf-8")
     for part in ("files/output.forward.dark.svg", "../explorer/output.html", "saved bytes"):
         assert part in page
+    plans = (site / "gallery" / "mlp.html").read_text(encoding="utf-8")
+    for part in (
+        "files/mlp_tp.forward.dark.svg",
+        "plans side by side",
+        "elements that a rank sends",
+    ):
+        assert part in plans
     assert not [line for line in problems(site) if "gallery/" not in line]
     if shutil.which("chromium") and shutil.which("chromedriver"):
         assert list(_looked_at(site)) == []
