@@ -1,11 +1,13 @@
 """Ranks side by side: equal columns, bars with rows of their own, text that nothing crosses."""
 
+import re
 from pathlib import Path
 
 import pytest
 from figures.layout_checks import overlaps, struck
 
 import xg
+from xg.backends.graphviz import dot
 from xg.backends.graphviz.across import first_column
 from xg.backends.graphviz.display import Display, Element, Shape, Text
 from xg.backends.graphviz.figure import EdgeRole, Figure, NodeKind
@@ -116,3 +118,18 @@ def test_of_many_ranks_the_first_and_the_last_are_drawn() -> None:
     headings = [characters(column.heading) for column in figure.columns]
     assert headings == ["GPU 0", "GPU 1", "GPU 7"]
     assert figure.subtitle == "tensor parallel with 8 GPUs"
+
+
+@pytest.mark.parametrize(("name", "plan"), [("flow", "TP"), ("transformer", "FSDP")])
+def test_dot_leads_lanes_and_rails_through_the_cells_of_bars(name: str, plan: str) -> None:
+    text = dot(drawn(name, plan))
+    declared = set(re.findall(r'PORT="(\w+)"', text))
+    used = set(re.findall(r'":([tb]\d+\w*):[ns]\b', text))
+    assert used <= declared
+    passing = {port for port in used if not port[1:].isdigit()}
+    cells = {"flow": ["0l", "1l", "2l"], "transformer": ["0r0", "0r1", "1r0", "1r1"]}[name]
+    assert passing == {row + cell for row in "tb" for cell in cells}
+    starts = re.findall(r"rank=same; edge \[style=invis\]; (\"[^\"]+ @0\".*);", text)
+    rows = [re.findall(r"@(\d)", row) for row in starts]
+    columns = ["0", "1", "2"] if name == "flow" else ["0", "1"]
+    assert columns in rows

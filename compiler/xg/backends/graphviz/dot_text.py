@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterator
 
 from xg import escape
 from xg.backends.graphviz import dot_style
-from xg.backends.graphviz.dot_columns import Ports, bar_labels, levels
-from xg.backends.graphviz.dot_label import edge_label, html, node_label
+from xg.backends.graphviz.dot_columns import bar_labels, levels, ordered
+from xg.backends.graphviz.dot_edges import dot_edges
+from xg.backends.graphviz.dot_label import html, node_label
 from xg.backends.graphviz.dot_legend import legend_label
 from xg.backends.graphviz.dot_style import Attribute, Attributes, attributes
-from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
+from xg.backends.graphviz.figure import Figure, FigureNode, NodeKind
 from xg.backends.graphviz.richtext import title_text
-from xg.backends.graphviz.structure import Place, Structure, structure
+from xg.backends.graphviz.structure import Structure, structure
 from xg.backends.graphviz.style import Color, Theme
-
-_WEIGHTS: Final = {Place.DOWN: "100", Place.OUT: "100", Place.PAIRED: "100", Place.LANE: "60"}
 
 
 def dot(figure: Figure, theme: Theme) -> str:
@@ -31,11 +29,9 @@ def dot(figure: Figure, theme: Theme) -> str:
         *_rows(facts),
         *_groups(figure, theme),
         *levels(figure),
+        *ordered(figure),
+        *dot_edges(figure, facts, theme),
     ]
-    ports = Ports.of(figure)
-    right = _right_columns(figure, facts)
-    for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
-        lines += _edge(number, edge, place, facts, right, theme, ports)
     if figure.legend:
         lines.append(f"{{ rank=sink; legend [shape=plain, label={legend_label(figure, theme)}]; }}")
     body = "\n".join(f"  {line}" for line in lines)
@@ -80,94 +76,6 @@ def _groups(figure: Figure, theme: Theme) -> Iterator[str]:
         yield f"  graph {attributes(dot_style.group_attributes(theme, label))};"
         yield f"  {' '.join(f'{_name(node)};' for node in group.nodes)}"
         yield "}"
-
-
-def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
-    """Find the nodes of columns that a fork puts right of the column it leaves."""
-    inside = {child for fork in facts.forks for child in fork.children[1:]}
-    order = sorted(
-        (edge for edge, place in zip(figure.edges, facts.places, strict=True)
-         if place in (Place.DOWN, Place.OUT)),
-        key=lambda edge: facts.rows[edge.tail],
-    )  # fmt: skip
-    for edge in order:
-        if edge.tail in inside:
-            inside.add(edge.head)
-    return frozenset(inside)
-
-
-def _edge(
-    number: int,
-    edge: FigureEdge,
-    place: Place,
-    facts: Structure,
-    right: frozenset[str],
-    theme: Theme,
-    ports: Ports,
-) -> Iterable[str]:
-    look: dict[Attribute, str] = {
-        **dot_style.edge_attributes(edge.style, theme, changed=edge.changed)
-    }
-    if edge.label:
-        look["label"] = edge_label(edge.label, theme)
-    if place in _WEIGHTS:
-        look["weight"] = _WEIGHTS[place]
-    if place is Place.RAIL:
-        return (_rail(edge, look, ports),)
-    if place is Place.LANE:
-        return _lane(number, edge, look, facts, theme)
-    if place in (Place.FROM_LEFT, Place.FROM_RIGHT):
-        return (_beside(edge, place, look),)
-    if edge.style is EdgeStyle.DASHED:
-        # Written along the rows and turned around: edges against the rows take minutes to place.
-        return (_arrow(edge.head, edge.tail, {**look, "dir": "back"}, ports),)
-    if place is Place.BRANCH and edge.head in right:
-        look |= {"tailport": "e", "headport": "n"}
-    elif place is Place.SIDE and edge.tail in right and edge.head not in right:
-        look |= {"tailport": "s", "headport": "e"}
-    return (_arrow(edge.tail, edge.head, look, ports),)
-
-
-def _rail(edge: FigureEdge, look: Attributes, ports: Ports) -> str:
-    """Lead to a bar below all columns; from one, the arrow is turned around."""
-    if edge.style is not EdgeStyle.DASHED:
-        return _arrow(edge.head, edge.tail, {**look, "dir": "back", "weight": "0"}, ports)
-    return _arrow(edge.tail, edge.head, {**look, "weight": "0"}, ports)
-
-
-def _beside(edge: FigureEdge, place: Place, look: dict[Attribute, str]) -> str:
-    if place is Place.FROM_LEFT:
-        return f"{{ rank=same; {_arrow(edge.tail, edge.head, look)} }}"
-    return f"{{ rank=same; {_arrow(edge.head, edge.tail, {**look, 'dir': 'back'})} }}"
-
-
-def _lane(
-    number: int, edge: FigureEdge, look: dict[Attribute, str], facts: Structure, theme: Theme
-) -> Iterator[str]:
-    """Lead a residual edge through two small boxes at the left of the nodes it passes."""
-    after, before = facts.passed.get(number, ("", ""))
-    if after == before:
-        yield _arrow(edge.tail, edge.head, look)
-        return
-    top, bottom = f"lane_{number}_top", f"lane_{number}_bottom"
-    line = edge.tail.rpartition(" @")[2] if " @" in edge.tail else ""  # one for every column
-    yield f"{{ node {attributes(dot_style.lane_box(theme, line))}; {top}; {bottom}; }}"
-    for box, passed in ((top, after), (bottom, before)):
-        leftmost = _name(facts.left.get(passed, passed))
-        yield f"{{ rank=same; {box} -> {leftmost} [style=invis]; }}"
-    first: Attributes = {"arrowhead": "none", "tailport": "w", "headport": "n"}
-    straight: Attributes = {"arrowhead": "none", "headclip": "false", "tailclip": "false"}
-    last: Attributes = {"tailport": "s", "headport": "w"}
-    yield f"{_name(edge.tail)} -> {top} {attributes(first)};"
-    yield f"{top} -> {bottom} {attributes({**look, **straight})};"
-    yield f"{bottom} -> {_name(edge.head)} {attributes(last)};"
-
-
-def _arrow(tail: str, head: str, look: Attributes, ports: Ports | None = None) -> str:
-    ends = f"{_name(tail)} -> {_name(head)}"
-    if ports is not None:
-        ends = f"{ports.tail(tail, head)} -> {ports.head(head, tail)}"
-    return f"{ends} {attributes(look)};" if look else f"{ends};"
 
 
 def _name(node_id: str) -> str:

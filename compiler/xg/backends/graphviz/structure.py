@@ -261,7 +261,8 @@ def _below_levels(
 
 def _passed(figure: Figure, places: tuple[Place, ...]) -> dict[int, tuple[str, str]]:
     """Find the nodes next to the ends of each lane: below its tail and above its head."""
-    down = [e for e, place in zip(figure.edges, places, strict=True) if place is Place.DOWN]
+    straight = (Place.DOWN, Place.PAIRED)
+    down = [e for e, place in zip(figure.edges, places, strict=True) if place in straight]
     below = {edge.tail: edge.head for edge in reversed(down)}
     above = {edge.head: edge.tail for edge in reversed(down)}
     return {
