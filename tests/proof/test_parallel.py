@@ -9,6 +9,7 @@ import pytest
 
 from xg.cli.ranking import RankProof, prove_ranks, wanted
 from xg.diagnostic import DiagnosticError
+from xg.driver import compile_project
 from xg.planned import plans_of
 from xg.project import Project, read_project
 from xg.proof.meshes import case
@@ -96,6 +97,14 @@ def test_heads_are_shared_too() -> None:
     assert chosen.sizes["N_H"] % 4 == 0
     assert chosen.sizes["S"] % 4 == 0
     assert chosen.sizes["S"] <= chosen.sizes["S_max"]
+
+
+@pytest.mark.parametrize("plan", ["FSDP", "Stream"])
+def test_what_a_choice_leaves_unused_is_shared_and_bounded(plan: str) -> None:
+    """With positions by sines the table of positions is typed and cut, though nothing reads it."""
+    chosen = case(project(MODEL), "LM", plan, {"pos": "sinusoidal"})
+    assert chosen.sizes["S"] <= chosen.sizes["S_max"]
+    compile_project(project(MODEL), "LM", chosen.settings, plan)
 
 
 @pytest.mark.parametrize("plan", ["DP_TP", "FSDP_TP", "All"])

@@ -39,7 +39,7 @@ def size_facts(program: Program) -> SizeFacts:
         dims=tuple(dict.fromkeys(_dims(program))),
         shapes=tuple(dict.fromkeys(_shapes(program))),
         counts=tuple(dict.fromkeys(_counts(program))),
-        bounds=tuple(dict.fromkeys(_bounds(program))),
+        bounds=tuple(dict.fromkeys(bounds(program))),
         means=tuple(dict.fromkeys(_means(program))),
         scalars=_scalars(program),
         operations=cost(program).total.forward,
@@ -57,11 +57,11 @@ def _dims(program: Program) -> Iterator[Dim]:
     for graph, symbols in instances(program):
         yield from (dim.substitute(symbols) for dim in axes_of(graph))
     if program.is_parallel:
-        yield from _shares(program)
+        yield from shares(program)
 
 
-def _shares(program: Program) -> Iterator[Dim]:
-    """What a rank has of each axis that is cut."""
+def shares(program: Program) -> Iterator[Dim]:
+    """What a rank has of each axis that shapes or the plan cut, in a program on its mesh."""
     from xg.placed import placed  # most programs have no plan
 
     cut = [
@@ -91,7 +91,8 @@ def _counts(program: Program) -> Iterator[Dim]:
                 yield step.count.substitute(symbols)
 
 
-def _bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
+def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
+    """Pairs of sizes of which the first must not be larger, as S and S_max."""
     for graph, symbols in instances(program):
         for step in graph.steps:
             if isinstance(step, Apply) and step.op.facts is not None:

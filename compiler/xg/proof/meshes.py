@@ -23,6 +23,7 @@ from xg.placed import check_placed, meshed, placed
 from xg.planned import placed_program, plan_named
 from xg.project import Project
 from xg.proof.alone import alone
+from xg.proof.facts import bounds, shares
 from xg.proof.sizes import verification_sizes
 from xg.shares import check_shares
 from xg_runtime.errors import InputError
@@ -54,7 +55,9 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     free = _free(typed, own)
     check_shares(free)  # of what is set
     try:
-        sizes = verification_sizes(whole, own, _shared(free))
+        # What a choice of options leaves unused is cut and bounded as well.
+        unused = tuple(dim for dim in shares(free) if dim.constant is None)
+        sizes = verification_sizes(whole, own, (*_shared(free), *unused), tuple(bounds(free)))
     except DimError as error:
         raise InputError(f"no sizes that the ranks can share: {error}") from error
     declared = declared_dims(project)

@@ -51,15 +51,20 @@ Term = tuple[tuple[tuple[str, int], ...], Fraction]
 
 
 def verification_sizes(
-    program: Program, given: Mapping[str, int], shared: Sequence[Dim] = ()
+    program: Program,
+    given: Mapping[str, int],
+    shared: Sequence[Dim] = (),
+    bounded: Sequence[tuple[Dim, Dim]] = (),
 ) -> Numbers:
     """A number for every symbol of a differentiated program that is not `given` one.
 
-    `shared` are lengths of the axes of one rank, which must be whole as well.
+    `shared` are lengths of the axes of one rank, which must be whole as well; `bounded` are pairs
+    of sizes besides the program's own, of which the first must not be larger.
     """
     facts = size_facts(program)
     dims = tuple(dict.fromkeys((*facts.dims, *shared)))
-    search = _Search(replace(facts, dims=dims), dict(given))
+    bounds = tuple(dict.fromkeys((*facts.bounds, *bounded)))
+    search = _Search(replace(facts, dims=dims, bounds=bounds), dict(given))
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
             if name in program.main.sizes.defaults:
