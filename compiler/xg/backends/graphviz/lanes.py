@@ -225,6 +225,8 @@ def _label_box(
             if not struck and not any(True for _ in obstacles.near(area)):
                 return box
     left = x - size.width / 2 - style.LABEL_GAP
-    boxes = [Box.around((left, middle + s), size.width, size.height) for s in shifts]
+    half = max(int((abs(span[1] - span[0]) - size.height) / 2), 0)
+    ways = [sign * step for step in range(half + 1) for sign in (1, -1)]
+    boxes = [Box.around((left, middle + way), size.width, size.height) for way in ways]
     free = (box for box in boxes if not any(line.overlaps(box) for line in crossing))
     return next(free, boxes[0])
