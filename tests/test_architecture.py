@@ -120,4 +120,4 @@ def test_only_what_runs_code_knows_the_runtime(compiler: Imports) -> None:
         for module, targets in compiler.items()
         if any(name.split(".")[0] == "xg_runtime" for name in targets)
     }
-    assert users <= {"xg.cli", "xg.driver", "xg.proof"}
+    assert users <= {"xg.cli", "xg.driver", "xg.explorer", "xg.proof"}

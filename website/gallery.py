@@ -32,6 +32,8 @@ def files(built: list[Built]) -> dict[str, bytes]:
         for name, content in one.dark.items():
             made[f"gallery/files/{name.removesuffix('.svg')}.dark.svg"] = content
         for planned in one.drawn:
+            if planned.page:
+                made[f"explorer/{planned.stem}.html"] = planned.page
             for view, content in planned.light.items():
                 made[f"gallery/files/{planned.stem}.{view}.svg"] = content
                 made[f"gallery/files/{planned.stem}.{view}.dark.svg"] = planned.dark[view]
@@ -84,8 +86,7 @@ def _figure(stem: str, view: str, title: str) -> str:
 
 
 def _of_whole(built: Built, block: Block) -> Iterator[str]:
-    if f"{block.stem}.html" in built.light:  # there is none of a block that is written for ranks
-        yield from _explorer(block)
+    yield from _explorer(block)
     yield _folded("what it costs", f"```text\n{block.cost.rstrip()}\n```")
     for backend in ("numpy", "torch"):
         code = built.light[f"{block.stem}_{backend}.py"].decode()
@@ -107,6 +108,14 @@ def _explorer(block: Block) -> Iterator[str]:
 
 def _plans(block: Block, plans: list[PlanCode], drawn: list[PlanFigures]) -> Iterator[str]:
     yield f"### Plans of {block.name}"
+    pages = [
+        f'<a href="../explorer/{one.stem}.html"><strong>{escape(one.plan)}</strong></a>'
+        for one in drawn
+        if one.page
+    ]
+    if pages:
+        said = "move the mesh, step from rank to rank"
+        yield f"<p>Explore one rank of {', '.join(pages)}: {said}.</p>"
     for view in dict.fromkeys(view for one in drawn for view in one.light):
         figures = [(one.plan, one.stem) for one in drawn if view in one.light]
         shown = "\n\n".join(

@@ -31,13 +31,14 @@ def plan_code(project: Project, blocks: list[str]) -> tuple[PlanCode, ...]:
 
 @dataclass(frozen=True)
 class PlanFigures:
-    """The figures of a block under a plan, by their views."""
+    """The figures of a block under a plan, by their views, and the explorer's page if any."""
 
     block: str
     plan: str
     stem: str
     light: dict[str, bytes]
     dark: dict[str, bytes]
+    page: bytes | None
 
 
 def plan_figures(folder: Path, project: Project, stem: dict[str, str]) -> Iterator[PlanFigures]:
@@ -46,19 +47,18 @@ def plan_figures(folder: Path, project: Project, stem: dict[str, str]) -> Iterat
         drawn = {block: slug(f"{one}_{plan}") for block, one in stem.items()}
         kept = {block: one for block, one in drawn.items() if [*folder.glob(f"{one}.*.dot")]}
         if kept:
-            light, dark = (
-                outputs(project, Wanted(kinds=("svg",), theme=theme, plan=plan)).files
-                for theme in ("light", "dark")
-            )
+            light = outputs(project, Wanted(kinds=("svg", "html"), theme="light", plan=plan)).files
+            dark = outputs(project, Wanted(kinds=("svg",), theme="dark", plan=plan)).files
             for block, one in kept.items():
-                yield PlanFigures(block, plan, one, _views(light, one), _views(dark, one))
+                views = _views(light, one), _views(dark, one)
+                yield PlanFigures(block, plan, one, *views, light.get(f"{one}.html"))
 
 
 def _views(files: dict[str, bytes], stem: str) -> dict[str, bytes]:
     return {
         name.split(".")[-2]: content
         for name, content in files.items()
-        if name.startswith(f"{stem}.")
+        if name.startswith(f"{stem}.") and name.endswith(".svg")
     }
 
 

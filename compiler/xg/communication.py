@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 from xg.cost import BYTES
 from xg.dim import ONE, ZERO, Dim, symbol
-from xg.graph import Program
+from xg.graph import Apply, Program
 from xg.instances import Symbols
 from xg.traffic import Kind, Pass, Sending, traffic
 
@@ -40,8 +40,8 @@ REDUCING: Final = frozenset({"all_reduce", "all_reduce_max"})
 class Sent:
     """Collectives of one kind over one axis in one pass; `payload` is the V of all `calls`.
 
-    `of` says whose they are: one collective's name, or nothing for a sum of several. Elements are
-    those of one rank; `bytes_each` is the width of an element.
+    `of` says whose they are: one collective's name, or nothing for a sum of several; `step` is
+    where one is called. Elements are those of one rank; `bytes_each` is the width of an element.
     """
 
     direction: Pass
@@ -53,6 +53,7 @@ class Sent:
     of: str = ""
     line: int | None = None
     key: str = ""
+    step: Apply | None = None
 
     def elements(self, way: Way) -> Dim:
         """What a rank sends in all calls."""
@@ -111,6 +112,7 @@ def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
         sending.name or "",
         sending.line,
         sending.key,
+        sending.step,
     )
 
 

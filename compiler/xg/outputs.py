@@ -23,6 +23,7 @@ Kind = Literal["dot", "svg", "pdf", "png", "html", "numpy", "torch"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block
 PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
+DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +54,8 @@ class Outputs:
 def outputs(project: Project, wanted: Wanted) -> Outputs:
     """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
 
-    Every block has figures; a block that no other calls has a page and modules too. A page shows a
-    program of one device. What a plan makes bears its name.
+    Every block has figures; a block that no other calls has a page and modules too. What a plan
+    makes bears its name.
     """
     names = [block.name.name for block in project.main.blocks]
     file = slug(PurePath(project.main.span.source.name).stem)
@@ -63,14 +64,11 @@ def outputs(project: Project, wanted: Wanted) -> Outputs:
     own = uncalled(project.main) if wanted.block is None else programs
     made = Outputs()
     for name, program in programs.items():
-        for view in views(program):
+        for view in views(program) if DRAWN & set(wanted.kinds) else ():
             _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
         if name in own and "html" in wanted.kinds:
             page = f"{stem[name]}.html"
-            if program.placed is None:
-                _explore(made, page, program, concerning(project, name, wanted.settings))
-            elif wanted.kinds != KINDS:
-                made.warnings.append(f"{page}: a page shows a program of one device, not of ranks")
+            _explore(made, page, program, concerning(project, name, wanted.settings))
         for backend in BACKENDS:
             if name in own and backend in wanted.kinds:
                 code = program.source(backend, kernels=wanted.kernels)

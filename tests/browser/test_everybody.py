@@ -52,9 +52,11 @@ def test_lines_of_code_go_without_a_pointer(opened: Open) -> None:
     assert one(driver, "#detail .equation").text == kept
 
 
-@pytest.mark.parametrize("name", ["mlp", "transformer"])
-def test_everything_that_can_be_reached_has_a_name(opened: Open, name: str) -> None:
-    driver = opened(name)
+@pytest.mark.parametrize(("name", "plan"), [("mlp", "TP"), ("transformer", None)])
+def test_everything_that_can_be_reached_has_a_name(
+    opened: Open, name: str, plan: str | None
+) -> None:
+    driver = opened(text=page(name, plan))
     command(driver, "Accessibility.enable")
     nodes = command(driver, "Accessibility.getFullAXTree")["nodes"]
     roles: set[str] = set()

@@ -115,7 +115,7 @@ def test_a_slider_moves_table_and_detail(opened: Open) -> None:
 def test_sizes_that_do_not_go_together_are_refused(opened: Open) -> None:
     driver = opened("mha")
     set_size(driver, "N_H", 5)
-    assert one(driver, "#refused").text == "D/N_H = 64/5 is no length of an axis"
+    assert one(driver, "#refused").text == "D/NH = 64/5 is no length of an axis"
     assert set(texts(driver, "#table td")) == {"–"}
     set_size(driver, "N_H", 8)
     assert one(driver, "#refused").text == ""
@@ -124,7 +124,7 @@ def test_sizes_that_do_not_go_together_are_refused(opened: Open) -> None:
 def test_a_bound_is_held(opened: Open) -> None:
     driver = opened("transformer")
     set_size(driver, "S", 513)
-    assert one(driver, "#refused").text == "S = 513 is more than S_max = 512"
+    assert one(driver, "#refused").text == "S = 513 is more than Smax = 512"
 
 
 # ---- real numbers -------------------------------------------------------------------------------

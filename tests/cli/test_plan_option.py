@@ -65,10 +65,9 @@ def test_a_block_of_another_file(xg: Xg, plans: Path) -> None:
 def test_what_a_plan_makes_bears_its_name(xg: Xg) -> None:
     said = xg("build", "plans.xg", "--block", "Net", "--plan", "TP", "--only", "dot,numpy,html")
     assert said.code == 0, said.err
-    assert "plans_net_tp.html: a page shows a program of one device, not of ranks" in said.err
     names = {path.name for path in Path("out").iterdir()}
     assert names >= {f"plans_net_tp.{view}.dot" for view in ("forward", "backward", "overview")}
-    assert "plans_net_tp_numpy.py" in names
+    assert names >= {"plans_net_tp_numpy.py", "plans_net_tp.html"}
 
 
 @pytest.mark.usefixtures("plans")
@@ -77,5 +76,4 @@ def test_a_figure_of_ranks_is_shown(xg: Xg) -> None:
     said = xg(*show, "--as", "dot", "--pass", "overview")
     assert said.code == 0
     assert "GPU 1" in said.out
-    said = xg(*show, "--as", "html")
-    assert (said.code, "not of ranks: --as dot" in said.err) == (2, True)
+    assert 'id="ranks"' in xg(*show, "--as", "html").out

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from fractions import Fraction
 from functools import cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +42,15 @@ block F(x [S] in S_max) -> y [S, 4] {
 
 
 @cache
-def program(name: str) -> Program:
-    """A diagram of the library, its last block."""
-    return compile_project(read_project(DIAGRAMS / f"{name}.xg"))
+def program(name: str, plan: str | None = None, block: str | None = None) -> Program:
+    """A diagram of the library, its last block or another, under a plan."""
+    return compile_project(read_project(DIAGRAMS / f"{name}.xg"), block, None, plan)
 
 
 @cache
-def page(name: str) -> str:
+def page(name: str, plan: str | None = None, block: str | None = None) -> str:
     """Its page."""
-    return explore(program(name), {}).page.decode("utf-8")
+    return explore(program(name, plan, block), {}).page.decode("utf-8")
 
 
 def page_of(text: str) -> str:
@@ -60,3 +63,24 @@ def facts(text: str) -> Any:  # noqa: ANN401 - JSON
     found = re.search(r'<script type="application/json" id="facts">(.*?)</script>', text, re.DOTALL)
     assert found
     return json.loads(found[1])
+
+
+def value(formula: str, numbers: Mapping[str, int]) -> Fraction:
+    """The value of a formula as pages have them: sums of terms such as ``3*B*S^2/(2*N_T)``."""
+    terms = formula.replace(" - ", " + -").split(" + ")
+    return sum((_term(term, numbers) for term in terms), Fraction(0))
+
+
+def _term(term: str, numbers: Mapping[str, int]) -> Fraction:
+    above, _, below = term.removeprefix("-").partition("/")
+    sign = -1 if term.startswith("-") else 1
+    return sign * _product(above, numbers) / _product(below.strip("()") or "1", numbers)
+
+
+def _product(text: str, numbers: Mapping[str, int]) -> Fraction:
+    pairs = (factor.partition("^") for factor in text.split("*"))
+    powers = ((name, int(power or 1)) for name, _, power in pairs)
+    return prod(
+        (Fraction(numbers[n] if n in numbers else int(n)) ** power for n, power in powers),
+        start=Fraction(1),
+    )

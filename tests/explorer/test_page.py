@@ -5,13 +5,11 @@ import re
 import subprocess
 import sys
 from base64 import b64encode
-from fractions import Fraction
 from hashlib import sha256
 from html import unescape
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,21 +23,20 @@ from explorer.pages import (
     page,
     page_of,
     program,
+    value,
 )
 
 from xg.blocks import uncalled
 from xg.cost import cost
+from xg.explorer import SIZE_AT_MOST
 from xg.explorer.play import shown
 from xg.explorer.uses import block_uses
 from xg.instances import Symbols
 from xg.outputs import Wanted, outputs
 from xg.project import read_project
 
-SIZE_AT_MOST = 300_000  # bytes
 ALL = sorted(
-    path.relative_to(DIAGRAMS).with_suffix("").as_posix()
-    for path in DIAGRAMS.rglob("*.xg")
-    if path.stem != "node_i"  # there are no pages yet of what is written for one of several ranks
+    path.relative_to(DIAGRAMS).with_suffix("").as_posix() for path in DIAGRAMS.rglob("*.xg")
 )
 THREE = ("mha", "mlp", "transformer")
 three = pytest.mark.parametrize("name", THREE)
@@ -152,7 +149,7 @@ def test_formulas_are_the_costs(name: str) -> None:
         rows = [step["cost"] for step in block["forward"]] + [row for _, row in block["other"]]
         inner = rebound(use.symbols, numbers)
         for column, total in enumerate(counted[use.graph.key].total.dims()):
-            summed = sum(_value(known["formulas"][row[column]], numbers) for row in rows)
+            summed = sum(value(known["formulas"][row[column]], numbers) for row in rows)
             assert summed == total.evaluate(inner)
 
 
@@ -162,16 +159,6 @@ def rebound(symbols: Symbols, numbers: dict[str, int]) -> dict[str, int]:
 
 
 _PRIMES = (2, 3, 5, 7, 11, 13, 17)
-
-
-def _value(terms: list[Any], numbers: dict[str, int]) -> Fraction:
-    total = Fraction(0)
-    for coefficient, powers in terms:
-        term = Fraction(coefficient)
-        for name, power in powers.items():
-            term *= Fraction(numbers[name]) ** power
-        total += term
-    return total
 
 
 @three
@@ -230,9 +217,9 @@ def test_numbers_are_those_of_the_code() -> None:
 
 
 def test_numbers_of_zero_are_zero_on_every_machine() -> None:
-    assert shown(np.array([1e-17, -1e-12, 123456.0])) == [[3], [[0, 0, 123000]]]
-    assert shown(np.zeros((2, 9, 9)))[1] == [[0] * 6] * 5
-    assert shown(np.array(np.inf))[1] == [["inf"]]
+    assert shown(np.array([1e-17, -1e-12, 123456.0]), (5, 6)) == [[3], [[0, 0, 123000]]]
+    assert shown(np.zeros((2, 9, 9)), (5, 6))[1] == [[0] * 6] * 5
+    assert shown(np.array(np.inf), (5, 6))[1] == [["inf"]]
 
 
 def test_blocks_stand_before_what_they_call() -> None:

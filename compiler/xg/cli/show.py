@@ -47,9 +47,6 @@ def run(options: Namespace, console: Console) -> int:
     if options.view == "step" and options.form == "html":
         console.note("xg show: a page has both passes of a block, and a step has one: --as dot")
         return USAGE
-    if options.form == "html" and program.placed is not None:
-        console.note("xg show: a page is of a program of one device, not of ranks: --as dot")
-        return USAGE
     if options.view == "step":
         program, options.view = program.step(), "forward"
     match options.form:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from xg.backends.graphviz import parts
 from xg.backends.graphviz.mapping.backward import backward_drawn
@@ -14,20 +15,22 @@ from xg.backends.graphviz.svg_part import sheet
 from xg.backends.html import write
 from xg.backends.html.page import Face, Page, Pass, Section
 from xg.cost import cost
-from xg.diagnostic import DiagnosticError
-from xg.driver import Program, compile_project
+from xg.driver import Program
 from xg.explorer.code import Code, code
 from xg.explorer.equation import Equations
-from xg.explorer.facts import BlockFacts, Operators
+from xg.explorer.facts import BlockFacts, Operators, Shapes
 from xg.explorer.formulas import Formulas, axis_rules, start_numbers
-from xg.explorer.play import is_small, play
+from xg.explorer.plans import mesh_of, planned, plans_data
+from xg.explorer.play import Corner, Run, runs_data
+from xg.explorer.sending import Sending
+from xg.explorer.small import facts_of, proof_sizes, runs
 from xg.explorer.uses import BlockUse, block_uses
-from xg.frontend import Settings, declared_dims
+from xg.frontend import Settings
 from xg.graph import Program as Graphs
-from xg.proof.facts import size_facts
-from xg.proof.sizes import verification_sizes
 
-FORMAT = 1  # of the facts
+FORMAT: Final = 2  # of the facts
+SIZE_AT_MOST: Final = 300_000  # bytes
+CORNERS: Final[tuple[Corner, ...]] = ((5, 6), (4, 4), (3, 3), (2, 3))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ def explore(program: Program, settings: Settings) -> Explored:
     drawn = [_drawn(graphs, use) for use in uses]
     pictures = parts(one.figure for each in drawn for one in each.values())
     markup = iter(pictures.markup)
+    facts, ran = _facts(program, settings, uses, drawn, written)
     page = Page(
         title=graphs.main.title or graphs.main.block,
         file=_file(graphs),
@@ -54,18 +58,37 @@ def explore(program: Program, settings: Settings) -> Explored:
             _section(title, use, each, written, markup)
             for title, use, each in zip(_titles(uses), uses, drawn, strict=True)
         ),
-        facts=_facts(program, settings, uses, drawn, written),
+        facts=facts,
         shared=pictures.shared,
         sheet=sheet(LIGHT),
         colors=(_colors(LIGHT), _colors(DARK)),
     )
-    return Explored(write(page).encode("utf-8"), pictures.engines, pictures.warnings)
+    written = _small(page, ran)
+    return Explored(written, pictures.engines, (*pictures.warnings, *_too_large(written)))
+
+
+def _small(page: Page, ran: Sequence[Run]) -> bytes:
+    """The page with the largest corners of its tensors with which it is small."""
+    written = b""
+    for corner in CORNERS:
+        facts = {**page.facts, "runs": runs_data(ran, corner)}
+        written = write(replace(page, facts=facts)).encode("utf-8")
+        if len(written) <= SIZE_AT_MOST:
+            break
+    return written
+
+
+def _too_large(written: bytes) -> Iterator[str]:
+    if len(written) > SIZE_AT_MOST:
+        advice = "that of one of its blocks is smaller: --block NAME"
+        yield f"the page has {len(written):,} bytes, more than {SIZE_AT_MOST:,}; {advice}"
 
 
 def _file(program: Graphs) -> str:
-    """The name of the file without its folders; empty for standard input."""
+    """The name of the file without its folders, none for standard input; and what plan it is."""
     name = program.main.span.source.name
-    return "" if name.startswith("<") else name.rsplit("/", 1)[-1]
+    file = "" if name.startswith("<") else name.rsplit("/", 1)[-1]
+    return ", ".join(filter(None, (file, program.plan and f"plan {program.plan.name}")))
 
 
 def _colors(theme: Theme) -> dict[str, str]:
@@ -104,58 +127,49 @@ def _facts(
     uses: Sequence[BlockUse],
     drawn: Sequence[Mapping[Pass, Drawn]],
     written: Code,
-) -> dict[str, object]:
-    """What the script reads."""
+) -> tuple[dict[str, object], list[Run]]:
+    """What the script reads, but for the runs, and these."""
     graphs, formulas = program.graphs, Formulas()
+    blocks = _blocks(program, uses, drawn, written, formulas)
+    plans = planned(program, settings)
+    compared = plans_data(plans, formulas)
+    mesh = mesh_of(program, *plans.values())
+    sizes, proven = facts_of(graphs), proof_sizes(program, settings)
+    rules = axis_rules(graphs, formulas, sizes)
+    starts = start_numbers(graphs, formulas, sizes, mesh, proven)
+    facts: dict[str, object] = {
+        "format": FORMAT,
+        "plan": graphs.plan.name if graphs.plan else "",
+        "ranks": list(graphs.mesh),
+        "mesh": [{"name": name, "value": size} for name, size in mesh.items()],
+        "sizes": [{"name": n, "value": value} for n, value in starts.items() if n not in mesh],
+        **blocks,
+        "functions": dict(written.operators),
+        "formulas": formulas.data(),
+        **rules,
+        "plans": compared,
+    }
+    return facts, runs(program, settings, proven, starts)
+
+
+def _blocks(
+    program: Program,
+    uses: Sequence[BlockUse],
+    drawn: Sequence[Mapping[Pass, Drawn]],
+    written: Code,
+    formulas: Formulas,
+) -> dict[str, object]:
+    """What is told of every block, and the tables that this refers to."""
+    graphs = program.graphs
     costs = {each.graph.key: each for each in cost(graphs).blocks}
     places = {use.graph.key: use.place for use in uses}
-    operators = Operators()
+    sending = program.placed and Sending.of(program.placed, graphs, formulas, uses)
+    operators, shapes = Operators(), Shapes()
     blocks: list[object] = []
     for use, figures in zip(uses, drawn, strict=True):
         variables = written.blocks[use.graph.key].variables
         equations = Equations.of(graphs, use.backward, variables)
-        facts = BlockFacts(graphs, use, places, equations, formulas, operators, figures)
-        blocks.append(facts.data(costs[use.graph.key]))
-    sizes = size_facts(graphs)
-    proven = verification_sizes(graphs, {})
-    rules = axis_rules(formulas, sizes)
-    starts = start_numbers(graphs, formulas, sizes, proven)
-    words = {name: word for name, word in settings.items() if isinstance(word, str)}
-    return {
-        "format": FORMAT,
-        "sizes": [{"name": name, "value": value} for name, value in starts.items()],
-        "blocks": blocks,
-        "operators": operators.data(),
-        "functions": dict(written.operators),
-        "formulas": formulas.data(),
-        **rules,
-        "runs": list(_runs(program, words, proven, starts)),
-    }
-
-
-def _runs(
-    program: Program,
-    words: Mapping[str, str],
-    proven: Mapping[str, int],
-    starts: Mapping[str, int],
-) -> Iterator[dict[str, object]]:
-    """The program run at the sizes of its proof; where the file forbids these, at its own.
-
-    Nothing if the file allows no small ones.
-    """
-    declared = declared_dims(program.project)
-    free = [name for name in declared if name not in program.graphs.main.sizes.defaults]
-    choices = (
-        {name: proven[name] for name in declared if name in proven},
-        {name: proven[name] for name in free if name in proven},
-        {name: starts[name] for name in free if name in starts},
-    )
-    block = program.graphs.main.block
-    for numbers in choices:
-        try:
-            small = compile_project(program.project, block, {**words, **numbers}).graphs
-        except DiagnosticError:  # they do not go together
-            continue
-        if is_small(small):
-            yield play(small, block_uses(small))
-            return
+        facts = BlockFacts(graphs, use, places, equations, formulas, shapes, operators, figures)
+        sent = sending.data(use) if sending else []
+        blocks.append({**facts.data(costs[use.graph.key]), "sent": sent})
+    return {"blocks": blocks, "operators": operators.data(), "shapes": shapes.data()}

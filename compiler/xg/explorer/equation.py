@@ -91,7 +91,12 @@ class Equations:
 
 
 def _own(step: Apply) -> list[str]:
-    """The numbers and words that a node is made of, as far as they say something."""
+    """The numbers and words that a node is made of, as far as they say something.
+
+    Of a collective it is the mesh axis.
+    """
+    if "across" in step.attrs:
+        return [str(step.attrs["across"])]
     values = [step.attrs.get(own.name) for own in step.op.own]
     numbers = [str(value) for value in values if isinstance(value, Scalar)]
     words = [value for value in values if isinstance(value, str) and value != "none"]

@@ -15,6 +15,8 @@ from xg.explorer.uses import BlockUse
 from xg.flops import flops
 from xg.graph import Apply, Call, CallBack, Program, Step, Value
 from xg.op import Op
+from xg.placement import Placement
+from xg.prim import Expr
 from xg.tensor import TensorType
 
 Facts = dict[str, object]
@@ -39,6 +41,23 @@ class Operators:
 
 
 @dataclass(slots=True)
+class Shapes:
+    """A table of shapes, to which values refer by place."""
+
+    table: dict[tuple[tuple[str, ...], tuple[int, ...]], int] = field(
+        default_factory=dict[tuple[tuple[str, ...], tuple[int, ...]], int]
+    )
+
+    def place(self, texts: Sequence[str], formulas: Sequence[int]) -> int:
+        """Where a shape stands in the table."""
+        return self.table.setdefault((tuple(texts), tuple(formulas)), len(self.table))
+
+    def data(self) -> list[list[list[str] | list[int]]]:
+        """The table: of each its axes as the figure writes them, and as formulas."""
+        return [[list(texts), list(formulas)] for texts, formulas in self.table]
+
+
+@dataclass(slots=True)
 class BlockFacts:
     """Tells of one block of a program. `blocks` are the places of all blocks."""
 
@@ -47,17 +66,21 @@ class BlockFacts:
     blocks: Mapping[str, int]
     equations: Equations
     formulas: Formulas
+    shapes: Shapes
     operators: Operators
     drawn: Mapping[Pass, Drawn]
-    origins: Mapping[Step, int] = field(init=False)
+    origins: Mapping[Value, int] = field(init=False)
     places: Mapping[Value, int] = field(init=False)
     types: Mapping[Value, TensorType] = field(init=False)
+    placements: Mapping[Value, Placement] = field(init=False)
 
     def __post_init__(self) -> None:
         """Number steps and values."""
-        self.origins = {step: place for place, step in enumerate(self.use.graph.steps)}
+        steps = enumerate(self.use.graph.steps)
+        self.origins = {step.outputs[0]: place for place, step in steps}
         self.places = {value: place for place, value in enumerate(self.use.values())}
         self.types = {**self.use.graph.types, **self.use.backward.types}
+        self.placements = {**self.use.graph.placements, **self.use.backward.placements}
 
     def data(self, cost: BlockCost) -> Facts:
         """Everything; steps and values refer to each other by their places.
@@ -81,9 +104,25 @@ class BlockFacts:
         }
 
     def _value(self, value: Value) -> list[object]:
-        """Its name, and its axes as the figure writes them and as formulas."""
+        """Its name, its shape, and how it lies where ranks hold different parts."""
         dims = [self._place(dim) for dim in self.types[value].shape]
-        return [self.equations.text(value), self.equations.notation.dims(value), dims]
+        shape = self.shapes.place(self.equations.notation.dims(value), dims)
+        lies = self._lies(value)
+        return [self.equations.text(value), shape, *([lies] if lies else [])]
+
+    def _lies(self, value: Value) -> Facts:
+        """What a rank holds by mesh axis: of a slice its axis and the whole of that, else a letter.
+
+        Where all ranks hold the same nothing is said.
+        """
+        shape, sizes = self.types[value].shape, self.use.graph.sizes
+        return {
+            over: [len(shape) + state.axis, str(sizes.fold(sizes.whole(shape[state.axis])[0]))]
+            if state.kind == "S"
+            else state.kind
+            for over, state in self.placements.get(value, {}).items()
+            if not state.is_same
+        }
 
     def _place(self, dim: Dim) -> int:
         return self.formulas.place(in_entry(self.use, self.program, dim))
@@ -100,14 +139,21 @@ class BlockFacts:
     def _backward(self, step: Apply | CallBack, rows: Mapping[Apply | Call | None, Row]) -> Facts:
         read = step.inputs if isinstance(step, Apply) else step.cotangents
         facts = self._step(step, [value for value in read if value], "backward")
+        if isinstance(step, Apply):
+            facts["flops"] = self._place(flops(self._body(step)))
         if step.origin is None:
             return facts
         if isinstance(step, CallBack):
             facts["flops"] = self._place(rows[step.origin].amount.backward)
-        return {**facts, "line": step.origin.span.line, "of": self.origins[step.origin]}
+        facts["line"] = step.origin.span.line
+        of = self.origins.get(step.origin.outputs[0])  # a cast is no step of a rank
+        return facts if of is None else {**facts, "of": of}
 
     def _step(self, step: Step, read: Sequence[Value], view: Pass) -> Facts:
-        told = self._operator(step) if isinstance(step, Apply) else self._call(step)
+        if isinstance(step, Apply):
+            told: Facts = {"operator": self.operators.place(step.op)}
+        else:
+            told = self._call(step)
         return {
             "node": self.drawn[view].nodes.get(step, ""),
             "equation": self.equations.write(step),
@@ -123,9 +169,6 @@ class BlockFacts:
         }
         return facts if call.count is None else {**facts, "count": self._place(call.count)}
 
-    def _operator(self, step: Apply) -> Facts:
-        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
-        return {
-            "operator": self.operators.place(step.op),
-            "flops": self._place(flops(body.outputs)),
-        }
+    def _body(self, step: Apply) -> Sequence[Expr]:
+        """What an operator computes."""
+        return step.op.body([self.types[value] for value in step.inputs], step.attrs).outputs

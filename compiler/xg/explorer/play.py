@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,25 +17,45 @@ from xg.graph import Program
 from xg.interpret import Interpreter, Record, initial
 
 SEED: Final = 0
-ROWS: Final = 5  # of a tensor's first matrix are shown
-COLUMNS: Final = 6
 NOTHING: Final = 1e-9  # what is smaller is the rounding error of a zero
-
 WORK_AT_MOST: Final = 10**9  # operations, and scalars
 
 Array = NDArray[Any]
+Corner = tuple[int, int]  # so many rows and columns of a tensor's first matrix are shown
 
 
-def play(small: Program, uses: Sequence[BlockUse]) -> dict[str, object]:
-    """One run of a program whose sizes all have numbers: its tensors, by block and value.
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one device or one rank computed: by block, its tensors in the order of its values.
 
-    `uses` are its blocks; of a block the numbers are those of its first call, of a repeated one
-    those of the first round. Tensors are cut to the first rows and columns of the first matrix.
+    None stands for what is no tensor. `at` is where a rank lies on each axis of the mesh. Of a
+    block the tensors are those of its first call, of a repeated one those of the first round.
     """
-    record = _run(small)
-    records = _first_records(record)
-    shown = {use.place: _arrays(use, records[use.graph.key]) for use in uses}
-    return {"name": "one device", "sizes": dict(sorted(record.sizes.items())), "values": shown}
+
+    name: str
+    sizes: Mapping[str, int]
+    tensors: Mapping[int, Sequence[Array | None]]
+    at: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+def play(small: Program, uses: Sequence[BlockUse]) -> Run:
+    """One run of a program of one device whose sizes all have numbers; `uses` are its blocks.
+
+    Parameters, inputs and cotangents are drawn, and dropout is on.
+    """
+    interpreter = Interpreter(small, initial(small, SEED), SEED)
+    outputs, record = interpreter.forward(invented.inputs(small, SEED))
+    interpreter.backward(record, invented.cotangents(outputs, SEED))
+    return recorded("one device", record, uses)
+
+
+def recorded(
+    name: str, record: Record, uses: Sequence[BlockUse], at: Mapping[str, int] | None = None
+) -> Run:
+    """The run that left a record."""
+    first = _first_records(record)
+    tensors = {use.place: _tensors(use, first[use.graph.key]) for use in uses}
+    return Run(name, dict(sorted(record.sizes.items())), tensors, at or {})
 
 
 def is_small(program: Program) -> bool:
@@ -46,14 +67,6 @@ def is_small(program: Program) -> bool:
     except (KeyError, DimError, ZeroDivisionError):
         return False
     return max(work) <= WORK_AT_MOST
-
-
-def _run(program: Program) -> Record:
-    """Both passes, with dropout, on drawn parameters, inputs and cotangents."""
-    interpreter = Interpreter(program, initial(program, SEED), SEED)
-    outputs, record = interpreter.forward(invented.inputs(program, SEED))
-    interpreter.backward(record, invented.cotangents(outputs, SEED))
-    return record
 
 
 def _first_records(record: Record) -> dict[str, Record]:
@@ -68,22 +81,57 @@ def _first_records(record: Record) -> dict[str, Record]:
     return found
 
 
-def _arrays(use: BlockUse, record: Record) -> list[object]:
-    """What is shown of every value of a block, in its order; None for what is no tensor."""
+def _tensors(use: BlockUse, record: Record) -> list[Array | None]:
     known = record.reverse or record.values
-    return [shown(known[value]) if value in known else None for value in use.values()]
+    return [known.get(value) for value in use.values()]
 
 
-def shown(array: Array) -> list[object]:
+# ---- as data ------------------------------------------------------------------------------------
+
+
+def runs_data(runs: Sequence[Run], corner: Corner) -> list[dict[str, object]]:
+    """What the page's script reads of runs, tensors cut to a corner.
+
+    What a rank has that is the same as on one before it is given as the number of that rank.
+    """
+    return [
+        {
+            "name": run.name,
+            "at": dict(run.at),
+            "sizes": dict(run.sizes),
+            "values": {
+                place: [_told(runs[: number + 1], place, v, corner) for v in range(len(tensors))]
+                for place, tensors in run.tensors.items()
+            },
+        }
+        for number, run in enumerate(runs)
+    ]
+
+
+def _told(runs: Sequence[Run], block: int, value: int, corner: Corner) -> object:
+    """One tensor of the last of some runs."""
+    *before, tensor = (run.tensors[block][value] for run in runs)
+    if tensor is None:
+        return None
+    alike = (n for n, other in enumerate(before) if other is not None and _same(tensor, other))
+    known = next(alike, None)
+    return shown(tensor, corner) if known is None else known
+
+
+def _same(one: Array, other: Array) -> bool:
+    return np.array_equal(one, other, equal_nan=one.dtype.kind == "f")
+
+
+def shown(array: Array, corner: Corner) -> list[object]:
     """A tensor's shape, and the first rows and columns of its first matrix.
 
-    >>> shown(np.array([[1.23456, -np.inf], [1e-17, 20000.0]]))
+    >>> shown(np.array([[1.23456, -np.inf], [1e-17, 20000.0]]), (5, 6))
     [[2, 2], [[1.23, '-inf'], [0, 20000]]]
     """
     matrix = array
     while matrix.ndim > 2:
         matrix = matrix[0]  # no axis is empty at the sizes of the proof
-    rows = np.atleast_2d(matrix)[:ROWS, :COLUMNS]
+    rows = np.atleast_2d(matrix)[: corner[0], : corner[1]]
     return [list(array.shape), [[_number(each) for each in row] for row in rows.tolist()]]
 
 

@@ -3,7 +3,7 @@
 The same closed set of elements as a document of its own has, without colours, and `use`. What most
 parts are has no class or a short one, and `SHEET` says how it looks: ink is what nothing is said
 of, `e` a line of an arrow, `m` a shape beside a name, `i` and `b` slanted and bold. A shape is
-written once for all figures of a page.
+written once for all figures of a page, and so is a long text that is no title.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from xg import escape
 from xg.backends.graphviz.display import Display, Element, Shape, Text
 from xg.backends.graphviz.geometry import Path, Point
-from xg.backends.graphviz.style import LINE_WIDTH, SHAPE_SIZE, SYMBOL_SIZE, Color, Theme
+from xg.backends.graphviz.style import LINE_WIDTH, SHAPE_SIZE, SYMBOL_SIZE, TITLE_SIZE, Color, Theme
 from xg.backends.graphviz.typeset import Span
 
 SHEET: Final = (
@@ -26,6 +26,7 @@ SHEET: Final = (
 )
 
 _RUNS_ON: Final = 0.5  # points
+_LONG: Final = 60  # characters of a text that is shared: what a collective costs
 
 
 def sheet(theme: Theme) -> str:
@@ -43,18 +44,16 @@ def sheet(theme: Theme) -> str:
 class Shared:
     """The shapes that the figures of one page have in common, each with its id."""
 
-    shapes: dict[str, str] = field(default_factory=dict[str, str])
+    texts: dict[str, str] = field(default_factory=dict[str, str])
 
-    def use(self, markup: str, x: float, y: float) -> str:
-        """A shape at a place."""
-        name = self.shapes.setdefault(markup, f"shape-{len(self.shapes)}")
+    def use(self, about: str, inside: str, x: float, y: float) -> str:
+        """A text with these attributes at a place."""
+        name = self.texts.setdefault(f"{about}>{inside}", f"shape-{len(self.texts)}")
         return f'<use href="#{name}" x="{_number(x)}" y="{_number(y)}"/>'
 
     def svg(self) -> str:
-        """The shapes themselves, in an element that takes no room."""
-        texts = (
-            f'<text id="{name}" class="m">{inside}</text>' for inside, name in self.shapes.items()
-        )
+        """The texts themselves, in an element that takes no room."""
+        texts = (f'<text id="{name}"{text}</text>' for text, name in self.texts.items())
         return f'<svg class="xg-figure" width="0" height="0"><defs>{"".join(texts)}</defs></svg>'
 
 
@@ -115,12 +114,16 @@ def _text(text: Text, shared: Shared) -> Iterator[str]:
         first, color = spans[0], Color.MUTED if muted else text.color
         x, y = text.x + first.x, text.y
         if color is Color.MUTED and first.size == SHAPE_SIZE and first.y == 0:
-            yield shared.use("".join(_spans(spans, -first.x, 0)), x, y)
+            yield shared.use(' class="m"', "".join(_spans(spans, -first.x, 0)), x, y)
             continue
         about = "" if color is Color.INK else f' class="xg-{color}"'
-        about += f' x="{_number(x)}" y="{_number(y + first.y)}"'
         about += "" if first.size == SYMBOL_SIZE else f' font-size="{_number(first.size)}"'
-        yield f"<text{about}>{''.join(_spans(spans, text.x, y))}</text>"
+        inside = "".join(_spans(spans, -first.x, -first.y))
+        if len(inside) > _LONG and first.size < TITLE_SIZE:
+            yield shared.use(about, inside, x, y + first.y)
+            continue
+        place = f' x="{_number(x)}" y="{_number(y + first.y)}"'
+        yield f"<text{about}{place}>{''.join(_spans(spans, text.x, y))}</text>"
 
 
 def _pieces(spans: Sequence[Span]) -> Iterator[tuple[bool, list[Span]]]:
@@ -189,4 +192,5 @@ def _pair(step: tuple[int, int]) -> str:
 def _number(value: float) -> str:
     """A coordinate with one decimal: a twentieth of a point is not seen on a screen."""
     text = f"{value:.1f}".removesuffix(".0")
+    text = text.replace("0.", ".") if abs(value) < 1 else text
     return "0" if text == "-0" else text

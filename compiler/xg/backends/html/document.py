@@ -16,14 +16,24 @@ from typing import Final
 from xg import escape
 from xg.backends.html.page import CodeLine, Page, Pass, Section
 
-SCRIPTS: Final = ("exact", "page", "choice", "detail", "costs", "player", "start")
+SCRIPTS: Final = (
+    "exact",
+    "page",
+    "choice",
+    "detail",
+    "costs",
+    "sending",
+    "ranks",
+    "player",
+    "start",
+)
 NAMES: Final[Mapping[Pass, str]] = {"forward": "Forward", "backward": "Backward"}
 
 
 def document(page: Page) -> str:
     """The whole document."""
-    style = f"{_colors(page)}\n{page.sheet}\n{_asset('page.css')}"
-    script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    style = f"{_colors(page)}\n{page.sheet}\n{_lean(_asset('page.css'))}"
+    script = "\n".join(_lean(_asset(f"{name}.js")) for name in SCRIPTS)
     title = escape.xml(page.title)
     return Template(_asset("page.html")).substitute(
         title=title,
@@ -56,6 +66,12 @@ def _hash(text: str) -> str:
 
 def _asset(name: str) -> str:
     return files("xg.backends.html").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _lean(text: str) -> str:
+    """A script or style sheet without indentation and lines of comment."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(("//", "/*")))
 
 
 def _colors(page: Page) -> str:

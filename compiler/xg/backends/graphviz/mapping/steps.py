@@ -81,8 +81,8 @@ def subtitle(view: str, program: Program) -> str:
 
 def plan_name(plan: Plan) -> str:
     """Return what a plan is called inside of a sentence."""
-    name = plan.title
-    return name[:1].lower() + name[1:] if name else plan.name
+    title = plan.title
+    return plan.name if title in ("", plan.name) else title[:1].lower() + title[1:]
 
 
 def times(call: Call) -> RichText:

@@ -1,6 +1,6 @@
-// Sliders for the sizes, and the table of costs that they move.
+// Sliders for sizes and mesh axes, and the table of costs that they move.
 
-const sizes = Object.fromEntries(facts.sizes.map(({ name, value }) => [name, value]));
+const sizes = Object.fromEntries([...facts.sizes, ...facts.mesh].map(({ name, value }) => [name, value]));
 const COLUMNS = [[1, "forward FLOPs"], [2, "backward FLOPs"], [3, "saved bytes"], [0, "parameters"]];
 let refusal = "";
 
@@ -38,25 +38,27 @@ function resize(name, value, slider) {
   light();
 }
 
-/** Why the sizes do not go together, or nothing. */
-function refused() {
-  for (const place of facts.whole) {
+/** Why numbers do not go together, or nothing; of a plan only what its ranks share is asked. */
+function refused({ whole, bounds = [] }) {
+  for (const [place, name, over] of whole) {
     const value = numberOf(place);
-    if (value[1] !== 1n || value[0] < 1n) return `${spell(formula(place))} = ${inFull(value)} is no length of an axis`;
+    if (value[1] !== 1n || value[0] < 1n) return `${formula(place)} = ${inFull(value)} is no length of an axis`;
+    const ranks = over.reduce((product, axis) => product * BigInt(sizes[axis]), 1n);
+    if (value[0] % ranks) return `${spell(name)} = ${inFull(value)} is not divisible by ${over.join("·")} = ${ranks}`;
   }
-  for (const [low, high] of facts.bounds) {
+  for (const [low, high] of bounds) {
     const [a, b] = [numberOf(low), numberOf(high)];
-    if (a[0] * b[1] > b[0] * a[1]) {
-      return `${spell(formula(low))} = ${inFull(a)} is more than ${spell(formula(high))} = ${inFull(b)}`;
-    }
+    if (a[0] * b[1] > b[0] * a[1]) return `${formula(low)} = ${inFull(a)} is more than ${formula(high)} = ${inFull(b)}`;
   }
   return "";
 }
 
 function showCosts() {
-  refusal = refused();
-  element("refused").textContent = refusal;
+  refusal = refused(facts);
+  element("refused").replaceChildren(...rich(refusal));
   element("table").replaceChildren(costTable(blocks[chosen.place]));
+  showSent(blocks[chosen.place]);
+  showPlans();
 }
 
 function costTable(block) {
@@ -68,13 +70,14 @@ function costTable(block) {
   const total = make("tr", {}, make("th", { scope: "row" }, "total"));
   for (const [column] of COLUMNS) total.append(totalCell(rows, column));
   const call = block.path ? `one call, as ${block.path}` : "one call";
-  const caption = make("caption", {}, `${block.title}, ${call}, float32`);
+  const rank = facts.ranks.length ? ", one rank" : "";
+  const caption = make("caption", {}, `${block.title}, ${call}${rank}, float32`);
   return make("table", {}, caption, make("thead", {}, head), body, make("tfoot", {}, total));
 }
 
 function costRow([name, cost, id]) {
   const row = make("tr", id ? { "data-step": id } : {}, make("th", { scope: "row" }, ...rich(name)));
-  for (const [column] of COLUMNS) row.append(cell([numberOf(cost[column])], spell(formula(cost[column]))));
+  for (const [column] of COLUMNS) row.append(cell([numberOf(cost[column])], formula(cost[column])));
   return row;
 }
 

@@ -1,9 +1,10 @@
 // What is said of one operator: equation, formula, shapes, costs, lines.
 
-const formula = (place) => facts.formulas[place];
-const numberOf = (place) => evaluate(formula(place), sizes);
+const formula = (place) => spell(facts.formulas[place]);
+const terms = facts.formulas.map(parsed);
+const numberOf = (place) => evaluate(terms[place], sizes);
 
-const shapeText = ([, texts]) => `[${texts.join(", ")}]`;
+const shapeText = ({ axes }) => `[${axes.join(", ")}]`;
 
 function shapes(step) {
   const { values } = blocks[step.place];
@@ -19,24 +20,35 @@ function showDetail(id) {
 function welcome() {
   const block = blocks[chosen.place];
   const from = block.path ? `called as ${block.path}, ` : "";
+  const rank = facts.ranks.length ? " of one rank" : "";
   const text = "Point at an operator or tap it, or go through them with Tab and the arrow keys.";
-  return [make("h2", {}, block.title), make("p", { class: "quiet" }, `${from}${chosen.view} pass. ${text}`)];
+  return [make("h2", {}, block.title), make("p", { class: "quiet" }, `${from}${chosen.view} pass${rank}. ${text}`)];
 }
 
 function told(step) {
   const parts = [heading(step), make("p", { class: "equation" }, ...rich(step.equation))];
   if (step.formula) parts.push(make("p", { class: "formula" }, step.formula));
   else if (step.meaning) parts.push(make("p", { class: "quiet" }, step.meaning));
-  parts.push(make("p", { class: "shapes" }, ...rich(shapes(step))), costLine(step));
+  parts.push(make("p", { class: "shapes" }, ...rich(shapes(step))), ...placements(step), costLine(step));
   const lines = codeLines(step);
   if (lines) parts.push(lines);
   if (step.block !== undefined) parts.push(opener(step));
   return parts;
 }
 
+/** On each mesh axis what a rank holds of what goes in, and of what comes out. */
+function placements(step) {
+  const { values } = blocks[step.place];
+  const list = (places, axis) => places.map((place) => heldText(values[place].lies[axis])).join(" × ");
+  return facts.ranks.map((axis) => {
+    const text = `${list(step.reads, axis)} → ${list(step.makes, axis)}`;
+    return make("p", { class: "shapes" }, make("span", { class: "quiet" }, "over ", ...rich(axis), ": "), ...rich(text));
+  });
+}
+
 function heading(step) {
   const line = step.line ? make("span", { class: "quiet" }, ` line ${step.line}`) : "";
-  return make("h2", {}, step.name, line);
+  return make("h2", {}, step.name.replaceAll("_", " "), line);
 }
 
 function opener(step) {
@@ -51,11 +63,11 @@ const withUnit = (short, unit) => (/\d$/.test(short) && unit ? `${short} ${unit}
 /** 2·B·S·D² = 12.88 GFLOP: of this step, and of a forward step what it saves. */
 function costLine(step) {
   const parts = [];
-  const say = (what, place, unit) => {
-    if (!formula(place).length) return;
+  const say = (what, place, unit, text = formula(place)) => {
+    if (text === "0") return;
     const value = refusal ? "" : ` = ${withUnit(inShort(numberOf(place)), unit)}`;
-    const text = make("span", { title: refusal ? "" : inFull(numberOf(place)) }, ...rich(spell(formula(place))), value);
-    parts.push(make("dt", {}, what), make("dd", {}, text));
+    const told = make("span", { title: refusal ? "" : inFull(numberOf(place)) }, ...rich(text), value);
+    parts.push(make("dt", {}, what), make("dd", {}, told));
   };
   if (step.cost) {
     say("forward", step.cost[1], "FLOP");
@@ -63,6 +75,10 @@ function costLine(step) {
     say("saved", step.cost[3], "B");
     say("parameters", step.cost[0], "");
   } else if (step.flops !== undefined) say("backward", step.flops, "FLOP");
+  for (const each of sentBy(step)) {
+    say("sent, naive", each.naive, "elements", sentFormula(each, "naive"));
+    say("around a ring", each.ring, "elements", sentFormula(each, "ring"));
+  }
   return make("dl", { class: "cost" }, ...parts);
 }
 

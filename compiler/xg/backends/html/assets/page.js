@@ -27,7 +27,9 @@ function drawn(tag, attributes = {}, ...inside) {
   return made;
 }
 
-const blocks = facts.blocks.map((block, place) => ({ ...block, place }));
+/** A tensor of a block: its axes as the figure writes them, and how it lies on each mesh axis. */
+const tensorOf = ([name, shape, lies = {}]) => ({ name, axes: facts.shapes[shape][0], lies });
+const blocks = facts.blocks.map((block, place) => ({ ...block, place, values: block.values.map(tensorOf) }));
 const steps = new Map();
 for (const block of blocks) {
   for (const view of ["forward", "backward"]) {

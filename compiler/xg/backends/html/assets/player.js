@@ -2,7 +2,6 @@
 
 const PAUSE = 1400; // milliseconds from step to step
 const player = { at: 0, timer: 0, on: false, place: 0 };
-const run = facts.runs[0] ?? { sizes: {}, values: {} }; // later: one for every rank of a plan
 
 const sequence = () => stepsOf(chosen.place);
 
@@ -44,7 +43,7 @@ function showProgress(here) {
 function showChip(step) {
   for (const old of all(".chip")) old.remove();
   const node = step?.view === chosen.view && player.on && nodeOf(step);
-  const known = node && run.values[step.place]?.[step.makes[0]];
+  const known = node && tensorOn(looked.rank, step.place, step.makes[0]);
   if (!known) return;
   const row = known[1][0] ?? [];
   const more = known[0].reduce((a, b) => a * b, 1) > Math.min(row.length, 3) ? " …" : "";
@@ -114,6 +113,10 @@ function showNumbers(id) {
     return;
   }
   const step = steps.get(id);
+  if (exchanges(step)) {
+    panel.replaceChildren(intro, ...exchanged(step));
+    return;
+  }
   panel.replaceChildren(
     intro,
     make("h3", {}, "Made"), ...step.makes.map((place) => tensor(blocks[step.place], place)),
@@ -123,17 +126,24 @@ function showNumbers(id) {
 
 function said() {
   if (!facts.runs.length) return "There are no numbers: the sizes of this program cannot be small.";
-  const at = Object.entries(run.sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
-  return `${at ? `At ${at}, ` : ""}with drawn parameters and dropout. Of a larger tensor, the corner of the first matrix.`;
+  const at = Object.entries(run().sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
+  const rank = runAxes.length ? `On ${placeText(run())} of ${facts.runs.length} simulated ranks. ` : "";
+  return `${rank}${at ? `At ${at}, ` : ""}with drawn parameters and dropout. Of a larger tensor, the corner of the first matrix.`;
 }
 
-function tensor(block, place) {
-  const [name] = block.values[place];
-  const known = run.values[block.place]?.[place];
-  const caption = make("figcaption", {}, make("b", {}, ...rich(name)), " ", ...rich(shapeText(block.values[place])));
+/** rank 3 (N_D = 1, N_T = 1) */
+const placeText = ({ name, at }) =>
+  `${name} (${runAxes.map((axis) => `${axis} = ${at[axis]}`).join(", ")})`;
+
+/** A tensor as a table, on the chosen rank or another. */
+function tensor(block, place, rank = looked.rank) {
+  const value = block.values[place];
+  const known = tensorOn(rank, block.place, place);
+  const caption = make("figcaption", {}, make("b", {}, ...rich(value.name)), " ", ...rich(shapeText(value)));
   if (!known) return make("figure", {}, caption, make("p", { class: "quiet" }, "no number"));
   const [shape, rows] = known;
   caption.append(shape.length ? ` = ${shape.join(" × ")}` : "");
+  if (runAxes.length) caption.append(make("span", { class: "held" }, ...rich(heldHere(value, known, facts.runs[rank].at))));
   const largest = Math.max(...rows.flat().filter(Number.isFinite).map(Math.abs), 1e-30);
   const body = rows.map((row) => make("tr", {}, ...row.map((value) => numberCell(value, largest))));
   const [height, width] = [shape.at(-2) ?? 1, shape.at(-1) ?? 1];

@@ -32,6 +32,7 @@ function follow(area, idAt, reveal) {
 follow(element("figures"), stepAt, true);
 follow(element("code"), lineAt, false);
 follow(element("table"), stepAt, true);
+follow(element("sent"), stepAt, true);
 
 element("figures").addEventListener("focusin", (event) => {
   const id = stepAt(event.target);
@@ -71,6 +72,7 @@ const KEYS = {
   Enter: (step) => press(step), " ": (step) => keep(step.id), Escape: letGo,
   b: () => { turn(chosen.view === "forward" ? "backward" : "forward"); firstNode()?.focus(); },
   n: () => goTo(player.at + 1), p: () => goTo(player.at - 1),
+  r: () => runAxes.length && nextRank(1),
 };
 element("figures").addEventListener("keydown", (event) => {
   const step = steps.get(stepAt(event.target));
@@ -122,4 +124,10 @@ element("next").addEventListener("click", () => goTo(player.at + 1));
 element("play").addEventListener("click", togglePlay);
 element("at").addEventListener("input", (event) => goTo(Number(event.target.value)));
 element("sizes").append(...facts.sizes.map(sizeRow));
+element("mesh").append(...facts.mesh.map(sizeRow));
+element("mesh").hidden = !facts.mesh.length;
+if (runAxes.length) {
+  element("axes").append(...rankPicker());
+  element("ranks").hidden = false;
+}
 showBlock();
