@@ -146,9 +146,8 @@ class _Pass:
         if step.op.family != "loss":
             return
         body = step.op.body([self._type(value) for value in step.inputs], step.attrs)
-        placements = [self._placement(value) for value in step.inputs]
         typings = {
-            axis: type_body(body, [p[axis] for p in placements], collects=True)
+            axis: type_body(body, [self._placement(v)[axis] for v in step.inputs], collects=True)
             for axis in self.program.mesh
         }
         for expr in topological(body.outputs):

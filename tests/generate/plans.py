@@ -103,7 +103,7 @@ def prove_plan(seed: int) -> str:
     except Exception as error:
         raise Failure(type(error).__name__, f"{error}\n{text}") from error
     try:
-        found = _differs(many, seed)
+        found = differs(many, seed)
     except (RankError, ValueError, KeyError, AssertionError) as error:
         raise Failure("run", f"{type(error).__name__}: {error}\n{text}") from error
     if found:
@@ -115,7 +115,7 @@ def _number(word: str) -> str | int:
     return int(word) if word.isdigit() else word
 
 
-def _differs(many: Program, seed: int) -> str:
+def differs(many: Program, seed: int) -> str:
     """What is not as on one device; nothing if all is well."""
     one = single(many)
     params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)

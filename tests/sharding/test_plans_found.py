@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from generate.plans import differs
 
 import xg
 from xg.cli.ranking import prove_ranks
@@ -119,3 +120,87 @@ plan SP of Layer {
         ("forward", "reduce_scatter"),
     ]
     assert prove_ranks(read_project(tmp_path / "layer.xg"), "Layer", "SP", {}, seed=0).passed
+
+
+PLANNED = {
+    "a stretch of a split moves by itself": """\
+dim B = 4, D = 3, K = 6
+mesh N_T = 2
+block Net(X [B, D]) -> R [B, D - 1], Y [B, K] {
+    param W [1, K]
+    X -> split : U [B, 1], R
+    U -> •<=W : Y
+}
+plan P of Net {
+    W [1, K/N_T]
+}
+""",
+    "a loss of a partial sum needs the sum": """\
+dim B = 4, D = 6
+mesh N_T = 2
+block Net(X [B, D], t [B, D]) -> loss [] {
+    param W [D, D], V [D, D]
+    X -> •<=W : Y [B, D]
+    t -> •<=V : Z [B, D]
+    Y -> MSE<-Z : loss
+}
+plan P of Net {
+    X [B, D/N_T]
+    t [B, D/N_T]
+    W [D/N_T, D]
+    V [D/N_T, D]
+}
+""",
+    "an operator of the file takes its part of constants": """\
+dim S = 4, V = 6
+mesh N_T = 2
+op Warp(x, y) = x + sin(y) * x
+block Net() -> Y [S, V] {
+    param b [V]
+    sinusoid(S, V) -> Warp<-BC(b) : Y
+}
+plan P of Net {
+    b [V/N_T]
+}
+""",
+    "axes stay apart whose sizes are quotients": """\
+dim H = 12, N_H = 3, D_h = H/N_H, K = 5
+mesh N_T = 2
+block Net(X [H, D_h, K]) -> Y [N_H, D_h, D_h, K] {
+    X -> R[(a=N_H, b), c, d -> a, b, c, d] : Y
+}
+plan P of Net {
+    Y [N_H, D_h, D_h/N_T, K]
+}
+""",
+    "a loss on no mesh at all": """\
+dim B = 3, K = 5
+mesh N_T = 2
+block Net(X [B, K], t [B] in K) -> loss [] {
+    param W [K, K]
+    X -> •<=W -> CE<-t : loss
+}
+plan P of Net {
+    X [B, K]
+}
+""",
+    # A row of equal numbers has a flat softmax, whatever they are: every gradient is zero.
+    "gradients that are all zero may differ by rounding": """\
+dim B = 6, D = 6, K = 5
+mesh N_T = 3
+block Net() -> Y [B, D, K] {
+    param w [B], c []
+    w -> SiLU -> BC[b -> b, d=D, k=K] -> ⊕<-BC(c) -> S : Y
+}
+plan P of Net {
+    Y [B, D/N_T, K]
+}
+""",
+}
+
+
+@pytest.mark.parametrize("text", PLANNED.values(), ids=PLANNED)
+def test_small_programs_that_failed(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "net.xg"
+    path.write_text(text, encoding="utf-8")
+    assert not differs(xg.compile(path, plan="P"), seed=1)

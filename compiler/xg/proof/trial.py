@@ -30,6 +30,7 @@ Arrays = Mapping[str, Array]
 Counts = dict[tuple[str, str, str], tuple[int, int]]
 
 TOLERANCE: Final = 1e-10
+FAINT: Final = 1e-2  # of ‖cotangents‖: where all gradients together are less, rounding may be all
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +140,16 @@ class Trial:
     def differences(self, alone: Run, together: Sequence[Run]) -> Iterator[Difference]:
         """How far every output and gradient is from that of one device."""
         outputs = [run.outputs for run in together]
-        yield from self._differences("", alone.outputs, outputs)
+        yield from self._differences("", alone.outputs, outputs, 0.0)
         gradients = [run.gradients for run in together]
-        yield from self._differences("d", alone.gradients, gradients)
+        faint = FAINT * global_norm(dict(self.cotangents))
+        yield from self._differences("d", alone.gradients, gradients, faint)
 
     def _differences(
-        self, prefix: str, wanted: Arrays, found: Sequence[Arrays]
+        self, prefix: str, wanted: Arrays, found: Sequence[Arrays], faint: float
     ) -> Iterator[Difference]:
         total = global_norm({name: _finite(each) for name, each in wanted.items()})
+        total = max(total, faint)
         for name in dict.fromkeys([*wanted, *(name for each in found for name in each)]):
             missing = next((n for n, each in enumerate(found) if name not in each), None)
             if name not in wanted or missing is not None:

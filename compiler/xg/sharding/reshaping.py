@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xg.dim import ONE, Dim, product
@@ -19,56 +19,30 @@ class Group:
 
 def groups(source: Shape, target: Shape) -> Iterator[Group]:
     """The smallest groups of neighbouring axes with equal products; axes of size 1 join none."""
-    i = j = 0
-    while i < len(source) or j < len(target):
-        left, right = [i] if i < len(source) else [], [j] if j < len(target) else []
-        i, j = i + len(left), j + len(right)
-        while not _equal(source, left, target, right):
-            i, j = _grow(source, target, left, right, i, j)
-        yield Group(tuple(left), tuple(right))
+    left = [place for place, size in enumerate(source) if size != ONE]
+    right = [place for place, size in enumerate(target) if size != ONE]
+    behind, before = _products(source, left), _products(target, right)
+    start = end = 0
+    for stop, size in enumerate(behind, 1):
+        if size in before[end:]:
+            new = before.index(size, end) + 1
+            yield Group(tuple(left[start:stop]), tuple(right[end:new]))
+            start, end = stop, new
 
 
-def _equal(source: Shape, left: list[int], target: Shape, right: list[int]) -> bool:
-    return product(source[a] for a in left) == product(target[b] for b in right)
-
-
-def _grow(
-    source: Shape, target: Shape, left: list[int], right: list[int], i: int, j: int
-) -> tuple[int, int]:
-    """Take one more axis on the side whose product divides the other's less."""
-    behind = product(source[a] for a in left)
-    before = product(target[b] for b in right)
-    if i < len(source) and (j >= len(target) or _is_part(behind, before)):
-        left.append(i)
-        return i + 1, j
-    right.append(j)
-    return i, j + 1
-
-
-def _is_part(smaller: Dim, larger: Dim) -> bool:
-    """Whether the first can be a factor of the second: their quotient has no divisor left."""
-    if smaller == ONE:
-        return True
-    if len(smaller.terms) != 1:
-        return False
-    quotient = larger / smaller
-    return all(power > 0 for monomial, _ in quotient.terms for _, power in monomial) and all(
-        coefficient.denominator == 1 for _, coefficient in quotient.terms
-    )
+def _products(shape: Shape, places: Sequence[int]) -> list[Dim]:
+    """The product of the first size, of the first two, and so on."""
+    return [product(shape[place] for place in places[:end]) for end in range(1, len(places) + 1)]
 
 
 def moved(source: Shape, target: Shape, axis: int) -> int | None:
     """The target's axis (from the end) that takes over a sharded axis, None where none can.
 
     The slices of a merged axis lie together only if its first part was cut; a split axis is cut
-    along its first part.
+    along its first part. An axis of size 1 is not cut.
     """
     place = axis + len(source)
     for group in groups(source, target):
-        if place in group.source:
-            parts = [a for a in group.source if source[a] != ONE]
-            whole = [b for b in group.target if target[b] != ONE]
-            if not parts or parts[0] != place or not whole:
-                return None
-            return whole[0] - len(target)
+        if place == group.source[0]:
+            return group.target[0] - len(target)
     return None

@@ -36,9 +36,10 @@ def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) 
 
     `collects` lets the body sum over ranks where a nonlinear primitive wants the whole. The sum is
     computed once in meaning, if what is made of it is, as a loss; else each rank uses it.
-    Operands are not summed here: both passes read them, so that is done once, before the step.
+    Operands are not summed here, nor what is linear in them: both passes read them, so that is done
+    once, before the step.
     """
-    if not collects:
+    if not collects or any(state.kind in "PM" for state in operands):
         return _typed(body, operands, None)
     try:
         return _typed(body, operands, INVARIANT)
@@ -81,15 +82,11 @@ class _Typer:
             try:
                 return RULES[expr.prim](expr, args)
             except IllTyped as error:
-                parts = [p for p in error.places if self._collects(args[p])]
+                parts = [place for place in error.places if args[place].state.kind in "PM"]
                 if not parts or self.whole is None:
                     raise
                 for place in parts:
                     self._collect(expr.args[place], self.whole)
-
-    def _collects(self, arg: Argument) -> bool:
-        """Whether parts may be brought together: not of an operand, which is moved in front."""
-        return arg.state.kind in "PM" and arg.expr.prim != "operand"
 
     def _collect(self, arg: Expr, whole: State) -> None:
         """Bring the parts of an argument together: from here on it is whole."""

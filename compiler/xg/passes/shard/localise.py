@@ -24,7 +24,7 @@ from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
 from xg.sharding.typing import type_body
 from xg.tensor import TensorType
-from xg.use import Attrs, Data, Tensor
+from xg.use import Attrs, Data, Misuse, Tensor
 
 
 def localise(program: Program, axis: str) -> Program:
@@ -158,7 +158,7 @@ class _Local:
         try:
             op = self._on_parts(step)
             same = op and alike(op.body(types, attrs), body)
-        except ShapeError:
+        except (ShapeError, Misuse):
             return None  # parts of some operands meet the whole of others
         return replace(step, op=op, attrs=attrs) if op and same else None
 

@@ -145,7 +145,7 @@ class Moves:
             return None
         if target == REPLICATED and self._is_lookup(step):
             return self._looked_up(step, value, span)
-        if len(step.inputs) != 1 or not self._is_layout(step):
+        if len(step.inputs) != 1 or len(step.outputs) != 1 or not self._is_layout(step):
             return None
         (operand,) = step.inputs
         state = self._needed(step, operand, target)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xg.dim import ONE
 from xg.graph import Apply, Graph, Value
 from xg.passes.shard.lifts import FREE, Way, combinations
 from xg.passes.shard.moves import Moves
@@ -45,10 +44,9 @@ def _merged(reshape: Expr, sizes: Sizes) -> Iterator[str]:
     """Of axes that are merged the first may be cut."""
     source, target = reshape.args[0].shape, reshape.shape
     for group in groups(source, target):
-        parts = [source[axis] for axis in group.source if source[axis] != ONE]
-        whole = [target[axis] for axis in group.target if target[axis] != ONE]
-        if len(parts) > len(whole) == 1:
-            yield f"cut {sizes.fold(parts[0])}, which comes first in {sizes.fold(whole[0])}"
+        if len(group.source) > len(group.target) == 1:
+            part, whole = source[group.source[0]], target[group.target[0]]
+            yield f"cut {sizes.fold(part)}, which comes first in {sizes.fold(whole)}"
 
 
 def refusal(
