@@ -100,9 +100,21 @@ class Program:
         from xg.passes.fuse import fuse
 
         if self.whole is not None:
-            return _ranks(fuse(self.whole))[0]
+            return self._fused_ranks[0]
         fused = fuse(self.graphs)
         return _differentiated(fused) if self.graphs.backwards else fused
+
+    @property
+    def fused_placed(self) -> Graphs | None:
+        """What `placed` is, of the fused program, whose moves may stand elsewhere."""
+        return None if self.whole is None else self._fused_ranks[1]
+
+    @cached_property
+    def _fused_ranks(self) -> tuple[Graphs, Graphs]:
+        from xg.passes.fuse import fuse
+
+        assert self.whole is not None
+        return _ranks(fuse(self.whole))
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""

@@ -12,6 +12,7 @@ from cli.conftest import DIAGRAMS, Xg
 from xg import generated
 
 MODEL = DIAGRAMS / "transformer.xg"
+GPT2 = DIAGRAMS / "models" / "gpt2.xg"
 BY_HAND = Path(__file__).parents[1] / "programs" / "08_node_i.xg"
 
 
@@ -50,6 +51,21 @@ def test_what_kernels_bundle_or_begin_early_is_missed_too(
     assert said.code == 0
     assert line in said.out
     assert f"{places} of {places} collectives: without it the check fails" in said.out
+
+
+def test_kernels_are_held_to_the_formulas_of_the_fused_program(xg: Xg) -> None:
+    """Behind a fused operator the moves of the stream's plan stand elsewhere."""
+    chosen = ("--block", "Layer", "--plan", "Stream", "--against", "single")
+    found = [
+        json.loads(xg("verify", GPT2, *chosen, *more, "--json").out)["ranks"][0]
+        for more in ((), ("--kernels",))
+    ]
+    assert all(proof["passed"] for proof in found)
+    plain, fused = (
+        {(r["pass"], r["collective"]): r["expected"] for r in proof["single"]["sent"]}
+        for proof in found
+    )
+    assert plain["backward", "reduce_scatter"] != fused["backward", "reduce_scatter"]
 
 
 CHOICES = """\

@@ -190,14 +190,15 @@ def _sent(
     one: Program, many: Program, trial: Trial, *, kernels: bool
 ) -> tuple[tuple[Sent, ...], tuple[Control, ...]]:
     """What the NumPy code sends, counted, and each of its collectives taken away once."""
-    assert many.placed
+    placed = many.fused_placed if kernels else many.placed
+    assert placed
     module = many.load(kernels=kernels)
     alone_run = trial.alone(one.on_arrays(kernels=kernels))
     try:
         together = trial.together(cast(Any, module))
     except RankError:
         return (), ()
-    sent = count(many.placed, together, bundled=kernels)
+    sent = count(placed, together, bundled=kernels)
     if trial.differs(alone_run, together):
         return sent, ()  # without a check that holds no control says anything
     source = many.source(kernels=kernels)

@@ -67,8 +67,9 @@ class _Order:
             failed = Agreement(0, 0, float("inf"), str(runs))
             return RankProof(what.many, what.case, Floats({BACKEND: failed}), on="processes")
         alone = trial.alone(what.one.on_arrays(BACKEND, kernels=self.kernels))
-        assert what.many.placed
-        sent = count(what.many.placed, runs, bundled=self.kernels)
+        placed = what.many.fused_placed if self.kernels else what.many.placed
+        assert placed
+        sent = count(placed, runs, bundled=self.kernels)
         floats = Floats({BACKEND: trial.compare(alone, runs)}, sent=sent)
         return RankProof(what.many, what.case, floats, on="processes")
 
