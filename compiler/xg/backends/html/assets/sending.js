@@ -62,7 +62,7 @@ function showPlans() {
   if (!facts.plans.length) return;
   const heads = ["plan", ...PLANNED].map((title) => make("th", { scope: "col" }, title));
   const rows = facts.plans.map((plan) => {
-    const name = make("th", { scope: "row", title: plan.title }, ...rich(plan.name || "one device"));
+    const name = make("th", { scope: "row", title: plan.title }, plan.name || "one device");
     const why = refused(plan);
     if (why) return make("tr", {}, name, make("td", { colspan: PLANNED.length, class: "why" }, ...rich(why)));
     return make("tr", {}, name, ...plan.costs.map(amount));
