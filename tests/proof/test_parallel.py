@@ -11,7 +11,7 @@ from xg.cli.ranking import RankProof, prove_ranks, wanted
 from xg.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.planned import plans_of
-from xg.project import Project, read_project
+from xg.project import Project, parse_project, read_project
 from xg.proof.meshes import case
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +105,25 @@ def test_what_a_choice_leaves_unused_is_shared_and_bounded(plan: str) -> None:
     chosen = case(project(MODEL), "LM", plan, {"pos": "sinusoidal"})
     assert chosen.sizes["S"] <= chosen.sizes["S_max"]
     compile_project(project(MODEL), "LM", chosen.settings, plan)
+
+
+UNUSED = """\
+dim B = 5, D = 4, S = 3, S_max = 7
+mesh N_T = 2
+block Net(X [B, D]) -> Y [B, D] {
+    param P [S_max, D], W [D, D]
+    range(S) -> Emb(P) : E [S, D]
+    X -> •<=W : Y
+}
+plan P of Net {
+    W [D, D/N_T]
+}
+"""
+
+
+def test_what_only_unused_steps_bound_is_bounded() -> None:
+    sizes = case(parse_project(UNUSED.encode()), "Net", "P", {}).sizes
+    assert sizes["S"] <= sizes["S_max"]
 
 
 @pytest.mark.parametrize("plan", ["DP_TP", "FSDP_TP", "All"])

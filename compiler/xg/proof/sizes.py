@@ -62,7 +62,8 @@ def verification_sizes(
     of sizes besides the program's own, of which the first must not be larger.
     """
     facts = size_facts(program)
-    dims = tuple(dict.fromkeys((*facts.dims, *shared)))
+    held = [dim for pair in bounded for dim in pair if dim.constant is None]
+    dims = tuple(dict.fromkeys((*facts.dims, *shared, *held)))
     bounds = tuple(dict.fromkeys((*facts.bounds, *bounded)))
     search = _Search(replace(facts, dims=dims, bounds=bounds), dict(given))
     while (stuck := search.stuck()) is not None:
@@ -185,13 +186,17 @@ class _Search:
         return primes
 
     def _separate(self, primes: Numbers, rounds: Numbers) -> None:
-        """Larger primes where axes of one tensor are equally long."""
+        """Larger primes where axes of one tensor are equally long, for what sets them apart."""
         for prime in PRIMES:
             met = self._met({**rounds, **primes})
-            name = next((name for dim in met for name in dim.symbols() if name in primes), None)
-            if name is not None and prime not in primes.values():
-                primes[name] = prime
-                self._grow(primes, rounds)
+            names = {name for dim in met for name in dim.symbols() if name in primes}
+            for name in sorted(names):
+                numbers = self._values({**rounds, **primes, name: prime})
+                lengths = {dim.evaluate(numbers) for dim in met}
+                if prime not in primes.values() and len(lengths) == len(met):
+                    primes[name] = prime
+                    self._grow(primes, rounds)
+                    break
 
     def _met(self, primes: Numbers) -> tuple[Dim, ...]:
         """The axes of some tensor that differ as sizes and not in length."""
