@@ -10,10 +10,7 @@ CHUNK = 25
 # One call cut in two ways; values made in two states; instances of one key; parts of a split made
 # anew; an operator of the file between constants and slices; a plan that cuts nothing; sizes that
 # only unused steps bound; axes that are equal for all primes of one symbol.
-ONCE_WRONG = {
-    **dict.fromkeys((625, 922, 1023, 1278, 1369, 1992, 2756, 2811, 2906, 20040, 22128), "proven"),
-    2219: "refused XG0404",
-}
+ONCE_WRONG = (625, 922, 1023, 1278, 1369, 1992, 2219, 2756, 2811, 2906, 20040, 22128)
 
 
 @pytest.mark.parametrize("start", range(0, PLANS, CHUNK))
@@ -25,4 +22,4 @@ def test_random_plans(start: int) -> None:
 
 @pytest.mark.parametrize("seed", ONCE_WRONG)
 def test_plans_that_were_wrong_once(seed: int) -> None:
-    assert prove_plan(seed) == ONCE_WRONG[seed]
+    assert prove_plan(seed) == "proven"
