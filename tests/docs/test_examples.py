@@ -48,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def environment() -> Mapping[str, str]:
     paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
     fixed = {"COLUMNS": "100", "OMP_NUM_THREADS": "1"}
+    fixed["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # it warns where no names are resolved
     return {**os.environ, **fixed, "PYTHONPATH": paths}
 
 
