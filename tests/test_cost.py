@@ -1,12 +1,12 @@
 """Costs: formulas against what a person counts, and against what really happens."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from saved import arrays_in
 
 import xg
 from xg import prim
@@ -98,7 +98,7 @@ def test_parameters_and_saved_bytes_are_those_of_the_module(path: Path) -> None:
     numbers = program.graphs.main.sizes.bind({})
     total = cost(program.graphs, "float64").total
     assert total.parameters.evaluate(numbers) == sum(array.size for array in params.values())
-    kept = {id(array): array.nbytes for array in _arrays(saved)}
+    kept = {id(array): array.nbytes for array in arrays_in(saved)}
     assert total.saved.evaluate(numbers) == sum(kept.values())
 
 
@@ -110,13 +110,3 @@ def _inputs(program: xg.Program) -> dict[str, NDArray[Any]]:
         bound = cast("int", spec.range)
         made[name] = draw.integers(0, bound, shape) if bound else draw.standard_normal(shape)
     return made
-
-
-def _arrays(saved: object) -> Iterator[NDArray[Any]]:
-    pending = [saved]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, np.ndarray):
-            yield part
-        elif isinstance(part, (tuple, list)):
-            pending.extend(cast("list[object]", part))

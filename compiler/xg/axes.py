@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from xg.body import topological
 from xg.dim import Dim
 from xg.graph import Apply, Graph
-from xg.prim import topological
 from xg.source import Span
 
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from xg.body import Body
 from xg.dim import ONE, ZERO, Dim, product
 from xg.flops import flops
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
 from xg.instances import inside
-from xg.prim import Body, Expr
+from xg.prim import Expr
 
 BYTES: Final = {"float32": 4, "float64": 8, "bfloat16": 2, "int": 8, "bool": 1}
 

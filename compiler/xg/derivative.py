@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from xg.body import topological
 from xg.dim import ONE, Dim
 from xg.prim import (
     Expr,
@@ -26,7 +27,6 @@ from xg.prim import (
     reshape,
     scatter_add,
     sin,
-    topological,
     transpose,
     where,
 )

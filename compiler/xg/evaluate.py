@@ -14,8 +14,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.body import topological
 from xg.dim import Dim
-from xg.prim import Expr, topological
+from xg.prim import Expr
 from xg.random import keep_mask
 from xg.scalar import Scalar
 from xg.tensor import Shape

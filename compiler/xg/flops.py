@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from xg.across import COLLECTIVES, LOCAL
+from xg.body import topological
 from xg.dim import ZERO, Dim, product
-from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr, topological
+from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr
 
 ELEMENTWISE: Final = (
     UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_keep", "dropout_apply"}

@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from xg.body import Body, substitute
 from xg.derivative import pullback as derive
 from xg.dim import Dim
-from xg.prim import Body, Expr, operand, substitute
+from xg.prim import Expr, operand
 from xg.tensor import TensorType
 from xg.use import Attrs, Data, Own, Tensor, Use
 

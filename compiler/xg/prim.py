@@ -10,7 +10,7 @@ repeated. Axes are counted from the end (-1 is the last), so one body serves eve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -341,7 +341,7 @@ def dropout_apply(x: Expr, keep: Expr, p: Scalar, *, scaled: bool) -> Expr:
     return Expr("dropout_apply", (x, keep), x.shape, "float", (("p", p), ("scaled", scaled)))
 
 
-# ---- bodies -------------------------------------------------------------------------------------
+# ---- shapes -------------------------------------------------------------------------------------
 
 
 def broadcast_shapes(left: Shape, right: Shape) -> Shape:
@@ -354,52 +354,3 @@ def broadcast_shapes(left: Shape, right: Shape) -> Shape:
             raise ShapeError(f"{spell_shape(left)} and {spell_shape(right)} do not broadcast")
         tail.append(b if a == ONE else a)
     return (*head, *tail)
-
-
-def topological(roots: Sequence[Expr]) -> Iterator[Expr]:
-    """Every expression that the roots need, each once, arguments first; no recursion."""
-    done: set[int] = set()
-    stack = [(root, False) for root in reversed(roots)]
-    while stack:
-        expr, expanded = stack.pop()
-        if id(expr) in done:
-            continue
-        if expanded:
-            done.add(id(expr))
-            yield expr
-            continue
-        stack.append((expr, True))
-        stack.extend((arg, False) for arg in reversed(expr.args))
-
-
-def substitute(
-    roots: Sequence[Expr | None], replacements: Mapping[int, Expr]
-) -> tuple[Expr | None, ...]:
-    """The roots with some expressions (by `id`) replaced by others, sharing kept."""
-    known: dict[int, Expr] = dict(replacements)
-    for expr in topological([root for root in roots if root is not None]):
-        if id(expr) not in known:
-            args = tuple(known[id(arg)] for arg in expr.args)
-            same = all(new is old for new, old in zip(args, expr.args, strict=True))
-            known[id(expr)] = expr if same else replace(expr, args=args)
-    return tuple(None if root is None else known[id(root)] for root in roots)
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """What an operator computes: named operands in, expressions out.
-
-    `operands` are all that the outputs can mention; `caches` names the outputs, after the first
-    ones, that exist only for the backward pass; `of` names the operands whose gradients the
-    outputs of an adjoint are.
-    """
-
-    operands: tuple[Expr, ...]
-    outputs: tuple[Expr, ...]
-    caches: tuple[str, ...] = ()
-    of: tuple[str, ...] = ()
-
-    def free(self) -> tuple[Expr, ...]:
-        """The operands that the outputs really mention, in order."""
-        used = {id(expr) for expr in topological(self.outputs)}
-        return tuple(expr for expr in self.operands if id(expr) in used)

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xg.body import topological
 from xg.communication import Sent, inside_of
 from xg.cost import BYTES, Amount, BlockCost, Cost, booleans, bytes_of
 from xg.dim import ONE, ZERO, Dim, DimError, product
 from xg.graph import Apply, Call, Graph, Program, Value
 from xg.instances import inside
-from xg.prim import topological
 
 
 @dataclass(frozen=True, slots=True)

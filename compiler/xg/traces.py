@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xg.body import topological
 from xg.graph import Apply, Value
-from xg.prim import Expr, topological
+from xg.prim import Expr
 from xg.tensor import TensorType
 
 

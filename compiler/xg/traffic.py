@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from xg.body import topological
 from xg.collective import FAMILY
 from xg.dim import ONE, Dim, product, symbol
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
 from xg.instances import Symbols, inside
 from xg.placement import PARTIAL, Placement, State, same
-from xg.prim import topological
 from xg.sharding.typing import type_body
 from xg.tensor import Shape, TensorType
 

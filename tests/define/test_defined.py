@@ -8,9 +8,9 @@ from ops.sample import SIZES, B, D, S, Sample, floats
 from ops.trial import Trial
 
 from xg import ops
+from xg.body import topological
 from xg.define import define
 from xg.op import Op
-from xg.prim import topological
 from xg.source import Source
 from xg.syntax.parse import parse
 from xg.use import Misuse, Number, Tensor

@@ -15,6 +15,7 @@ from xg.source import Source
 from xg.syntax import ast
 from xg.syntax.parse import parse
 from xg.syntax.tokens import tokenize
+from xg.syntax.tree import walk
 from xg_grammar import tables
 from xg_grammar.textmate import PATTERNS, SCOPES, grammar, written
 
@@ -62,14 +63,14 @@ def test_every_token_is_coloured_whole_and_as_what_it_is(name: str) -> None:
 def test_place_tells_the_colour_of_a_name(name: str) -> None:
     source = Source(name, TEXTS[name])
     found = {start: scope for start, _, scope in pieces(grammar(), source.text)}
-    for tree in ast.walk(parse(source)):
+    for tree in walk(parse(source)):
         match tree:
             case ast.NodeUse(operator=operator) if operator.span.text[0].isalpha():
                 assert found[operator.span.start] == "entity.name.function.xg", operator.span.text
             case ast.Label(ports=(first, *_)):
                 assert found[first.name.span.start] == "variable.other.edge.xg"
             case ast.Shape() | ast.DimDecl():
-                for inner in ast.walk(tree):
+                for inner in walk(tree):
                     if isinstance(inner, ast.Name):
                         scope = found[inner.span.start]
                         assert scope == "variable.other.constant.dim.xg", tree.span.text

@@ -13,6 +13,7 @@ from xg.choices import check_choices
 from xg.diagnostic import Diagnostic, Problem, render
 from xg.document import errors as of_document
 from xg.passes.infer import errors as of_infer
+from xg.passes.resolve import call_errors as of_calls
 from xg.passes.resolve import errors as of_resolve
 from xg.passes.resolve import plan_errors as of_plans
 from xg.passes.shard import errors as of_shard
@@ -21,14 +22,14 @@ from xg.project import read_project
 FOLDER = Path(__file__).parent / "program"
 CASES = sorted(FOLDER.glob("*.xg"))
 
-MODULES = (of_resolve, of_plans, of_infer, of_document, of_placed, of_shares, of_shard)
+MODULES = (of_resolve, of_calls, of_plans, of_infer, of_document, of_placed, of_shares, of_shard)
 
 # No file of its own shows these: the syntax finds the first before, the second needs two files,
 # the third a wrong `--block`, the last two a `--plan` for a block that is compiled.
 ELSEWHERE = {
     of_resolve.NoLabel,
     of_resolve.NotInFile,
-    of_resolve.NoBlock,
+    of_calls.NoBlock,
     of_placed.PlanOfNothing,
     of_placed.NoMeshSize,
 }

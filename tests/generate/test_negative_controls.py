@@ -14,6 +14,7 @@ from generate.program import generate
 from xg import derivative, interpret, ops
 from xg.backends.numpy import spelling
 from xg.backends.torch import spelling as torch_spelling
+from xg.body import topological
 from xg.derivative import Cotangents
 from xg.emit import body, templates, words
 from xg.emit.spelling import Scope
@@ -21,7 +22,7 @@ from xg.emit.support import SupportFile
 from xg.emit.text import Text
 from xg.op import Gradient, Op, Term
 from xg.passes import differentiate
-from xg.prim import Expr, reduce_mean, topological
+from xg.prim import Expr, reduce_mean
 from xg.use import Attrs
 
 PROGRAMS = 60

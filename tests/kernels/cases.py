@@ -13,12 +13,13 @@ from ops.sample import SIZES, Sample
 from ops.trial import Trial
 
 from xg import ops
+from xg.body import Body, topological
 from xg.emit.function import OperatorFunction
 from xg.emit.kernel import Kernels
 from xg.evaluate import Context, Mesh, evaluate
 from xg.graph import Apply
 from xg.op import Op
-from xg.prim import Body, Cuts, topological
+from xg.prim import Cuts
 from xg.random import key
 from xg.scalar import Scalar
 from xg.source import Source, Span

@@ -13,12 +13,13 @@ from ops.samples import SAMPLES
 from sharding.trial import States, Trial, dual_of
 
 from xg import ops
+from xg.body import Body
 from xg.derivative import pullback
 from xg.evaluate import evaluate
 from xg.modular.meanings import modulo
 from xg.modular.residues import PRIMES, Field
 from xg.placement import State, dual
-from xg.prim import Body, Expr, operand
+from xg.prim import Expr, operand
 from xg.sharding.local import localise
 from xg.sharding.simulate import run
 from xg.sharding.typing import Typing

@@ -10,11 +10,12 @@ from ops.samples import SAMPLES
 from ops.trial import Trial
 
 from xg import ops
+from xg.body import Body, topological
 from xg.evaluate import MEANING, Context, evaluate
 from xg.modular.meanings import MIXED, modulo
 from xg.modular.residues import MINUS_INFINITY, PRIMES, Field, Undefined
 from xg.op import Op
-from xg.prim import COMPARE, Body, const, exp, operand, reduce_max, reduce_sum, topological
+from xg.prim import COMPARE, const, exp, operand, reduce_max, reduce_sum
 
 FIELD = Field(PRIMES[0])
 EXACT = modulo(PRIMES[0])

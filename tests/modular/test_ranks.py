@@ -10,8 +10,9 @@ from modular.ranks import agrees, trials
 from ops.samples import SAMPLES
 from sharding.trial import States, Trial
 
+from xg.body import Body, substitute, topological
 from xg.modular.residues import Undefined
-from xg.prim import Body, Expr, equal, substitute, topological
+from xg.prim import Expr, equal
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise
 from xg.sharding.typing import Typing

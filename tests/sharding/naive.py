@@ -9,11 +9,12 @@ import numpy as np
 from ops.sample import settle
 from sharding.trial import Array, Arrays, States, Trial, distance, dual_of
 
+from xg.body import Body
 from xg.derivative import pullback
 from xg.dim import DimError
 from xg.evaluate import evaluate
 from xg.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
-from xg.prim import Body, Expr, ShapeError, operand
+from xg.prim import Expr, ShapeError, operand
 from xg.sharding.local import local_shape
 from xg.sharding.simulate import join, run, split
 from xg.tensor import TensorType

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
+from saved import arrays_in
 
 import xg
 import xg_runtime.ranks as ranks
@@ -56,7 +53,7 @@ def compare(program: xg.Program) -> None:
         module.backward(mine, saved, ranks.parts(cotangents, where))
         counts = ranks.current().tally.counts
         held = sum(array.size for array in mine.values())
-        kept = sum({id(array): array.nbytes for array in arrays(saved)}.values())
+        kept = sum({id(array): array.nbytes for array in arrays_in(saved)}.values())
         return held, kept, sum(count.elements for count in counts.values())
 
     found = set(ranks.simulate(program.graphs.mesh, rank))
@@ -64,14 +61,3 @@ def compare(program: xg.Program) -> None:
     total = cost(program.graphs, "float64").total
     sent = sum(part.payload.evaluate(numbers) for part in report.sent)
     assert found == {(total.parameters.evaluate(numbers), total.saved.evaluate(numbers), sent)}
-
-
-def arrays(saved: object) -> Iterator[NDArray[Any]]:
-    """Every array in what a forward pass keeps."""
-    pending = [saved]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, np.ndarray):
-            yield part
-        elif isinstance(part, (tuple, list)):
-            pending.extend(cast("list[object]", part))

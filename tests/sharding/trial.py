@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from ops.sample import Sample, settle
 
+from xg.body import Body
 from xg.derivative import pullback
 from xg.evaluate import Context, evaluate
 from xg.op import Op
 from xg.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, dual, shard
-from xg.prim import Body, Expr, operand
+from xg.prim import Expr, operand
 from xg.sharding.local import local_shape, localise
 from xg.sharding.simulate import join, run, split
 from xg.sharding.typing import Typing, type_body

@@ -7,6 +7,7 @@ from syntax.parsed import expression, mistakes, module
 
 from xg.limits import Nesting
 from xg.syntax import ast
+from xg.syntax.tree import walk
 
 
 def said(tree: ast.Expr) -> str:
@@ -122,4 +123,4 @@ def test_the_deepest_tree_can_be_walked_compared_and_printed() -> None:
     text = "op f(x) = " + "-f(1 + 2*" * deepest + "1" + ")" * deepest
     assert module(text) == module(text)
     assert repr(module(text)) == repr(module(text))
-    assert sum(isinstance(tree, ast.Call) for tree in ast.walk(module(text))) == deepest
+    assert sum(isinstance(tree, ast.Call) for tree in walk(module(text))) == deepest

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xg.body import Body, topological
 from xg.emit.names import Names
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Binding, Text
-from xg.prim import ARITHMETIC, UNARY, Body, Expr, topological
+from xg.prim import ARITHMETIC, UNARY, Expr
 
 VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
 LEAVES = frozenset({"operand", "const"})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from xg.body import Body
 from xg.emit.kernel import Fits
-from xg.prim import Body
 from xg.use import Attrs
 
 

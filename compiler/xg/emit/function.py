@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import wrap
 
+from xg.body import Body, topological
 from xg.emit.body import BodyWriter
 from xg.emit.names import Names, mentioned, spell_symbol
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
 from xg.op import Op
-from xg.prim import Body, topological
 from xg.scalar import Scalar
 from xg.tensor import Sizes
 from xg.use import Attrs

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from xg.body import Body
 from xg.emit.across import places_of
 from xg.emit.function import OperatorFunction
 from xg.emit.support import SupportFile
 from xg.graph import Apply
-from xg.prim import Body
 from xg.scalar import Scalar
 from xg.use import Attrs
 

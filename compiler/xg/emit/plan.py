@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from xg.body import topological
 from xg.emit.kernel import Kernels
 from xg.emit.names import Names, camel, snake, spell_symbol
 from xg.emit.spelling import Spelling
 from xg.emit.statements import Functions, Mark, function_name
 from xg.graph import Apply, Call, Graph, Program
-from xg.prim import topological
 
 
 @dataclass(slots=True)

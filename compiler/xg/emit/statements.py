@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xg.body import Body
 from xg.emit.body import VIEWS, BodyWriter, is_inline, repeats
 from xg.emit.function import OperatorFunction, operator_function
 from xg.emit.kernel import Kernels
@@ -14,7 +15,6 @@ from xg.emit.names import Names, snake, spell_symbol
 from xg.emit.spelling import Scope, Spelling
 from xg.emit.text import WIDTH, Text
 from xg.graph import Apply, Step, Value
-from xg.prim import Body
 from xg.tensor import TensorType
 
 # What these give may be one of their operands, or a view of it.

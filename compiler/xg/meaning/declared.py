@@ -11,6 +11,7 @@ from xg.op import Op
 from xg.project import Project
 from xg.source import Span
 from xg.syntax import ast
+from xg.syntax.tree import Syntax, walk
 
 Kind = Literal[
     "input",
@@ -44,8 +45,8 @@ class Declaration:
     kind: Kind
     name: str
     span: Span | None = None
-    tree: ast.Syntax | None = None
-    owner: ast.Syntax | None = None
+    tree: Syntax | None = None
+    owner: Syntax | None = None
     op: Op | None = None
 
 
@@ -82,7 +83,7 @@ class Names:
         op = ops.find(name)
         return Declaration("operator", name, op=op) if op else None
 
-    def module_of(self, tree: ast.Syntax) -> ast.Module | None:
+    def module_of(self, tree: Syntax) -> ast.Module | None:
         """The file that a tree is from."""
         source = tree.span.source
         modules = self.project.modules
@@ -185,7 +186,7 @@ def name_in_op(op: ast.OpDef, name: str) -> Declaration | None:
     if binding := _last(op.bindings, name):
         return Declaration("definition", name, binding.name.span, binding, op)
     for shape in (port.shape for port in (*op.data, *op.own)):
-        for tree in ast.walk(shape) if shape else ():
+        for tree in walk(shape) if shape else ():
             if isinstance(tree, ast.Name) and tree.name == name:
                 return Declaration("axis", name, tree.span, shape, op)
     return None
@@ -193,18 +194,18 @@ def name_in_op(op: ast.OpDef, name: str) -> Declaration | None:
 
 def labels(block: ast.Block) -> Iterator[ast.Port]:
     """Every name that the chains of a block give an edge, in file order."""
-    found = [tree for tree in ast.walk(block) if isinstance(tree, ast.Label)]
+    found = [tree for tree in walk(block) if isinstance(tree, ast.Label)]
     for label in sorted(found, key=_start):
         yield from label.ports
 
 
 def nodes(block: ast.Block) -> list[ast.NodeUse]:
     """Every node in the chains of a block, in file order."""
-    found = [tree for tree in ast.walk(block) if isinstance(tree, ast.NodeUse)]
+    found = [tree for tree in walk(block) if isinstance(tree, ast.NodeUse)]
     return sorted(found, key=_start)
 
 
-def _start(tree: ast.Syntax) -> int:
+def _start(tree: Syntax) -> int:
     return tree.span.start
 
 

@@ -10,11 +10,12 @@ from xg.layout import Cuts, Layout
 from xg.source import Span
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
+from xg.syntax.tree import Syntax
 
 _WORD = re.compile(r"[A-Za-z]\w*")
 
 
-def types_at(graphs: Sequence[Graph], block: ast.Block, tree: ast.Syntax) -> list[str]:
+def types_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> list[str]:
     """The types of what a tree of a block gives, one for each of its values.
 
     In choices of options that differ the types may differ: then they stand behind one another.
@@ -33,7 +34,7 @@ def types_at(graphs: Sequence[Graph], block: ast.Block, tree: ast.Syntax) -> lis
     return [" or ".join(types) for _, types in sorted(found.items())]
 
 
-def numbers_at(graphs: Sequence[Graph], block: ast.Block, tree: ast.Syntax) -> dict[str, int]:
+def numbers_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> dict[str, int]:
     """The sizes in those types that have a number."""
     numbers: dict[str, int] = {}
     for graph in graphs:
@@ -70,7 +71,7 @@ def _symbols(graph: Graph, value: Value) -> Iterator[str]:
             yield from dim.symbols()
 
 
-def values_of(graph: Graph, tree: ast.Syntax) -> tuple[Value, ...]:
+def values_of(graph: Graph, tree: Syntax) -> tuple[Value, ...]:
     """What a tree gives in one graph of its block; nothing where this choice leaves it out."""
     match tree:
         case ast.NodeUse() | ast.Call():

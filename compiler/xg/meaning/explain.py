@@ -18,6 +18,7 @@ from xg.meaning.trail import Trail, smallest, trail
 from xg.project import Project
 from xg.source import Span
 from xg.syntax import ast
+from xg.syntax.tree import Syntax
 
 _ARROWS = ("->", "<-", "<=")
 
@@ -78,7 +79,7 @@ class _Explainer:
         if self.block is None:
             return None
         if isinstance(tree, ast.Attachment):
-            flows: ast.Syntax = tree.operand
+            flows: Syntax = tree.operand
         else:
             assert isinstance(tree, ast.Chain)
             before = tuple(step for step in tree.steps if step.span.start < span.start)

@@ -17,8 +17,9 @@ from xg.meaning.declared import (
 )
 from xg.meaning.trail import Trail
 from xg.syntax import ast
+from xg.syntax.tree import Syntax
 
-_DECLARING: dict[type[ast.Syntax], Kind] = {
+_DECLARING: dict[type[Syntax], Kind] = {
     ast.DimDecl: "dim",
     ast.MeshDecl: "mesh axis",
     ast.OptionDecl: "option",
@@ -43,7 +44,7 @@ def find(names: Names, trail: Trail) -> Declaration | None:
 class _Finder:
     """Looks up one name from where it stands."""
 
-    def __init__(self, names: Names, around: Sequence[ast.Syntax]) -> None:
+    def __init__(self, names: Names, around: Sequence[Syntax]) -> None:
         self.names = names
         self.around = around
         self.module = names.project.main
@@ -72,7 +73,7 @@ class _Finder:
             case tree:
                 return self._of_file(name, tree)
 
-    def _of_file(self, name: ast.Name, tree: ast.Syntax) -> Declaration | None:
+    def _of_file(self, name: ast.Name, tree: Syntax) -> Declaration | None:
         """A name in a declaration of the file, or what is declared there."""
         match tree:
             case ast.Use() as use:
@@ -90,7 +91,7 @@ class _Finder:
 
     # ---- names that are declared here ------------------------------------------------------------
 
-    def _declared(self, name: ast.Name, tree: ast.Syntax) -> Declaration | None:
+    def _declared(self, name: ast.Name, tree: Syntax) -> Declaration | None:
         if isinstance(tree, ast.Own) and name is not tree.name:
             return self._word(tree, name)
         if self.op is not None:
@@ -136,7 +137,7 @@ class _Finder:
         own = argument_of(tree, name) if isinstance(tree, ast.Block | ast.OpDef) else None
         return own or self._size(name)
 
-    def _called(self, node: ast.Syntax) -> Declaration | None:
+    def _called(self, node: Syntax) -> Declaration | None:
         if not isinstance(node, ast.NodeUse | ast.Call):
             return None
         found = self._operator(node.operator.name)
@@ -162,7 +163,7 @@ class _Finder:
 
     def _is_size(self) -> bool:
         """Whether a dim stands here: in a shape, behind `=`, behind `in`, before `×`."""
-        inner: ast.Syntax = self.around[0]
+        inner: Syntax = self.around[0]
         for tree in self.around[1:]:
             match tree:
                 case ast.Shape() | ast.DimDecl() | ast.MeshDecl() | ast.Axis():
@@ -229,5 +230,5 @@ def _gradient(block: ast.Block, name: str) -> Declaration | None:
     return value_of(block, name[1:]) if name.startswith("d") else None
 
 
-def _value(tree: ast.Syntax) -> ast.Syntax | None:
+def _value(tree: Syntax) -> Syntax | None:
     return tree.value if isinstance(tree, ast.Given | ast.Expect) else None

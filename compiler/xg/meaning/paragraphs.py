@@ -9,6 +9,7 @@ from xg.op import Op
 from xg.signature import signature
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
+from xg.syntax.tree import Syntax
 
 
 def paragraphs(what: Declaration) -> Iterator[str]:
@@ -27,7 +28,7 @@ def paragraphs(what: Declaration) -> Iterator[str]:
             yield from _plan(plan)
         case ast.Module():
             yield f"the file `{what.name}`"
-        case ast.Syntax() as tree:
+        case Syntax() as tree:
             yield fence(tree.span.text)
             yield f"{what.kind}{of(what.owner)}"
         case None if what.op is not None:
@@ -70,7 +71,7 @@ def numbers(known: Mapping[str, int]) -> Iterator[str]:
         yield f"with {', '.join(lengths)}"
 
 
-def of(owner: ast.Syntax | None) -> str:
+def of(owner: Syntax | None) -> str:
     """Whose a name is."""
     named = isinstance(owner, ast.Block | ast.OpDef)
     return f" of `{owner.name.span.text}`" if named else ""

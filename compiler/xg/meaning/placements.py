@@ -12,10 +12,11 @@ from xg.plan import Clash, Misfit, Plan, placing
 from xg.planned import plans_of
 from xg.project import Project
 from xg.syntax import ast
+from xg.syntax.tree import Syntax
 
 
 def placements_at(
-    project: Project, graphs: Sequence[Graph], block: ast.Block, tree: ast.Syntax
+    project: Project, graphs: Sequence[Graph], block: ast.Block, tree: Syntax
 ) -> dict[str, str]:
     """How each plan that speaks of a name lays its value out: `[D, D_ff/N_T] -> [D, D_ff]`.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xg.syntax import ast
+from xg.syntax.tree import Syntax, parts
 
-Trail = tuple[ast.Syntax, ...]  # the innermost tree first, the file last
+Trail = tuple[Syntax, ...]  # the innermost tree first, the file last
 
 
 def trail(module: ast.Module, offset: int) -> Trail:
@@ -46,4 +47,4 @@ def _trails(module: ast.Module) -> Iterator[Trail]:
     while waiting:
         found = waiting.pop()
         yield found
-        waiting += [(part, *found) for part in ast.parts(found[0])]
+        waiting += [(part, *found) for part in parts(found[0])]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from math import prod
 
 from xg.axes import axes_of
+from xg.body import topological
 from xg.cost import cost
 from xg.dim import Dim, number, product
 from xg.graph import Apply, Call, Program
 from xg.instances import instances
 from xg.plan import sized
-from xg.prim import Expr, topological
+from xg.prim import Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from xg.body import topological
 from xg.dim import ONE, product
-from xg.prim import COMPARE, Expr, topological
+from xg.prim import COMPARE, Expr
 from xg.tensor import Shape
 
 Axes = frozenset[int]  # counted from the end: -1 is the last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.prim import Body, topological
+from xg.body import Body, topological
 
 
 def alike(first: Body, second: Body) -> bool:

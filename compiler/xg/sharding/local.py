@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xg.across import all_reduce, all_reduce_max, held, local_shape, own, within
+from xg.body import Body
 from xg.dim import ONE, Dim
 from xg.placement import PARTIAL, State, shard
-from xg.prim import Attr, Body, Expr, const, where
+from xg.prim import Attr, Expr, const, where
 from xg.scalar import size
 from xg.sharding.typing import ELEMENTWISE, Typing
 from xg.tensor import Shape

@@ -14,9 +14,10 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.body import topological
 from xg.evaluate import Context, Mesh
 from xg.placement import State
-from xg.prim import Expr, topological
+from xg.prim import Expr
 
 Array = NDArray[Any]
 

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from xg.syntax import ast
 from xg.syntax.lines import Line
+from xg.syntax.tree import walk
 
 # Lines much longer than all the others stand out of their column instead of moving it: by this
 # many characters, and no more than a third of the lines.
@@ -56,7 +57,7 @@ def _cells(
     module: ast.Module, lines: Sequence[Line], positions: Mapping[int, int]
 ) -> Iterator[_Cell]:
     """Everything that is aligned; columns are numbered by block or by paragraph."""
-    labels = {tree.span.end: tree for tree in ast.walk(module) if isinstance(tree, ast.Label)}
+    labels = {tree.span.end: tree for tree in walk(module) if isinstance(tree, ast.Label)}
     rests = {line.at_rest.span.start for plan in module.plans for line in plan.placements}
     block = paragraph = 0
     previous = ""

@@ -6,109 +6,29 @@ Nothing nests without a bracket, so no tree is deeper than a small multiple of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import FrozenInstanceError, dataclass
-from typing import Literal, TypeAlias, TypeVar, cast, dataclass_transform
+from typing import Literal, TypeAlias
 
-from xg.source import Span
-
-Class = TypeVar("Class")
+from xg.syntax.tree import Syntax, syntax
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=())
-def _syntax(kind: type[Class]) -> type[Class]:
-    """A dataclass with slots; frozen, equality and text come from `Syntax`.
-
-    Only the constructor is generated: `dataclass(frozen=True)` generates six methods for each of
-    the classes below, which takes longer than to parse ten files.
-    """
-    made = dataclass(init=False, eq=False, repr=False, slots=True)(kind)
-    names = cast("tuple[str, ...]", made.__dict__["__match_args__"])
-    lines = [f"    set_{name}(self, {name})" for name in names]
-    setters = {f"set_{name}": getattr(made, name).__set__ for name in names}
-    exec(f"def __init__(self, {', '.join(names)}):\n" + "\n".join(lines), setters)
-    made.__init__ = setters["__init__"]
-    return made
-
-
-@_syntax
-class Syntax:
-    """What every part of a tree has: its place (`span.text` is how it is spelled)."""
-
-    span: Span
-
-    def __eq__(self, other: object) -> bool:
-        return repr(self) == repr(other) if isinstance(other, Syntax) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def __repr__(self) -> str:
-        """All fields but the places, as calls within calls; a loop, because trees are deep."""
-        pieces: list[str] = []
-        waiting: list[object] = [self]
-        while waiting:
-            match waiting.pop():
-                case str() as piece:
-                    pieces.append(piece)
-                case Syntax() as tree:
-                    values = [getattr(tree, name) for name in tree.__match_args__[1:]]
-                    waiting += [")", *_separated(values), f"{type(tree).__name__}("]
-                case items:
-                    waiting += ["]", *_separated(cast("tuple[object, ...]", items)), "["]
-        return "".join(pieces)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"cannot change {name}: trees are frozen")
-
-
-def _separated(values: Sequence[object]) -> Iterator[object]:
-    """What `repr` is to write of some values, the last first."""
-    for position, value in enumerate(reversed(values)):
-        if position:
-            yield ", "
-        yield value if isinstance(value, Syntax | tuple) else repr(value)
-
-
-@_syntax
+@syntax
 class Name(Syntax):
     """`W_Q`, `γ_1`, `•`: a name in ASCII spelling (`gamma_1`), a sign as its glyph."""
 
     name: str
 
 
-@_syntax
+@syntax
 class Text(Syntax):
     """`"Multi-Head Attention"`: a title, a reason, a file's path, without the quotes."""
 
     value: str
 
 
-def parts(tree: Syntax) -> Iterator[Syntax]:
-    """The trees that a tree is directly made of, in the order of its fields."""
-    for name in tree.__match_args__[1:]:
-        value: object = getattr(tree, name)
-        if isinstance(value, Syntax):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (
-                item for item in cast("tuple[object, ...]", value) if isinstance(item, Syntax)
-            )
-
-
-def walk(tree: Syntax) -> Iterator[Syntax]:
-    """A tree and all trees inside it, each before its parts."""
-    waiting = [tree]
-    while waiting:
-        tree = waiting.pop()
-        yield tree
-        waiting += parts(tree)
-
-
 # ---- expressions: sizes, arguments, bodies of operators, numbers of documents --------------------
 
 
-@_syntax
+@syntax
 class Number(Syntax):
     """`64`, `0.10`, `1e-5`: an int if without point and exponent; `digits` as written."""
 
@@ -116,7 +36,7 @@ class Number(Syntax):
     digits: str
 
 
-@_syntax
+@syntax
 class Path(Syntax):
     """`W_Q`, `bert.E`, `layers.3.attn.W_Q`: a name, or a way through named calls.
 
@@ -131,12 +51,12 @@ class Path(Syntax):
         return ".".join(segment.name for segment in self.segments)
 
 
-@_syntax
+@syntax
 class Wildcard(Syntax):
     """`_`: whatever dim stands there. Only in the shapes of plans."""
 
 
-@_syntax
+@syntax
 class Argument(Syntax):
     """`p`, `eps=1e-12`: one argument, in order when `name` is None."""
 
@@ -144,7 +64,7 @@ class Argument(Syntax):
     value: Expr
 
 
-@_syntax
+@syntax
 class Call(Syntax):
     """`T(E)`, `sinusoid(S, D)`, `mean[D](x^2)`, `BC[B, S](b)`: an operator before its operands."""
 
@@ -153,14 +73,14 @@ class Call(Syntax):
     arguments: tuple[Argument, ...]
 
 
-@_syntax
+@syntax
 class Array(Syntax):
     """`[[1, 0], [0, 1]]`: numbers of a document."""
 
     items: tuple[Expr, ...]
 
 
-@_syntax
+@syntax
 class Operation(Syntax):
     """`+ b`, `/ c`: one sign and its right operand inside an `Arithmetic`."""
 
@@ -168,7 +88,7 @@ class Operation(Syntax):
     operand: Expr
 
 
-@_syntax
+@syntax
 class Arithmetic(Syntax):
     """`a + b - c` or `a * b / c`: operands of one precedence, applied from left to right.
 
@@ -179,14 +99,14 @@ class Arithmetic(Syntax):
     rest: tuple[Operation, ...]
 
 
-@_syntax
+@syntax
 class Negation(Syntax):
     """`-x`."""
 
     operand: Expr
 
 
-@_syntax
+@syntax
 class Power(Syntax):
     """`P^2`."""
 
@@ -194,7 +114,7 @@ class Power(Syntax):
     exponent: Expr
 
 
-@_syntax
+@syntax
 class Comparison(Syntax):
     """`x > 0`, `x >= 0`."""
 
@@ -211,19 +131,19 @@ Expr: TypeAlias = (
 # ---- shapes and axes -----------------------------------------------------------------------------
 
 
-@_syntax
+@syntax
 class Rest(Syntax):
     """`..`: any number of axes."""
 
 
-@_syntax
+@syntax
 class Shape(Syntax):
     """`[B, S, D/N_T]`, `[.., D]`, `[]` (a scalar)."""
 
     dims: tuple[Expr | Rest, ...]
 
 
-@_syntax
+@syntax
 class Axis(Syntax):
     """`b`, `g=N_H/N_KV`: an axis in brackets behind an operator, with its size where it is new."""
 
@@ -231,12 +151,12 @@ class Axis(Syntax):
     size: Expr | None
 
 
-@_syntax
+@syntax
 class UnitAxis(Syntax):
     """`1`: an axis of size 1."""
 
 
-@_syntax
+@syntax
 class AxisGroup(Syntax):
     """`(h, p=P)`: axes that are one axis of the tensor."""
 
@@ -246,7 +166,7 @@ class AxisGroup(Syntax):
 AxisItem: TypeAlias = Axis | UnitAxis | Rest | AxisGroup
 
 
-@_syntax
+@syntax
 class AxisMap(Syntax):
     """`[b, (h, d) -> b, h, d]`; a plain list such as `[B, S]` has no `target`."""
 
@@ -259,7 +179,7 @@ class AxisMap(Syntax):
 # `W_Q, W_K [D, D]` declares two names with [D, D].
 
 
-@_syntax
+@syntax
 class Port(Syntax):
     """`X [B, S, D]`, `ids [B, S] in V`: a value that comes in, goes out or gets its name."""
 
@@ -268,7 +188,7 @@ class Port(Syntax):
     range: Expr | None
 
 
-@_syntax
+@syntax
 class Own(Syntax):
     """`γ [D]`, `eps = 1e-5`, `mask = none | causal`: what a node is made of (right of `;`).
 
@@ -281,7 +201,7 @@ class Own(Syntax):
     words: tuple[Name, ...]
 
 
-@_syntax
+@syntax
 class Param(Syntax):
     """`γ [D] = ones`: one parameter of a block; without `init` the usual random one."""
 
@@ -291,7 +211,7 @@ class Param(Syntax):
     init: Expr | None
 
 
-@_syntax
+@syntax
 class State(Syntax):
     """`state K_c [B, N_KV, T, D_h]`: one tensor of a call that changes between steps."""
 
@@ -301,7 +221,7 @@ class State(Syntax):
     init: Expr | None
 
 
-@_syntax
+@syntax
 class Binding(Syntax):
     """`μ = mean[D](x)`, `K_c = K`: a name and what it is."""
 
@@ -312,7 +232,7 @@ class Binding(Syntax):
 # ---- chains --------------------------------------------------------------------------------------
 
 
-@_syntax
+@syntax
 class Attachment(Syntax):
     """`<=W_Q`, `<-BC(b)`, `<-(H -> •<=W)`: an operand that enters beside the chain."""
 
@@ -320,7 +240,7 @@ class Attachment(Syntax):
     operand: Operand
 
 
-@_syntax
+@syntax
 class Guard(Syntax):
     """`if norm = pre`, `if pos = learned | rope`: the node is there only for these choices."""
 
@@ -328,7 +248,7 @@ class Guard(Syntax):
     words: tuple[Name, ...]
 
 
-@_syntax
+@syntax
 class Label(Syntax):
     """`: H [B, S, D]`, `: g [N, k], e [N, k] in N_E`, `: [B, S, D]`: the edge that leaves the node.
 
@@ -339,7 +259,7 @@ class Label(Syntax):
     shape: Shape | None
 
 
-@_syntax
+@syntax
 class NodeUse(Syntax):
     """`N_L × Layer(causal)<-M if x = y as layers : Y`: one node of a chain and its edge's label.
 
@@ -356,7 +276,7 @@ class NodeUse(Syntax):
     label: Label | None
 
 
-@_syntax
+@syntax
 class Chain(Syntax):
     """`Q -> •<=KT : A -> S : P`; its last edge has a name, unless it is an operand in parentheses.
 
@@ -374,7 +294,7 @@ Operand: TypeAlias = Path | Call | Chain
 # ---- declarations of a file ----------------------------------------------------------------------
 
 
-@_syntax
+@syntax
 class Use(Syntax):
     """`use Attention, MLP from "layers.xg"`, `use GQA from llama` (the shipped library)."""
 
@@ -382,7 +302,7 @@ class Use(Syntax):
     origin: Text | Name
 
 
-@_syntax
+@syntax
 class DimDecl(Syntax):
     """`dim B`, `D_h = D/N_H`: one symbol for a length."""
 
@@ -390,7 +310,7 @@ class DimDecl(Syntax):
     size: Expr | None
 
 
-@_syntax
+@syntax
 class MeshDecl(Syntax):
     """`mesh N_T = 3`: one axis of the mesh of ranks."""
 
@@ -398,7 +318,7 @@ class MeshDecl(Syntax):
     size: Expr | None
 
 
-@_syntax
+@syntax
 class OptionDecl(Syntax):
     """`option norm = pre | post`: words to choose from; the first is the default."""
 
@@ -406,7 +326,7 @@ class OptionDecl(Syntax):
     words: tuple[Name, ...]
 
 
-@_syntax
+@syntax
 class OpDef(Syntax):
     """`op LN(x [.., D]; γ [D], eps = 1e-5) = (x - μ) / sqrt(v + eps) where μ = mean[D](x), …`."""
 
@@ -417,7 +337,7 @@ class OpDef(Syntax):
     bindings: tuple[Binding, ...]
 
 
-@_syntax
+@syntax
 class Block(Syntax):
     """`block MHA "Title" (X [B, S, D]; p = 0.1) -> Y [B, S, D] { … }`; lists in file order."""
 
@@ -433,7 +353,7 @@ class Block(Syntax):
     chains: tuple[Chain, ...]
 
 
-@_syntax
+@syntax
 class Placement(Syntax):
     """`W_Q, W_K [D, D/N_T]`, `* [_/N_D, ..] -> [..]`: where values lie, at rest and in use."""
 
@@ -442,7 +362,7 @@ class Placement(Syntax):
     in_use: Shape | None
 
 
-@_syntax
+@syntax
 class Plan(Syntax):
     """`plan TP "Megatron" of MLP { … }`."""
 
@@ -452,7 +372,7 @@ class Plan(Syntax):
     placements: tuple[Placement, ...]
 
 
-@_syntax
+@syntax
 class PlanProduct(Syntax):
     """`plan SP "Sequence parallel" = TP × Stream`."""
 
@@ -461,7 +381,7 @@ class PlanProduct(Syntax):
     factors: tuple[Name, ...]
 
 
-@_syntax
+@syntax
 class Given(Syntax):
     """`given W_2 = [[0.4], [0.3], [0.2]]`, `given layers.0.W_up = …`: a value of a document."""
 
@@ -469,7 +389,7 @@ class Given(Syntax):
     value: Expr
 
 
-@_syntax
+@syntax
 class Expect(Syntax):
     """`expect dW_1 = [[0.1]] ± 5e-5 "Step 8" wrong "a misprint"`: one claim of a document."""
 
@@ -480,7 +400,7 @@ class Expect(Syntax):
     wrong: Text | None
 
 
-@_syntax
+@syntax
 class Example(Syntax):
     """`example "The cat sleeps" of Mini { given … expect … }`."""
 
@@ -490,7 +410,7 @@ class Example(Syntax):
     expects: tuple[Expect, ...]
 
 
-@_syntax
+@syntax
 class Module(Syntax):
     """A whole file; each list in the file's order."""
 

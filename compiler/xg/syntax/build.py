@@ -12,11 +12,12 @@ from xg.source import Span
 from xg.syntax import ast
 from xg.syntax.build_chains import ChainBuilder
 from xg.syntax.tokens import Token
+from xg.syntax.tree import Syntax
 
 EDITION = 1
 
-Kind = TypeVar("Kind", bound=ast.Syntax)
-Items: TypeAlias = "ast.Syntax | tuple[ast.Syntax, ...] | None"
+Kind = TypeVar("Kind", bound=Syntax)
+Items: TypeAlias = "Syntax | tuple[Syntax, ...] | None"
 
 
 class _Tensor(NamedTuple):
@@ -71,7 +72,7 @@ class ModuleBuilder(ChainBuilder):
         """`K_c = K, V_c = V`."""
         return bindings
 
-    def body(self, _: Span, *statements: Items) -> tuple[ast.Syntax, ...]:
+    def body(self, _: Span, *statements: Items) -> tuple[Syntax, ...]:
         """The statements of a block."""
         return _flat(statements)
 
@@ -136,7 +137,7 @@ class ModuleBuilder(ChainBuilder):
         data: tuple[ast.Port, ...] | None,
         own: tuple[ast.Own, ...] | None,
         outputs: tuple[ast.Port, ...],
-        body: tuple[ast.Syntax, ...] | None,
+        body: tuple[Syntax, ...] | None,
     ) -> ast.Block:
         """`block MLP(X [B, S, D]) -> Y [B, S, D] { … }`."""
         for what, ports in (("input", data or ()), ("output", outputs)):
@@ -173,7 +174,7 @@ class ModuleBuilder(ChainBuilder):
             self._wildcards.pop()
         return ast.Placement(span, targets, at_rest, in_use)
 
-    def placements(self, _: Span, *placements: ast.Placement | None) -> tuple[ast.Syntax, ...]:
+    def placements(self, _: Span, *placements: ast.Placement | None) -> tuple[Syntax, ...]:
         """The lines of a plan."""
         return _flat(placements)
 
@@ -183,7 +184,7 @@ class ModuleBuilder(ChainBuilder):
         name: Token,
         title: Token | None,
         block: Token,
-        placements: tuple[ast.Syntax, ...] | None,
+        placements: tuple[Syntax, ...] | None,
     ) -> ast.Plan:
         """`plan TP of MLP { … }`."""
         lines = _only(ast.Placement, placements or ())
@@ -216,12 +217,12 @@ class ModuleBuilder(ChainBuilder):
         """`expect loss = 0.7153 ± 5e-5 "Step 7" wrong "a misprint"`."""
         return ast.Expect(span, target, value, tolerance, self._text(place), self._text(wrong))
 
-    def claims(self, _: Span, *claims: Items) -> tuple[ast.Syntax, ...]:
+    def claims(self, _: Span, *claims: Items) -> tuple[Syntax, ...]:
         """The lines of an example."""
         return _flat(claims)
 
     def example(
-        self, span: Span, title: Token | None, block: Token, claims: tuple[ast.Syntax, ...] | None
+        self, span: Span, title: Token | None, block: Token, claims: tuple[Syntax, ...] | None
     ) -> ast.Example:
         """`example "The cat sleeps" of Mini { … }`."""
         lines = claims or ()
@@ -276,9 +277,9 @@ def _shared(tensors: tuple[_Tensor, ...]) -> list[_Tensor]:
     return shared[::-1]
 
 
-def _flat(items: tuple[Items, ...]) -> tuple[ast.Syntax, ...]:
+def _flat(items: tuple[Items, ...]) -> tuple[Syntax, ...]:
     """One statement may declare several things, or have been given up."""
-    flat: list[ast.Syntax] = []
+    flat: list[Syntax] = []
     for item in items:
         if isinstance(item, tuple):
             flat += item
@@ -287,5 +288,5 @@ def _flat(items: tuple[Items, ...]) -> tuple[ast.Syntax, ...]:
     return tuple(flat)
 
 
-def _only(kind: type[Kind], items: tuple[ast.Syntax, ...]) -> tuple[Kind, ...]:
+def _only(kind: type[Kind], items: tuple[Syntax, ...]) -> tuple[Kind, ...]:
     return tuple(item for item in items if isinstance(item, kind))

@@ -9,12 +9,13 @@ from xg.source import Source
 from xg.syntax import ast
 from xg.syntax.spelling import GLYPHS, greek_name
 from xg.syntax.tokens import Token
+from xg.syntax.tree import Syntax, parts
 
 # Which signs have space around them: none; `+` and `-`; or, in a formula, long products as well.
 Style: TypeAlias = Literal["tight", "size", "formula"]
-_Styled: TypeAlias = tuple[ast.Syntax, ast.Syntax, Style]
+_Styled: TypeAlias = tuple[Syntax, Syntax, Style]
 
-_STYLES: dict[type[ast.Syntax], Style] = {
+_STYLES: dict[type[Syntax], Style] = {
     ast.Chain: "tight",
     ast.Shape: "tight",
     ast.AxisMap: "tight",
@@ -74,7 +75,7 @@ class Spacing:
             return ""
         return "" if token.kind == "LPAR" and before.kind in _CALLED else " "
 
-    def _learn(self, tree: ast.Syntax, parent: ast.Syntax, style: Style) -> None:
+    def _learn(self, tree: Syntax, parent: Syntax, style: Style) -> None:
         match tree:
             case ast.Arithmetic():
                 for operation in tree.rest:
@@ -100,11 +101,11 @@ def _styled(module: ast.Module) -> list[_Styled]:
     found: list[_Styled] = [(module, module, "formula")]
     for tree, _, style in found:  # grows while it is walked
         inner: Style = _STYLES.get(type(tree), style)
-        found.extend((part, tree, inner) for part in ast.parts(tree))
+        found.extend((part, tree, inner) for part in parts(tree))
     return found
 
 
-def _around_signs(tree: ast.Arithmetic, parent: ast.Syntax, style: Style) -> str:
+def _around_signs(tree: ast.Arithmetic, parent: Syntax, style: Style) -> str:
     """In a formula, `g * sigmoid(g)` stands alone, but `scale*a + m` and `max(x, a*x)`."""
     if style == "tight":
         return ""
@@ -115,10 +116,10 @@ def _around_signs(tree: ast.Arithmetic, parent: ast.Syntax, style: Style) -> str
     return " " if style == "formula" and (is_whole or not all(map(_is_short, operands))) else ""
 
 
-def _is_short(tree: ast.Syntax) -> bool:
+def _is_short(tree: Syntax) -> bool:
     """Whether it has no sign in it but powers; no deeper than the nesting limit."""
     match tree:
         case ast.Arithmetic() | ast.Negation() | ast.Comparison() | ast.Array():
             return False
         case _:
-            return all(map(_is_short, ast.parts(tree)))
+            return all(map(_is_short, parts(tree)))

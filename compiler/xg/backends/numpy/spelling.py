@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from xg.body import topological
 from xg.dim import Dim
 from xg.emit import across, words
 from xg.emit.body import PLAIN
 from xg.emit.spelling import Scope, Spell
 from xg.emit.support import SupportFile
 from xg.emit.text import Text, call, tuple_of
-from xg.prim import Expr, topological
+from xg.prim import Expr
 
 SUPPORT: Final = SupportFile(str(Path(__file__).with_name("support.py")))
 

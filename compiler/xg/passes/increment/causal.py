@@ -12,12 +12,13 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from xg.body import topological
 from xg.diagnostic import DiagnosticError
 from xg.dim import Dim
 from xg.graph import Apply, Call, Graph, Program, Value
 from xg.passes.increment.errors import LooksAhead
 from xg.passes.increment.fact import Fact, Pair, apply, compared, facts_of
-from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr, topological
+from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr
 from xg.scalar import Scalar
 
 _ELEMENTWISE: Final = UNARY | ARITHMETIC | COMPARE

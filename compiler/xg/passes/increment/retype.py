@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from xg.body import topological
 from xg.dim import Dim, product
 from xg.passes.increment.errors import Refused
 from xg.passes.increment.positions import Positions, Whole
-from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr, topological
+from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr
 from xg.scalar import Scalar
 from xg.tensor import Shape
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from xg.body import topological
 from xg.graph import Apply, Call, Value
-from xg.prim import topological
 from xg.tensor import TensorType
 
 _VIEWS = frozenset({"operand", "reshape", "transpose", "broadcast"})

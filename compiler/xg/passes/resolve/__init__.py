@@ -8,7 +8,8 @@ from xg.diagnostic import DiagnosticError, Problem
 from xg.graph import Call, Graph, Program
 from xg.passes.resolve.arguments import block_arguments
 from xg.passes.resolve.block import resolve_block
-from xg.passes.resolve.errors import CallsItself, NoBlock, Refused
+from xg.passes.resolve.call_errors import CallsItself, NoBlock
+from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.instance import Instance
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Linked, Load, link

@@ -8,11 +8,11 @@ from dataclasses import replace
 from xg import ops
 from xg.graph import Value
 from xg.op import Op
+from xg.passes.resolve.call_errors import SeveralOutputs
 from xg.passes.resolve.errors import (
     DoubleArrow,
     NoLabel,
     Refused,
-    SeveralOutputs,
     UnknownOperator,
     UnknownValue,
     WrongOperands,

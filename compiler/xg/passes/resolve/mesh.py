@@ -10,6 +10,7 @@ from xg.passes.resolve.expressions import parted
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.source import Span
 from xg.syntax import ast
+from xg.syntax.tree import walk
 
 Pair = tuple[str, str]  # the first axis cuts before the second
 
@@ -43,7 +44,7 @@ def unused_axes(module: ast.Module, others: Sequence[ast.Module]) -> Iterator[Me
         tree.name
         for each in (module, *others)
         for part in (*each.blocks, *each.plans)
-        for tree in ast.walk(part)
+        for tree in walk(part)
         if isinstance(tree, ast.Path)
     }
     for decl in module.meshes:
@@ -88,7 +89,7 @@ def _divisors(
         part
         for module in modules
         for tree in (*module.blocks, *module.plans)
-        for part in ast.walk(tree)
+        for part in walk(tree)
         if isinstance(part, ast.Shape)
     )
     for shape in shapes:

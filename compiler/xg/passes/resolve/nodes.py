@@ -7,14 +7,8 @@ from collections.abc import Sequence
 from xg.graph import Apply, Call, Pending, Value
 from xg.op import Op
 from xg.passes.resolve.arguments import block_arguments, op_arguments
-from xg.passes.resolve.errors import (
-    CalledAgain,
-    NotYet,
-    Refused,
-    SeveralOutputs,
-    UnnamedTwice,
-    WrongOperands,
-)
+from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs
+from xg.passes.resolve.errors import NotYet, Refused, UnnamedTwice, WrongOperands
 from xg.passes.resolve.instance import Called, Instance
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located

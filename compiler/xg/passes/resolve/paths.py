@@ -10,6 +10,7 @@ from xg.passes.resolve.plan_errors import NoSuchPlace
 from xg.passes.resolve.units import Linked, Located
 from xg.plan import EVERY
 from xg.syntax import ast
+from xg.syntax.tree import walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def _nothing(
 def _calls(linked: Linked, located: Located) -> Iterator[tuple[str, _Step]]:
     """The calls of a block by name, each with the blocks that some choice calls there."""
     for chain in located.block.chains:
-        for part in ast.walk(chain):
+        for part in walk(chain):
             if isinstance(part, ast.NodeUse | ast.Call):
                 use = part if isinstance(part, ast.NodeUse) else None
                 for callee in _called(linked, located, part.operator.name):
@@ -129,6 +130,6 @@ def _values(block: ast.Block) -> Iterator[str]:
     yield from (port.name.name for port in (*block.data, *block.outputs))
     yield from (param.name.name for param in block.params)
     for chain in block.chains:
-        for part in ast.walk(chain):
+        for part in walk(chain):
             if isinstance(part, ast.Label):
                 yield from (port.name.name for port in part.ports)

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from xg.graph import Apply, Call, Value
 from xg.layout import Layout
 from xg.op import Op
+from xg.passes.resolve.call_errors import ParamOfRow
 from xg.passes.resolve.errors import (
     NameTwice,
-    ParamOfRow,
     Refused,
     UnknownOption,
     UnknownValue,

@@ -9,13 +9,7 @@ from xg import ops
 from xg.define import define
 from xg.dim import Dim
 from xg.op import Op
-from xg.passes.resolve.errors import (
-    CircularSizes,
-    NotInFile,
-    Refused,
-    UnknownOption,
-    UnknownWord,
-)
+from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import Reader
 from xg.syntax import ast
 from xg.tensor import Sizes

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from xg.across import local_shape
+from xg.body import Body, substitute, topological
 from xg.collective import FAMILY, moved
 from xg.diagnostic import DiagnosticError, Problem
 from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
 from xg.op import Op
 from xg.passes.shard.errors import CutApart
 from xg.placement import Placement, State, same
-from xg.prim import Body, Expr, ShapeError, substitute, topological
+from xg.prim import Expr, ShapeError
 from xg.scalar import Scalar
 from xg.sharding.alike import alike
 from xg.sharding.argument import IllTyped

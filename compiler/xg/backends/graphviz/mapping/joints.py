@@ -16,10 +16,11 @@ from xg.backends.graphviz.mapping.arrange import Flow, Operation
 from xg.backends.graphviz.mapping.notation import volume
 from xg.backends.graphviz.mapping.prices import in_one_line, prices
 from xg.backends.graphviz.richtext import RichText, bold, dimension, plain
+from xg.body import topological
 from xg.communication import SHORT
 from xg.dim import ONE
 from xg.graph import Apply, Backward, Graph, Step, Value
-from xg.prim import Expr, topological
+from xg.prim import Expr
 from xg.tensor import Shape, Sizes, TensorType
 
 

@@ -1,0 +1,113 @@
+"""What can be wrong with calls of blocks, before any shape is known (XG02xx)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.passes.resolve.errors import nearest
+from xg.source import Span
+
+
+@problem_kind
+class CallsItself(Problem):
+    """A block that contains itself."""
+
+    code: ClassVar[str] = "XG0211"
+    ring: tuple[tuple[str, Span], ...]  # every block on the way, with its call of the next one
+
+    def diagnostic(self) -> Diagnostic:
+        names = [name for name, _ in self.ring]
+        message = f"{names[0]} calls itself"
+        if len(names) > 1:
+            message = f"blocks call each other in a ring: {' → '.join([*names, names[0]])}"
+        (name, first), *rest = self.ring
+        others = [Label(span, f"in {name}", primary=False) for name, span in rest]
+        help = ("a row of calls repeats a block: N × Block",)
+        return self.report(message, Label(first, f"in {name}"), *others, help=help)
+
+
+@problem_kind
+class SeveralOutputs(Problem):
+    """A node with several results in the middle of a chain."""
+
+    code: ClassVar[str] = "XG0217"
+    span: Span
+    node: str
+    count: int
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.node} gives {self.count} values: they must be named where they leave",
+            Label(self.span),
+            help=("end the chain with `: A, B` and go on with `A, B -> …`",),
+        )
+
+
+@problem_kind
+class CalledAgain(Problem):
+    """A second call by one name that is not like the first."""
+
+    code: ClassVar[str] = "XG0221"
+    span: Span
+    name: str
+    what: Literal["a row", "repeated", "given arguments"]
+    first: Span
+
+    def diagnostic(self) -> Diagnostic:
+        name = self.name
+        message, help = {
+            "a row": (
+                f"{name} is a row of calls: it cannot be called again",
+                "put the row into a block, and call that block again by its name",
+            ),
+            "repeated": (
+                f"{name} is one call: it cannot be repeated",
+                "each round of a row has its own parameters: repeat the block itself",
+            ),
+            "given arguments": (
+                f"{name} is called again: its arguments stand where it is called first",
+                "for other arguments, call the block itself under another name with `as`",
+            ),
+        }[self.what]
+        return self.report(
+            message,
+            Label(self.span, "again here"),
+            Label(self.first, "first call", primary=False),
+            help=(help,),
+        )
+
+
+@problem_kind
+class ParamOfRow(Problem):
+    """A parameter of a row of calls, which is another one in each round."""
+
+    code: ClassVar[str] = "XG0222"
+    span: Span
+    name: str
+    row: Span
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.name} is a row of calls: {self.span.text} is another one in each round",
+            Label(self.span),
+            Label(self.row, "the row", primary=False),
+            help=("a parameter that several nodes share belongs to the block that holds them all",),
+        )
+
+
+@problem_kind
+class NoBlock(Problem):
+    """A file without the block that was asked for."""
+
+    code: ClassVar[str] = "XG0220"
+    file: str
+    name: str | None
+    known: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        if self.name is None:
+            help = (f"it takes {', '.join(self.known)}: say --block NAME",) if self.known else ()
+            return self.report(f"{self.file} has no block of its own to compile", help=help)
+        help = nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
+        return self.report(f"{self.file} has no block {self.name}", help=help)

@@ -1,0 +1,87 @@
+"""Trees of any kind: what every part of one has, and how to go through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import FrozenInstanceError, dataclass
+from typing import TypeVar, cast, dataclass_transform
+
+from xg.source import Span
+
+Class = TypeVar("Class")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=())
+def syntax(kind: type[Class]) -> type[Class]:
+    """A dataclass with slots; frozen, equality and text come from `Syntax`.
+
+    Only the constructor is generated: `dataclass(frozen=True)` generates six methods for each of
+    the classes below, which takes longer than to parse ten files.
+    """
+    made = dataclass(init=False, eq=False, repr=False, slots=True)(kind)
+    names = cast("tuple[str, ...]", made.__dict__["__match_args__"])
+    lines = [f"    set_{name}(self, {name})" for name in names]
+    setters = {f"set_{name}": getattr(made, name).__set__ for name in names}
+    exec(f"def __init__(self, {', '.join(names)}):\n" + "\n".join(lines), setters)
+    made.__init__ = setters["__init__"]
+    return made
+
+
+@syntax
+class Syntax:
+    """What every part of a tree has: its place (`span.text` is how it is spelled)."""
+
+    span: Span
+
+    def __eq__(self, other: object) -> bool:
+        return repr(self) == repr(other) if isinstance(other, Syntax) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __repr__(self) -> str:
+        """All fields but the places, as calls within calls; a loop, because trees are deep."""
+        pieces: list[str] = []
+        waiting: list[object] = [self]
+        while waiting:
+            match waiting.pop():
+                case str() as piece:
+                    pieces.append(piece)
+                case Syntax() as tree:
+                    values = [getattr(tree, name) for name in tree.__match_args__[1:]]
+                    waiting += [")", *_separated(values), f"{type(tree).__name__}("]
+                case items:
+                    waiting += ["]", *_separated(cast("tuple[object, ...]", items)), "["]
+        return "".join(pieces)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot change {name}: trees are frozen")
+
+
+def _separated(values: Sequence[object]) -> Iterator[object]:
+    """What `repr` is to write of some values, the last first."""
+    for position, value in enumerate(reversed(values)):
+        if position:
+            yield ", "
+        yield value if isinstance(value, Syntax | tuple) else repr(value)
+
+
+def parts(tree: Syntax) -> Iterator[Syntax]:
+    """The trees that a tree is directly made of, in the order of its fields."""
+    for name in tree.__match_args__[1:]:
+        value: object = getattr(tree, name)
+        if isinstance(value, Syntax):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (
+                item for item in cast("tuple[object, ...]", value) if isinstance(item, Syntax)
+            )
+
+
+def walk(tree: Syntax) -> Iterator[Syntax]:
+    """A tree and all trees inside it, each before its parts."""
+    waiting = [tree]
+    while waiting:
+        tree = waiting.pop()
+        yield tree
+        waiting += parts(tree)
