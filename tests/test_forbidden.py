@@ -34,7 +34,7 @@ FORBIDDEN: Mapping[str, str] = {
 }
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/generated.py", "exec"): "makes a module of code that was checked to be closed",
-    ("xg/syntax/ast.py", "exec"): "makes constructors from field names of this file",
+    ("xg/syntax/tree.py", "exec"): "makes constructors from field names of this file",
     ("xg/backends/graphviz/engines/process.py", "subprocess"): "runs the layout engine",
     ("xg/backends/graphviz/engines/command.py", "subprocess"): "runs the layout engine",
     ("xg_runtime/ranks/launch.py", "subprocess"): "starts the ranks of a program for many",
