@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from xg.emit import across
 from xg.emit.backward import backward_function
@@ -21,6 +22,13 @@ from xg.emit.templates import HELPERS
 from xg.emit.writer import may_be_none, safe
 from xg.graph import Call, Graph, Program, Value
 from xg.tensor import TensorType
+
+# What generated code may take from the standard library by its name.
+STANDARD: Final = {
+    "collections.abc": ("Iterator", "Mapping"),
+    "contextlib": ("AbstractContextManager", "nullcontext"),
+    "typing": ("Any", "NamedTuple"),
+}
 
 Section = Callable[["ModuleWriter", PublicWriter], list[list[str]]]
 
@@ -88,8 +96,7 @@ class ModuleWriter:
         graph = self.program.main
         file = graph.span.source.name.rsplit("/", 1)[-1]
         return self.dialect.header.format(
-            math="import math\n" if re.search(r"(?<![\w.])math\.", code) else "",
-            typing=_typing(self.dialect.header + code),
+            standard=_standard(self.dialect.header + code),
             ranks=across.imports(code),
             what="forward and backward pass" if self.plan.saves else "step",
             function="forward" if self.plan.saves else "step",
@@ -169,10 +176,13 @@ def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
     return [*bracketed("def __init__(", given, ") -> None:", 4), *indented(kept)] if kinds else []
 
 
-def _typing(code: str) -> str:
-    """The import of what the code mentions of that module."""
-    names = [name for name in ("Any", "NamedTuple") if re.search(rf"\b{name}\b", code)]
-    return f"from typing import {', '.join(names)}\n" if names else ""
+def _standard(code: str) -> str:
+    """The imports of what the code mentions of the standard library."""
+    lines = ["import math"] if re.search(r"(?<![\w.])math\.", code) else []
+    for module, names in STANDARD.items():
+        found = [name for name in names if re.search(rf"\b{name}\b", code)]
+        lines += [f"from {module} import {', '.join(found)}"] if found else []
+    return "\n".join(lines)
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:

@@ -11,7 +11,8 @@ RESERVED = frozenset(
     {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "math", "torch"}
     | {"cache", "kept", "step", "states", "empty_cache"}
     | {"dtype", "device", "i", "one", "block"}
-    | {"packed", "recall", "remember", "unpacked", "Named", "Names", "Place"}
+    | {"packed", "recall", "remember", "unpacked", "Named", "Names", "Kept"}
+    | {"AbstractContextManager", "Iterator", "as_before", "nullcontext"}
     | {"forward", "backward", "init", "table", "check", "array", "take", "add", "anew"}
     | {"Model"}
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}

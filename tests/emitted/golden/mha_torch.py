@@ -8,7 +8,8 @@ Compiled by xg from mha.xg, block MHA. Change the diagram, not this file.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -244,7 +245,7 @@ class MHAStep(torch.autograd.Function):
     def backward(ctx: Any, dY: Array) -> tuple[Array | None, ...]:
         params, saved = recall(ctx)
         grads: Params = {}
-        with torch.autocast(*ctx.autocast):
+        with as_before(ctx):
             dX = d_mha(params, saved, dY, grads)
         return None, None, dX, *[grads.get(name) for name in params]
 
@@ -286,48 +287,66 @@ class Model(Named):
         return {"Y": Y}
 
 
-class Place(NamedTuple):
-    """Where a saved tensor stands in a list."""
+class Kept(NamedTuple):
+    """What a block saved without its tensors: what it is, names of the tensors, all the rest."""
 
-    number: int
+    kind: Any
+    names: list[str]
+    rest: dict[str, Any]
 
 
 def remember(ctx: Any, params: Params, saved: Any) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use."""
-    tensors: list[Array] = []
+    tensors = list(params.values())
     ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
-    tensors = [*params.values(), *tensors]
     ctx.save_for_backward(*tensors)
     device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
 
 
+def as_before(ctx: Any) -> AbstractContextManager[Any]:
+    """The autocast state of the forward pass, entered again where another one holds now."""
+    device, dtype, enabled = ctx.autocast
+    if enabled or torch.is_autocast_enabled(device):
+        return torch.autocast(device, dtype, enabled)
+    return nullcontext()
+
+
 def recall(ctx: Any) -> tuple[Params, Any]:
     """The parameters and what was saved, as the forward pass had them."""
-    tensors, count = ctx.saved_tensors, len(ctx.names)
-    return dict(zip(ctx.names, tensors[:count])), unpacked(ctx.kept, tensors[count:])
+    tensors = iter(ctx.saved_tensors)
+    return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
 
 
 def packed(saved: Any, tensors: list[Array]) -> Any:
     """What a block saved, its tensors moved to a list."""
-    if isinstance(saved, torch.Tensor):
-        tensors.append(saved)
-        return Place(len(tensors) - 1)
     if saved is None or isinstance(saved, int):
         return saved
-    parts = [packed(part, tensors) for part in saved]
-    return parts if isinstance(saved, list) else saved._make(parts)
+    if isinstance(saved, list):
+        return [packed(part, tensors) for part in saved]
+    names: list[str] = []
+    rest: dict[str, Any] = {}
+    for name, part in saved._asdict().items():
+        if isinstance(part, torch.Tensor):
+            names.append(name)
+            tensors.append(part)
+        else:
+            rest[name] = part
+    rest = {name: packed(part, tensors) for name, part in rest.items()}
+    return Kept(saved.__class__, names, rest)
 
 
-def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
+def unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     """What a block saved, its tensors back in their places."""
-    if isinstance(kept, Place):
-        return tensors[kept.number]
-    if kept is None or isinstance(kept, int):
-        return kept
-    parts = [unpacked(part, tensors) for part in kept]
-    return parts if isinstance(kept, list) else kept._make(parts)
+    if isinstance(kept, Kept):
+        fields: dict[str, Any] = dict(zip(kept.names, tensors))
+        for name, part in kept.rest.items():
+            fields[name] = unpacked(part, tensors)
+        return kept.kind(**fields)
+    if isinstance(kept, list):
+        return [unpacked(part, tensors) for part in kept]
+    return kept
 
 
 def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:

@@ -61,14 +61,17 @@ def d_attend(
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention, by torch's own where the forward pass was."""
     if is_flash(q, k, v, m, mask):
-        rows = lse[..., 0].transpose(1, 2).contiguous()  # torch reads it so, whatever its strides
+        rows = lse.squeeze(-1)
+        _, heads, length = rows.shape
+        if rows.stride() != (length * heads, 1, heads):
+            rows = rows.mT.contiguous().mT  # torch reads it so, whatever its strides
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
             whole(dy.to(q.dtype)),
             whole(q),
             whole(k),
             whole(v),
             whole(y),
-            rows.transpose(1, 2),
+            rows,
             0.0,
             mask == "causal",
             scale=scale,
@@ -89,7 +92,7 @@ def attention_with_dropout(
     place: str,
 ) -> tuple[Array, Array, Array | None]:
     """Attention whose weights are dropped with probability p; which stay is given too."""
-    keep = keep_mask(pairs(q, k), p, seed, place)
+    keep = None if seed is None else keep_mask(pairs(q, k), p, seed, place)
     y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
     return y, lse, keep
 
@@ -108,7 +111,7 @@ def attention_with_part_of_dropout(
     cuts: list[tuple[int, int, int]],
 ) -> tuple[Array, Array, Array | None]:
     """The same on a rank, whose weights are a part of the whole's, cut as `cuts` say."""
-    keep = keep_part(pairs(q, k), p, seed, place, cuts)
+    keep = None if seed is None else keep_part(pairs(q, k), p, seed, place, cuts)
     y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
     return y, lse, keep
 

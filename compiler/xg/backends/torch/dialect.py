@@ -18,8 +18,8 @@ Compiled by xg from {file}, block {block}. Change the diagram, not this file.
 
 from __future__ import annotations
 
-{math}from collections.abc import Mapping
-{typing}
+{standard}
+
 import torch
 {ranks}
 Array = torch.Tensor

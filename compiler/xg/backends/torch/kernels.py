@@ -150,14 +150,11 @@ def widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
 
 
 def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
-    """Cross-entropy by log-sum-exp, in float32 at least.
-
-    The largest of a row's probabilities is exp(its peak - lse), and softmax is one step of torch.
-    """
+    """Cross-entropy by log-softmax, in float32 at least: the largest is its peak less lse."""
     z = z.to(torch.promote_types(z.dtype, torch.float32))
-    likeliest = torch.softmax(z, -1).amax(dim=-1, keepdim=True)
-    lse = z.amax(dim=-1, keepdim=True) - likeliest.log_()
-    return (lse - z.gather(-1, t[..., None])).sum() / count, lse
+    logs = torch.log_softmax(z, -1)
+    lse = z.amax(dim=-1, keepdim=True) - logs.amax(dim=-1, keepdim=True)
+    return -logs.gather(-1, t[..., None]).sum() / count, lse
 
 
 def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:

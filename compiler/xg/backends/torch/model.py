@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from xg.backends.torch.members import is_attribute
 from xg.backends.torch.step import Step, returned_type, size_arguments, variables
-from xg.backends.torch.templates import AROUND_RECORDS, AROUND_TUPLES, NAMED, SETTING
+from xg.backends.torch.templates import NAMED, SETTING, around
 from xg.dim import symbol
 from xg.emit.layout import bracketed, indented
 from xg.emit.locate import Source, locate
@@ -47,9 +47,8 @@ class _Section:
                 parts += self.writer.block(key)
             parts += self._callee(key)
         parts.append(self._model())
-        templates = AROUND_RECORDS if self.plan.releases else AROUND_TUPLES
-        around = [list[str](text.rstrip().splitlines()) for text in templates]
-        return parts + around
+        templates = around(self.plan.releases)
+        return parts + [list[str](text.rstrip().splitlines()) for text in templates]
 
     def _named(self) -> list[str]:
         """What holds parameters."""

@@ -90,7 +90,7 @@ class Step:
             *bracketed("def backward(", given, ") -> tuple[Array | None, ...]:", 4),
             "    params, saved = recall(ctx)",
             "    grads: Params = {}",
-            "    with torch.autocast(*ctx.autocast):",
+            "    with as_before(ctx):",
             *indented(bracketed(head, args, ")", 12), 8),
             f"    return {', '.join(items)}, *[grads.get(name) for name in params]",
         ]

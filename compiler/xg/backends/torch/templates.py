@@ -60,81 +60,78 @@ SETTING: Final = '''    def __setattr__(self, name: str, value: Any) -> None:
 
 REMEMBER: Final = '''def remember(ctx: Any, params: Params, saved: Any) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use."""
-    tensors: list[Array] = []
+    tensors = list(params.values())
     ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
-    tensors = [*params.values(), *tensors]
     ctx.save_for_backward(*tensors)
     device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
 '''
 
-RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
-    """The parameters and what was saved, as the forward pass had them."""
-    tensors, count = ctx.saved_tensors, len(ctx.names)
-    return dict(zip(ctx.names, tensors[:count])), unpacked(ctx.kept, tensors[count:])
+AS_BEFORE: Final = '''def as_before(ctx: Any) -> AbstractContextManager[Any]:
+    """The autocast state of the forward pass, entered again where another one holds now."""
+    device, dtype, enabled = ctx.autocast
+    if enabled or torch.is_autocast_enabled(device):
+        return torch.autocast(device, dtype, enabled)
+    return nullcontext()
 '''
 
-RECALL_ALONE: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
-    """The parameters and what was saved; from here on the backward pass alone keeps it."""
-    tensors, count = ctx.saved_tensors, len(ctx.names)
+KEPT: Final = '''class Kept(NamedTuple):
+    """What a block saved without its tensors: what it is, names of the tensors, all the rest."""
+
+    kind: Any
+    names: list[str]
+    rest: dict[str, Any]
+'''
+
+_RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
+    """{what}"""
+    tensors = iter(ctx.saved_tensors){clear}
+    return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
+'''
+
+_CLEAR: Final = """
     if not torch.compiler.is_compiling():
-        ctx.maybe_clear_saved_tensors()
-    return dict(zip(ctx.names, tensors[:count])), unpacked(ctx.kept, tensors[count:])
-'''
+        ctx.maybe_clear_saved_tensors()"""
 
-PLACE: Final = '''class Place(NamedTuple):
-    """Where a saved tensor stands in a list."""
-
-    number: int
-'''
-
-PACKED: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
+_PACKED: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
     """What a block saved, its tensors moved to a list."""
-    if isinstance(saved, torch.Tensor):
-        tensors.append(saved)
-        return Place(len(tensors) - 1)
-    if saved is None or isinstance(saved, int):
-        return saved
-    parts = [packed(part, tensors) for part in saved]
-    return parts if isinstance(saved, list) else saved._make(parts)
-'''
-
-PACKED_RECORD: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
-    """What a block saved, its tensors moved to a list."""
-    if isinstance(saved, torch.Tensor):
-        tensors.append(saved)
-        return Place(len(tensors) - 1)
     if saved is None or isinstance(saved, int):
         return saved
     if isinstance(saved, list):
         return [packed(part, tensors) for part in saved]
-    parts = {name: packed(part, tensors) for name, part in saved.__dict__.items()}
-    return saved.__class__(**parts)
+    names: list[str] = []
+    rest: dict[str, Any] = {}
+    for name, part in {fields}.items():
+        if isinstance(part, torch.Tensor):
+            names.append(name)
+            tensors.append(part)
+        else:
+            rest[name] = part
+    rest = {name: packed(part, tensors) for name, part in rest.items()}
+    return Kept(saved.__class__, names, rest)
 '''
 
-UNPACKED: Final = '''def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
+UNPACKED: Final = '''def unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
     """What a block saved, its tensors back in their places."""
-    if isinstance(kept, Place):
-        return tensors[kept.number]
-    if kept is None or isinstance(kept, int):
-        return kept
-    parts = [unpacked(part, tensors) for part in kept]
-    return parts if isinstance(kept, list) else kept._make(parts)
-'''
-
-UNPACKED_RECORD: Final = '''def unpacked(kept: Any, tensors: tuple[Array, ...]) -> Any:
-    """What a block saved, its tensors back in their places."""
-    if isinstance(kept, Place):
-        return tensors[kept.number]
-    if kept is None or isinstance(kept, int):
-        return kept
+    if isinstance(kept, Kept):
+        fields: dict[str, Any] = dict(zip(kept.names, tensors))
+        for name, part in kept.rest.items():
+            fields[name] = unpacked(part, tensors)
+        return kept.kind(**fields)
     if isinstance(kept, list):
         return [unpacked(part, tensors) for part in kept]
-    parts = {name: unpacked(part, tensors) for name, part in kept.__dict__.items()}
-    return kept.__class__(**parts)
+    return kept
 '''
 
-# Around a model whose blocks save tuples, and one whose blocks save records that go in parts.
-AROUND_TUPLES: Final = (PLACE, REMEMBER, RECALL, PACKED, UNPACKED)
-AROUND_RECORDS: Final = (PLACE, REMEMBER, RECALL_ALONE, PACKED_RECORD, UNPACKED_RECORD)
+
+def around(releases: bool) -> tuple[str, ...]:
+    """What stands around a model whose blocks save records that go in parts, or else tuples."""
+    what = "The parameters and what was saved"
+    if releases:
+        what += "; from here on the backward pass alone keeps it."
+    else:
+        what += ", as the forward pass had them."
+    recall = _RECALL.replace("{what}", what).replace("{clear}", _CLEAR if releases else "")
+    packed = _PACKED.replace("{fields}", "saved.__dict__" if releases else "saved._asdict()")
+    return KEPT, REMEMBER, AS_BEFORE, recall, packed, UNPACKED

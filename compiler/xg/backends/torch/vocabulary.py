@@ -11,6 +11,8 @@ IMPORTS: Final = frozenset(
         "from __future__ import annotations",
         "import math",
         "from collections.abc import Mapping",
+        "from collections.abc import Iterator, Mapping",
+        "from contextlib import AbstractContextManager, nullcontext",
         "from typing import Any, NamedTuple",
         "from typing import Any",
         "from typing import NamedTuple",
@@ -47,6 +49,7 @@ FUNCTIONS: Final = frozenset(
         "addmm",
         "backends",
         "compiler",
+        "log_softmax",
         "logsumexp",
         "native_layer_norm",
         "ops",
@@ -73,7 +76,6 @@ OF_KERNELS: Final = frozenset(
         "gelu_backward",
         "grad_input",
         "is_available",
-        "log_",
         "is_compiling",
         "is_contiguous",
         "is_cpu",
@@ -90,6 +92,7 @@ OF_KERNELS: Final = frozenset(
     | {
         "_scaled_dot_product_flash_attention_for_cpu_backward",
         "native_layer_norm_backward",
+        "squeeze",
         "stride",
     }
 )
@@ -101,15 +104,26 @@ OF_MODULES: Final = frozenset(
         "__setattr__",
         "_at",
         "_child",
-        "_make",
+        "_asdict",
         "_modules",
         "_names",
         "_parameters",
         "_places",
     }
-    | {"_weight", "_weights", "at", "autocast", "apply", "children", "function", "kept", "names"}
     | {
-        "number",
+        "_weight",
+        "_weights",
+        "at",
+        "autocast",
+        "apply",
+        "children",
+        "function",
+        "kept",
+        "names",
+        "rest",
+    }
+    | {
+        "kind",
         "once_differentiable",
         "save_for_backward",
         "saved_tensors",
@@ -117,7 +131,6 @@ OF_MODULES: Final = frozenset(
         "startswith",
     }
     | {
-        "maybe_clear_saved_tensors",
         "training",
         "type",
         "Function",
