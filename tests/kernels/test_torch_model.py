@@ -48,6 +48,21 @@ def test_autograd_finds_what_the_readable_form_finds(
         assert (found[name] - gradient).norm() <= 1e-12 * total, name
 
 
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_backward_pass_is_as_precise_as_its_forward_pass(
+    modules: tuple[ModuleType, ModuleType], mixed: bool
+) -> None:
+    model = modules[0].Model(0).eval()
+    wanted = gradients(model, None, mixed)
+    model.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16, enabled=mixed):
+        loss = model(**INPUTS)["loss"]
+    with torch.autocast("cpu", torch.bfloat16, enabled=not mixed):
+        loss.backward()
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter.grad, wanted[name]), name
+
+
 @pytest.mark.parametrize("seed", [None, 3], ids=["eval", "train"])
 def test_mixed_precision_comes_near(
     modules: tuple[ModuleType, ModuleType], seed: int | None

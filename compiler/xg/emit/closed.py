@@ -47,7 +47,7 @@ BUILTINS: Final = frozenset(
         "staticmethod",
         "super",
     }
-    | {"zip", "ValueError"}
+    | {"zip", "RuntimeError", "ValueError"}
 )
 
 

@@ -28,6 +28,7 @@ RESERVED = frozenset(
         "round",
         "slice",
         "zip",
+        "RuntimeError",
         "ValueError",
     }
     | {"erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"}

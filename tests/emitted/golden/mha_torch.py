@@ -241,7 +241,6 @@ class MHAStep(torch.autograd.Function):
         return Y
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dY: Array) -> tuple[Array | None, ...]:
         params, saved = recall(ctx)
         grads: Params = {}
@@ -315,6 +314,8 @@ def as_before(ctx: Any) -> AbstractContextManager[Any]:
 
 def recall(ctx: Any) -> tuple[Params, Any]:
     """The parameters and what was saved, as the forward pass had them."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("first derivatives only: call backward without create_graph=True")
     tensors = iter(ctx.saved_tensors)
     return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
 

@@ -491,7 +491,6 @@ class LM1Step(torch.autograd.Function):
         return X
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dX: Array) -> tuple[Array | None, ...]:
         params, saved = recall(ctx)
         grads: Params = {}
@@ -514,7 +513,6 @@ class LayerStep(torch.autograd.Function):
         return Y
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dY: Array) -> tuple[Array | None, ...]:
         params, saved = recall(ctx)
         grads: Params = {}
@@ -592,7 +590,6 @@ class LM2Step(torch.autograd.Function):
         return Z, loss
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dZ: Array, dloss: Array) -> tuple[Array | None, ...]:
         params, saved = recall(ctx)
         grads: Params = {}
@@ -663,6 +660,8 @@ def as_before(ctx: Any) -> AbstractContextManager[Any]:
 
 def recall(ctx: Any) -> tuple[Params, Any]:
     """The parameters and what was saved, as the forward pass had them."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("first derivatives only: call backward without create_graph=True")
     tensors = iter(ctx.saved_tensors)
     return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
 

@@ -32,7 +32,6 @@ class Step:
             *indented(self._forward()),
             "",
             "    @staticmethod",
-            "    @torch.autograd.function.once_differentiable",
             *indented(self._backward()),
         ]
 

@@ -40,6 +40,7 @@ FUNCTIONS: Final = frozenset(
         "inf",
         "int64",
         "is_autocast_enabled",
+        "is_grad_enabled",
         "log",
         "maximum",
         "minimum",
@@ -124,7 +125,6 @@ OF_MODULES: Final = frozenset(
     }
     | {
         "kind",
-        "once_differentiable",
         "save_for_backward",
         "saved_tensors",
         "maybe_clear_saved_tensors",
@@ -139,9 +139,7 @@ OF_MODULES: Final = frozenset(
         "Parameter",
     }
 )
-DECORATORS: Final = frozenset(
-    {"torch.no_grad()", "staticmethod", "torch.autograd.function.once_differentiable"}
-)
+DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
 VOCABULARY: Final = Vocabulary(
     imports=IMPORTS,
     modules={"torch": FUNCTIONS, "math": MATH},
