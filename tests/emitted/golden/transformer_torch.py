@@ -661,7 +661,7 @@ def as_before(ctx: Any) -> AbstractContextManager[Any]:
 def recall(ctx: Any) -> tuple[Params, Any]:
     """The parameters and what was saved, as the forward pass had them."""
     if torch.is_grad_enabled():
-        raise RuntimeError("first derivatives only: call backward without create_graph=True")
+        raise RuntimeError("first derivatives only: leave create_graph=True out")
     tensors = iter(ctx.saved_tensors)
     return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
 

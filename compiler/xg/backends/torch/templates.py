@@ -87,7 +87,7 @@ KEPT: Final = '''class Kept(NamedTuple):
 _RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
     """{what}"""
     if torch.is_grad_enabled():
-        raise RuntimeError("first derivatives only: call backward without create_graph=True")
+        raise RuntimeError("first derivatives only: leave create_graph=True out")
     tensors = iter(ctx.saved_tensors){clear}
     return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
 '''
