@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import xg
 
@@ -61,6 +62,32 @@ def test_a_backward_pass_is_as_precise_as_its_forward_pass(
         loss.backward()
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter.grad, wanted[name]), name
+
+
+class Made(TorchDispatchMode):
+    """Bytes of the largest zeros that are made."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # noqa: ANN401
+        found = func(*args, **(kwargs or {}))
+        if func.overloadpacket in (torch.ops.aten.zeros, torch.ops.aten.zero_):
+            self.largest = max(self.largest, found.untyped_storage().nbytes())
+        return found
+
+
+def test_no_zeros_are_made_for_an_output_that_nothing_depends_on(
+    modules: tuple[ModuleType, ModuleType],
+) -> None:
+    for module in modules:
+        model = module.Model(0).eval()
+        outputs = model(**INPUTS)
+        with Made() as made:
+            outputs["loss"].backward()
+        assert 0 < made.largest < outputs["Z"].untyped_storage().nbytes()
+        logits = model(**INPUTS)["Z"]
+        (gradient,) = torch.autograd.grad(logits.square().sum(), [model.E])  # the loss is the other
+        assert gradient.norm() > 0
 
 
 @pytest.mark.parametrize("seed", [None, 3], ids=["eval", "train"])

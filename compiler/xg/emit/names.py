@@ -12,7 +12,7 @@ RESERVED = frozenset(
     | {"cache", "kept", "step", "states", "empty_cache"}
     | {"dtype", "device", "i", "one", "block"}
     | {"packed", "recall", "remember", "unpacked", "Named", "Names", "Kept"}
-    | {"AbstractContextManager", "Iterator", "as_before", "nullcontext"}
+    | {"AbstractContextManager", "Iterator", "arrived", "as_before", "nullcontext"}
     | {"forward", "backward", "init", "table", "check", "array", "take", "add", "anew"}
     | {"Model"}
     | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}

@@ -294,11 +294,17 @@ class Kept(NamedTuple):
     rest: dict[str, Any]
 
 
-def remember(ctx: Any, params: Params, saved: Any) -> None:
-    """Hand autograd what the backward pass needs: it frees every tensor after its use."""
+def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
+    """Hand autograd what the backward pass needs: it frees every tensor after its use.
+
+    Of several results some may have no cotangent: torch is not to make zeros for them.
+    """
     tensors = list(params.values())
     ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
     ctx.save_for_backward(*tensors)
+    if results:
+        ctx.set_materialize_grads(False)
+        ctx.results = [(result.shape, result.dtype, result.device) for result in results]
     device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)

@@ -586,11 +586,14 @@ class LM2Step(torch.autograd.Function):
     ) -> tuple[Array, Array]:
         params = dict(zip(names, weights))
         Z, loss, saved = lm_2(params, Y_1, t)
-        remember(ctx, params, saved)
+        remember(ctx, params, saved, Z, loss)
         return Z, loss
 
     @staticmethod
-    def backward(ctx: Any, dZ: Array, dloss: Array) -> tuple[Array | None, ...]:
+    def backward(
+        ctx: Any, dZ: Array | None, dloss: Array | None
+    ) -> tuple[Array | None, ...]:
+        dZ, dloss = arrived(ctx, dZ, dloss)
         params, saved = recall(ctx)
         grads: Params = {}
         with as_before(ctx):
@@ -640,14 +643,28 @@ class Kept(NamedTuple):
     rest: dict[str, Any]
 
 
-def remember(ctx: Any, params: Params, saved: Any) -> None:
-    """Hand autograd what the backward pass needs: it frees every tensor after its use."""
+def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
+    """Hand autograd what the backward pass needs: it frees every tensor after its use.
+
+    Of several results some may have no cotangent: torch is not to make zeros for them.
+    """
     tensors = list(params.values())
     ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
     ctx.save_for_backward(*tensors)
+    if results:
+        ctx.set_materialize_grads(False)
+        ctx.results = [(result.shape, result.dtype, result.device) for result in results]
     device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
+
+
+def arrived(ctx: Any, *cotangents: Array | None) -> list[Array]:
+    """What arrived for each result: one zero, repeated, where nothing depends on it."""
+    return [
+        torch.zeros((), dtype=dtype, device=device).expand(shape) if given is None else given
+        for given, (shape, dtype, device) in zip(cotangents, ctx.results)
+    ]
 
 
 def as_before(ctx: Any) -> AbstractContextManager[Any]:

@@ -47,7 +47,8 @@ class _Section:
                 parts += self.writer.block(key)
             parts += self._callee(key)
         parts.append(self._model())
-        templates = around(self.plan.releases)
+        several = any(len(self.writer.program.graphs[key].outputs) > 1 for key in self.steps)
+        templates = around(self.plan.releases, several)
         return parts + [list[str](text.rstrip().splitlines()) for text in templates]
 
     def _named(self) -> list[str]:

@@ -60,11 +60,12 @@ class Step:
         results, function = self._results, self.plan.functions[self.graph.key]
         left = ", ".join([*results, "saved"])
         returned = returned_type(len(results))
+        kept = ["ctx", "params", "saved", *(results if len(results) > 1 else [])]
         return [
             *bracketed("def forward(", [*given, "*weights: Array"], f") -> {returned}:", 4),
             "    params = dict(zip(names, weights))",
             *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
-            "    remember(ctx, params, saved)",
+            *indented(bracketed("remember(", kept, ")", 8)),
             *(["    ctx.at = at"] if self._path else []),
             f"    return {', '.join(results)}",
         ]
@@ -84,9 +85,12 @@ class Step:
         head = f"{left}d_{self.plan.functions[graph.key]}("
         before = 1 + self._path + self._seeded + len(size_arguments(self.plan, graph))
         items = ["None"] * before + [found.get(value, "None") for value in graph.inputs]
-        given = ["ctx: Any", *(f"{name}: Array" for name in arriving)]
+        several = len(arriving) > 1
+        kind, cotangents = "Array | None" if several else "Array", ", ".join(arriving)
+        given = ["ctx: Any", *(f"{name}: {kind}" for name in arriving)]
         return [
             *bracketed("def backward(", given, ") -> tuple[Array | None, ...]:", 4),
+            *([f"    {cotangents} = arrived(ctx, {cotangents})"] if several else []),
             "    params, saved = recall(ctx)",
             "    grads: Params = {}",
             "    with as_before(ctx):",

@@ -58,14 +58,28 @@ SETTING: Final = '''    def __setattr__(self, name: str, value: Any) -> None:
             super().__setattr__(name, value)
 '''
 
-REMEMBER: Final = '''def remember(ctx: Any, params: Params, saved: Any) -> None:
-    """Hand autograd what the backward pass needs: it frees every tensor after its use."""
+REMEMBER: Final = '''def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
+    """Hand autograd what the backward pass needs: it frees every tensor after its use.
+
+    Of several results some may have no cotangent: torch is not to make zeros for them.
+    """
     tensors = list(params.values())
     ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
     ctx.save_for_backward(*tensors)
+    if results:
+        ctx.set_materialize_grads(False)
+        ctx.results = [(result.shape, result.dtype, result.device) for result in results]
     device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
+'''
+
+ARRIVED: Final = '''def arrived(ctx: Any, *cotangents: Array | None) -> list[Array]:
+    """What arrived for each result: one zero, repeated, where nothing depends on it."""
+    return [
+        torch.zeros((), dtype=dtype, device=device).expand(shape) if given is None else given
+        for given, (shape, dtype, device) in zip(cotangents, ctx.results)
+    ]
 '''
 
 AS_BEFORE: Final = '''def as_before(ctx: Any) -> AbstractContextManager[Any]:
@@ -127,8 +141,11 @@ UNPACKED: Final = '''def unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
 '''
 
 
-def around(releases: bool) -> tuple[str, ...]:
-    """What stands around a model whose blocks save records that go in parts, or else tuples."""
+def around(releases: bool, several: bool) -> list[str]:
+    """What stands around a model whose blocks save records that go in parts, or else tuples.
+
+    `several` is whether any has more than one result.
+    """
     what = "The parameters and what was saved"
     if releases:
         what += "; from here on the backward pass alone keeps it."
@@ -136,4 +153,5 @@ def around(releases: bool) -> tuple[str, ...]:
         what += ", as the forward pass had them."
     recall = _RECALL.replace("{what}", what).replace("{clear}", _CLEAR if releases else "")
     packed = _PACKED.replace("{fields}", "saved.__dict__" if releases else "saved._asdict()")
-    return KEPT, REMEMBER, AS_BEFORE, recall, packed, UNPACKED
+    arrived = [ARRIVED] if several else []
+    return [KEPT, REMEMBER, *arrived, AS_BEFORE, recall, packed, UNPACKED]

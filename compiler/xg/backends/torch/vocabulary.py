@@ -122,10 +122,12 @@ OF_MODULES: Final = frozenset(
         "kept",
         "names",
         "rest",
+        "results",
     }
     | {
         "kind",
         "save_for_backward",
+        "set_materialize_grads",
         "saved_tensors",
         "maybe_clear_saved_tensors",
         "startswith",
