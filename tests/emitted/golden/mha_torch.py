@@ -304,7 +304,7 @@ def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
     ctx.save_for_backward(*tensors)
     if results:
         ctx.set_materialize_grads(False)
-        ctx.results = [(result.shape, result.dtype, result.device) for result in results]
+        ctx.results = [(y.shape, y.dtype, y.device) for y in results]
     device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)

@@ -653,7 +653,7 @@ def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
     ctx.save_for_backward(*tensors)
     if results:
         ctx.set_materialize_grads(False)
-        ctx.results = [(result.shape, result.dtype, result.device) for result in results]
+        ctx.results = [(y.shape, y.dtype, y.device) for y in results]
     device = tensors[0].device.type if tensors else "cpu"
     enabled = torch.is_autocast_enabled(device)
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
@@ -661,10 +661,12 @@ def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
 
 def arrived(ctx: Any, *cotangents: Array | None) -> list[Array]:
     """What arrived for each result: one zero, repeated, where nothing depends on it."""
-    return [
-        torch.zeros((), dtype=dtype, device=device).expand(shape) if given is None else given
-        for given, (shape, dtype, device) in zip(cotangents, ctx.results)
-    ]
+    found: list[Array] = []
+    for dy, (shape, dtype, device) in zip(cotangents, ctx.results):
+        if dy is None:
+            dy = torch.zeros((), dtype=dtype, device=device).expand(shape)
+        found.append(dy)
+    return found
 
 
 def as_before(ctx: Any) -> AbstractContextManager[Any]:
