@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from xg.communication import Sent, inside_of, sent
+from xg.communication import Sent, inside_of, sent, total
 from xg.cost import BYTES, Amount, BlockCost, Cost, cost
 from xg.dim import Dim
 from xg.graph import Call, Program
@@ -80,6 +80,13 @@ class Report:
     def dtype(self) -> str:
         """What floats are."""
         return self.cost.dtype
+
+    @property
+    def compared(self) -> tuple[Dim, ...]:
+        """What plans differ in: parameters, bytes, FLOPs, elements sent naively and in rings."""
+        flops = self.total.forward + self.total.backward
+        elements = total(self.sent, "naive"), total(self.sent, "ring")
+        return (self.total.parameters, self.memory.total, flops, *elements)
 
 
 def report(

@@ -13,7 +13,7 @@ from xg.cli.cost_text import sizes
 from xg.cli.counted import counted, seconds
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.table import table
-from xg.communication import total, total_bytes, total_formula
+from xg.communication import total_bytes, total_formula
 from xg.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.hardware import Machine
@@ -105,13 +105,6 @@ def _row(name: str, found: Report | None) -> tuple[str, ...]:
     assert found
     numbers = found.numbers
     mesh = " × ".join(f"{axis} = {size}" for axis, size in found.mesh.items())
-    amounts = (
-        found.total.parameters,
-        found.memory.total,
-        found.total.forward + found.total.backward,
-        total(found.sent, "naive"),
-        total(found.sent, "ring"),
-        total_bytes(found.sent),
-    )
+    amounts = (*found.compared, total_bytes(found.sent))
     times = (seconds(each.total) for each in found.estimates)
     return (name, mesh, *(counted(dim, numbers) for dim in amounts), *times)

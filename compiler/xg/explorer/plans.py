@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xg.communication import total
 from xg.diagnostic import DiagnosticError
 from xg.dim import Dim
 from xg.driver import Program, compile_project
@@ -54,13 +53,6 @@ def mesh_of(*programs: Program) -> dict[str, int]:
 
 def _amounts(program: Program) -> tuple[Dim, ...]:
     """Parameters, bytes held in training, FLOPs, elements sent naively and around a ring."""
-    found = report(program.graphs, program.placed)
-    main = program.graphs.main
-    amounts = (
-        found.total.parameters,
-        found.memory.total,
-        found.total.forward + found.total.backward,
-        total(found.sent, "naive"),
-        total(found.sent, "ring"),
-    )
-    return tuple(main.sizes.expand(dim) for dim in amounts)
+    sizes = program.graphs.main.sizes
+    compared = report(program.graphs, program.placed).compared
+    return tuple(sizes.expand(dim) for dim in compared)
