@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import xg
 from bench import plain_transformer
 
-FILE: Final = Path(__file__).parents[1] / "diagrams" / "transformer.xg"
+FILE: Final = Path(__file__).parents[1] / "diagrams" / "models" / "transformer.xg"
 Array = NDArray[Any]
 Step = Callable[[], tuple[Any, Mapping[str, Any]]]
 

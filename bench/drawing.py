@@ -8,7 +8,7 @@ from pathlib import Path
 import xg
 from bench.pairs import Ratio, compare
 
-FILE = Path(__file__).parent / "transformer.xg"
+FILE = Path(__file__).parent / "models" / "transformer.xg"
 
 
 def measure(pairs: int) -> Iterator[Ratio]:

@@ -1,4 +1,4 @@
-"""The model of `diagrams/transformer.xg` as one writes it by hand in NumPy, without xg."""
+"""The model of `diagrams/models/transformer.xg` as one writes it by hand in NumPy, without xg."""
 
 from __future__ import annotations
 

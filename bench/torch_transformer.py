@@ -1,4 +1,4 @@
-"""The model of `diagrams/transformer.xg` as one writes it by hand in torch: an `nn.Module`."""
+"""The model of `diagrams/models/transformer.xg` written by hand in torch, as an `nn.Module`."""
 
 # torch says too little of its own types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -14,8 +14,10 @@ from website.diagrams import Built, build_all
 from website.documents import documents, staged
 from website.links import problems
 from website.navigation import ORPHAN, contents
+from xg.frontend.project.lookup import LIBRARY_FOLDERS
 
 DIAGRAMS = "diagrams"
+FIGURES = "tests/figures/gallery"
 
 
 def build_site(root: Path, out: Path, only: Sequence[str] | None = None) -> list[str]:
@@ -42,9 +44,9 @@ def build_site(root: Path, out: Path, only: Sequence[str] | None = None) -> list
 
 
 def diagrams(root: Path) -> list[Path]:
-    """Every diagram, those of models behind the others."""
+    """Every diagram: the notation, models, examples."""
     folder = root / DIAGRAMS
-    return [*sorted(folder.glob("*.xg")), *sorted((folder / "models").glob("*.xg"))]
+    return [file for name in LIBRARY_FOLDERS for file in sorted((folder / name).glob("*.xg"))]
 
 
 def assembled(root: Path, built: list[Built]) -> tuple[dict[str, str], dict[str, bytes]]:
@@ -67,7 +69,7 @@ def assembled(root: Path, built: list[Built]) -> tuple[dict[str, str], dict[str,
 def _figures(built: list[Built]) -> Mapping[str, str]:
     """Where the figure of each committed .dot is shown."""
     return {
-        f"{DIAGRAMS}/{Path(one.path).parent / stem}.{view}.dot": f"gallery/{one.name}#{stem}-{view}"
+        f"{FIGURES}/{stem}.{view}.dot": f"gallery/{one.name}#{stem}-{view}"
         for one in built
         for stem, views in (
             *((block.stem, block.views) for block in one.blocks),

@@ -11,12 +11,12 @@ from io import StringIO
 from pathlib import Path
 
 from website.plans import PlanCode, PlanFigures, plan_code, plan_figures
-from xg.blocks import uncalled
 from xg.cli import main
+from xg.diagnostics.slug import stems
 from xg.driver import Program, compile_project
-from xg.outputs import Wanted, outputs
-from xg.project import Project, read_project
-from xg.slug import stems
+from xg.frontend.blocks import uncalled
+from xg.frontend.project import Project, read_project
+from xg.pages.outputs import Wanted, outputs
 
 PICTURES = ("forward", "backward", "overview")
 
@@ -64,7 +64,7 @@ def build(root: Path, path: str) -> Built:
     text = (root / "diagrams" / path).read_text(encoding="utf-8")
     blocks = tuple(_blocks(root, path, project, light))
     whole = [block.name for block in blocks if block.whole]
-    folder = (root / "diagrams" / path).parent
+    folder = root / "tests" / "figures" / "gallery"
     drawn = tuple(plan_figures(folder, project, {block.name: block.stem for block in blocks}))
     return Built(path, text, blocks, light, dark, plan_code(project, whole), drawn)
 

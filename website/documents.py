@@ -36,7 +36,7 @@ def documents(root: Path) -> list[str]:
 def page_of(path: str, pages: frozenset[str]) -> str | None:
     """The page of a file of the repository; None: it has none but its listing.
 
-    >>> page_of("diagrams/mha.xg", frozenset()), page_of("LICENSE", frozenset())
+    >>> page_of("diagrams/notation/mha.xg", frozenset()), page_of("LICENSE", frozenset())
     ('gallery/mha', None)
     """
     if path == "README.md":

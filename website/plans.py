@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xg.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.slug import slug
 from xg.driver import compile_project
-from xg.outputs import Wanted, outputs
-from xg.project import Project
-from xg.slug import slug
+from xg.frontend.project import Project
+from xg.pages.outputs import Wanted, outputs
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class PlanFigures:
 
 
 def plan_figures(folder: Path, project: Project, stem: dict[str, str]) -> Iterator[PlanFigures]:
-    """Of every plan whose figures lie beside the diagram as .dot; `stem` is of each block."""
+    """Of every plan whose figures are in `folder` as .dot; `stem` is of each block."""
     for plan in names(project):
         drawn = {block: slug(f"{one}_{plan}") for block, one in stem.items()}
         kept = {block: one for block, one in drawn.items() if [*folder.glob(f"{one}.*.dot")]}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from xg.diagnostic import DiagnosticError
+    from xg.diagnostics.diagnostic import DiagnosticError
     from xg.driver import Program, compile
     from xg.importing import Imported, import_exported
 
@@ -26,7 +26,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "DiagnosticError":
-        from xg.diagnostic import DiagnosticError
+        from xg.diagnostics.diagnostic import DiagnosticError
 
         return DiagnosticError
     if name in ("Program", "compile"):

@@ -13,18 +13,18 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
-from xg.collector import resting_collector
-from xg.dim import Dim
-from xg.frontend import Settings, type_project
-from xg.graph import Program as Graphs
+from xg.diagnostics.gc_pause import resting_collector
+from xg.frontend.project import Project, read_project
+from xg.frontend.typed import Settings, type_project
+from xg.ir.dim import Dim
+from xg.ir.graph import Program as Graphs
+from xg.ir.tensor import TensorType, spell_shape
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.project import Project, read_project
-from xg.tensor import TensorType, spell_shape
 
 if TYPE_CHECKING:
-    from xg.backends.graphviz import Format, ThemeName
-    from xg.backends.graphviz.figure import Figure
-    from xg.report import Report
+    from xg.cost.report import Report
+    from xg.figures import Format, ThemeName
+    from xg.figures.model.figure import Figure
     from xg_runtime.generate import StepModule
     from xg_runtime.module import Module
 
@@ -76,7 +76,7 @@ class Program:
     @cached_property
     def params(self) -> dict[str, TensorSpec]:
         """Every parameter by its path (`layers.3.W_Q`), in file order."""
-        from xg.parameters import param_specs
+        from xg.ir.parameters import param_specs
 
         return {
             path: self._spec(graph.sizes.expand_type(param.type).substitute(symbols))
@@ -118,13 +118,13 @@ class Program:
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
-        from xg.backends.graphviz.mapping import figure
+        from xg.figures.views import figure
 
         return figure(self.graphs, view, legend=legend, placed=self.placed)
 
     def dot(self, view: View = "forward", *, theme: ThemeName = "light") -> str:
         """A figure as styled DOT text."""
-        from xg.backends.graphviz import dot
+        from xg.figures import dot
 
         return dot(self.figure(view), theme)
 
@@ -132,7 +132,7 @@ class Program:
         self, view: View = "forward", format: Format = "svg", *, theme: ThemeName = "light"
     ) -> bytes:
         """A drawn figure."""
-        from xg.backends.graphviz import render
+        from xg.figures import render
 
         return render(self.figure(view), format, theme)
 
@@ -142,7 +142,7 @@ class Program:
 
     def load(self, backend: str = "numpy", *, kernels: bool = False) -> ModuleType:
         """The generated module, imported; it is known to nobody else."""
-        from xg.generated import load, require_torch
+        from xg.codegen.load import load, require_torch
 
         if backend == "torch":
             require_torch()
@@ -153,7 +153,7 @@ class Program:
         self, backend: str = "numpy", dtype: str | None = None, *, kernels: bool = False
     ) -> Module:
         """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-        from xg_runtime.module import on_arrays
+        from xg_runtime.on_arrays import on_arrays
 
         return on_arrays(self.load(backend, kernels=kernels), backend, dtype)
 
@@ -190,7 +190,7 @@ class Program:
 
     def cost(self, dtype: str = "float32") -> Report:
         """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
-        from xg.report import report
+        from xg.cost.report import report
 
         return report(self.graphs, self.placed, dtype)
 
@@ -243,7 +243,7 @@ def compile_project(
 
 def _parallel(typed: Graphs, project: Project) -> Program:
     """The program of one rank, and the whole with its moves."""
-    from xg.placed import meshed
+    from xg.sharding.placed import meshed
 
     whole = eliminate_dead(meshed(typed))
     ranks, placed = _ranks(whole)
@@ -252,8 +252,8 @@ def _parallel(typed: Graphs, project: Project) -> Program:
 
 def _ranks(whole: Graphs) -> tuple[Graphs, Graphs]:
     """What one rank runs, and the whole with its moves."""
+    from xg.frontend.plans import placed_program
     from xg.passes.shard import check, rank_program
-    from xg.planned import placed_program
 
     placed = check(_differentiated(placed_program(whole)))
     return rank_program(placed), placed
@@ -263,11 +263,11 @@ def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
     """The program as a module of a backend."""
     match backend:
         case "numpy":
-            from xg.backends.numpy.module import emit as emit_numpy
+            from xg.codegen.numpy.module import emit as emit_numpy
 
             return emit_numpy(graphs, kernels=kernels)
         case "torch":
-            from xg.backends.torch.module import emit as emit_torch
+            from xg.codegen.torch.module import emit as emit_torch
             from xg.passes.outline import outline
 
             # The step of a decoder saves nothing; what ranks run is no module of torch's own.

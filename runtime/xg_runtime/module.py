@@ -4,8 +4,7 @@ A generated module (contract.md, "Generated modules") is an ordinary Python modu
 functions. Dicts are keyed by the diagram's ASCII names; arrays are float32 or float64, ids integer.
 """
 
-from types import ModuleType
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -36,12 +35,3 @@ class Module(Protocol):
 def is_float(array: Array) -> bool:
     """Return whether `array` can carry a gradient."""
     return bool(np.issubdtype(array.dtype, np.floating))
-
-
-def on_arrays(module: ModuleType, backend: str, dtype: str | None = None) -> Module:
-    """Return a generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-    if backend == "numpy":
-        return cast(Module, module)
-    from xg_runtime.tensors import OnArrays, TorchModule
-
-    return OnArrays(cast(TorchModule, module), dtype)

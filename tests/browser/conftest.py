@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from browser.chromium import chromium, complaints, open_file, view
-from explorer.pages import page
+from pages.explorer.pages import page
 from selenium.webdriver import Chrome
 
 Open = Callable[..., Chrome]

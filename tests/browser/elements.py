@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from browser.chromium import script
-from explorer.pages import facts, page
+from pages.explorer.pages import facts, page
 from selenium.webdriver import ActionChains, Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement

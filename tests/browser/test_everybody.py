@@ -6,7 +6,7 @@ import pytest
 from browser.chromium import command, complaints, script
 from browser.conftest import Open
 from browser.elements import node, one, press
-from explorer.pages import HOSTILE, HOSTILE_TITLE, page, page_of
+from pages.explorer.pages import HOSTILE, HOSTILE_TITLE, page, page_of
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 

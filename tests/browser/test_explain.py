@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from browser.chromium import script
 from browser.conftest import Open
-from explain.pages import hostile, page
+from pages.explain.pages import hostile, page
 from selenium.webdriver.common.by import By
 
-from xg.explain.html import html
+from xg.pages.explain.html import html
 
 # The line around each node, beside its window and the figure that is shown in it.
 WINDOWS = """

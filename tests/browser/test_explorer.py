@@ -9,13 +9,13 @@ import pytest
 from browser.chromium import script
 from browser.conftest import Open
 from browser.elements import node, one, point_at, press, step_with, texts
-from explorer.pages import facts, page, program
+from pages.explorer.pages import facts, page, program
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from xg.cost import cost
-from xg.dim import number as size
+from xg.cost.cost import cost
+from xg.ir.dim import number as size
 
 # ---- linked both ways ---------------------------------------------------------------------------
 

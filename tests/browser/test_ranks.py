@@ -9,7 +9,7 @@ import pytest
 from browser.chromium import script
 from browser.conftest import Open
 from browser.elements import node, one, point_at, press, texts
-from explorer.pages import DIAGRAMS, facts, page
+from pages.explorer.pages import DIAGRAMS, facts, page
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -48,7 +48,7 @@ def exact(driver: Chrome, table: str) -> list[list[int]]:
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:  # noqa: ANN401 - JSON
     """What `xg cost --json` prints."""
     capsys.readouterr()
-    assert main(["cost", str(DIAGRAMS / "mlp.xg"), *words, "--json"]) == 0
+    assert main(["cost", str(DIAGRAMS / "notation" / "mlp.xg"), *words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
-CAT = DIAGRAMS / "cat_sleeps.xg"
+CAT = DIAGRAMS / "examples" / "cat_sleeps.xg"
 
 SCALED = """\
 dim S

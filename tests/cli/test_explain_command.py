@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cli.conftest import DIAGRAMS, Xg
 
-CAT = DIAGRAMS / "cat_sleeps.xg"
+CAT = DIAGRAMS / "examples" / "cat_sleeps.xg"
 
 
 def test_markdown_is_printed(xg: Xg) -> None:

@@ -18,7 +18,7 @@ Train = Callable[..., Said]
 def train(xg: Xg, folder: Path) -> Train:
     """Train a model in `run`, on `text.txt`, for as long as it takes to know some words."""
     (folder / "text.txt").write_text(TEXT)
-    shutil.copy(DIAGRAMS / "transformer.xg", folder / "lm.xg")
+    shutil.copy(DIAGRAMS / "models" / "transformer.xg", folder / "lm.xg")
 
     def call(*words: object) -> Said:
         data = ["--data", "text.txt", "--level", "char", "--eval", 0, "--out", "run"]

@@ -26,14 +26,14 @@ def model(folder: Path) -> Path:
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     (folder / "model").mkdir()
     tokenizer.save(str(folder / "model" / "tokenizer.json"))
-    program = package.compile(DIAGRAMS / "transformer.xg", sizes=SIZES)
+    program = package.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SIZES)
     params = program.load().init(3, np.float64)
     arrays.write(folder / "model" / "model.safetensors", params)
     return folder / "model"
 
 
 def words(model: Path, *more: object) -> list[object]:
-    file = DIAGRAMS / "transformer.xg"
+    file = DIAGRAMS / "models" / "transformer.xg"
     given = ["--weights", model / "model.safetensors", "--prompt", "the cat", "--tokens", 12]
     return ["generate", file, *SETTINGS, *given, *more]
 

@@ -31,7 +31,9 @@ def test_what_is_built(xg: Xg) -> None:
 
 
 def test_fused_code_is_proven(xg: Xg) -> None:
-    said = xg("verify", DIAGRAMS / "mha.xg", "--kernels", "--set", "D=4", "--set", "N_H=2")
+    said = xg(
+        "verify", DIAGRAMS / "notation" / "mha.xg", "--kernels", "--set", "D=4", "--set", "N_H=2"
+    )
     assert said.code == 0
     assert "all proven" in said.out
 

@@ -18,7 +18,7 @@ from cli.uneven import COUNTED, counted
 
 from xg_runtime import arrays, checkpoint
 
-MODEL = DIAGRAMS / "transformer.xg"
+MODEL = DIAGRAMS / "models" / "transformer.xg"
 SMALL = ["--set", "N_L=1", "--set", "D=16", "--set", "N_H=4", "--seq", 8, "--batch", 4]
 LEARN = [*SMALL, "--data", "text.txt", "--dtype", "float64", "--warmup", 2, "--clip", 0.5]
 STEADY = [*LEARN, "--schedule", "constant", "--checkpoint", 3]
@@ -195,7 +195,7 @@ def test_processes_need_torch(xg: Xg, text: Path, monkeypatch: pytest.MonkeyPatc
     def nowhere(name: str) -> None:
         assert name == "torch"
 
-    monkeypatch.setattr("xg.generated.find_spec", nowhere)
+    monkeypatch.setattr("xg.codegen.load.find_spec", nowhere)
     said = xg("train", MODEL, *LEARN, "--plan", "TP", "--on", "processes")
     assert (said.code, "torch is not installed" in said.err) == (1, True)
     assert text

@@ -14,10 +14,10 @@ from xg.cli import main
 from xg_runtime import arrays, lexicon
 from xg_runtime.reviews import load, split
 
-MODEL = DIAGRAMS / "sentiment.xg"
+MODEL = DIAGRAMS / "examples" / "sentiment.xg"
 PHRASES = DIAGRAMS.parent / "tests" / "reviews" / "phrases.toml"
 README = DIAGRAMS.parent / "README.md"
-COMMAND = "./xg train diagrams/sentiment.xg --lr 0.001 --batch 32 --steps 800"
+COMMAND = "./xg train diagrams/examples/sentiment.xg --lr 0.001 --batch 32 --steps 800"
 TINY = ["--set", "D=10", "--set", "D_ff=16", "--set", "N_L=1", "--batch", 4]
 
 
@@ -26,7 +26,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run of README's command, from the reviews that come along."""
     assert COMMAND in README.read_text(encoding="utf-8")
     run = tmp_path_factory.mktemp("trained") / "sentiment"
-    _, *words = shlex.split(COMMAND.replace("diagrams/sentiment.xg", str(MODEL)))
+    _, *words = shlex.split(COMMAND.replace("diagrams/examples/sentiment.xg", str(MODEL)))
     assert main([*words, "--out", str(run)]) == 0
     return run
 
@@ -60,7 +60,7 @@ def test_new_sentences_are_judged(xg: Xg, trained: Path) -> None:
 
 def test_the_last_word_decides_where_words_disagree(xg: Xg, trained: Path) -> None:
     """Held reviews such as "is dull, but … is great": what only counts words could not tell."""
-    held = split(load(DIAGRAMS / "reviews.txt"))[1]
+    held = split(load(DIAGRAMS / "examples" / "reviews.txt"))[1]
     both = [pair for pair in zip(held.texts, held.labels, strict=True) if " is " in pair[0]]
     turned = [(text, label) for text, label in both if re.search("although|, but", text, re.I)]
     said = json.loads(xg("classify", trained, *(text for text, _ in turned), "--json").out)
@@ -87,7 +87,7 @@ def test_vectors_tell_praise_from_blame(trained: Path) -> None:
 
 
 def test_sentences_written_by_hand_are_judged_better_than_by_a_coin(xg: Xg, trained: Path) -> None:
-    held = split(load(DIAGRAMS / "reviews.txt"))[1]
+    held = split(load(DIAGRAMS / "examples" / "reviews.txt"))[1]
     by_hand = PHRASES.with_name("written.txt").read_text(encoding="utf-8")
     judged = [pair for pair in zip(held.texts, held.labels, strict=True) if pair[0] in by_hand]
     said = json.loads(xg("classify", trained, *(text for text, _ in judged), "--json").out)
@@ -136,7 +136,7 @@ def test_a_lost_lexicon_is_made_again_or_refused(xg: Xg, folder: Path) -> None:
 
 
 def test_a_run_goes_on_with_its_own_reviews_only(xg: Xg, folder: Path) -> None:
-    lines = (DIAGRAMS / "reviews.txt").read_text(encoding="utf-8").splitlines()
+    lines = (DIAGRAMS / "examples" / "reviews.txt").read_text(encoding="utf-8").splitlines()
     (folder / "some.txt").write_text("\n".join(lines[:300]), encoding="utf-8")
     (folder / "others.txt").write_text("\n".join(lines[:301]), encoding="utf-8")
     words = ["train", MODEL, *TINY, "--steps", 2, "--eval", 0, "--out", "run"]

@@ -77,7 +77,7 @@ def test_edges_inside_calls_and_rounds(xg: Xg, folder: Path) -> None:
     ids = np.zeros((2, 5), np.int64)
     arrays.write(folder / "ids.npz", {"ids": ids, "t": ids})
     words = ["--inputs", "ids.npz", "-o", "out.npz", "--set", "N_L=2"]
-    model = DIAGRAMS / "transformer.xg"
+    model = DIAGRAMS / "models" / "transformer.xg"
     assert xg("run", model, *words, "--keep", "X,layers.1.attn.P,layers.0.H").code == 0
     found = arrays.read(folder / "out.npz")
     assert found["layers.1.attn.P"].shape == (2, 4, 5, 5)
@@ -109,7 +109,7 @@ def test_arrays_that_do_not_fit(
 
 def test_ids_out_of_range(xg: Xg, folder: Path) -> None:
     arrays.write(folder / "ids.npz", {"ids": np.array([[0, 256]]), "t": np.array([[0, 1]])})
-    said = xg("run", DIAGRAMS / "transformer.xg", "--inputs", "ids.npz", "-o", "out.npz")
+    said = xg("run", DIAGRAMS / "models" / "transformer.xg", "--inputs", "ids.npz", "-o", "out.npz")
     assert said.code == 1
     assert "ids holds 256, expected integers from 0 to 255" in said.err
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from xg.cli.threads import limit_threads
+from xg.cli.training.threads import limit_threads
 
 NAMES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
@@ -39,6 +39,6 @@ def test_the_option_decides_before_the_environment() -> None:
 
 @pytest.mark.parametrize("command", ["train", "generate", "demo"])
 def test_it_is_said_before_numpy_is_imported(command: str) -> None:
-    code = f"import sys, xg.cli.dispatch, xg.cli.{command}; print('numpy' in sys.modules)"
+    code = f"import sys, xg.cli.dispatch, xg.cli.commands.{command}; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -54,7 +54,7 @@ def test_losses_are_equal_to_rounding(xg: Xg, folder: Path) -> None:
     words = ["--steps", 6, "--seq", 8, "--batch", 3, "--dtype", "float64", "--eval", 3]
     sizes = ["--set", "D=8", "--set", "N_H=2", "--set", "N_L=2", "--set", "D_ff=12"]
     for backend in ("numpy", "torch"):
-        file = str(DIAGRAMS / "transformer.xg")
+        file = str(DIAGRAMS / "models" / "transformer.xg")
         said = xg("train", file, *words, *sizes, "--backend", backend, "--out", backend)
         assert said.code == 0, said.err
     losses = [_losses(folder / name / "log.jsonl") for name in ("numpy", "torch")]
@@ -78,7 +78,7 @@ def test_verify_against_both(xg: Xg, folder: Path) -> None:
 def test_without_torch_there_is_a_hint(
     xg: Xg, given: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xg.generated.find_spec", lambda name: None)  # pyright: ignore
+    monkeypatch.setattr("xg.codegen.load.find_spec", lambda name: None)  # pyright: ignore
     assert util.find_spec("torch")
     for words in (
         ["run", "tiny.xg", "--inputs", "in.npz", "-o", "o.npz", "--backend", "torch"],
@@ -94,7 +94,7 @@ def test_without_torch_there_is_a_hint(
 
 # ---- the code, a run of training, and text from it -----------------------------------------------
 
-MODEL = DIAGRAMS / "transformer.xg"
+MODEL = DIAGRAMS / "models" / "transformer.xg"
 TEXT = "the cat sat on the mat; the dog sat on the log. " * 40
 SMALL = ["--set", "N_L=1", "--set", "D=16", "--set", "N_H=2", "--seq", 16, "--batch", 4]
 LEARNING = ["--data", "text.txt", "--schedule", "constant", "--eval", 0, "--backend", "torch"]

@@ -9,7 +9,7 @@ from cli.conftest import DIAGRAMS, Xg
 
 from xg_runtime import arrays
 
-MODEL = DIAGRAMS / "transformer.xg"
+MODEL = DIAGRAMS / "models" / "transformer.xg"
 SMALL = ["--set", "N_L=1", "--set", "D=16", "--set", "N_H=2", "--seq", 16, "--batch", 4]
 TEXT = "the cat sat on the mat; the dog sat on the log. " * 40
 
@@ -67,10 +67,10 @@ def test_rows_of_arrays(xg: Xg, folder: Path) -> None:
 
 
 def test_what_cannot_be_trained(xg: Xg, folder: Path) -> None:
-    said = xg("train", DIAGRAMS / "mha.xg", "--data", "rows.npz")
+    said = xg("train", DIAGRAMS / "notation" / "mha.xg", "--data", "rows.npz")
     assert said.code == 5
     arrays.write(folder / "rows.npz", {"X": np.zeros((3, 2, 64))})
-    said = xg("train", DIAGRAMS / "mha.xg", "--data", "rows.npz")
+    said = xg("train", DIAGRAMS / "notation" / "mha.xg", "--data", "rows.npz")
     assert said.code == 1
     assert "MHA gives no loss to train on: its outputs are Y" in said.err
     assert "--data names an .npz" in xg("train", "tiny.xg").err

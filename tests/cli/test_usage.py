@@ -9,7 +9,7 @@ import pytest
 from cli.conftest import DIAGRAMS, Xg
 
 import xg as package
-from xg.cli.commands import COMMANDS
+from xg.cli.command_list import COMMANDS
 
 
 def test_help_lists_every_command(xg: Xg) -> None:
@@ -23,7 +23,7 @@ def test_help_lists_every_command(xg: Xg) -> None:
 def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
     said = xg(name, "--help")
     assert said.code == 0
-    example = import_module(f"xg.cli.{name}").EXAMPLE
+    example = import_module(f"xg.cli.commands.{name}").EXAMPLE
     assert f"example:\n  {example}" in said.out
     assert "--color {auto,always,never}" in said.out
 
@@ -35,7 +35,7 @@ NEEDY = ("import", "demo", "train", "generate", "classify", "run", "weights", "f
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in NEEDY])
 def test_examples_work(xg: Xg, folder: Path, name: str) -> None:
     (folder / "diagrams").symlink_to(DIAGRAMS)
-    _, *words = shlex.split(import_module(f"xg.cli.{name}").EXAMPLE)
+    _, *words = shlex.split(import_module(f"xg.cli.commands.{name}").EXAMPLE)
     assert xg(*words).code == 0
 
 
@@ -116,7 +116,7 @@ def test_a_bug_is_told_without_a_traceback(xg: Xg, monkeypatch: pytest.MonkeyPat
     def broken(*_: object) -> None:
         raise KeyError("\x1b[31mred")
 
-    monkeypatch.setattr("xg.report.report", broken)
+    monkeypatch.setattr("xg.cost.report.report", broken)
     said = xg("cost", "tiny.xg")
     assert said.code == 3
     assert "internal error: KeyError" in said.err
@@ -128,7 +128,7 @@ def test_ctrl_c_ends_quietly(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("xg.report.report", interrupted)
+    monkeypatch.setattr("xg.cost.report.report", interrupted)
     assert xg("cost", "tiny.xg").code == 130
 
 

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
-from xg import generated
+from xg.codegen import load as generated
 
 
 def test_gradients_are_proven(xg: Xg) -> None:
@@ -36,7 +36,7 @@ def test_every_choice(xg: Xg) -> None:
 
 
 def test_a_zero_gradient_needs_a_reason(xg: Xg) -> None:
-    said = xg("verify", DIAGRAMS / "mha.xg", "--set", "D=4", "--set", "N_H=2")
+    said = xg("verify", DIAGRAMS / "notation" / "mha.xg", "--set", "D=4", "--set", "N_H=2")
     assert said.code == 0
     (line,) = (line for line in said.out.splitlines() if line.startswith("b_K"))
     assert "zero: it shifts whole rows alike, which S in line" in line

@@ -92,7 +92,7 @@ def test_two_processes_and_a_planted_mistake(
 def test_programs_of_one_mesh_share_their_processes(
     xg: Xg, simulated: list[Json], net: Path
 ) -> None:
-    said = xg("verify", net, DIAGRAMS / "mlp.xg", "--on", "processes")
+    said = xg("verify", net, DIAGRAMS / "notation" / "mlp.xg", "--on", "processes")
     assert said.code == 0, said.out + said.err
     assert [len(options["trials"]) for options in simulated] == [2, 1, 1, 1]
     assert "on 2 ranks that are processes, N_T = 2, dropout on" in said.out
@@ -102,7 +102,7 @@ def test_programs_of_one_mesh_share_their_processes(
 
 
 def test_kernels_may_bundle_sums(xg: Xg, simulated: list[Json]) -> None:
-    model = DIAGRAMS / "mlp.xg"
+    model = DIAGRAMS / "notation" / "mlp.xg"
     said = xg("verify", model, "--plan", "DP", "--on", "processes", "--kernels")
     assert said.code == 0, said.out + said.err
     assert "yes, bundling 6 calls" in said.out

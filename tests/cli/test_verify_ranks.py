@@ -9,9 +9,9 @@ from types import ModuleType
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
-from xg import generated
+from xg.codegen import load as generated
 
-MODEL = DIAGRAMS / "transformer.xg"
+MODEL = DIAGRAMS / "models" / "transformer.xg"
 GPT2 = DIAGRAMS / "models" / "gpt2.xg"
 BY_HAND = Path(__file__).parents[1] / "programs" / "08_node_i.xg"
 
@@ -40,7 +40,7 @@ def test_with_a_plan_single_and_exact_are_meant(xg: Xg) -> None:
 @pytest.mark.parametrize(
     ("file", "plan", "line", "places"),
     [
-        (DIAGRAMS / "mlp.xg", "DP", "1        93  yes, bundling 6 calls", 1),
+        (DIAGRAMS / "notation" / "mlp.xg", "DP", "1        93  yes, bundling 6 calls", 1),
         (MODEL, "SP", "2       276  yes\n", 4),  # dX, begun early, and db_down
     ],
 )

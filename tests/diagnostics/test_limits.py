@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from syntax.parsed import mistakes
 
-from xg import limits
-from xg.diagnostic import DiagnosticError
-from xg.limits import Limit
+from xg.diagnostics import limits
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.limits import Limit
 
 LIMITS = Limit.__subclasses__()
 

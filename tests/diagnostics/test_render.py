@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xg.diagnostic import Diagnostic, DiagnosticError, Label, as_data, quoted, render
-from xg.source import Source, Span
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, as_data, quoted, render
+from xg.diagnostics.source import Source, Span
 
 MLP = Source(
     "mlp.xg",

@@ -16,6 +16,7 @@ from pathlib import Path
 from docs.markdown import blocks, commands
 
 KINDS = ("figure", "operator", "formula", "cost", "architecture", "number")
+FIGURES = "tests/figures/gallery"
 COLUMNS = ("| where | what | drawn in | shown by |", "|---|---|---|---|")
 
 
@@ -28,11 +29,16 @@ class Row:
     kind: str
     what: str
     by: str  # names of proofs
-    xg: str = ""
+    xg: str = ""  # folder and file in diagrams/
     figure: str = ""
     code: str = ""
     command: str = ""  # run by an example of a document
     wrong: str = ""  # what the seed has wrong
+
+    @property
+    def diagram(self) -> str:
+        """The path of the row's diagram."""
+        return f"diagrams/{self.xg}"
 
 
 @dataclass(frozen=True)
@@ -77,11 +83,11 @@ def _of_row(row: Row, table: Table, root: Path, shown: frozenset[str]) -> Iterat
         yield "a diagram and a figure, or code, should be there"
     if row.code and not (root / row.code).is_file():
         yield f"there is no {row.code}"
-    if row.xg and not (root / "diagrams" / row.xg).is_file():
+    if row.xg and not (root / row.diagram).is_file():
         yield f"there is no {row.xg}"
-    if row.figure and not (root / "diagrams" / f"{row.figure}.dot").is_file():
+    if row.figure and not (root / FIGURES / f"{row.figure}.dot").is_file():
         yield f"{row.figure} is not in the gallery"
-    if not row.figure.startswith(row.xg.removesuffix(".xg")):
+    if not row.figure.startswith(Path(row.xg).stem):
         yield f"{row.figure} is no figure of {row.xg}"
 
 
@@ -117,8 +123,8 @@ def written(table: Table, head: str) -> str:
 
 
 def _line(row: Row, table: Table) -> str:
-    diagram = row.code or f"diagrams/{row.xg}"
-    figure = f", [{row.figure}](../diagrams/{row.figure}.dot)" if row.figure else ""
+    diagram = row.code or row.diagram
+    figure = f", [{row.figure}](../{FIGURES}/{row.figure}.dot)" if row.figure else ""
     shown = [_shown_by(table.proofs[name]) for name in row.by.split()]
     shown += [f"`{row.command}`".replace("|", "\\|")] if row.command else []
     what = f"{row.kind}: {row.what}" + (f"<br>**Not so:** {row.wrong}." if row.wrong else "")

@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 
 import xg
-from xg.diagnostic import Problem
-from xg.limits import Limit
+from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.limits import Limit
 
 INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 

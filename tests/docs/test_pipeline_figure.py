@@ -4,9 +4,9 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
-from xg.backends.graphviz import render
-from xg.backends.graphviz.figure import EdgeRole, Figure, FigureEdge, FigureNode, NodeKind
-from xg.backends.graphviz.richtext import plain
+from xg.figures import render
+from xg.figures.model.figure import EdgeRole, Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.richtext import plain
 
 PICTURE = Path(__file__).parents[2] / "docs" / "pipeline.svg"
 
@@ -16,11 +16,11 @@ STEPS = {
     "infer": ("xg.passes.infer", "Program of Graphs"),
     "eliminate dead steps": ("xg.passes.eliminate_dead", "a TensorType on every Value"),
     "differentiate": ("xg.passes.differentiate", "only what reaches an output"),
-    "emit": ("xg.emit, xg.backends.numpy", "a Backward for every Graph"),
+    "emit": ("xg.codegen.emit, xg.codegen.numpy", "a Backward for every Graph"),
 }
 SIDE = {
-    "map": ("xg.backends.graphviz.mapping", ""),
-    "place and paint": ("xg.backends.graphviz", "Figure"),
+    "map": ("xg.figures.views", ""),
+    "place and paint": ("xg.figures", "Figure"),
 }
 
 

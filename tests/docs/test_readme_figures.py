@@ -15,12 +15,12 @@ ROOT = Path(__file__).parents[2]
 def test_the_figure_is_up_to_date(
     theme: Literal["light", "dark"], golden: Callable[[Path, str], None]
 ) -> None:
-    program = xg.compile(ROOT / "diagrams" / "mlp.xg")
+    program = xg.compile(ROOT / "diagrams" / "notation" / "mlp.xg")
     picture = program.render("forward", "svg", theme=theme).decode("utf-8")
     golden(ROOT / "docs" / "figures" / f"mlp_{theme}.svg", picture)
 
 
 def test_the_figure_of_ranks_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
-    program = xg.compile(ROOT / "diagrams" / "flow.xg", plan="TP")
+    program = xg.compile(ROOT / "diagrams" / "notation" / "flow.xg", plan="TP")
     picture = program.render("overview", "svg", theme="auto").decode("utf-8")
     golden(ROOT / "docs" / "figures" / "flow_tp.svg", picture)

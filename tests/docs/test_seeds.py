@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from docs import seeds
 from docs.test_examples import DOCUMENTS
-from test_manifest import ENTRIES, Entry
+from figures.test_manifest import ENTRIES, Entry
 
-from xg.slug import slug, stems
+from xg.diagnostics.slug import slug, stems
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "docs" / "seeds.toml"
@@ -57,16 +57,16 @@ def _drawn(entry: Entry) -> str:
         ({"by": ""}, "nothing shows it"),
         ({"by": "luck"}, "luck is no proof"),
         ({"kind": "poem"}, "poem is no kind"),
-        ({"xg": "absent.xg"}, "there is no absent.xg"),
+        ({"xg": "notation/absent.xg"}, "there is no notation/absent.xg"),
         ({"figure": "attention.sideways"}, "attention.sideways is not in the gallery"),
-        ({"figure": "mlp.forward"}, "mlp.forward is no figure of attention.xg"),
+        ({"figure": "mlp.forward"}, "mlp.forward is no figure of notation/attention.xg"),
         ({"figure": ""}, "a diagram and a figure, or code, should be there"),
         ({"code": "xg"}, "a diagram and a figure, or code, should be there"),
         ({"command": "./xg dance"}, "no document runs ./xg dance"),
     ],
 )
 def test_a_row_without_a_proof_is_found(change: dict[str, str], problem: str) -> None:
-    row = next(row for row in TABLE.rows if row.xg == "attention.xg")
+    row = next(row for row in TABLE.rows if row.xg == "notation/attention.xg")
     wrong = seeds.Table((*TABLE.rows, replace(row, **change)), TABLE.proofs)
     assert any(found.endswith(problem) for found in problems(wrong))
 
@@ -74,8 +74,8 @@ def test_a_row_without_a_proof_is_found(change: dict[str, str], problem: str) ->
 @pytest.mark.parametrize(
     "test",
     [
-        "tests/test_gallery.py::test_that_is_not_there",
-        "tests/test_manifest.py::violations",  # not collected
+        "tests/figures/test_gallery.py::test_that_is_not_there",
+        "tests/figures/test_manifest.py::violations",  # not collected
         "tests/absent.py::test_it",
     ],
 )

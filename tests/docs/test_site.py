@@ -96,7 +96,10 @@ def test_what_is_wrong_with_links_is_found(tmp_path: Path) -> None:
         ("[a](b.md#c)", '<a href="b.html#c">a</a>'),
         ("[`a`](../README.md)", '<a href="../index.html">`a`</a>'),
         ("[a](../diagrams/models/t5.xg)", '<a href="../gallery/t5.html">a</a>'),
-        ("[a](../diagrams/mlp.forward.dot)", '<a href="../gallery/mlp.html#mlp-forward">a</a>'),
+        (
+            "[a](../tests/figures/gallery/mlp.forward.dot)",
+            '<a href="../gallery/mlp.html#mlp-forward">a</a>',
+        ),
         ("[a](../tests/x.py#f)", '<a href="../source/tests/x.py.html#f">a</a>'),
         ("[a](https://example.org)", "[a](https://example.org)"),
         ("`[a](b.md)`", "`[a](b.md)`"),
@@ -104,7 +107,7 @@ def test_what_is_wrong_with_links_is_found(tmp_path: Path) -> None:
     ],
 )
 def test_links_of_documents_lead_to_pages(text: str, page: str) -> None:
-    figures = {"diagrams/mlp.forward.dot": "gallery/mlp#mlp-forward"}
+    figures = {"tests/figures/gallery/mlp.forward.dot": "gallery/mlp#mlp-forward"}
     pages = frozenset({"docs/a.md", "docs/b.md", "README.md"})
     assert staged("docs/a.md", text, pages, figures).text == page
 

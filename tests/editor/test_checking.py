@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from lsprotocol import types
 
-from xg.server import session as module
-from xg.server.analysis import analyse
-from xg.server.session import Session
+from xg.editor.server import session as module
+from xg.editor.server.analysis import analyse
+from xg.editor.server.session import Session
 
 TEXT = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> S : Y\n}\n"
 Published = list[types.PublishDiagnosticsParams]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from editor.textmate import pieces
 
-from xg.project.lookup import library_files
-from xg.source import Source
+from xg.diagnostics.source import Source
+from xg.frontend.project.lookup import library_files
 from xg.syntax import ast
 from xg.syntax.parse import parse
 from xg.syntax.tokens import tokenize

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from xg.choices import checked
-from xg.meaning.explain import explain
-from xg.project import read_project
+from xg.editor.meaning.explain import explain
+from xg.frontend.choices import checked
+from xg.frontend.project import read_project
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "editor.md").read_text(encoding="utf-8")
@@ -18,7 +18,7 @@ ANNOUNCED = {"its", "signature", "meaning", "the", "block's", "block", "s", "hea
 
 @pytest.mark.parametrize("place", ROWS)
 def test_the_page_says_what_the_server_says(place: str) -> None:
-    project = read_project(ROOT / "diagrams" / "mlp.xg")
+    project = read_project(ROOT / "diagrams" / "notation" / "mlp.xg")
     text = project.main.span.source.text
     before, behind = place.split("‸")
     assert text.count(before + behind.rstrip()) >= 1, place

@@ -74,7 +74,7 @@ def test_ctrl_c_ends_it(tmp_path: Path) -> None:
 
 
 def test_pygls_is_imported_by_nobody_else() -> None:
-    code = "import sys; from xg.cli import main; main(['check', 'diagrams/mlp.xg']); "
+    code = "import sys; from xg.cli import main; main(['check', 'diagrams/notation/mlp.xg']); "
     code += "sys.exit('pygls' in sys.modules or 'asyncio' in sys.modules)"
     subprocess.run(
         [sys.executable, "-P", "-c", code], cwd=ROOT, check=True, env={"PYTHONPATH": PATHS}

@@ -4,7 +4,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from xg.backends.graphviz.figure import (
+from xg.figures.model.figure import (
     EdgeRole,
     EdgeStyle,
     Figure,
@@ -13,7 +13,7 @@ from xg.backends.graphviz.figure import (
     FigureNode,
     NodeKind,
 )
-from xg.backends.graphviz.richtext import RichText, dimension, plain, symbol, tensor
+from xg.figures.model.richtext import RichText, dimension, plain, symbol, tensor
 
 MATMUL, ADD, NONLINEAR = NodeKind.MATMUL, NodeKind.ADD, NodeKind.NONLINEAR
 LAYOUT, REDUCE, TENSOR, SAVED = NodeKind.LAYOUT, NodeKind.REDUCE, NodeKind.TENSOR, NodeKind.SAVED

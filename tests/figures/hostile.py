@@ -1,6 +1,6 @@
 """Text that tries to get out of a label, and a figure that carries it everywhere."""
 
-from xg.backends.graphviz.figure import (
+from xg.figures.model.figure import (
     EdgeRole,
     EdgeStyle,
     Figure,
@@ -9,7 +9,7 @@ from xg.backends.graphviz.figure import (
     FigureNode,
     NodeKind,
 )
-from xg.backends.graphviz.richtext import Run, plain
+from xg.figures.model.richtext import Run, plain
 
 HOSTILE = (
     '"',

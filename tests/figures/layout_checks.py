@@ -2,10 +2,10 @@
 
 from itertools import combinations, pairwise
 
-from xg.backends.graphviz.geometry import Box, flattened
-from xg.backends.graphviz.lanes import lanes
-from xg.backends.graphviz.placed import PlacedFigure
-from xg.backends.graphviz.route import routes
+from xg.figures.layout.lanes import lanes
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.route import routes
+from xg.figures.model.geometry import Box, flattened
 
 
 def boxes(placed: PlacedFigure) -> dict[str | int, Box]:

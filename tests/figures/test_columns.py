@@ -5,17 +5,18 @@ from pathlib import Path
 
 import pytest
 from figures.layout_checks import overlaps, struck
+from library import shipped
 
 import xg
-from xg.backends.graphviz import dot
-from xg.backends.graphviz.across import first_column
-from xg.backends.graphviz.display import Display, Element, Shape, Text
-from xg.backends.graphviz.figure import EdgeRole, Figure, NodeKind
-from xg.backends.graphviz.geometry import Box, flattened
-from xg.backends.graphviz.layout import layout
-from xg.backends.graphviz.paint import line_bounds
-from xg.backends.graphviz.richtext import characters
-from xg.backends.graphviz.side_by_side import side_by_side
+from xg.figures import dot
+from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.paint import line_bounds
+from xg.figures.draw.side_by_side import side_by_side
+from xg.figures.layout.across import first_column
+from xg.figures.layout.layout import layout
+from xg.figures.model.figure import EdgeRole, Figure, NodeKind
+from xg.figures.model.geometry import Box, flattened
+from xg.figures.model.richtext import characters
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 CASES = [
@@ -28,7 +29,7 @@ each_case = pytest.mark.parametrize(("name", "plan"), CASES)
 
 
 def drawn(name: str, plan: str) -> Figure:
-    return xg.compile(LIBRARY / f"{name}.xg", plan=plan).figure("overview")
+    return xg.compile(shipped(name), plan=plan).figure("overview")
 
 
 def painted(figure: Figure) -> Display:
@@ -114,7 +115,9 @@ def test_what_is_sent_for_parameters_comes_along_rails() -> None:
 
 
 def test_of_many_ranks_the_first_and_the_last_are_drawn() -> None:
-    figure = xg.compile(LIBRARY / "mlp.xg", plan="TP", sizes={"N_T": 8}).figure("overview")
+    figure = xg.compile(LIBRARY / "notation" / "mlp.xg", plan="TP", sizes={"N_T": 8}).figure(
+        "overview"
+    )
     headings = [characters(column.heading) for column in figure.columns]
     assert headings == ["GPU 0", "GPU 1", "GPU 7"]
     assert figure.subtitle == "tensor parallel with 8 GPUs"

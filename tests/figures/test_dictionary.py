@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from xg.backends.graphviz.dictionary import dictionary
-from xg.backends.graphviz.figure import EdgeStyle, NodeKind
-from xg.backends.graphviz.richtext import characters
 from xg.cli import main
+from xg.figures.model.dictionary import dictionary
+from xg.figures.model.figure import EdgeStyle, NodeKind
+from xg.figures.model.richtext import characters
 
 
 def test_every_node_of_the_dictionary_is_there() -> None:

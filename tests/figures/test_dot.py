@@ -9,10 +9,10 @@ import pytest
 from figures.hand_made import gated_mlp, mha_backward, mha_forward, mlp_backward, overview
 from figures.hostile import HOSTILE, hostile_figure
 
-from xg.backends.graphviz import ThemeName, dot
-from xg.backends.graphviz.dot_style import Attribute
-from xg.backends.graphviz.engines import wasm
-from xg.backends.graphviz.figure import Figure
+from xg.figures import ThemeName, dot
+from xg.figures.engines import wasm
+from xg.figures.formats.dot_style import Attribute
+from xg.figures.model.figure import Figure
 
 GOLDEN = Path(__file__).parent / "golden"
 FIGURES: dict[str, tuple[Figure, ThemeName]] = {

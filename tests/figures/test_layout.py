@@ -14,13 +14,13 @@ from figures.hand_made import (
 )
 from figures.layout_checks import overlaps, struck
 
-from xg.backends.graphviz.engines import command, pygraphviz, wasm
-from xg.backends.graphviz.engines.engine import Engine, EngineError, OutOfBudgetError
-from xg.backends.graphviz.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
-from xg.backends.graphviz.geometry import Box
-from xg.backends.graphviz.layout import ENGINES, layout, probe
-from xg.backends.graphviz.placed import PlacedFigure
-from xg.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.figures.engines import command, pygraphviz, wasm
+from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
+from xg.figures.layout.layout import ENGINES, layout, probe
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.geometry import Box
 
 FIGURES = [mha_forward(), mha_backward(), mlp_backward(), gated_mlp(), overview(), long_chain(3)]
 

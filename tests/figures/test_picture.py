@@ -12,10 +12,10 @@ import pytest
 from figures.hand_made import long_chain, mha_forward, mlp_backward, overview, with_legend
 from figures.hostile import HOSTILE, hostile_figure
 
-from xg.backends.graphviz import render
-from xg.backends.graphviz.layout import layout
-from xg.backends.graphviz.legend import meanings
-from xg.backends.graphviz.paint import paint
+from xg.figures import render
+from xg.figures.draw.paint import paint
+from xg.figures.layout.layout import layout
+from xg.figures.model.legend import meanings
 
 
 def pixels(png: bytes) -> tuple[int, int, bytes]:
@@ -99,7 +99,7 @@ def test_the_legend_shows_what_is_in_use() -> None:
 PROGRAM = """
 import hashlib
 from figures.hand_made import mha_backward
-from xg.backends.graphviz import dot, render
+from xg.figures import dot, render
 figure = mha_backward()
 data = dot(figure).encode()
 for format in ("svg", "pdf", "png"):

@@ -8,26 +8,27 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from library import shipped
 
 import xg
-from xg.backends.graphviz.figure import Figure, FigureNode, NodeKind
-from xg.backends.graphviz.mapping import figure
-from xg.backends.graphviz.mapping.backward import backward_figure
-from xg.backends.graphviz.mapping.forward import forward_figure
-from xg.backends.graphviz.richtext import characters
-from xg.communication import WAYS, Way, factor
-from xg.dim import Dim
-from xg.graph import Program
-from xg.tensor import Sizes
-from xg.traffic import Sending, traffic
+from xg.cost.communication import WAYS, Way, factor
+from xg.cost.traffic import Sending, traffic
+from xg.figures.model.figure import Figure, FigureNode, NodeKind
+from xg.figures.model.richtext import characters
+from xg.figures.views import figure
+from xg.figures.views.backward import backward_figure
+from xg.figures.views.forward import forward_figure
+from xg.ir.dim import Dim
+from xg.ir.graph import Program
+from xg.ir.tensor import Sizes
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 CASES = [
     ("transformer", "LM", "All"),
     ("transformer", "LM", "SP"),
-    ("models/bert", "MLM", "DP"),  # a loss that sends in both passes
-    ("models/bert", "MLM", "VP"),
-    ("models/t5", "T5", "TP"),  # a block that is opened twice
+    ("bert", "MLM", "DP"),  # a loss that sends in both passes
+    ("bert", "MLM", "VP"),
+    ("t5", "T5", "TP"),  # a block that is opened twice
     ("flow", "Flow", "DP_TP"),
 ]
 each_case = pytest.mark.parametrize(("name", "block", "plan"), CASES)
@@ -91,7 +92,7 @@ def counted(sendings: list[Sending], sizes: Sizes) -> Costs:
 
 
 def compiled(name: str, block: str, plan: str) -> tuple[Program, Program]:
-    found = xg.compile(LIBRARY / f"{name}.xg", block, plan)
+    found = xg.compile(shipped(name), block, plan)
     assert found.placed
     return found.placed, found.graphs
 

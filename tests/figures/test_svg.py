@@ -7,9 +7,9 @@ import pytest
 from figures.hand_made import mha_forward, mlp_backward, overview
 from figures.hostile import HOSTILE, hostile_figure
 
-from xg.backends.graphviz import render
-from xg.backends.graphviz.figure import Figure
-from xg.backends.graphviz.style import DARK, LIGHT, PRINT, Color, Theme
+from xg.figures import render
+from xg.figures.model.figure import Figure
+from xg.figures.model.style import DARK, LIGHT, PRINT, Color, Theme
 
 SVG = "{http://www.w3.org/2000/svg}"
 ATTRIBUTES = {

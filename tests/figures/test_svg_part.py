@@ -7,10 +7,10 @@ import pytest
 from figures.hand_made import mha_forward, mlp_backward, overview
 from figures.hostile import HOSTILE, hostile_figure
 
-from xg.backends.graphviz import parts, render
-from xg.backends.graphviz.figure import Figure
-from xg.backends.graphviz.style import LIGHT
-from xg.backends.graphviz.svg_part import sheet
+from xg.figures import parts, render
+from xg.figures.formats.svg_part import sheet
+from xg.figures.model.figure import Figure
+from xg.figures.model.style import LIGHT
 
 SVG = "{http://www.w3.org/2000/svg}"
 ATTRIBUTES = {

@@ -2,10 +2,10 @@
 
 import pytest
 
-from xg import escape
-from xg.backends.graphviz import font
-from xg.backends.graphviz.richtext import characters, dimension, shape, symbol, tensor
-from xg.backends.graphviz.typeset import typeset
+from xg.diagnostics import escape
+from xg.figures.draw import font
+from xg.figures.draw.typeset import typeset
+from xg.figures.model.richtext import characters, dimension, shape, symbol, tensor
 
 # From the metrics that Helvetica was published with, in thousandths of an em.
 HELVETICA = {"A": 667, "W": 944, "a": 556, "i": 222, "m": 833, "[": 278, "0": 556, ",": 278}

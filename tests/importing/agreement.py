@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from xg.driver import compile_project
+from xg.frontend.project import parse_project
 from xg.importing import Imported, import_archive
-from xg.project import parse_project
 from xg_runtime.agreement import error
 
 Array = NDArray[Any]

@@ -13,9 +13,9 @@ import torch
 from importing.agreement import compare, imported
 from importing.sources import CASES
 
-from xg.choices import check_choices
-from xg.project import parse_project
-from xg.source import Source
+from xg.diagnostics.source import Source
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
 from xg.syntax.format import format
 
 GOLDEN = Path(__file__).parent / "golden"

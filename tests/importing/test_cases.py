@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - the name that torch's documentation gives it
 
 import xg
-from xg.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing import import_archive
 from xg.importing.symbolic import read_size
 

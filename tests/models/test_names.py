@@ -14,13 +14,14 @@ from models.families import DIAGRAMS
 from xg.cli.published import effective
 from xg.cli.published import numbers as sizes_of
 from xg.driver import Program, compile_project
-from xg.interpret import initial
-from xg.project import read_project
-from xg.proof.sizes import verification_sizes
+from xg.frontend.project import read_project
+from xg.verify.reference.interpret import initial
+from xg.verify.sizes import verification_sizes
 from xg_runtime import model_config, names, rename
 from xg_runtime.weights import Weights
 
-MODELS = sorted(DIAGRAMS.glob("*.xg"))
+NAMES_FILES = sorted(DIAGRAMS.glob("*.names.toml"))
+MODELS = [path.with_name(path.name.replace(".names.toml", ".xg")) for path in NAMES_FILES]
 CONFIGS = {
     "bert": "BertConfig",
     "gpt2": "GPT2Config",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from xg.dim import Dim, symbol
-from xg.op import Op
-from xg.scalar import as_scalar
-from xg.tensor import Shape, Sizes, TensorType
-from xg.use import Attrs, Axis, AxisMap, Length, MeshAxis, Number, Tensor, Use, Word
+from xg.ir.dim import Dim, symbol
+from xg.ir.op import Op
+from xg.ir.scalar import as_scalar
+from xg.ir.tensor import Shape, Sizes, TensorType
+from xg.ir.use import Attrs, Axis, AxisMap, Length, MeshAxis, Number, Tensor, Use, Word
 
 SIZES: Mapping[str, int] = {
     "B": 2, "S": 3, "S_k": 5, "D": 7, "N_H": 2, "D_h": 6, "V": 11, "S_max": 13, "T": 4,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ops.sample import N_H, B, D, D_h, S, S_k, S_max, Sample, T, V, axes, floats, ints
 
-from xg.dim import ONE, number
+from xg.ir.dim import ONE, number
 
 ELEMENTWISE = Sample({"x": floats(S, D)}, leading=("x",))
 GATED = Sample({"g": floats(S, D), "u": floats(S, D)}, leading=("g", "u"))

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from xg.dim import number
-from xg.evaluate import Context, evaluate
+from xg.ir.dim import number
 from xg.ops.buckets import forward
+from xg.verify.reference.evaluate import Context, evaluate
 
 
 def bucket(ahead: int, buckets: int, far: int, *, both: bool) -> int:

@@ -9,8 +9,8 @@ from ops.samples import SAMPLES
 from ops.trial import Trial
 
 from xg import ops
-from xg.op import Op
-from xg.use import Data, Length, Number, Tensor, Word
+from xg.ir.op import Op
+from xg.ir.use import Data, Length, Number, Tensor, Word
 
 PAIRS = [
     (ops.table()[glyph], sample, f"{glyph}-{place}")

@@ -4,8 +4,8 @@ import pytest
 from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, axes, floats, ints, settle
 
 from xg import ops
-from xg.dim import number
-from xg.use import Misuse
+from xg.ir.dim import number
+from xg.ir.use import Misuse
 
 BITS = number(2)
 BSD = floats(B, S, D)

@@ -8,10 +8,10 @@ from ops.samples import SAMPLES
 from ops.trial import Trial
 
 from xg import ops
-from xg.op import Gradient, Term
-from xg.prim import Expr, dropout_apply, exp, reduce_mean, reduce_sum, where
-from xg.scalar import Scalar, as_scalar
-from xg.use import Attrs
+from xg.ir.op import Gradient, Term
+from xg.ir.prim import Expr, dropout_apply, exp, reduce_mean, reduce_sum, where
+from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.use import Attrs
 
 # Moves between ranks are the identity on the whole: tests/sharding plants mistakes in them.
 PULLED = [op.glyph for op in ops.table().values() if op.pullback and op.family != "collective"]

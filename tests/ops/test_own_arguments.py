@@ -2,14 +2,14 @@
 
 import pytest
 
-from xg.diagnostic import DiagnosticError
-from xg.graph import Apply
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source
+from xg.ir.graph import Apply
+from xg.ir.scalar import as_scalar
+from xg.ir.use import Attrs
 from xg.passes.resolve import resolve
-from xg.scalar import as_scalar
-from xg.source import Source
 from xg.syntax import ast
 from xg.syntax.parse import parse
-from xg.use import Attrs
 
 
 def attrs(node: str) -> Attrs:

@@ -7,16 +7,16 @@ import pytest
 from ops.sample import B, D, S, Sample, V, floats, ints
 from ops.trial import Array, Trial
 
-from xg import prim
-from xg.across import COLLECTIVES, LOCAL
-from xg.derivative import RULES
-from xg.dim import ONE
-from xg.evaluate import MEANING
-from xg.op import Op
-from xg.prim import Expr
-from xg.scalar import as_scalar
-from xg.tensor import TensorType
-from xg.use import Data
+from xg.ir import prim
+from xg.ir.across import COLLECTIVES, LOCAL
+from xg.ir.derivative import RULES
+from xg.ir.dim import ONE
+from xg.ir.op import Op
+from xg.ir.prim import Expr
+from xg.ir.scalar import as_scalar
+from xg.ir.tensor import TensorType
+from xg.ir.use import Data
+from xg.verify.reference.evaluate import MEANING
 
 X, Y = floats(S, D), floats(S, D)
 IDS = ints(B, S, below=V)

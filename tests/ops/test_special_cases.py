@@ -9,9 +9,9 @@ from ops.sample import SIZES, B, D, S, S_k, S_max, Sample, V, axes, floats, ints
 from ops.trial import Array, Trial
 
 from xg import ops
-from xg.dim import ONE, number
-from xg.evaluate import evaluate
-from xg.op import AtMost, Op
+from xg.ir.dim import ONE, number
+from xg.ir.op import AtMost, Op
+from xg.verify.reference.evaluate import evaluate
 
 INF = float("inf")
 

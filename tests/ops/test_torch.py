@@ -11,7 +11,7 @@ from ops.sample import N_H, SIZES, B, D, D_h, S, S_k, Sample, V, floats, ints
 from ops.trial import Trial
 
 from xg import ops
-from xg.dim import number
+from xg.ir.dim import number
 
 if TYPE_CHECKING:
     from torch import Tensor

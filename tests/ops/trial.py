@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ops.sample import SIZES, Sample, settle
 
 from xg import ops
-from xg.evaluate import Context, evaluate
-from xg.op import Gradient, Op, Term
-from xg.tensor import TensorType
-from xg.use import Attrs
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs
+from xg.verify.reference.evaluate import Context, evaluate
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

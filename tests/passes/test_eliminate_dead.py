@@ -10,7 +10,7 @@ LIBRARY = Path(__file__).parents[2] / "diagrams"
 
 
 def params(**options: str) -> set[str]:
-    program = xg.compile(LIBRARY / "transformer.xg", options=options)
+    program = xg.compile(LIBRARY / "models" / "transformer.xg", options=options)
     return {name for name in program.params if not name.startswith("layers.")}
 
 

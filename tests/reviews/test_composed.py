@@ -5,7 +5,7 @@ from pathlib import Path
 
 from reviews.compose import LABELS, reviews
 
-SHIPPED = Path(__file__).parents[2] / "diagrams" / "reviews.txt"
+SHIPPED = Path(__file__).parents[2] / "diagrams" / "examples" / "reviews.txt"
 
 
 def test_the_shipped_reviews_are_composed_here(golden: Callable[[Path, str], None]) -> None:

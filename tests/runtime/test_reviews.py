@@ -14,7 +14,7 @@ from xg_runtime.lexicon import Lexicon, lexicon_of
 from xg_runtime.review_batches import ReviewSource
 from xg_runtime.reviews import Reviews, reviews_of, split
 
-SHIPPED = Path(__file__).parents[2] / "diagrams" / "reviews.txt"
+SHIPPED = Path(__file__).parents[2] / "diagrams" / "examples" / "reviews.txt"
 GOOD = "pos\tfine film\nneg\tbad film\n" * 5
 
 

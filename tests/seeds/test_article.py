@@ -13,10 +13,10 @@ from seeds import article
 
 import xg
 from xg.driver import compile_project
-from xg.project import parse_project
+from xg.frontend.project import parse_project
 from xg_runtime.module import Array, Arrays, Module
 
-DIAGRAM = Path(__file__).parents[2] / "diagrams" / "sentiment.xg"
+DIAGRAM = Path(__file__).parents[2] / "diagrams" / "examples" / "sentiment.xg"
 TOLERANCE = 1e-6
 NORM = (
     "dim N, D\nblock Norm(x_1 [N, D], x_2 [N, D]) -> Y [N, D] {\n    x_1 -> ⊕<-x_2 -> LN : Y\n}\n"

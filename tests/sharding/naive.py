@@ -9,15 +9,15 @@ import numpy as np
 from ops.sample import settle
 from sharding.trial import Array, Arrays, States, Trial, distance, dual_of
 
-from xg.body import Body
-from xg.derivative import pullback
-from xg.dim import DimError
-from xg.evaluate import evaluate
-from xg.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
-from xg.prim import Expr, ShapeError, operand
+from xg.ir.body import Body
+from xg.ir.derivative import pullback
+from xg.ir.dim import DimError
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
+from xg.ir.prim import Expr, ShapeError, operand
+from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape
-from xg.sharding.simulate import join, run, split
-from xg.tensor import TensorType
+from xg.verify.reference.evaluate import evaluate
+from xg.verify.reference.rank_bodies import join, run, split
 
 CLOSE = 1e-9
 

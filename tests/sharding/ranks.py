@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.driver import Program
-from xg.evaluate import Mesh
-from xg.interpret import Interpreter
-from xg.parts import Cuts, cuts
+from xg.sharding.parts import Cuts, cuts
+from xg.verify.reference.evaluate import Mesh
+from xg.verify.reference.interpret import Interpreter
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

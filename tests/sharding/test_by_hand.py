@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from xg.cli.ranking import prove_ranks
-from xg.project import read_project
+from xg.frontend.project import read_project
+from xg.verify.ranking import prove_ranks
 
-NODE_I = read_project(Path(__file__).parents[2] / "diagrams" / "node_i.xg")
+NODE_I = read_project(Path(__file__).parents[2] / "diagrams" / "notation" / "node_i.xg")
 
 
 @pytest.mark.parametrize("block", [block.name.name for block in NODE_I.main.blocks])

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.passes.differentiate import differentiate
 from xg.passes.shard import Unsound, check
 
-MODEL = Path(__file__).parents[2] / "diagrams" / "transformer.xg"
+MODEL = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 PLANS = ("DP_TP", "DP_SP", "FSDP_TP", "All")
 
 

@@ -9,10 +9,10 @@ from saved import arrays_in
 
 import xg
 import xg_runtime.ranks as ranks
-from xg import invented
-from xg.cost import cost
-from xg.interpret import Interpreter, initial
-from xg.proof.alone import single
+from xg.cost.cost import cost
+from xg.verify.alone import single
+from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.interpret import Interpreter, initial
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 SIZES = {"B": 4, "S": 6, "D": 12, "N_H": 6, "N_L": 2, "V": 18, "S_max": 12}
@@ -21,19 +21,19 @@ SIZES = {"B": 4, "S": 6, "D": 12, "N_H": 6, "N_L": 2, "V": 18, "S_max": 12}
 @pytest.mark.parametrize("plan", ["TP", "DP_TP", "SP", "FSDP_TP", "All"])
 def test_a_rank_holds_keeps_and_sends_as_counted(plan: str) -> None:
     mesh = {"N_D": 2, "N_T": 3}
-    compare(xg.compile(DIAGRAMS / "transformer.xg", plan=plan, sizes=SIZES, mesh=mesh))
+    compare(xg.compile(DIAGRAMS / "models" / "transformer.xg", plan=plan, sizes=SIZES, mesh=mesh))
 
 
 @pytest.mark.parametrize("block", ["MLP_i", "MHA_i", "MLP_sp"])
 def test_so_does_one_that_is_written_by_hand(block: str) -> None:
-    compare(xg.compile(DIAGRAMS / "node_i.xg", block, sizes={"B": 2, "S": 6}))
+    compare(xg.compile(DIAGRAMS / "notation" / "node_i.xg", block, sizes={"B": 2, "S": 6}))
 
 
 @pytest.mark.parametrize(("plan", "other"), [("FSDP", "DP"), ("FSDP_TP", "DP_TP")])
 def test_what_is_gathered_is_used_for_a_ranks_own_rows_only(plan: str, other: str) -> None:
     """A bias that was gathered is repeated for the rows of the rank, not for those of all."""
     first, second = (
-        xg.compile(DIAGRAMS / "transformer.xg", plan=name, sizes=SIZES).cost().total
+        xg.compile(DIAGRAMS / "models" / "transformer.xg", plan=name, sizes=SIZES).cost().total
         for name in (plan, other)
     )
     assert (first.forward, first.backward) == (second.forward, second.backward)

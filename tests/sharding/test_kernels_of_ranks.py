@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 import xg
 import xg_runtime.ranks as ranks
-from xg.interpret import initial
+from xg.verify.reference.interpret import initial
 
 Arrays = dict[str, NDArray[Any]]
-FILE = Path(__file__).parents[2] / "diagrams" / "transformer.xg"
+FILE = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 SIZES = {"B": 4, "S": 6, "V": 12, "D": 12, "N_L": 1, "N_H": 6, "S_max": 8, "D_ff": 18}
 MESH = {"N_D": 2, "N_T": 3}
 TOLERANCES = {"float64": 1e-12, "float32": 1e-5}

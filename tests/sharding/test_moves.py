@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg import ops
-from xg.collective import move, moved
-from xg.dim import symbol
-from xg.evaluate import Context, Mesh, evaluate
-from xg.op import Term
-from xg.placement import INVARIANT, MOVES, PARTIAL, REPLICATED, State, dual, shard
-from xg.prim import operand
-from xg.sharding.simulate import join, split
-from xg.use import Attrs
+from xg.ir.collective import move, moved
+from xg.ir.dim import symbol
+from xg.ir.op import Term
+from xg.ir.placement import INVARIANT, MOVES, PARTIAL, REPLICATED, State, dual, shard
+from xg.ir.prim import operand
+from xg.ir.use import Attrs
+from xg.verify.reference.evaluate import Context, Mesh, evaluate
+from xg.verify.reference.rank_bodies import join, split
 
 Array = NDArray[Any]
 SIZES = {"A": 6, "B": 12, "N": 3}

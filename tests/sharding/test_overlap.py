@@ -10,15 +10,15 @@ import pytest
 
 import xg
 import xg_runtime.ranks as ranks
-from xg import invented
-from xg.emit import backward
-from xg.emit.overlap import Overlap, Step
-from xg.graph import Apply
-from xg.interpret import initial
-from xg.proof.alone import single
+from xg.codegen.emit import backward
+from xg.codegen.emit.overlap import Overlap, Step
+from xg.ir.graph import Apply
+from xg.verify.alone import single
+from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.interpret import initial
 from xg_runtime.module import Arrays
 
-MODEL = Path(__file__).parents[2] / "diagrams" / "transformer.xg"
+MODEL = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 SIZES = {"B": 4, "S": 6, "D": 12, "N_H": 6, "N_L": 2, "V": 18, "S_max": 12}
 
 

@@ -8,26 +8,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from library import shipped
 from sharding.modules import generated
 from sharding.ranks import Arrays, interpreted
 
 import xg
-from xg.interpret import initial
+from xg.verify.reference.interpret import initial
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 SIZES: Mapping[str, Mapping[str, int]] = {
     "transformer": {
         "B": 6, "S": 12, "V": 24, "D": 24, "N_L": 2, "N_H": 6, "S_max": 18, "D_ff": 36,
     },
-    "models/llama": {"B": 6, "S": 12, "V": 24, "D": 24, "N_L": 2, "N_H": 12, "D_ff": 72, "N_KV": 6},
+    "llama": {"B": 6, "S": 12, "V": 24, "D": 24, "N_L": 2, "N_H": 12, "D_ff": 72, "N_KV": 6},
 }  # fmt: skip
 MESHES: Mapping[str, Mapping[str, int]] = {
     "transformer": {"N_D": 2, "N_T": 3},
-    "models/llama": {"N_D": 2, "N_G": 2, "N_T": 3},
+    "llama": {"N_D": 2, "N_G": 2, "N_T": 3},
 }
 PLANS = [
     *(("transformer", plan) for plan in ("DP_TP", "DP_SP", "FSDP_TP", "All", "Stream")),
-    *(("models/llama", plan) for plan in ("TP", "SP")),
+    *(("llama", plan) for plan in ("TP", "SP")),
 ]
 EXACT = 1e-12
 
@@ -35,7 +36,7 @@ EXACT = 1e-12
 @cache
 def alone(name: str) -> tuple[xg.Program, Arrays, Arrays]:
     """A program for one device, parameters and inputs."""
-    one = xg.compile(DIAGRAMS / f"{name}.xg", sizes=SIZES[name])
+    one = xg.compile(shipped(name), sizes=SIZES[name])
     random = np.random.default_rng(0)
     inputs = {
         key: random.integers(0, int(str(spec.range)), [int(n) for n in spec.shape])
@@ -45,7 +46,7 @@ def alone(name: str) -> tuple[xg.Program, Arrays, Arrays]:
 
 
 def together(name: str, plan: str) -> xg.Program:
-    path = DIAGRAMS / f"{name}.xg"
+    path = shipped(name)
     return xg.compile(path, sizes=SIZES[name], mesh=MESHES[name], plan=plan)
 
 
@@ -65,8 +66,7 @@ def test_ranks_agree_with_one_device(name: str, plan: str) -> None:
 def test_one_rank_along_every_axis_is_one_device() -> None:
     one, params, inputs = alone("transformer")
     many = xg.compile(
-        DIAGRAMS / "transformer.xg", sizes=SIZES["transformer"], mesh={"N_D": 1, "N_T": 1},
-        plan="DP_TP",
+        shipped("transformer"), sizes=SIZES["transformer"], mesh={"N_D": 1, "N_T": 1}, plan="DP_TP",
     )  # fmt: skip
     assert max(generated(one, many, params, inputs).values()) < EXACT
 

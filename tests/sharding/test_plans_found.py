@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from generate.plans import differs
+from fuzz.plans import differs
 
 import xg
-from xg.cli.ranking import prove_ranks
-from xg.project import read_project
+from xg.frontend.project import read_project
+from xg.verify.ranking import prove_ranks
 
 NET = """\
 dim B, D = 8

@@ -11,8 +11,8 @@ from sharding.naive import sound_states
 from sharding.trial import Trial
 
 from xg import ops
-from xg.placement import CONSTANT, shard
-from xg.prim import Expr
+from xg.ir.placement import CONSTANT, shard
+from xg.ir.prim import Expr
 from xg.sharding import rules
 from xg.sharding.argument import Argument, IllTyped
 

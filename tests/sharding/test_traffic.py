@@ -11,11 +11,11 @@ from sharding.ranks import interpreted
 
 import xg
 import xg_runtime.ranks as ranks
+from xg.cost.traffic import traffic
 from xg.driver import Program
-from xg.interpret import initial
-from xg.traffic import traffic
+from xg.verify.reference.interpret import initial
 
-MODEL = Path(__file__).parents[2] / "diagrams" / "transformer.xg"
+MODEL = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
 SIZES = {"B": 6, "S": 6, "V": 12, "D": 12, "N_H": 6, "N_L": 2, "S_max": 12}
 Counts = dict[tuple[str, str, str], tuple[int, int]]
 

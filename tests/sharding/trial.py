@@ -11,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from ops.sample import Sample, settle
 
-from xg.body import Body
-from xg.derivative import pullback
-from xg.evaluate import Context, evaluate
-from xg.op import Op
-from xg.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, dual, shard
-from xg.prim import Expr, operand
+from xg.ir.body import Body
+from xg.ir.derivative import pullback
+from xg.ir.op import Op
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, dual, shard
+from xg.ir.prim import Expr, operand
+from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape, localise
-from xg.sharding.simulate import join, run, split
 from xg.sharding.typing import Typing, type_body
-from xg.tensor import TensorType
+from xg.verify.reference.evaluate import Context, evaluate
+from xg.verify.reference.rank_bodies import join, run, split
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

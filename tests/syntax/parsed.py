@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xg.diagnostic import DiagnosticError
-from xg.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source
 from xg.syntax import ast
 from xg.syntax.parse import parse
 

@@ -11,7 +11,7 @@ from lark import Token
 from lark.exceptions import UnexpectedToken
 from program_files import PROGRAMS, read
 
-from xg.source import Source, Span
+from xg.diagnostics.source import Source, Span
 from xg.syntax.lalr import Action, Parser
 from xg.syntax.line_ends import StatementTokens
 from xg.syntax.tokens import Token as OurToken

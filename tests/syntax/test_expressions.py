@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from syntax.parsed import expression, mistakes, module
 
-from xg.limits import Nesting
+from xg.diagnostics.limits import Nesting
 from xg.syntax import ast
 from xg.syntax.tree import walk
 

@@ -7,9 +7,9 @@ import random
 import pytest
 from program_files import PROGRAMS
 
-from xg.diagnostic import DiagnosticError, render
-from xg.limits import SourceBytes
-from xg.source import Source
+from xg.diagnostics.diagnostic import DiagnosticError, render
+from xg.diagnostics.limits import SourceBytes
+from xg.diagnostics.source import Source
 from xg.syntax.format import format
 from xg.syntax.parse import parse
 from xg_grammar import tables

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from syntax.parsed import mistakes
 
-from xg.source import Source
+from xg.diagnostics.source import Source
 from xg.syntax.format import format
 from xg_grammar import tables
 

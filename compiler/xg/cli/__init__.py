@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from xg.cli.commands import COMMANDS
+from xg.cli.command_list import COMMANDS
 from xg.cli.exits import FINE, USAGE
 
 
@@ -46,7 +46,7 @@ Try it: xg demo
 def _unknown(name: str) -> int:
     from difflib import get_close_matches
 
-    from xg.terminal import printable
+    from xg.diagnostics.terminal import printable
 
     close = get_close_matches(name, COMMANDS, n=1)
     hint = f"did you mean {close[0]}?" if close else "xg --help lists them"

@@ -12,8 +12,8 @@ from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
     from xg.driver import Program
-    from xg.frontend import Settings
-    from xg.project import Project
+    from xg.frontend.project import Project
+    from xg.frontend.typed import Settings
 
 
 def add_file(parser: ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def add_kernels(parser: ArgumentParser) -> None:
 def refuse_backend(options: Namespace) -> None:
     """Raise DiagnosticError for what is not installed."""
     if options.backend == "torch":
-        from xg.generated import require_torch
+        from xg.codegen.load import require_torch
 
         require_torch()
 
@@ -107,7 +107,7 @@ def refuse_plan(options: Namespace) -> None:
 
 def open_project(file: str) -> Project:
     """Read a file, or standard input for ``-``, and all that it uses."""
-    from xg.project import parse_project, read_project
+    from xg.frontend.project import parse_project, read_project
 
     if file == "-":
         return parse_project(sys.stdin.buffer.read())

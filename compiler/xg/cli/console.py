@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable
 from typing import Literal, TextIO
 
-from xg.diagnostic import Diagnostic, render
+from xg.diagnostics.diagnostic import Diagnostic, render
 
 ColorChoice = Literal["auto", "always", "never"]
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Protocol, cast
 
-from xg.cli.commands import COMMANDS
+from xg.cli.command_list import COMMANDS
 from xg.cli.console import ColorChoice, Console
 from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE
-from xg.diagnostic import DiagnosticError, as_data
-from xg.terminal import printable
+from xg.diagnostics.diagnostic import DiagnosticError, as_data
+from xg.diagnostics.terminal import printable
 
 
 class Command(Protocol):
@@ -57,7 +57,7 @@ def parse(name: str, arguments: Sequence[str]) -> Namespace:
 
 
 def _command(name: str) -> Command:
-    return cast("Command", import_module(f"xg.cli.{name}"))
+    return cast("Command", import_module(f"xg.cli.commands.{name}"))
 
 
 def _parser(name: str, command: Command) -> ArgumentParser:
@@ -92,7 +92,7 @@ def _guarded(command: Command, options: Namespace, console: Console) -> int:
 def _refused(error: DiagnosticError, options: Namespace, console: Console) -> int:
     console.diagnose(error.diagnostics)
     if getattr(options, "json", False):
-        from xg.cli.json_text import json_text
+        from xg.cli.render.json_text import json_text
 
         found = [as_data(diagnostic) for diagnostic in error.diagnostics]
         console.write(json_text({"diagnostics": found}))

@@ -10,8 +10,8 @@ from xg_runtime.errors import InputError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from xg.graph import Value
-    from xg.interpret import Record
+    from xg.ir.graph import Value
+    from xg.verify.reference.interpret import Record
 
 
 def kept(record: Record, names: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -34,7 +34,7 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
     array, placement = run.values[value], run.graph.placements.get(value)
     if placement is None:
         return array
-    from xg.parts import placed_cuts
+    from xg.sharding.parts import placed_cuts
     from xg_runtime.ranks import all_reduce, all_reduce_max, current, whole
 
     for axis, state in placement.items():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from xg.cli.arguments import open_project, settings_of
 from xg.cli.published import Published, at_sizes_of
 from xg.driver import Program, TensorSpec
-from xg.loss import ignored
+from xg.ir.loss import ignored
 from xg_runtime import arrays
 from xg_runtime.expect import Expected, fit
 

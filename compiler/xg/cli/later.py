@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError
 
 
 def not_yet(what: str) -> DiagnosticError:

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from xg.blocks import concerning
-from xg.carried import carried
 from xg.cli.arguments import settings_of
 from xg.driver import Program, compile_project
-from xg.frontend import Settings, declared_dims, shape_project
-from xg.parameters import param_specs
-from xg.project import Project
+from xg.frontend.blocks import concerning
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, declared_dims, shape_project
+from xg.ir.carried import carried
+from xg.ir.parameters import param_specs
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.names import Names

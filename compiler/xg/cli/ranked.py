@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from xg.cli.commands.train import folder_of, teach
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
-from xg.cli.learning import agreed_facts
-from xg.cli.teaching import lesson
-from xg.cli.train import folder_of, teach
-from xg.generated import load
-from xg.proof.trial import run_rank
+from xg.cli.training.learning import agreed_facts
+from xg.cli.training.teaching import lesson
+from xg.codegen.load import load
+from xg.verify.trial import run_rank
 from xg_runtime.errors import InputError, NonFiniteError
-from xg_runtime.module import Array, Arrays, on_arrays
+from xg_runtime.module import Array, Arrays
+from xg_runtime.on_arrays import on_arrays
 from xg_runtime.ranks import number, parts, wholes
 from xg_runtime.ranks.task import Answer
 from xg_runtime.run import checked, computed

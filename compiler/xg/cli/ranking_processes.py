@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
-from xg.cli.ranking import Floats, Prepared, RankProof, trial_of
 from xg.cli.ranks import Ranks
+from xg.diagnostics.limits import Processes
 from xg.driver import Backend
-from xg.limits import Processes
-from xg.proof.counted import count
-from xg.proof.trial import Agreement, Arrays, Run, Trial
+from xg.verify.counted import count
+from xg.verify.ranking import Floats, Prepared, RankProof, trial_of
+from xg.verify.trial import Agreement, Arrays, Run, Trial
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.task import Answer, Json
 

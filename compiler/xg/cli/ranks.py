@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.quantities import positive
-from xg.limits import Processes, SimulatedRanks
+from xg.diagnostics.limits import Processes, SimulatedRanks
 
 if TYPE_CHECKING:
     from xg.driver import Program
@@ -72,7 +72,7 @@ class Ranks:
             limit = Processes if ranks.on == "processes" else SimulatedRanks
             limit.check(Grid(sizes).count, None)
         if ranks.on == "processes":
-            from xg.generated import require_torch
+            from xg.codegen.load import require_torch
 
             require_torch()
         return ranks

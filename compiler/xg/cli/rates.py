@@ -6,7 +6,7 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
-from xg.hardware import Machine, Unfit, machines
+from xg.cost.hardware import Machine, Unfit, machines
 from xg_runtime.errors import InputError
 from xg_runtime.files import read
 
@@ -14,7 +14,7 @@ from xg_runtime.files import read
 def read_machines(path: Path | None) -> tuple[Machine, ...]:
     """Every machine of a table; raises FileError, InputError."""
     if path is None:
-        text = files("xg").joinpath("hardware.toml").read_text(encoding="utf-8")
+        text = files("xg.cost").joinpath("hardware.toml").read_text(encoding="utf-8")
         return machines(tomllib.loads(text))
     try:
         return machines(tomllib.loads(read(path).decode("utf-8")))

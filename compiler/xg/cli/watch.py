@@ -8,7 +8,7 @@ from pathlib import Path
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError
 
 PAUSE = 0.3  # seconds; short beside the time between two saves
 

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from xg.conditions import conditions
-from xg.dim import Dim
+from xg.diagnostics.terminal import printable
 from xg.driver import Program
-from xg.graph import Value
-from xg.terminal import printable
+from xg.ir.conditions import conditions
+from xg.ir.dim import Dim
+from xg.ir.graph import Value
 from xg_runtime.errors import InputError
 from xg_runtime.generate import Reader, Rereading, Stepping, TokenModel, generate
 from xg_runtime.sample import Sampling

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.diagnostic import Problem
+from xg.diagnostics.diagnostic import Problem
 from xg.importing.blocks import Blocks, Instance, Run
 from xg.importing.chains import Chains, Link, operands
 from xg.importing.diagram import Model, Step, Weight

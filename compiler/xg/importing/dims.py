@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from xg.dim import ONE, ZERO, Dim, number, symbol
 from xg.importing.diagram import Arrangement, Model, Step
 from xg.importing.layout import Value
 from xg.importing.sizes import Size, Sizes
+from xg.ir.dim import ONE, ZERO, Dim, number, symbol
 
 STRONG: Final = 3  # a proposal of less weight gives way to a product of named parts
 ORDER: Final = ("B", "S", "V", "D", "N_L", "N_H", "N_KV", "D_h", "D_ff", "S_max")

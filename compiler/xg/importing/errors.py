@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Problem, problem_kind
 
 
 @problem_kind

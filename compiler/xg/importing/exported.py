@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from xg.dim import Dim, DimError, number
 from xg.importing.archive import Archive, Array, Damaged, Json
 from xg.importing.symbolic import read_size
+from xg.ir.dim import Dim, DimError, number
 
 INTEGERS = frozenset({1, 2, 3, 4, 5})
 BOOL = 12

@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.dim import Dim
 from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Ref
 from xg.importing.fixed_rules import RULES, WHOLE
+from xg.ir.dim import Dim
 
 LITERAL_AT_MOST: Final = 4096  # sizes beyond every number of a table must be small enough to try
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Literal
 
-from xg.dim import ONE, Dim
 from xg.importing.errors import Unspeakable
 from xg.importing.sizes import Size, Sizes, divides
+from xg.ir.dim import ONE, Dim
 
 _keys: Final = count()
 

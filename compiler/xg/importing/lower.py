@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.diagnostic import DiagnosticError, Problem
-from xg.dim import number
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.importing import rules_layout as layout
+from xg.importing.define_op import define_op
 from xg.importing.diagram import Model, Step, Weight
 from xg.importing.errors import NotAnInput, NotSpoken, Unspeakable
 from xg.importing.exported import BOOL, INTEGERS, Argument, Call, Exported, Ref
@@ -17,6 +17,7 @@ from xg.importing.layout import Value, View
 from xg.importing.lowering import Dependent, Lowering, reads
 from xg.importing.rules import FILLS, RULES
 from xg.importing.rules_view import indexed, laid_out
+from xg.ir.dim import number
 
 IGNORED: Final = (
     "_assert_tensor_metadata",
@@ -34,7 +35,7 @@ def lower(exported: Exported) -> Model:
     """
     whole: frozenset[str] = frozenset()
     while True:
-        lowering = Lowering(exported, whole)
+        lowering = Lowering(exported, whole, define_op)
         model = _Reader(lowering).model()
         torn = _torn(model, lowering)
         if not torn:

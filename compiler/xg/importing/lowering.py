@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from xg.dim import Dim, number
 from xg.importing.diagram import Arrangement, Step, Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Call, Exported, Ref
 from xg.importing.fixed import Fixed, FixedPart
-from xg.importing.formula import seal
 from xg.importing.known import Formula, Known, Lost, Mask, Turning
 from xg.importing.layout import Axis, Factor, Value, View, align
 from xg.importing.sizes import Size, Sizes
+from xg.ir.dim import Dim, number
 
 LAYOUT: Final = frozenset({"R", "T", "BC", "slice", "pick"})
 
@@ -25,8 +24,14 @@ class Dependent(Exception):
 class Lowering:
     """Steps so far, and what is known of every tensor by its name in the model."""
 
-    def __init__(self, exported: Exported, whole: frozenset[str]) -> None:
+    def __init__(
+        self,
+        exported: Exported,
+        whole: frozenset[str],
+        define_op: Callable[[Lowering, Formula], View],
+    ) -> None:
         self.exported = exported
+        self.define_op = define_op  # makes a step of gathered arithmetic
         self.whole = whole  # fused weights that are used as one
         self.sizes = Sizes()
         self.fixed = FixedPart(exported.limits)
@@ -41,7 +46,7 @@ class Lowering:
         self.time = 0  # of the call that is read now
         self.origins: dict[Formula, tuple[Call, int]] = {}  # where arithmetic was written
         self._times: dict[Step, int] = {}
-        self._sealed: dict[Formula, View] = {}
+        self._defined: dict[Formula, View] = {}
         self._params: dict[Weight, Value] = {}
         self._arrangements: dict[tuple[str, Value, Arrangement, str], Value] = {}
 
@@ -89,14 +94,14 @@ class Lowering:
 
     def _said(self, formula: Formula) -> View:
         """Arithmetic as a step, in the place where it was written, and only once."""
-        if formula not in self._sealed:
+        if formula not in self._defined:
             here = self.call, self.time
             self.call, self.time = self.origins.get(formula, here)
             try:
-                self._sealed[formula] = seal(self, formula)
+                self._defined[formula] = self.define_op(self, formula)
             finally:
                 self.call, self.time = here
-        return self._sealed[formula]
+        return self._defined[formula]
 
     def in_order(self) -> list[Step]:
         """The steps in the order of the calls that they are from."""

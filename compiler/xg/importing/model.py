@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xg.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing.archive import Array, Damaged, read_archive
 from xg.importing.diagram import Weight
 from xg.importing.errors import NotAnArchive

@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from xg.dim import Dim
 from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import HIDDEN, Known
 from xg.importing.layout import Axis, Factor, View
 from xg.importing.lowering import Lowering
+from xg.ir.dim import Dim
 
 Sized = tuple[dict[str, int], Array]
 LOOSE: Final = 1e-6  # how far a table may be off that was computed in float32, per position

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from xg.dim import number
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref
 from xg.importing.fixed import Fixed
@@ -18,6 +17,7 @@ from xg.importing.masking import as_mask, show
 from xg.importing.recognise import is_sinusoid, single
 from xg.importing.rotary import rotary, turning
 from xg.importing.rules_layout import cut, place_of
+from xg.ir.dim import number
 
 Operand = Known | float
 NODES: Final = {"relu": "ReLU", "silu": "SiLU", "tanh": "tanh", "sigmoid": "sigmoid"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from xg.dim import number
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import BOOL
 from xg.importing.known import HIDDEN, Condition, Known, Mask
@@ -14,6 +13,7 @@ from xg.importing.lowering import Lowering
 from xg.importing.masking import as_mask, show
 from xg.importing.recognise import single
 from xg.importing.rules_elementwise import operand, operands, tensor
+from xg.ir.dim import number
 
 
 def compare(positive_for: Callable[[float], bool | None]) -> Callable[[Lowering], Known]:

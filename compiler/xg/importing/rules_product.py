@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import Final
 
-from xg.dim import number
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref
 from xg.importing.known import Known
@@ -15,6 +14,7 @@ from xg.importing.lowering import Lowering
 from xg.importing.masking import masked
 from xg.importing.recognise import constant_row, positions
 from xg.importing.rules_layout import add_bias
+from xg.ir.dim import number
 
 FEW: Final = 8  # a table of fewer rows, such as that of token types, is no vocabulary
 

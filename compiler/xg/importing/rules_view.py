@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.dim import Dim
 from xg.importing import rules_layout as layout
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Ref
@@ -13,6 +12,7 @@ from xg.importing.known import Condition, Known, Mask
 from xg.importing.layout import Axis, View
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import positions
+from xg.ir.dim import Dim
 
 ALL_POSITIONS = "it indexes a tensor with other than all positions"
 

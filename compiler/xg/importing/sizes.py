@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.dim import Dim, DimError, product
+from xg.ir.dim import Dim, DimError, product
 
 Size = int  # a size by its number here; `find` gives the one that stands for all equal ones
 

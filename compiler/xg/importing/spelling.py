@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from xg.dim import Dim
 from xg.importing.diagram import Arrangement, Step
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import number_text
 from xg.importing.layout import Value
 from xg.importing.sizes import Size
+from xg.ir.dim import Dim
 
 LETTERS = "qgxyzuvwabcdefhijklmnoprst"  # of axes whose own letter is taken
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from xg.dim import ONE, ZERO, Dim, DimError, number, symbol
+from xg.ir.dim import ONE, ZERO, Dim, DimError, number, symbol
 
 
 def read_size(text: str) -> Dim:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xg.diagnostic import DiagnosticError
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source
 from xg.importing.block_text import BlockWriter, File
 from xg.importing.blocks import Blocks, Instance, Run
 from xg.importing.diagram import Model, Step, Weight
@@ -13,7 +14,6 @@ from xg.importing.dims import name_sizes
 from xg.importing.formula import spell
 from xg.importing.names import Names, identifier
 from xg.ops import table
-from xg.source import Source
 from xg.syntax.format import format
 
 

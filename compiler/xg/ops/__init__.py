@@ -10,7 +10,7 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
-from xg.op import Op
+from xg.ir.op import Op
 
 
 @cache

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Op
-from xg.prim import Expr
-from xg.use import Attrs, Data, Misuse, Use
+from xg.ir.op import Op
+from xg.ir.prim import Expr
+from xg.ir.use import Attrs, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

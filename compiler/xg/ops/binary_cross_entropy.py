@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import product
-from xg.op import Op
-from xg.prim import Expr, all_axes, log, maximum, reduce_mean, reduce_sum, where
-from xg.scalar import size
-from xg.special import sigmoid, softplus
-from xg.use import Attrs, Data, Use, Word
+from xg.ir.dim import product
+from xg.ir.op import Op
+from xg.ir.prim import Expr, all_axes, log, maximum, reduce_mean, reduce_sum, where
+from xg.ir.scalar import size
+from xg.ir.special import sigmoid, softplus
+from xg.ir.use import Attrs, Data, Use, Word
 
 # A probability that rounds to 0 counts as the smallest normal 32-bit float, so a sure mistake
 # costs 87 and not infinity, in every precision.

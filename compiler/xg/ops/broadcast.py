@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
-from xg.dim import ONE, Dim, product, symbol
-from xg.op import Gradient, Op, Term
-from xg.prim import Expr, broadcast, reshape
-from xg.tensor import Shape
-from xg.use import Attrs, Axis, Data, Misuse, Use
+from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, broadcast, reshape
+from xg.ir.tensor import Shape
+from xg.ir.use import Attrs, Axis, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import ONE, Dim
-from xg.op import Op
-from xg.prim import Expr, as_float, const, integer, iota, log, maximum, reduce_sum, reshape, where
-from xg.scalar import size
-from xg.use import Attrs, Length, Use, Word
+from xg.ir.dim import ONE, Dim
+from xg.ir.op import Op
+from xg.ir.prim import (
+    Expr,
+    as_float,
+    const,
+    integer,
+    iota,
+    log,
+    maximum,
+    reduce_sum,
+    reshape,
+    where,
+)
+from xg.ir.scalar import size
+from xg.ir.use import Attrs, Length, Use, Word
 
 # A distance on the edge between two buckets belongs to the farther one, however log is rounded.
 SLACK: Final = 1e-5

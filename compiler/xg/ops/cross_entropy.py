@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import ONE, number, product
-from xg.op import Op
-from xg.prim import (
+from xg.ir.dim import ONE, number, product
+from xg.ir.op import Op
+from xg.ir.prim import (
     Expr,
     all_axes,
     broadcast,
@@ -22,8 +22,8 @@ from xg.prim import (
     reshape,
     where,
 )
-from xg.scalar import Scalar, as_scalar, size
-from xg.use import Attrs, Data, Misuse, Number, Use, Word
+from xg.ir.scalar import Scalar, as_scalar, size
+from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
 
 
 def configure(use: Use) -> Attrs:

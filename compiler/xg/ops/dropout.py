@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Op
-from xg.prim import Cuts, Expr, dropout_apply, dropout_keep
-from xg.scalar import Scalar
-from xg.use import Attrs, Misuse, Number, Use, Word
+from xg.ir.op import Op
+from xg.ir.prim import Cuts, Expr, dropout_apply, dropout_keep
+from xg.ir.scalar import Scalar
+from xg.ir.use import Attrs, Misuse, Number, Use, Word
 
 
 def configure(use: Use) -> Attrs:

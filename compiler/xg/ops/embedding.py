@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.op import AtMost, Op
-from xg.prim import Expr, gather
-from xg.tensor import TensorType
-from xg.use import Attrs, Data, Misuse, Tensor, Use
+from xg.ir.op import AtMost, Op
+from xg.ir.prim import Expr, gather
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
 
 
 def configure(use: Use) -> Attrs:

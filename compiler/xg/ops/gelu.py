@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.op import Op
-from xg.prim import Expr, erf, exp, tanh
-from xg.use import Word
+from xg.ir.op import Op
+from xg.ir.prim import Expr, erf, exp, tanh
+from xg.ir.use import Word
 
 SQRT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
 CUBIC: Final = 0.044715

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Op
-from xg.prim import Expr
-from xg.special import sigmoid
-from xg.use import Attrs, Data, Use
+from xg.ir.op import Op
+from xg.ir.prim import Expr
+from xg.ir.special import sigmoid
+from xg.ir.use import Attrs, Data, Use
 
 
 def configure(use: Use) -> Attrs:

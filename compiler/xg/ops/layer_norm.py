@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.derivative import unbroadcast
-from xg.op import Op
-from xg.prim import Expr, reduce_mean, sqrt
-from xg.scalar import Scalar
-from xg.use import Attrs, Misuse, Number, Tensor, Use
+from xg.ir.derivative import unbroadcast
+from xg.ir.op import Op
+from xg.ir.prim import Expr, reduce_mean, sqrt
+from xg.ir.scalar import Scalar
+from xg.ir.use import Attrs, Misuse, Number, Tensor, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import number
-from xg.op import Op
-from xg.prim import Expr, integer, where
-from xg.use import Attrs, Data, Misuse, Use
+from xg.ir.dim import number
+from xg.ir.op import Op
+from xg.ir.prim import Expr, integer, where
+from xg.ir.use import Attrs, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

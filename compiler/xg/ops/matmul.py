@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.op import Gradient, Op, Term
-from xg.prim import Expr, contract
-from xg.use import Attrs, Data, Misuse, Use
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, contract
+from xg.ir.use import Attrs, Data, Misuse, Use
 
 LETTERS: Final = "abcdefgh"
 

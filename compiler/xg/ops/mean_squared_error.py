@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import product
-from xg.op import Op
-from xg.prim import Expr, all_axes, reduce_mean, reduce_sum
-from xg.scalar import size
-from xg.use import Attrs, Data, Use, Word
+from xg.ir.dim import product
+from xg.ir.op import Op
+from xg.ir.prim import Expr, all_axes, reduce_mean, reduce_sum
+from xg.ir.scalar import size
+from xg.ir.use import Attrs, Data, Use, Word
 
 
 def configure(use: Use) -> Attrs:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import ZERO, Dim
-from xg.op import Op
-from xg.prim import Expr, iota
-from xg.use import Attrs, Length, Use
+from xg.ir.dim import ZERO, Dim
+from xg.ir.op import Op
+from xg.ir.prim import Expr, iota
+from xg.ir.use import Attrs, Length, Use
 
 
 def configure(use: Use) -> Attrs:

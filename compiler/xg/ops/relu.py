@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Op
-from xg.prim import Expr, maximum, where
+from xg.ir.op import Op
+from xg.ir.prim import Expr, maximum, where
 
 
 def forward(x: Expr) -> Expr:

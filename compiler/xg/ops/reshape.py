@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
-from xg.dim import ONE, Dim, DimError, product
-from xg.op import Gradient, Op, Term
-from xg.prim import Expr, reshape, transpose
-from xg.tensor import Shape
-from xg.use import Attrs, Axis, Data, Misuse, Use
+from xg.ir.dim import ONE, Dim, DimError, product
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, reshape, transpose
+from xg.ir.tensor import Shape
+from xg.ir.use import Attrs, Axis, Data, Misuse, Use
 
 # One way to lay out: for each source axis the target axes it splits into, for each target axis the
 # source axes it is merged from; a kept axis is both.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Op, Term
-from xg.prim import Expr
-from xg.scalar import Scalar
-from xg.use import Number
+from xg.ir.op import Op, Term
+from xg.ir.prim import Expr
+from xg.ir.scalar import Scalar
+from xg.ir.use import Number
 
 
 def forward(x: Expr, *, c: Scalar) -> Expr:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import ONE, number
-from xg.op import Op
-from xg.prim import Expr, Operand, iota, reshape, where
-from xg.scalar import Scalar, as_scalar
-from xg.use import Attrs, Data, Misuse, Number, Use, Word
+from xg.ir.dim import ONE, number
+from xg.ir.op import Op
+from xg.ir.prim import Expr, Operand, iota, reshape, where
+from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
 
 
 def configure(use: Use) -> Attrs:

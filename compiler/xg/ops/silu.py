@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Op
-from xg.prim import Expr
-from xg.special import sigmoid
+from xg.ir.op import Op
+from xg.ir.prim import Expr
+from xg.ir.special import sigmoid
 
 
 def forward(x: Expr) -> Expr:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.dim import ONE, Dim
-from xg.op import Op
-from xg.prim import Expr, as_float, concat, cos, exp, iota, reshape, sin
-from xg.scalar import as_scalar, function, size
-from xg.use import Attrs, Length, Misuse, Use
+from xg.ir.dim import ONE, Dim
+from xg.ir.op import Op
+from xg.ir.prim import Expr, as_float, concat, cos, exp, iota, reshape, sin
+from xg.ir.scalar import as_scalar, function, size
+from xg.ir.use import Attrs, Length, Misuse, Use
 
 BASE: Final = 10000.0
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.dim import Dim
-from xg.op import AtMost, Op
-from xg.prim import Expr, cut
-from xg.tensor import TensorType
-from xg.use import Attrs, Data, Length, Misuse, Use
+from xg.ir.dim import Dim
+from xg.ir.op import AtMost, Op
+from xg.ir.prim import Expr, cut
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs, Data, Length, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.op import Op
-from xg.prim import Expr, exp, reduce_max, reduce_sum, where
-from xg.use import Data
+from xg.ir.op import Op
+from xg.ir.prim import Expr, exp, reduce_max, reduce_sum, where
+from xg.ir.use import Data
 
 
 def forward(z: Expr) -> Expr:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.dim import ZERO, Dim
-from xg.op import Gradient, Op, Term
-from xg.prim import Expr, cut
-from xg.tensor import Shape
-from xg.use import Attrs, Data, Misuse, Use
+from xg.ir.dim import ZERO, Dim
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, cut
+from xg.ir.tensor import Shape
+from xg.ir.use import Attrs, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.collective import collective
-from xg.op import Op
+from xg.ir.collective import collective
+from xg.ir.op import Op
 
 OP: Final[Op] = collective(
     "spread",

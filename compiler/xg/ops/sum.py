@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.op import Gradient, Op, Term
-from xg.prim import Expr, reduce_sum
-from xg.tensor import Shape
-from xg.use import Attrs, Misuse, Use
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, reduce_sum
+from xg.ir.tensor import Shape
+from xg.ir.use import Attrs, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

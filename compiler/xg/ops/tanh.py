@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg import prim
-from xg.op import Op
-from xg.prim import Expr
+from xg.ir import prim
+from xg.ir.op import Op
+from xg.ir.prim import Expr
 
 
 def forward(x: Expr) -> Expr:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from itertools import permutations
 from typing import Final
 
-from xg.op import Gradient, Op, Term
-from xg.prim import Expr, transpose
-from xg.use import Attrs, AxisMap, Data, Misuse, Use
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, transpose
+from xg.ir.use import Attrs, AxisMap, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xg import ops
-from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
-from xg.op import Gradient, Op, Term
-from xg.prim import Expr, const
-from xg.scalar import Scalar
-from xg.source import Span
-from xg.tensor import Shape, TensorType
-from xg.use import Attrs
+from xg.diagnostics.source import Span
+from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, const
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape, TensorType
+from xg.ir.use import Attrs
 
 
 def differentiate(program: Program) -> Program:

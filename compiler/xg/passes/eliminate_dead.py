@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xg.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, Program
 
 
 def eliminate_dead(program: Program) -> Program:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from xg.graph import Apply, Call, Graph, Param, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Param, Program, Value
 
 
 def outline(program: Program) -> Program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.body import Body, topological
+from xg.ir.body import Body, topological
 
 
 def alike(first: Body, second: Body) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from xg.dim import ONE
-from xg.placement import CONSTANT, REPLICATED, State
-from xg.prim import Expr
+from xg.ir.dim import ONE
+from xg.ir.placement import CONSTANT, REPLICATED, State
+from xg.ir.prim import Expr
 
 
 class IllTyped(Exception):

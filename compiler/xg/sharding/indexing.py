@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.placement import CONSTANT, PARTIAL, REPLICATED, State, shard
-from xg.prim import Expr
+from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, State, shard
+from xg.ir.prim import Expr
 from xg.sharding.argument import Argument, IllTyped
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from xg.across import all_reduce, all_reduce_max, held, local_shape, own, within
-from xg.body import Body
-from xg.dim import ONE, Dim
-from xg.placement import PARTIAL, State, shard
-from xg.prim import Attr, Expr, const, where
-from xg.scalar import size
+from xg.ir.across import all_reduce, all_reduce_max, held, local_shape, own, within
+from xg.ir.body import Body
+from xg.ir.dim import ONE, Dim
+from xg.ir.placement import PARTIAL, State, shard
+from xg.ir.prim import Attr, Expr, const, where
+from xg.ir.scalar import size
+from xg.ir.tensor import Shape
 from xg.sharding.typing import ELEMENTWISE, Typing
-from xg.tensor import Shape
 
 
 def localise(body: Body, typing: Typing, wanted: Sequence[State], mesh_axis: str) -> Body:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xg.dim import ONE, Dim, product
-from xg.tensor import Shape
+from xg.ir.dim import ONE, Dim, product
+from xg.ir.tensor import Shape
 
 
 @dataclass(frozen=True, slots=True)

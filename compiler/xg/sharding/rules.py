@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from xg.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, State, shard
-from xg.prim import Expr
+from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, State, shard
+from xg.ir.prim import Expr
 from xg.sharding import indexing
 from xg.sharding.argument import Argument, IllTyped, Rule
 from xg.sharding.reshaping import moved

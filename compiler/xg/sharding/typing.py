@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.body import Body, topological
-from xg.placement import CONSTANT, INVARIANT, REPLICATED, State
-from xg.prim import Expr
+from xg.ir.body import Body, topological
+from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, State
+from xg.ir.prim import Expr
 from xg.sharding.argument import Argument, IllTyped
 from xg.sharding.rules import RULES
 

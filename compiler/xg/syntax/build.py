@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from xg.source import Span
+from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.build_chains import ChainBuilder
 from xg.syntax.tokens import Token

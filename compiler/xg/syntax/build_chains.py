@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from xg.source import Span
+from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.build_terms import TermBuilder
 from xg.syntax.tokens import Token

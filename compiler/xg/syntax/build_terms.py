@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, TypeVar, cast
 
-from xg.diagnostic import Problem
-from xg.limits import LabelLength, NumberDigits, Rank
-from xg.source import Source, Span
+from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.limits import LabelLength, NumberDigits, Rank
+from xg.diagnostics.source import Source, Span
 from xg.syntax import ast
 from xg.syntax.spelling import GLYPHS, ascii_name
 from xg.syntax.tokens import Token

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from xg.diagnostic import DiagnosticError, Problem
-from xg.limits import SourceBytes
-from xg.source import Source, Span
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.limits import SourceBytes
+from xg.diagnostics.source import Source, Span
 
 # Unicode's control, format, surrogate and line-separator characters, and the fillers among its
 # letters: they move the cursor, turn the text round or take no room. Tab and line feed are fine.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from xg.diagnostic import quoted
-from xg.source import Span
+from xg.diagnostics.diagnostic import quoted
+from xg.diagnostics.source import Span
 from xg.syntax.lalr import Parser
 from xg.syntax.tokens import Token
 from xg_grammar import tables

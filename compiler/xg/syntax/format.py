@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.source import Source
+from xg.diagnostics.source import Source
 from xg.syntax.alignment import padding
 from xg.syntax.layout import Writer
 from xg.syntax.lines import LineSplitter

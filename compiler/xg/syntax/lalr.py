@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from xg.source import Source, Span
+from xg.diagnostics.source import Source, Span
 from xg.syntax.tokens import Token
 from xg_grammar import Rule, Tables
 

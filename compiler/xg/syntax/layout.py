@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from xg.source import Source
+from xg.diagnostics.source import Source
+from xg.diagnostics.terminal import width
 from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS
 from xg.syntax.lines import Line
 from xg.syntax.spacing import Spacing
 from xg.syntax.tokens import Token
-from xg.terminal import width
 
 STEP = 4
 CHAIN_STEP = 2  # an arrow that goes on a chain stands a little inside it

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from xg.limits import Nesting
-from xg.source import Source, Span
+from xg.diagnostics.limits import Nesting
+from xg.diagnostics.source import Source, Span
 from xg.syntax.tokens import Token
 
 OPENS = {"LPAR": "RPAR", "LSQB": "RSQB"}

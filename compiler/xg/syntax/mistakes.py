@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xg.diagnostic import Problem
-from xg.source import Source, Span
+from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.source import Source, Span
 from xg.syntax import errors
 from xg.syntax.expected import describe_expected, describe_found
 from xg.syntax.lalr import Parser

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from xg.collector import resting_collector
-from xg.diagnostic import Diagnostic, DiagnosticError, Problem
-from xg.source import Source
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
+from xg.diagnostics.gc_pause import resting_collector
+from xg.diagnostics.source import Source
 from xg.syntax import ast
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.characters import check_characters

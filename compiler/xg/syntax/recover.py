@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import takewhile
 
-from xg.diagnostic import Problem
-from xg.source import Source
+from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.source import Source
 from xg.syntax.lalr import Parser
 from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, StatementTokens
 from xg.syntax.mistakes import ITEM_WORDS, STATEMENT_WORDS, Finding, Stop, find

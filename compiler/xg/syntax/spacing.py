@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from xg.source import Source
+from xg.diagnostics.source import Source
 from xg.syntax import ast
 from xg.syntax.spelling import GLYPHS, greek_name
 from xg.syntax.tokens import Token

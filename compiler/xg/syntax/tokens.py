@@ -6,8 +6,8 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from xg.diagnostic import Problem
-from xg.source import Source, Span
+from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.source import Source, Span
 from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED
 from xg_grammar import tables
 

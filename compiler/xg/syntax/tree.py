@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import FrozenInstanceError, dataclass
 from typing import TypeVar, cast, dataclass_transform
 
-from xg.source import Span
+from xg.diagnostics.source import Span
 
 Class = TypeVar("Class")
 

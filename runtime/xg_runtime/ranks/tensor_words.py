@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import torch
-
-from xg_runtime.ranks.words import Tensor
+from torch import Tensor
 
 
 class TensorWords:

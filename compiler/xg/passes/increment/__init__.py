@@ -13,16 +13,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from xg.diagnostic import DiagnosticError
-from xg.dim import Dim, symbol
-from xg.graph import Graph, Param, Program, Value
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.dim import Dim, symbol
+from xg.ir.graph import Graph, Param, Program, Value
+from xg.ir.tensor import TensorType
 from xg.passes.increment.assemble import Assembler
 from xg.passes.increment.before import before
 from xg.passes.increment.block import BlockPlanner
 from xg.passes.increment.causal import check_causal
 from xg.passes.increment.errors import NoPositions
 from xg.passes.increment.plan import Asking, Called, Kept, Planned, Request, Used
-from xg.tensor import TensorType
 
 
 def increment(program: Program, output: str | None = None) -> Program:

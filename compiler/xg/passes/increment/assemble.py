@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from xg import ops
-from xg.dim import symbol
-from xg.graph import Apply, Call, Graph, Param, State, Value
-from xg.op import Op
+from xg.ir.dim import symbol
+from xg.ir.graph import Apply, Call, Graph, Param, State, Value
+from xg.ir.op import Op
+from xg.ir.tensor import TensorType
 from xg.passes.increment.plan import Called, Kept, Planned, Request, Token, Used
 from xg.passes.increment.positions import Whole
-from xg.tensor import TensorType
 
 _APPEND: Final = "C"
 

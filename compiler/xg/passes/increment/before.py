@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from xg.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.passes.increment.assemble import given_names
 from xg.passes.increment.plan import Called, Planned, Request
 

@@ -11,18 +11,18 @@ from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from xg.diagnostic import DiagnosticError, Problem
-from xg.dim import Dim, symbol
-from xg.graph import Apply, Call, Graph, Program, Value
-from xg.instances import inside
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.source import Span
+from xg.ir.dim import Dim, symbol
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.instances import inside
+from xg.ir.tensor import TensorType
 from xg.passes.increment.errors import LooksAhead, NoStep, Refused
 from xg.passes.increment.operator import step_use
 from xg.passes.increment.plan import Asking, Called, Kept, Planned, Port, Request, Token, Used
 from xg.passes.increment.positions import Positions, Whole
 from xg.passes.increment.specialize import specialize
 from xg.passes.increment.views import kept_earlier
-from xg.source import Span
-from xg.tensor import TensorType
 
 
 @dataclass(slots=True)

@@ -12,14 +12,14 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from xg.body import topological
-from xg.diagnostic import DiagnosticError
-from xg.dim import Dim
-from xg.graph import Apply, Call, Graph, Program, Value
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.body import topological
+from xg.ir.dim import Dim
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
+from xg.ir.scalar import Scalar
 from xg.passes.increment.errors import LooksAhead
 from xg.passes.increment.fact import Fact, Pair, apply, compared, facts_of
-from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr
-from xg.scalar import Scalar
 
 _ELEMENTWISE: Final = UNARY | ARITHMETIC | COMPARE
 _ELEMENTWISE_OF_ONE: Final = frozenset({"where", "as_float", "broadcast", "dropout_apply", "pow"})

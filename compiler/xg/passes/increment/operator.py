@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from xg.body import Body, substitute, topological
-from xg.graph import Apply
-from xg.op import Op
+from xg.ir.body import Body, substitute, topological
+from xg.ir.graph import Apply
+from xg.ir.op import Op
+from xg.ir.prim import Expr, ShapeError
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs, Data, Tensor
 from xg.passes.increment.positions import Positions, Whole
 from xg.passes.increment.retype import Retyped, Wanted, retype
 from xg.passes.increment.specialize import attribute
-from xg.prim import Expr, ShapeError
-from xg.tensor import TensorType
-from xg.use import Attrs, Data, Tensor
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
-from xg.graph import Apply, Call, Graph, Value
+from xg.diagnostics.source import Span
+from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.tensor import TensorType
 from xg.passes.increment.operator import StepUse
 from xg.passes.increment.positions import Positions, Whole
-from xg.source import Span
-from xg.tensor import TensorType
 
 Token = tuple[Value, Whole]  # a value in one of its states
 Port = tuple[int, Whole]  # an input or output by its place

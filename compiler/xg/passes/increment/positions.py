@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xg.dim import Dim, symbol
+from xg.ir.dim import Dim, symbol
+from xg.ir.tensor import Shape, TensorType
 from xg.passes.increment.errors import Refused
-from xg.tensor import Shape, TensorType
 
 Whole = tuple[bool, ...]  # for each axis: whether it holds all positions so far
 

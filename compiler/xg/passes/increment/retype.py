@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from xg.body import topological
-from xg.dim import Dim, product
+from xg.ir.body import topological
+from xg.ir.dim import Dim, product
+from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape
 from xg.passes.increment.errors import Refused
 from xg.passes.increment.positions import Positions, Whole
-from xg.prim import ARITHMETIC, COMPARE, UNARY, Expr
-from xg.scalar import Scalar
-from xg.tensor import Shape
 
 _ALIGNED: Final = (
     UNARY

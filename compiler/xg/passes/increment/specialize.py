@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import cast
 
-from xg.dim import Dim
-from xg.graph import Apply, Call, Graph
-from xg.scalar import Scalar
-from xg.scalar import size as as_size
+from xg.ir.dim import Dim
+from xg.ir.graph import Apply, Call, Graph
+from xg.ir.scalar import Scalar
+from xg.ir.scalar import size as as_size
 
 
 def specialize(graph: Graph, symbols: Mapping[str, Dim]) -> Graph:

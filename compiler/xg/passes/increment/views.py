@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xg.body import topological
-from xg.graph import Apply, Call, Value
-from xg.tensor import TensorType
+from xg.ir.body import topological
+from xg.ir.graph import Apply, Call, Value
+from xg.ir.tensor import TensorType
 
 _VIEWS = frozenset({"operand", "reshape", "transpose", "broadcast"})
 

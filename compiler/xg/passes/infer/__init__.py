@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from xg.diagnostic import DiagnosticError, Problem
-from xg.graph import Apply, Call, Graph, Program, Value
-from xg.limits import Rank
-from xg.op import Op
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.limits import Rank
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.op import Op
+from xg.ir.tensor import Sizes, TensorType
+from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
 from xg.passes.infer.advice import advice
 from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
 from xg.passes.infer.errors import LabelMismatch, Mistyped, OperatorMisuse, WrongKind
 from xg.passes.infer.shared import shared_shapes
-from xg.tensor import Sizes, TensorType
-from xg.use import Attrs, Data, Misuse, Tensor, Use
 
 Types = dict[Value, TensorType]
 

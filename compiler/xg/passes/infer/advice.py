@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from xg.dim import Dim, product
-from xg.tensor import Shape
+from xg.ir.dim import Dim, product
+from xg.ir.tensor import Shape
 
 
 def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xg.dim import Dim
-from xg.graph import Call, Graph, Value
+from xg.ir.dim import Dim
+from xg.ir.graph import Call, Graph, Value
+from xg.ir.tensor import Sizes, TensorType
 from xg.passes.infer.advice import advice
 from xg.passes.infer.errors import Mistyped, PortMismatch, RepeatChanges, SizeClash
-from xg.tensor import Sizes, TensorType
 
 
 @dataclass(frozen=True, slots=True)

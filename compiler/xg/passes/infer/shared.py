@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xg.dim import Dim
-from xg.graph import Call, Graph
-from xg.instances import inside
+from xg.ir.dim import Dim
+from xg.ir.graph import Call, Graph
+from xg.ir.instances import inside
+from xg.ir.tensor import Shape, spell_shape
 from xg.passes.infer.errors import SharedShape
-from xg.tensor import Shape, spell_shape
 
 Graphs = Mapping[str, Graph]
 

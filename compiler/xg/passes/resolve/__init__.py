@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xg.diagnostic import DiagnosticError, Problem
-from xg.graph import Call, Graph, Program
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.source import Span
+from xg.ir.graph import Call, Graph, Program
 from xg.passes.resolve.arguments import block_arguments
 from xg.passes.resolve.block import resolve_block
 from xg.passes.resolve.call_errors import CallsItself, NoBlock
@@ -13,7 +14,6 @@ from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.instance import Instance
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Linked, Load, link
-from xg.source import Span
 from xg.syntax import ast
 
 

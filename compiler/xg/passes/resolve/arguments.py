@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xg.dim import Dim
-from xg.graph import Value
-from xg.op import Op
+from xg.ir.dim import Dim
+from xg.ir.graph import Value
+from xg.ir.op import Op
+from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownWord
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.instance import Instance
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
-from xg.scalar import Scalar, as_scalar
 from xg.syntax import ast
-from xg.use import Length, MeshAxis, Number, Own, Tensor, Word
 
 
 def op_arguments(

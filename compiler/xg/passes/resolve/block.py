@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
-from xg.graph import Apply, Graph, Param, Value
+from xg.ir.graph import Apply, Graph, Param, Value
+from xg.ir.scalar import as_scalar, size
+from xg.ir.tensor import TensorType
 from xg.passes.resolve.arguments import start
 from xg.passes.resolve.chains import read_statement
 from xg.passes.resolve.errors import (
@@ -19,9 +21,7 @@ from xg.passes.resolve.errors import (
 from xg.passes.resolve.instance import Instance, Request
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Linked
-from xg.scalar import as_scalar, size
 from xg.syntax import ast
-from xg.tensor import TensorType
 
 
 def resolve_block(linked: Linked, instance: Instance, key: str, request: Request) -> Graph:

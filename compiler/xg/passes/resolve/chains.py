@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xg import ops
-from xg.graph import Value
-from xg.op import Op
+from xg.ir.graph import Value
+from xg.ir.op import Op
+from xg.ir.tensor import Shape
 from xg.passes.resolve.call_errors import SeveralOutputs
 from xg.passes.resolve.errors import (
     DoubleArrow,
@@ -20,7 +21,6 @@ from xg.passes.resolve.errors import (
 from xg.passes.resolve.nodes import apply_operator, call_again, first_call
 from xg.passes.resolve.scope import Scope
 from xg.syntax import ast
-from xg.tensor import Shape
 
 Targets = tuple[Shape | None, ...]  # the shapes of the labels that follow a node, one per output
 UNKNOWN: Targets = (None,)

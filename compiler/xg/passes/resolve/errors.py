@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
-from xg.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
 
 
 class Refused(Exception):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from xg.dim import Dim, DimError, number, symbol
-from xg.layout import Layout
+from xg.ir.dim import Dim, DimError, number, symbol
+from xg.ir.layout import Layout
+from xg.ir.scalar import FUNCTIONS, Scalar, as_scalar, function
+from xg.ir.scalar import size as scalar_size
+from xg.ir.tensor import Shape, TensorType
+from xg.ir.use import REST, Axis, AxisGroup, AxisMap
 from xg.passes.resolve.errors import BadSize, Refused, UnknownSize
-from xg.scalar import FUNCTIONS, Scalar, as_scalar, function
-from xg.scalar import size as scalar_size
 from xg.syntax import ast
-from xg.tensor import Shape, TensorType
-from xg.use import REST, Axis, AxisGroup, AxisMap
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xg.dim import Dim
+from xg.diagnostics.source import Span
+from xg.ir.dim import Dim
+from xg.ir.scalar import Scalar
 from xg.passes.resolve.units import Located
-from xg.scalar import Scalar
-from xg.source import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import parted
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
-from xg.source import Span
 from xg.syntax import ast
 from xg.syntax.tree import walk
 

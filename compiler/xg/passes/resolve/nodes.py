@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.graph import Apply, Call, Pending, Value
-from xg.op import Op
+from xg.ir.graph import Apply, Call, Pending, Value
+from xg.ir.op import Op
+from xg.ir.tensor import Shape
+from xg.ir.use import Tensor
 from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs
 from xg.passes.resolve.errors import NotYet, Refused, UnnamedTwice, WrongOperands
@@ -13,8 +15,6 @@ from xg.passes.resolve.instance import Called, Instance
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.syntax import ast
-from xg.tensor import Shape
-from xg.use import Tensor
 
 
 def apply_operator(

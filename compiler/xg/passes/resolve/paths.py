@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from xg.ir.plan import EVERY
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.plan_errors import NoSuchPlace
 from xg.passes.resolve.units import Linked, Located
-from xg.plan import EVERY
 from xg.syntax import ast
 from xg.syntax.tree import walk
 

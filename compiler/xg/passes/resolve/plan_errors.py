@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar, Literal
 
-from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import nearest
-from xg.source import Span
 
 
 @problem_kind

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xg.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.ir.plan import Entry, Layout, Plan
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.mesh import link_mesh
@@ -19,7 +20,6 @@ from xg.passes.resolve.plan_errors import (
     UseOfNoParam,
 )
 from xg.passes.resolve.units import Linked, Load, Located, Unit, link
-from xg.plan import Entry, Layout, Plan
 from xg.syntax import ast
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xg.graph import Apply, Call, Value
-from xg.layout import Layout
-from xg.op import Op
+from xg.diagnostics.source import Span
+from xg.ir.graph import Apply, Call, Value
+from xg.ir.layout import Layout
+from xg.ir.op import Op
+from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.passes.resolve.call_errors import ParamOfRow
 from xg.passes.resolve.errors import (
     NameTwice,
@@ -20,9 +22,7 @@ from xg.passes.resolve.errors import (
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.instance import Called, Instance, Request
 from xg.passes.resolve.units import Linked, Located, Unit
-from xg.source import Span
 from xg.syntax import ast
-from xg.tensor import Shape, Sizes, TensorType
 
 
 @dataclass(slots=True)

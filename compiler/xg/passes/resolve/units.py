@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xg import ops
-from xg.define import define
-from xg.dim import Dim
-from xg.op import Op
+from xg.ir.dim import Dim
+from xg.ir.op import Op
+from xg.ir.tensor import Sizes
+from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import Reader
 from xg.syntax import ast
-from xg.tensor import Sizes
 
 Load = Callable[[ast.Use], ast.Module]  # the file that a `use` names, parsed; each file once
 

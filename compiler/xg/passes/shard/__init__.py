@@ -6,7 +6,7 @@
     check       types both passes once more and holds gradients to be dual
     localise    writes the program of one rank
 
-Source: docs/parallel.md; the states are those of `xg.placement`.
+Source: docs/parallel.md; the states are those of `xg.ir.placement`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xg.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, Program
 from xg.passes.shard.block import TornApart
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
 from xg.passes.shard.elaborate import elaborate, refuse_left_over
 from xg.passes.shard.localise import localise
 from xg.passes.shard.wishes import wish
-from xg.shares import check_parts
+from xg.sharding.shares import check_parts
 
 __all__ = ["Unsound", "check", "place", "rank_program", "wish"]
 

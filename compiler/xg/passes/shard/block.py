@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xg.collective import FAMILY
-from xg.diagnostic import DiagnosticError, Problem
-from xg.dim import ONE
-from xg.graph import Apply, Call, Graph, Value
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.source import Span
+from xg.ir.collective import FAMILY
+from xg.ir.dim import ONE
+from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.placement import INVARIANT, PARTIAL, State, Wish
 from xg.passes.shard.calls import (
     Placed,
     Placing,
@@ -28,9 +30,7 @@ from xg.passes.shard.errors import refuse, refuse_move, refuse_output
 from xg.passes.shard.lifts import FREE, Way, combinations, ways
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
-from xg.placement import INVARIANT, PARTIAL, State, Wish
 from xg.sharding.argument import IllTyped
-from xg.source import Span
 
 
 class TornApart(Exception):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
-from xg.graph import Graph
-from xg.placement import INVARIANT, PARTIAL, REPLICATED, State, Wish
+from xg.ir.graph import Graph
+from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, State, Wish
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xg.collective import FAMILY
-from xg.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
-from xg.placement import CONSTANT, PARTIAL, State, dual, same
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.placement import CONSTANT, PARTIAL, State, dual, same
+from xg.ir.tensor import TensorType
 from xg.sharding.argument import IllTyped
 from xg.sharding.typing import type_body
-from xg.tensor import TensorType
 
 
 class Unsound(Exception):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from xg.collective import FAMILY
-from xg.graph import Apply, Call, Graph, Value
-from xg.placement import State
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.placement import State
 
 ELEMENTWISE: Final = frozenset({"add", "multiply", "nonlinear", FAMILY})
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
-from xg.collective import FAMILY
-from xg.diagnostic import DiagnosticError
-from xg.graph import Apply, Call, Graph, Program
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.placement import CONSTANT, INVARIANT, State
 from xg.passes.shard.block import BlockPlacer
 from xg.passes.shard.calls import Placed, Placing, Request
 from xg.passes.shard.errors import refuse_move
-from xg.placement import CONSTANT, INVARIANT, State
 
 
 def elaborate(program: Program, axis: str) -> Program:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from xg.across import local_shape
-from xg.diagnostic import Diagnostic, Label, Problem, problem_kind
-from xg.dim import Dim, product
-from xg.graph import Apply, Graph, Value
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
+from xg.ir.across import local_shape
+from xg.ir.dim import Dim, product
+from xg.ir.graph import Apply, Graph, Value
+from xg.ir.placement import State
+from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
 from xg.passes.shard.refusal import Refused, free_ways
-from xg.placement import State
 from xg.sharding.argument import IllTyped
-from xg.source import Span
-from xg.tensor import spell_shape
 
 
 @problem_kind

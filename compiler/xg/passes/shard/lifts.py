@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from xg.placement import INVARIANT, REPLICATED, State, Wish, shard
+from xg.ir.placement import INVARIANT, REPLICATED, State, Wish, shard
 
 FREE: Final = 0.0
 CAST: Final = 1.0

@@ -10,22 +10,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from xg.across import local_shape
-from xg.body import Body, substitute, topological
-from xg.collective import FAMILY, moved
-from xg.diagnostic import DiagnosticError, Problem
-from xg.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
-from xg.op import Op
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.ir.across import local_shape
+from xg.ir.body import Body, substitute, topological
+from xg.ir.collective import FAMILY, moved
+from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
+from xg.ir.op import Op
+from xg.ir.placement import Placement, State, same
+from xg.ir.prim import Expr, ShapeError
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs, Data, Misuse, Tensor
 from xg.passes.shard.errors import CutApart
-from xg.placement import Placement, State, same
-from xg.prim import Expr, ShapeError
-from xg.scalar import Scalar
 from xg.sharding.alike import alike
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
 from xg.sharding.typing import type_body
-from xg.tensor import TensorType
-from xg.use import Attrs, Data, Misuse, Tensor
 
 
 def localise(program: Program, axis: str) -> Program:

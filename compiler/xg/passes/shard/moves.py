@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xg import ops
-from xg.collective import FAMILY, move
-from xg.dim import DimError, symbol
-from xg.graph import Apply, Call, Value
-from xg.op import Op
-from xg.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
+from xg.diagnostics.source import Span
+from xg.ir.collective import FAMILY, move
+from xg.ir.dim import DimError, symbol
+from xg.ir.graph import Apply, Call, Value
+from xg.ir.op import Op
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
+from xg.ir.tensor import TensorType
 from xg.sharding.argument import IllTyped
 from xg.sharding.typing import type_body
-from xg.source import Span
-from xg.tensor import TensorType
 
 
 @dataclass(slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from xg.collective import FAMILY
-from xg.graph import Apply, Graph, Value
-from xg.placement import CONSTANT, PARTIAL, REPLICATED, State
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Graph, Value
+from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, State
 from xg.sharding.argument import IllTyped
 from xg.sharding.typing import type_body
 

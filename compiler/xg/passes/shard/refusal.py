@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xg.graph import Apply, Graph, Value
+from xg.ir.graph import Apply, Graph, Value
+from xg.ir.placement import INVARIANT, REPLICATED, State, shard
+from xg.ir.prim import Expr
+from xg.ir.tensor import Sizes
 from xg.passes.shard.lifts import FREE, Way, combinations
 from xg.passes.shard.moves import Moves
-from xg.placement import INVARIANT, REPLICATED, State, shard
-from xg.prim import Expr
 from xg.sharding.argument import IllTyped
 from xg.sharding.reshaping import groups
-from xg.tensor import Sizes
 
 
 @dataclass(frozen=True, slots=True)

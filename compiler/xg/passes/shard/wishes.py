@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from xg.graph import Call, Graph, Program, Value
-from xg.layout import Cuts
-from xg.placed import entries_of
-from xg.placement import INVARIANT, State, Wish, shard
-from xg.plan import Reach, placing
+from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.layout import Cuts
+from xg.ir.placement import INVARIANT, State, Wish, shard
+from xg.ir.plan import Reach, placing
+from xg.sharding.placed import entries_of
 
 Wishes = dict[Value, dict[str, Wish]]
 NOTHING = Reach((), ())

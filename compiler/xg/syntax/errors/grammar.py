@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from xg.diagnostic import QUOTED_CHARACTERS, Diagnostic, Label, Problem, problem_kind, quoted
-from xg.source import Span
+from xg.diagnostics.diagnostic import (
+    QUOTED_CHARACTERS,
+    Diagnostic,
+    Label,
+    Problem,
+    problem_kind,
+    quoted,
+)
+from xg.diagnostics.source import Span
 
 
 @problem_kind

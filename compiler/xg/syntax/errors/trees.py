@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from xg.diagnostic import Diagnostic, Label, Problem, problem_kind, quoted
-from xg.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind, quoted
+from xg.diagnostics.source import Span
 
 
 @problem_kind

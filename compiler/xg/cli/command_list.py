@@ -1,0 +1,24 @@
+"""The commands and what each is for; the module `xg.cli.commands.NAME` holds each."""
+
+from __future__ import annotations
+
+COMMANDS = {
+    "build": "write figures and code",
+    "check": "look for mistakes in names, shapes and sizes, in every choice of options",
+    "show": "print one view: the graph, a figure's DOT, the code, the cost",
+    "fmt": "lay files out in the one canonical way",
+    "run": "run a diagram on arrays from files",
+    "weights": "read a published checkpoint for a diagram, or write one",
+    "verify": "prove the gradients by finite differences, and the code by the interpreter",
+    "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
+    "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
+    "diff": "tell what two compilations differ in: edges, collectives, costs",
+    "train": "train a diagram on text, reviews or arrays",
+    "generate": "write text with a model, published or trained here",
+    "classify": "judge reviews with a model that xg train has made",
+    "import": "write a model of torch as a diagram, with its weights",
+    "ops": "list the operators: signature, formula, gradient, glyph",
+    "lsp": "serve an editor: mistakes as you type, shapes under the cursor, layout",
+    "doctor": "say what was found on this machine, and how to mend it",
+    "demo": "build the gallery, verify every gradient, train a model",
+}

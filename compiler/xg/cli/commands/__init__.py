@@ -1,0 +1,1 @@
+"""One module for each command; `command_list` names them."""

@@ -1,0 +1,78 @@
+"""`xg import`: a model of torch as an `.xg` file, with its weights."""
+
+# ruff: noqa: N999 - commands are modules of their names, and nobody writes `import xg.cli.commands.import`
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+
+EXAMPLE = "xg import model.pt2 -o model.xg --params model.safetensors"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A program of torch.export, and where the diagram and the weights go."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL.pt2",
+        type=Path,
+        help="what torch.export.save wrote; it is read as data, and nothing in it is run",
+    )
+    parser.add_argument(
+        "-o", dest="out", metavar="FILE.xg", required=True, help="the diagram; - prints it"
+    )
+    parser.add_argument(
+        "--params", metavar="P", type=Path, help="the weights too: .safetensors or .npz"
+    )
+    parser.add_argument(
+        "--name", metavar="NAME", help="of the block for the whole model; default: its class"
+    )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, translate, write both files or none."""
+    from xg.importing import import_archive
+    from xg_runtime import arrays, files
+
+    _refuse_endings(options)
+    made = import_archive(files.read(options.model), options.model.as_posix(), options.name)
+    written: dict[Path, bytes] = {}
+    if options.out != "-":
+        written[Path(options.out)] = made.text.encode()
+    if options.params:
+        written[options.params] = arrays.pack(options.params, dict(made.params))
+    files.write_all(written)
+    if options.out == "-":
+        console.write(made.text)
+    else:
+        _say(options, made.text, len(made.params), made.notes, console)
+    return FINE
+
+
+def _say(options: Namespace, text: str, count: int, notes: Sequence[str], console: Console) -> None:
+    blocks = sum(line.startswith("block ") for line in text.splitlines())
+    console.say(f"{options.out}: {_counted(blocks, 'block')}, {_counted(count, 'parameter')}")
+    for note in notes:
+        console.say(f"note: {note}")
+    if options.params:
+        console.say(f"{options.params}: their numbers, by the names of {options.out}")
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count} {word}{'' if count == 1 else 's'}"
+
+
+def _refuse_endings(options: Namespace) -> None:
+    """Raise FileError for a file that could not be written, before anything is read."""
+    from xg_runtime.arrays import ENDINGS
+    from xg_runtime.errors import FileError
+
+    if options.out != "-" and Path(options.out).suffix != ".xg":
+        raise FileError(f"{options.out}: a diagram is kept in a file that ends in .xg")
+    path = options.params
+    if path is not None and path.suffix not in ENDINGS:
+        raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")

@@ -1,0 +1,88 @@
+"""`xg run`: a diagram on arrays from files."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from xg.cli.arguments import add_backend, add_file, add_kernels, add_names, refuse_backend
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
+from xg.cli.ranks import add_ranks
+from xg.syntax.spelling import ascii_name
+
+EXAMPLE = "xg run diagrams/notation/mlp.xg --inputs in.npz -o out.npz --seed 0 --keep H,U"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A file, the arrays that go in and out, and how they are computed."""
+    add_file(parser)
+    parser.add_argument("--inputs", metavar="IN", type=Path, required=True, help="an .npz file")
+    parser.add_argument(
+        "-o", dest="out", metavar="OUT", type=Path, required=True, help="an .npz file"
+    )
+    parser.add_argument(
+        "--params",
+        metavar="P",
+        type=Path,
+        help=".safetensors or .npz, or a published checkpoint: a file, an index or a folder",
+    )
+    add_names(parser)
+    parser.add_argument("--save-params", metavar="P", type=Path, help="write those used here")
+    parser.add_argument(
+        "--d-outputs", metavar="G", type=Path, help="cotangents; gradients come out as d/NAME"
+    )
+    parser.add_argument(
+        "--keep", type=edges, default=[], metavar="EDGE,...", help="edges to write too"
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float64", "bfloat16"),
+        default="float32",
+        help="of floats; bfloat16 with --backend torch, its results are written as float32",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draws the parameters where no file gives them"
+    )
+    parser.add_argument("--dropout", type=int, metavar="SEED", help="dropout on, drawn from SEED")
+    add_backend(parser)
+    add_kernels(parser)
+    add_ranks(parser)
+
+
+def edges(text: str) -> list[str]:
+    """`H,layers.0.attn.P`, Greek or English."""
+    return [ascii_name(name.strip()) for name in text.split(",") if name.strip()]
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, compute, write."""
+    from xg.cli.computing import compute, kept
+    from xg.cli.given import Given
+    from xg_runtime import arrays
+
+    refuse_backend(options)
+    half = options.dtype == "bfloat16"
+    if half and (options.backend != "torch" or options.keep):
+        console.note("xg run: NumPy has no bfloat16: --backend torch has, without --keep")
+        return USAGE
+    _refuse_endings(options)
+    given = Given.read(options)
+    results, params = compute(given, options)
+    if options.keep:
+        results |= kept(given, params, options)
+    arrays.write(options.out, results)
+    if options.save_params:
+        arrays.write(options.save_params, params)
+    console.say(f"{options.out}: {', '.join(results)}")
+    return FINE
+
+
+def _refuse_endings(options: Namespace) -> None:
+    """Raise FileError for a file that could not be written, before anything is computed."""
+    from xg_runtime.arrays import ENDINGS
+    from xg_runtime.errors import FileError
+
+    for path in (options.out, options.save_params):
+        if path is not None and path.suffix not in ENDINGS:
+            raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")

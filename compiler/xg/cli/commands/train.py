@@ -1,0 +1,164 @@
+"""`xg train`: a diagram trained on text, reviews or arrays."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from xg.cli.arguments import add_backend, add_file, add_kernels, refuse_backend
+from xg.cli.console import Console
+from xg.cli.exits import FINE, INTERRUPTED
+from xg.cli.quantities import amount, natural, positive
+from xg.cli.ranks import add_ranks
+from xg.cli.training.threads import add_threads, limit_threads
+
+if TYPE_CHECKING:
+    from xg.cli.training.learning import Learned
+    from xg.cli.training.lesson import Lesson
+    from xg_runtime.train import Outcome
+
+EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """A file, its data, and how it learns."""
+    add_file(parser)
+    data = parser.add_argument_group("data")
+    data.add_argument(
+        "--data",
+        metavar="PATH",
+        type=Path,
+        help="a text, reviews (a label, a tab and a text a line), or an .npz of rows; default: the "
+        "language reference of this Python, or the reviews that come along",
+    )
+    data.add_argument(
+        "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
+    )
+    data.add_argument("--batch", type=positive, default=8, metavar="N", help="default: 8")
+    data.add_argument(
+        "--accumulate",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="compute a batch in N parts, one after the other; default: 1",
+    )
+    data.add_argument(
+        "--seq",
+        type=positive,
+        metavar="N",
+        help="tokens in a window; default: 64; or words of a review",
+    )
+    _add_learning(parser)
+    out = parser.add_argument_group("output")
+    out.add_argument("--out", metavar="DIR", type=Path, help="default: runs/NAME of the file")
+    out.add_argument(
+        "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
+    )
+    out.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
+    out.add_argument("--overwrite", action="store_true", help="begin anew in a folder with a run")
+    out.add_argument("--sample", type=natural, default=0, metavar="N", help="then write N tokens")
+    out.add_argument("--prompt", default="The ", metavar="TEXT", help="what the sample begins with")
+    out.add_argument(
+        "--temperature",
+        type=amount,
+        default=0.8,
+        metavar="X",
+        help="of the sample; 0: the likeliest",
+    )
+    add_threads(parser)
+    add_backend(parser)
+    add_kernels(parser)
+    add_ranks(parser)
+
+
+def _add_learning(parser: ArgumentParser) -> None:
+    learning = parser.add_argument_group("learning")
+    learning.add_argument("--steps", type=natural, default=300, metavar="N", help="default: 300")
+    learning.add_argument("--loss", metavar="NAME", help="the output to make small")
+    learning.add_argument("--lr", type=amount, default=3e-3, metavar="X", help="default: 0.003")
+    learning.add_argument("--schedule", choices=("cosine", "linear", "constant"), default="cosine")
+    learning.add_argument(
+        "--warmup", type=natural, default=20, metavar="N", help="steps; default: 20"
+    )
+    learning.add_argument("--optimizer", choices=("adamw", "adam", "sgd"), default="adamw")
+    learning.add_argument(
+        "--momentum", type=amount, default=0.9, metavar="X", help="of sgd; default: 0.9"
+    )
+    learning.add_argument(
+        "--weight-decay", type=amount, default=0.01, metavar="X", help="of adamw; default: 0.01"
+    )
+    learning.add_argument(
+        "--clip",
+        type=amount,
+        default=1.0,
+        metavar="X",
+        help="the largest gradient norm; 0: any; default: 1",
+    )
+    learning.add_argument(
+        "--eval", type=natural, default=50, metavar="N", help="every N steps; 0: never"
+    )
+    learning.add_argument("--dtype", choices=("float32", "float64"), default="float32")
+    learning.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="of first parameters, batches, dropout and the sample",
+    )
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Train, say how it went, and write a sample if one is wanted."""
+    refuse_backend(options)
+    limit_threads(options.threads)
+    from xg.cli.training.teaching import lesson
+
+    folder = folder_of(options)
+    learned = teach(lesson(options, folder), options, folder, console)
+    return INTERRUPTED if learned.interrupted else FINE
+
+
+def folder_of(options: Namespace) -> Path:
+    """Where the run is kept."""
+    return options.out or Path("runs") / _name(options.file)
+
+
+def teach(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+    """Train, and let the rank that leads say how it went."""
+    from xg.cli.training.learning import learn
+
+    learned = learn(what, options, folder, console)
+    if learned.outcome:
+        for line in _report(what, learned.outcome):
+            console.say(line)
+        if options.sample and learned.interrupted is None:
+            console.say()
+            console.say(what.sample(learned.outcome.params, options))
+    return learned
+
+
+def _name(file: str) -> str:
+    from xg.diagnostics.slug import slug
+
+    return "stdin" if file == "-" else slug(PurePath(file).stem)
+
+
+def _report(what: Lesson, outcome: Outcome) -> list[str]:
+    """How a run ended, in a few lines."""
+    lines = [f"{outcome.steps} steps"]
+    if outcome.speed:
+        lines[0] += f", {outcome.speed:,.0f} {outcome.unit}/s"
+    if outcome.interrupted:
+        lines[0] += f", interrupted by {outcome.interrupted}: --resume goes on"
+    if outcome.losses:
+        last = outcome.losses[-min(10, len(outcome.losses)) :]
+        mean = sum(last) / len(last)
+        lines.append(f"loss {outcome.losses[0]:.4f} at first, {mean:.4f} over the last {len(last)}")
+    if outcome.validation:
+        lines.append(f"validation loss {outcome.validation[-1]:.4f}")
+    if outcome.accuracies:
+        lines.append(f"validation accuracy {outcome.accuracies[-1]:.4f}")
+    lines += [f"{name} {value:.4f}" for name, value in what.references.items()]
+    folder = outcome.folder
+    return [*lines, f"curve {folder}/loss.svg, log {folder}/log.jsonl, {folder}/checkpoints"]

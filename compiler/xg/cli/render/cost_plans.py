@@ -1,0 +1,110 @@
+"""`xg cost --plan '*'`: one device and every plan of a file, side by side."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xg.cli.arguments import open_project, settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+from xg.cli.render.cost_sections import ESTIMATE
+from xg.cli.render.cost_text import sizes
+from xg.cli.render.counted import counted, seconds
+from xg.cli.render.table import table
+from xg.cost.communication import total_bytes, total_formula
+from xg.cost.hardware import Machine
+from xg.cost.report import Report, report
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.driver import compile_project
+from xg.frontend.plans import plans_of
+
+_HEAD = ("plan", "mesh", "parameters", "held bytes", "FLOPs", "naive", "ring", "ring bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan with its costs, or why it has none; no name means one device."""
+
+    name: str | None
+    report: Report | None
+    refused: str = ""
+
+
+def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -> int:
+    """Compare them; a plan that cannot be compiled says why."""
+    project, settings = open_project(options.file), settings_of(options)
+    names = [*plans_of(project, settings)]
+    if not names:
+        console.note(f"xg cost: {options.file} has no plan, so there is none to compare")
+        return PROBLEM
+    found: list[Planned] = []
+    for name in (None, *names):
+        try:
+            program = compile_project(project, options.block, settings, name)
+        except DiagnosticError as error:
+            if name is None:
+                raise
+            found.append(Planned(name, None, error.diagnostics[0].message))
+            continue
+        counted = report(program.graphs, program.placed, options.dtype, machines)
+        found.append(Planned(name, counted))
+    if options.json:
+        _write(found, console)
+    else:
+        for line in _lines(found, options.dtype):
+            console.say(line)
+    return FINE
+
+
+def _write(found: Sequence[Planned], console: Console) -> None:
+    from xg.cli.render.cost_data import as_data
+    from xg.cli.render.json_text import json_text
+
+    plans = [
+        as_data(each.report) if each.report else {"plan": each.name, "refused": each.refused}
+        for each in found
+    ]
+    console.write(json_text({"plans": plans}))
+
+
+def _lines(found: Sequence[Planned], dtype: str) -> Iterator[str]:
+    compiled = [each for each in found if each.report]
+    first = compiled[0].report
+    assert first
+    yield f"{first.cost.program.main.block}, one step of one rank, {dtype}: {_all_sizes(compiled)}"
+    names = [each.machine.name for each in first.estimates]
+    rows = [(*_HEAD, *names), *(_row(each.name or "one device", each.report) for each in compiled)]
+    right = frozenset(range(2, len(_HEAD) + len(names)))
+    yield from (f"  {line}" for line in table(rows, right))
+    yield from (f"  {each.name} is refused: {each.refused}" for each in found if not each.report)
+    yield ""
+    yield "elements that a rank sends around a ring"
+    yield from (f"  {line}" for line in table([*_formulas(compiled)]))
+    yield ""
+    yield "held: parameters, gradients, both moments of Adam, saved activations; naive and ring:"
+    yield "elements that a rank sends"
+    if names:
+        yield ESTIMATE
+
+
+def _all_sizes(compiled: Sequence[Planned]) -> str:
+    """The sizes of all of them, where one plan mentions more than another."""
+    mentioned = [sizes(each.report) for each in compiled if each.report]
+    return max(mentioned, key=len)
+
+
+def _formulas(compiled: Sequence[Planned]) -> Iterator[tuple[str, str]]:
+    for each in compiled:
+        if each.name and each.report:
+            yield each.name, total_formula(each.report.sent, "ring")
+
+
+def _row(name: str, found: Report | None) -> tuple[str, ...]:
+    assert found
+    numbers = found.numbers
+    mesh = " × ".join(f"{axis} = {size}" for axis, size in found.mesh.items())
+    amounts = (*found.compared, total_bytes(found.sent))
+    times = (seconds(each.total) for each in found.estimates)
+    return (name, mesh, *(counted(dim, numbers) for dim in amounts), *times)

@@ -1,0 +1,69 @@
+"""A difference as one JSON document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xg.cli.render.counted import evaluated
+from xg.cost.communication import SHORT, Sent
+from xg.ir.dim import Dim
+from xg.pages.diff import Change, Difference, Edge
+from xg.pages.diff.compare import block_of
+
+Data = Mapping[str, object]
+
+
+def as_data(difference: Difference) -> Data:
+    """Edges, collectives and costs, each before and after; null where there is none."""
+    return {
+        "block": difference.after.program.main.block,
+        "before": difference.before.name,
+        "after": difference.after.name,
+        "sizes": {name: list(each) for name, each in difference.sizes.items()},
+        "edges": [_edge(each) for each in difference.edges],
+        "collectives": [_collective(each) for each in difference.collectives],
+        "cost": {name: _cost(difference, *each) for name, each in difference.costs.items()},
+    }
+
+
+def _edge(change: Change[Edge]) -> Data:
+    edge = change.present
+    return {
+        "pass": edge.direction,
+        "where": edge.where,
+        "edge": edge.name,
+        "line": edge.line,
+        "before": _state(change.before),
+        "after": _state(change.after),
+    }
+
+
+def _state(edge: Edge | None) -> Data | None:
+    if edge is None:
+        return None
+    return {"shape": edge.shape, "term_over": list(edge.terms), "made_by": edge.maker or None}
+
+
+def _collective(change: Change[Sent]) -> Data:
+    part = change.present
+    return {
+        "pass": part.direction,
+        "collective": SHORT[part.kind],
+        "over": part.over,
+        "block": block_of(part),
+        "of": part.of or None,
+        "line": part.line,
+        "before": change.before and change.before.formula("ring"),
+        "after": change.after and change.after.formula("ring"),
+    }
+
+
+def _cost(difference: Difference, before: Dim, after: Dim) -> Data:
+    return {
+        "before": _both(before, difference.before.report.numbers),
+        "after": _both(after, difference.after.report.numbers),
+    }
+
+
+def _both(dim: Dim, numbers: Mapping[str, int]) -> Data:
+    return {"formula": str(dim), "number": evaluated(dim, numbers)}

@@ -1,0 +1,120 @@
+"""A difference as tables that people read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from xg.cli.render.counted import evaluated
+from xg.cli.render.table import table
+from xg.cost.communication import SHORT, Sent, Way, total_formula
+from xg.pages.diff import Change, Difference, Edge
+from xg.pages.diff.compare import block_of
+
+_SENDING: Final[Mapping[str, Way]] = {"sent naive": "naive", "sent ring": "ring"}
+
+
+def lines(difference: Difference) -> Iterator[str]:
+    """Edges forward and backward, collectives, costs."""
+    before, after = difference.before, difference.after
+    yield f"{after.program.main.block}: {after.name} against {before.name}"
+    if difference.is_empty:
+        yield "no edge and no collective differs"
+    if difference.sizes:
+        sizes = (f"{name} = {new}, was {old}" for name, (old, new) in difference.sizes.items())
+        yield f"sizes: {'; '.join(sizes)}"
+    for direction in ("forward", "backward"):
+        changed = [each for each in difference.edges if each.present.direction == direction]
+        if changed:
+            yield ""
+            yield f"edges of the {direction} pass, as one rank holds them"
+            yield from _indented(_edges(changed))
+    if difference.collectives:
+        yield ""
+        yield "collectives, in elements around a ring"
+        yield from _indented([*map(_collective, difference.collectives)])
+    yield ""
+    yield "cost of one rank, bytes of float32"
+    yield from _indented([*_costs(difference)], 1, 2, 3)
+    yield from _formulas(difference)
+
+
+def _edges(changed: Sequence[Change[Edge]]) -> Sequence[tuple[str, ...]]:
+    """Where it is, its name, and how it was and is."""
+    rows: list[tuple[str, ...]] = []
+    for each in changed:
+        edge = each.present
+        rows.append((sign(each), edge.where or "·", edge.name, *told(each), _maker(each)))
+    return [("", "where", "edge", "before", "after", ""), *rows]
+
+
+def sign(change: Change[Edge] | Change[Sent]) -> str:
+    """``+`` for what appeared, ``-`` for what vanished, ``~`` for what changed."""
+    if change.before is None:
+        return "+"
+    return "-" if change.after is None else "~"
+
+
+def told(change: Change[Edge]) -> tuple[str, str]:
+    """How an edge lay and lies: its shape on a rank, over which axes it is a term of a sum.
+
+    Where both shapes read alike, the sizes in them are defined otherwise, and spelled out.
+    """
+    before, after = change.before, change.after
+    alike = before and after and before.shape == after.shape and before.dims != after.dims
+    return _lies(before, spelled=bool(alike)), _lies(after, spelled=bool(alike))
+
+
+def _lies(edge: Edge | None, *, spelled: bool) -> str:
+    if edge is None:
+        return ""
+    terms = f", a term over {' and '.join(edge.terms)}" if edge.terms else ""
+    return f"{edge.dims if spelled else edge.shape}{terms}"
+
+
+def _maker(change: Change[Edge]) -> str:
+    before, after = change.before, change.after
+    if before is None or after is None or before.maker == after.maker:
+        return ""
+    return f"made by {after.maker}, was {before.maker}"
+
+
+def _collective(change: Change[Sent]) -> tuple[str, ...]:
+    part = change.present
+    kind = f"{SHORT[part.kind]} over {part.over}"
+    amounts = [each.formula("ring") for each in (change.before, change.after) if each]
+    place = f"line {part.line}"
+    return (
+        sign(change), part.direction, kind, block_of(part), part.of, place, " -> ".join(amounts)
+    )  # fmt: skip
+
+
+def _costs(difference: Difference) -> Iterator[tuple[str, ...]]:
+    before, after = difference.before, difference.after
+    yield ("", before.name, after.name, "difference")
+    for name, (old, new) in difference.costs.items():
+        left = evaluated(old, before.report.numbers)
+        right = evaluated(new, after.report.numbers)
+        if left is not None and right is not None:
+            yield (name, f"{left:,}", f"{right:,}", f"{right - left:+,}" if right != left else "0")
+
+
+def _formulas(difference: Difference) -> Iterator[str]:
+    """What has no number, as formulas."""
+    sides = (difference.before.report.numbers, difference.after.report.numbers)
+    for name, dims in difference.costs.items():
+        if all(evaluated(*each) is not None for each in zip(dims, sides, strict=True)):
+            continue
+        old, new = map(str, dims)
+        if name in _SENDING:
+            way = _SENDING[name]
+            sent = difference.before.report.sent, difference.after.report.sent
+            old, new = (total_formula(each, way) for each in sent)
+        if name != "ring bytes":  # four times the elements
+            yield f"  {name}: {old}" + (f" -> {new}" if new != old else ", as before")
+
+
+def _indented(rows: Sequence[Sequence[str]], *right: int) -> Iterator[str]:
+    width = max(map(len, rows))
+    filled = [(*row, *[""] * (width - len(row))) for row in rows]
+    yield from (f"  {line}" for line in table(filled, frozenset(right)))

@@ -1,0 +1,77 @@
+"""A proof of gradients and of the code of one device, as people and as programs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from xg.frontend.typed import Settings
+    from xg.verify.proving import Proof
+
+NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
+
+
+def lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
+    """One proof as people read it."""
+    from xg_runtime.gradtable import table
+
+    main = proof.program.graphs.main
+    chosen = [f"{name}={value}" for name, value in settings.items()]
+    yield " ".join([f"{file}: {main.block}", *chosen])
+    sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.sizes.items()))
+    yield f"at {sizes or 'fixed sizes'}, float64, dropout on"
+    yield table(proof.gradients).rstrip()
+    for backend, reference in proof.references.items():
+        counted = f"{reference.outputs} outputs and {reference.gradients} gradients"
+        if reference.first is None:
+            said = f"agree: {counted}, error at most {reference.error:.1e}"
+        else:
+            said = f"DIFFER: first in {reference.first}, error {reference.error:.1e}"
+        yield f"{NAMES[backend]} code and interpreter {said}"
+
+
+def summary(proofs: Sequence[Proof], passed: bool) -> str:
+    """The last line."""
+    failed = sum(not proof.passed for proof in proofs)
+    gradients = sum(len(proof.gradients.rows) for proof in proofs)
+    words = f"{_counted(len(proofs))}, {gradients} gradients: "
+    return words + ("all proven" if passed else f"{_counted(failed)} FAILED")
+
+
+def _counted(blocks: int) -> str:
+    return "1 block" if blocks == 1 else f"{blocks} blocks"
+
+
+def as_data(file: str, settings: Settings, proof: Proof) -> Mapping[str, object]:
+    """The same as data."""
+    return {
+        "file": file,
+        "block": proof.program.graphs.main.block,
+        "settings": dict(settings),
+        "sizes": dict(sorted(proof.sizes.items())),
+        "seed": proof.gradients.seed,
+        "passed": proof.passed,
+        "gradients": [
+            {
+                "name": row.name,
+                "shape": list(row.shape),
+                "coordinates": row.coordinates,
+                "directions": row.directions,
+                "error": _finite(row.error),
+                "tolerance": row.tolerance,
+                "verdict": row.verdict,
+                "reason": row.reason,
+            }
+            for row in proof.gradients.rows
+        ],
+        "references": {
+            backend: {"error": _finite(reference.error), "first_difference": reference.first}
+            for backend, reference in proof.references.items()
+        },
+    }
+
+
+def _finite(number: float) -> float | None:
+    """JSON has no infinity."""
+    return number if abs(number) < float("inf") else None

@@ -1,0 +1,158 @@
+"""A proof of a parallel program, as people and as programs read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite, prod
+from typing import TYPE_CHECKING, Final
+
+from xg.cli.render.table import table
+
+if TYPE_CHECKING:
+    from xg.frontend.typed import Settings
+    from xg.verify.controls import Control
+    from xg.verify.counted import Sent
+    from xg.verify.edges import Edges
+    from xg.verify.ranking import Floats, RankProof
+    from xg.verify.residues import Exact
+    from xg_runtime.ranks.running import Place
+
+NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
+PLACES: Final[Mapping[Place, str]] = {
+    "simulated": "{} simulated ranks",
+    "processes": "{} ranks that are processes",
+}
+WHY: Final[Mapping[str, str]] = {
+    "zeros": "sums nothing but zeros",
+    "unused": "brings what no output or gradient depends on",
+    "not needed": "NOT NEEDED: without it nothing differs",
+}
+HEAD: Final = ("pass", "collective", "over", "calls", "elements", "as formulas say")
+
+
+def lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]:
+    """One proof as people read it."""
+    yield _title(file, settings, proof)
+    sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.case.sizes.items()))
+    ranks = " × ".join(f"{axis} = {size}" for axis, size in _mesh(proof).items())
+    on = PLACES[proof.on].format(prod(_mesh(proof).values()))
+    yield f"at {sizes or 'fixed sizes'}, on {on}, {ranks}, dropout on"
+    if proof.floats:
+        yield from _floats(proof.floats)
+    if proof.exact:
+        yield _exact(proof.exact)
+
+
+def _title(file: str, settings: Settings, proof: RankProof) -> str:
+    plan = [f"plan {proof.case.plan}"] if proof.case.plan else ["as it is written"]
+    chosen = [f"{name}={value}" for name, value in settings.items()]
+    return " ".join([f"{file}: {proof.program.graphs.main.block},", *plan, *chosen])
+
+
+def _mesh(proof: RankProof) -> Mapping[str, int]:
+    return proof.program.graphs.mesh
+
+
+def _floats(floats: Floats) -> Iterator[str]:
+    yield from table([HEAD, *map(_cells, floats.sent)], frozenset({3, 4}))
+    for backend, found in floats.agreements.items():
+        counted = f"{found.outputs} outputs and {found.gradients} gradients"
+        if found.first is None:
+            said = f"agree: {counted}, error at most {found.error:.1e}"
+        else:
+            said = f"DIFFER: first in {found.first}, error {found.error:.1e}"
+        yield f"{NAMES[backend]} code of ranks and of one device {said}"
+    if floats.edges is not None:
+        yield _edges(floats.edges)
+    yield from _controls(floats.controls)
+
+
+def _edges(edges: Edges) -> str:
+    if edges.first is None:
+        return f"{edges.count} edges of the interpreter agree, in bits where ranks hold the same"
+    return f"the first edge that DIFFERS: {edges.first}"
+
+
+def _controls(controls: Sequence[Control]) -> Iterator[str]:
+    needed = sum(each.verdict == "needed" for each in controls)
+    if controls:
+        yield f"{needed} of {len(controls)} collectives: without it the check fails, as it should"
+    for each in controls:
+        if each.verdict != "needed":
+            yield f"  {each.kind} over {each.over} {WHY[each.verdict]}: {each.code}"
+
+
+def _cells(sent: Sent) -> tuple[str, ...]:
+    calls, elements = sent.counted
+    agrees = "yes" if sent.agrees else "NO: {:,} calls of {:,}".format(*sent.said)
+    bundled = f", bundling {sent.said[0]:,} calls" if sent.saves_calls else ""
+    return sent.direction, sent.kind, sent.over, f"{calls:,}", f"{elements:,}", agrees + bundled
+
+
+def _exact(found: Sequence[Exact]) -> str:
+    wrong = next((each for each in found if each.first is not None), None)
+    if wrong is not None:
+        return f"modulo {wrong.prime} ranks and one device DIFFER: first {wrong.first}"
+    primes = ", ".join(str(each.prime) for each in found)
+    return f"modulo {primes} all {found[0].edges} edges and {found[0].arrays} results are equal"
+
+
+def summary(proofs: Sequence[RankProof], passed: bool) -> str:
+    """The last line."""
+    if not proofs:
+        return "no plan reaches a block, and no block speaks of ranks: nothing is proven"
+    failed = sum(not proof.passed for proof in proofs)
+    words = "1 parallel program" if len(proofs) == 1 else f"{len(proofs)} parallel programs"
+    return f"{words}: all proven" if passed else f"{words}: {failed} FAILED"
+
+
+def as_data(file: str, settings: Settings, proof: RankProof) -> Mapping[str, object]:
+    """The same as data."""
+    data: dict[str, object] = {
+        "file": file,
+        "block": proof.program.graphs.main.block,
+        "plan": proof.case.plan,
+        "settings": dict(settings),
+        "sizes": dict(sorted(proof.case.sizes.items())),
+        "mesh": dict(_mesh(proof)),
+        "on": proof.on,
+        "passed": proof.passed,
+    }
+    if proof.floats:
+        data["single"] = _floats_data(proof.floats)
+    if proof.exact:
+        data["exact"] = [
+            {"prime": each.prime, "edges": each.edges, "first_difference": each.first}
+            for each in proof.exact
+        ]
+    return data
+
+
+def _floats_data(floats: Floats) -> Mapping[str, object]:
+    return {
+        "passed": floats.passed,
+        "code": {
+            backend: {
+                "error": found.error if isfinite(found.error) else None,
+                "first_difference": found.first,
+            }
+            for backend, found in floats.agreements.items()
+        },
+        "edges": floats.edges
+        and {"compared": floats.edges.count, "first_difference": floats.edges.first},
+        "sent": [
+            {
+                "pass": each.direction,
+                "collective": each.kind,
+                "over": each.over,
+                "calls": each.counted[0],
+                "elements": each.counted[1],
+                "expected": {"calls": each.said[0], "elements": each.said[1]},
+            }
+            for each in floats.sent
+        ],
+        "controls": [
+            {"collective": c.kind, "over": c.over, "code": c.code, "verdict": c.verdict}
+            for c in floats.controls
+        ],
+    }

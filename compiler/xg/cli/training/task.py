@@ -1,0 +1,144 @@
+"""What a block is trained on: next tokens of a text, reviews to judge, or rows of arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
+
+from xg.ir.dim import ONE, Dim
+from xg.ir.graph import Apply, Program, Value
+from xg.ir.loss import ignored, scalars
+from xg.ir.loss import loss_of as loss_of_graph
+from xg.ir.tensor import Shape
+from xg_runtime.errors import InputError
+from xg_runtime.splitting import WHOLE, Split
+
+JUDGED: Final = "binary_cross_entropy"  # the loss of a yes or no
+
+
+@dataclass(frozen=True, slots=True)
+class TextTask:
+    """A block over tokens: ids and targets ``[B, S] in V``; `logits` is None if none comes out."""
+
+    ids: str
+    targets: str
+    logits: str | None
+    batch: Dim
+    window: Dim
+    vocabulary: Dim
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewTask:
+    """A block that judges words: vectors ``[B, S, D]``, truth ``[B]`` or ``[B, 1]``.
+
+    `said` is the output that is compared with the truth: a probability, or a logit.
+    """
+
+    vectors: str
+    truth: str
+    said: str
+    is_logit: bool
+    length: Dim
+    width: Dim
+    truth_axes: Shape  # after B
+
+
+def loss_of(program: Program, wanted: str | None = None) -> str:
+    """The output that training makes small: the one wanted, `loss`, or the only number."""
+    main = program.main
+    known = scalars(main)
+    chosen = loss_of_graph(main) if wanted is None else wanted
+    if chosen in known:
+        return chosen
+    if wanted is None and known:
+        raise InputError(f"--loss chooses what is made small: {', '.join(known)}")
+    lacking = f"{main.block} gives no loss to train on"
+    if wanted is not None:
+        lacking = f"{wanted} is no output of {main.block} that is a single float"
+    raise InputError(f"{lacking}: its outputs are {', '.join(main.output_names)}")
+
+
+def text_task(program: Program) -> TextTask | None:
+    """The task of a block that takes two alike integer inputs and nothing else, or None."""
+    main = program.main
+    if len(main.inputs) != 2:
+        return None
+    types = [main.types[value] for value in main.inputs]
+    shape, range_ = types[0].shape, types[0].range
+    if types[0] != types[1] or range_ is None or len(shape) != 2:
+        return None
+    ids, targets = main.inputs
+    if _is_target(program, ids) and not _is_target(program, targets):
+        ids, targets = targets, ids
+    logits = _logits(program, targets)
+    return TextTask(str(ids.name), str(targets.name), logits, *shape, range_)
+
+
+def review_task(program: Program) -> ReviewTask | None:
+    """The task of a block that says yes or no to rows of vectors, or None."""
+    main = program.main
+    if len(main.inputs) != 2 or not all(main.types[value].is_float for value in main.inputs):
+        return None
+    for vectors, truth in permutations(main.inputs):
+        loss = _loss(program, truth)
+        batch, *axes = main.types[truth].shape or (None,)
+        shape = main.types[vectors].shape
+        if loss is None or loss.op.name != JUDGED or len(shape) != 3 or shape[0] != batch:
+            continue
+        said = _output(program, loss.inputs[0])
+        if said is not None and axes in ([], [ONE]):
+            names = str(vectors.name), str(truth.name), said
+            return ReviewTask(*names, loss.attrs["form"] == "logits", *shape[1:], tuple(axes))
+    return None
+
+
+def split_of(program: Program, loss: str, rows: frozenset[str], count: int) -> Split:
+    """How a batch is computed in parts; raises InputError where the loss is not one of its rows."""
+    if count == 1:
+        return WHOLE
+    main = program.main
+    value = dict(zip(main.output_names, main.outputs, strict=True))[loss]
+    for step in main.steps:
+        if isinstance(step, Apply) and step.op.family == "loss" and value in step.outputs:
+            targets = step.inputs[1]
+            if len(step.inputs) == 2 and str(targets.name) in rows:
+                is_mean = step.attrs["reduction"] == "mean"
+                return Split(count, rows, is_mean, str(targets.name), ignored(main, targets))
+    raise InputError(
+        f"--accumulate needs a loss that compares outputs with targets: {loss} of {main.block} "
+        "is something else"
+    )
+
+
+def _is_target(program: Program, value: Value) -> bool:
+    return _compared(program, value) is not None
+
+
+def _compared(program: Program, targets: Value) -> Value | None:
+    """What the block's own loss compares with these targets."""
+    loss = _loss(program, targets)
+    return loss and loss.inputs[0]
+
+
+def _loss(program: Program, targets: Value) -> Apply | None:
+    """The block's own loss of these targets."""
+    for step in program.main.steps:
+        if isinstance(step, Apply) and step.op.family == "loss" and targets in step.inputs[1:]:
+            return step
+    return None
+
+
+def _logits(program: Program, targets: Value) -> str | None:
+    compared = _compared(program, targets)
+    return _output(program, compared) if compared is not None else None
+
+
+def _output(program: Program, wanted: Value) -> str | None:
+    """The name under which a value leaves the block, or None."""
+    main = program.main
+    for name, value in zip(main.output_names, main.outputs, strict=True):
+        if value is wanted:
+            return name
+    return None

@@ -1,0 +1,254 @@
+"""The backward function of a block: line by line the backward figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.codegen.emit.forward import Forward
+from xg.codegen.emit.late_sums import LateSum, all_reduce_of, late_sums
+from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.locate import Source
+from xg.codegen.emit.names import Names, spell_symbol
+from xg.codegen.emit.overlap import Overlap, overlap
+from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.release import releasing
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.statements import Statements
+from xg.codegen.emit.text import Text, tuple_of
+from xg.codegen.emit.writer import (
+    BlockWriter,
+    count_uses,
+    may_be_none,
+    names_by_label,
+    place_text,
+    read_values,
+    safe,
+    size_variables,
+)
+from xg.ir.graph import Apply, Backward, CallBack, Value
+from xg.ir.placement import is_term
+
+
+def backward_function(
+    plan: Plan, backward: Backward, forward: Forward
+) -> tuple[list[str], tuple[str, ...]]:
+    """The backward function to a forward function.
+
+    Also the symbols of sizes that it needs and no saved tensor carries: they must be saved too.
+    """
+    writer = _BackwardWriter.start(plan, backward, forward)
+    lines = writer.write()
+    lost = writer.lost
+    if lost:
+        writer = _BackwardWriter.start(plan, backward, forward)
+        writer.known = {name: f"saved.{spell_symbol(name)}" for name in lost}
+        lines = writer.write()
+    return lines, lost
+
+
+@dataclass(slots=True)
+class _BackwardWriter(BlockWriter):
+    backward: Backward | None = None
+    fields: Mapping[Value, str] = field(default_factory=dict[Value, str])
+    sums: Mapping[Value, LateSum] = field(default_factory=dict[Value, LateSum])
+
+    @classmethod
+    def start(cls, plan: Plan, backward: Backward, forward: Forward) -> _BackwardWriter:
+        graph = backward.forward
+        names = Names(size_variables(graph), plan.stems)
+        scope = Scope(graph.sizes)
+        types = {**graph.types, **backward.types}
+        statements = Statements(
+            spelling=plan.spelling,
+            functions=plan.operators,
+            scope=scope,
+            names=names,
+            types=types,
+            wanted=_gradient_names(backward, forward),
+            fixed=frozenset(_fixed(backward)),
+            uses=count_uses(backward.steps, tuple(backward.gradients.values())),
+            backward=True,
+            place=place_text(plan, graph),
+        )
+        return cls(plan, graph, names, scope, statements, backward, forward.fields)
+
+    def write(self) -> list[str]:
+        assert self.backward is not None
+        backward, graph, texts = self.backward, self.graph, self.statements.texts
+        for value in backward.saved:
+            texts[value] = Text(f"saved.{self.fields[value]}")
+        seeds = [self.statements.name(seed) for seed in backward.cotangents.values()]
+        params = [value for value in graph.param_values() if self.statements.uses[value]]
+        taken = self.take_params(params)
+        read = set(read_values(backward.steps)) | set(backward.gradients.values())
+        order = self._order(backward)
+        for step in order.steps:
+            if isinstance(step, Apply) and step in order.begun:
+                self.statements.begin(step)
+            elif isinstance(step, Apply):
+                self.statements.apply(step, [v for v in step.outputs if v in read])
+            else:
+                self._call(step)
+        results = [
+            self.statements.settle(backward.gradients[value]).text
+            for value in graph.inputs
+            if value in backward.gradients
+        ]
+        grads = self._give()
+        code = [*self.statements.lines, *grads]
+        code += [f"return {', '.join(results)}"] if results else []
+        sizes = self.size_lines(self._sources(params), code)
+        types = self.type_lines(seeds, seeds)
+        head = self._head(seeds, len(results))
+        if self.plan.releases:  # of fused code nobody asks which lines compute which steps
+            body = releasing([*taken, *sizes, *types, *code], self._tensors())
+            return [*head, *indented([*self._docstring(), *body])]
+        return self.function(head, [*self._docstring(), *taken, *sizes, *types], code)
+
+    def _order(self, backward: Backward) -> Overlap:
+        """The steps as they are written: late sums are left to the end, others begun early."""
+        if not self.plan.sums_late:
+            return Overlap(backward.steps, frozenset())
+        self.sums = late_sums(backward, self.plan.shared)
+        sums = [
+            step
+            for step in backward.steps
+            if isinstance(step, Apply) and all_reduce_of(step, backward)
+        ]
+        late = {step for step in sums if step.outputs[0] in self.sums}
+        steps = [step for step in backward.steps if step not in late]
+        return overlap(steps, [step for step in sums if step not in late])
+
+    def _tensors(self) -> list[str]:
+        """The fields of saved tensors, but not those of what calls have saved."""
+        return [name for value, name in self.fields.items() if value.role != "saved"]
+
+    def _sources(self, params: Sequence[Value]) -> list[Source]:
+        assert self.backward is not None
+        values = [v for v in self.backward.saved if v.role != "saved" and not may_be_none(v)]
+        values += [*params, *self.backward.cotangents.values()]
+        types = self.statements.types
+        sources = [(self.statements.texts[v].text, types[v].shape) for v in values]
+        return [*sources, *self.untaken_params(params)]
+
+    def _head(self, seeds: Sequence[str], results: int) -> list[str]:
+        items = ["params: Params", *(["at: str"] if self.path else [])]
+        items += [f"saved: {self.plan.classes[self.graph.key]}"]
+        items += [f"{seed}: Array" for seed in seeds]
+        items += ["grads: Sums[Array]" if self.plan.sums_late else "grads: Params"]
+        returned = {0: "None", 1: "Array"}.get(results, f"tuple[{', '.join(['Array'] * results)}]")
+        name = self.plan.functions[self.graph.key]
+        return bracketed(f"def d_{name}(", items, f") -> {returned}:")
+
+    def _docstring(self) -> list[str]:
+        place = f"{self.graph.span.source.name.rsplit('/', 1)[-1]}, line {self.graph.span.line}"
+        return [f'"""Backward pass of {safe(self.graph.title)} ({safe(place)})."""']
+
+    def _give(self) -> list[str]:
+        """Lines that hand parameter gradients over."""
+        assert self.backward is not None
+        own: list[tuple[str, str]] = []
+        terms: dict[str, list[tuple[str, str]]] = {}
+        lines: list[str] = []
+        for value in self.graph.param_values():
+            gradient = self.backward.gradients.get(value)
+            if gradient is None:
+                continue
+            name = str(value.name)
+            late = self.sums.get(gradient)
+            if late:
+                text = self.statements.settle(late.term).text
+                terms.setdefault(late.over, []).append((self.below(name), text))
+                continue
+            text = self.statements.settle(gradient).text
+            if {(self.graph.key, name), (self.graph.key, "*")} & self.plan.shared:
+                self.plan.helpers["add"] = None
+                lines.append(f"add(grads, {self.below(name)}, {text})")
+            else:
+                own.append((self.below(name), text))
+        if len(own) == 1:
+            lines.append(f"grads[{own[0][0]}] = {own[0][1]}")
+        elif own:
+            lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]
+        for over, given in terms.items():
+            items = [f"        {key}: {text}," for key, text in given]
+            lines += ["grads.add(", f'    "{over}",', "    {", *items, "    },", ")"]
+        return lines
+
+    def _call(self, step: CallBack) -> None:
+        call = step.origin
+        cotangents = [self.statements.settle(v).text for v in step.cotangents if v]
+        results = [(v, self.statements.name(v)) for v in step.outputs if v]
+        saved = f"saved.{self.fields[call.saved]}"
+        function = f"d_{self.plan.functions[call.callee]}"
+        comment = f"# d{self.plan.program.graphs[call.callee].block}, line {call.span.line}"
+        names = [name for _, name in results]
+        if call.count is None:
+            head = f"{', '.join(names)} = {function}(" if names else f"{function}("
+            args = ["params", self.below(call.path), saved, *cotangents, "grads"]
+            self.statements.add([comment, *bracketed(head, args, ")", 4)], (step,))
+            return
+        below = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
+        carry, invariants = names[0], names[1:]
+        parts = [self.names.fresh(f"{name}_part") for name in invariants]
+        args = ["params", below, "one", carry, "grads"]
+        head = f"{', '.join([carry, *parts])} = {function}("
+        lines = [
+            comment,
+            f"{carry} = {cotangents[0]}",
+            *(f"{name} = {self._zeros(value)}" for value, name in results[1:]),
+            f"for i, one in reversed(list(enumerate({saved}))):",
+            *indented(bracketed(head, args, ")", 8)),
+            *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
+        ]
+        self.statements.add(lines, (step,))
+
+    def _zeros(self, value: Value) -> str:
+        """Zeros to which the rounds of a row add."""
+        texts = self.scope.shape(self.statements.types[value].shape)
+        return self.plan.spelling.zeros(tuple_of(texts) if texts else "()", self.scope)
+
+
+def _fixed(backward: Backward) -> Iterator[Value]:
+    yield from backward.gradients.values()
+    for step in backward.steps:
+        for value in step.outputs:
+            if value is not None and value.name is not None:
+                yield value
+
+
+def _gradient_names(backward: Backward, forward: Forward) -> dict[Value, str]:
+    """Cotangents are called ``d`` and what their forward value is called.
+
+    A part of a sum is called after the node that it comes from as well: ``dX_LN``.
+    """
+    bases = names_by_label(backward.forward)
+    parts = _sum_parts(backward)
+    names: dict[Value, str] = {}
+    for cotangent, value in backward.of.items():
+        known = value.name or forward.names.get(value) or bases.get(value, "part")
+        term = "_i" if is_term(backward.placements.get(cotangent)) else ""
+        if cotangent.name is not None:
+            names[cotangent] = cotangent.name + term
+        elif cotangent in parts:
+            names[cotangent] = f"d{known.removesuffix('_#')}_{parts[cotangent]}"
+        else:
+            names[cotangent] = f"d{known}" if known.endswith("_#") else f"d{known}{term}"
+    return names
+
+
+def _sum_parts(backward: Backward) -> dict[Value, str]:
+    """The parts of sums over a fan-out, with the node that each comes from."""
+    makers: dict[Value, str] = {}
+    parts: dict[Value, str] = {}
+    for step in backward.steps:
+        if isinstance(step, CallBack):
+            makers.update((value, step.origin.path) for value in step.outputs if value)
+        elif step.origin is not None:
+            glyph = step.origin.op.glyph
+            maker = glyph if glyph.isidentifier() else step.origin.op.name
+            makers.update((value, maker) for value in step.outputs)
+        else:
+            parts.update((value, makers[value]) for value in step.inputs if value in makers)
+    return parts

@@ -1,0 +1,178 @@
+"""The body of one operator as text: one expression, or the lines of a small function."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.codegen.emit.names import Names
+from xg.codegen.emit.spelling import Scope, Spelling
+from xg.codegen.emit.text import WIDTH, Binding, Text
+from xg.ir.body import Body, topological
+from xg.ir.prim import ARITHMETIC, UNARY, Expr
+
+VIEWS = frozenset({"reshape", "transpose", "broadcast", "cut"})
+LEAVES = frozenset({"operand", "const"})
+BLENDING = ARITHMETIC | {"where", "contract", "concat"}  # they mix element types
+
+PLAIN = UNARY | {"const", "add", "sub", "mul", "div", "pow"}  # of plain numbers they make another
+
+LOCAL_NAMES: Mapping[str, str] = {
+    "sum": "total",
+    "mean": "average",
+    "max": "peak",
+    "exp": "e",
+    "gt": "positive",
+    "maximum": "top",
+    "contract": "product",
+    "gather": "rows",
+    "where": "kept",
+    "tanh": "t",
+    "sqrt": "root",
+}
+
+
+def is_inline(body: Body) -> bool:
+    """Whether a use of the operator reads best in place: a view or one or two primitives."""
+    if len(body.outputs) != 1:
+        return False
+    order = list(topological(body.outputs))
+    if any(expr.prim in ("dropout_keep", "dropout_apply") for expr in order):
+        return False
+    if any(expr.prim == "iota" for expr in order) and body.outputs[0].kind == "float":
+        return False
+    uses = Counter(id(arg) for expr in order for arg in expr.args)
+    if any(uses[id(operand)] > 1 for operand in body.operands):
+        return False
+    inner = [expr for expr in order if expr.prim not in LEAVES]
+    return len([expr for expr in inner if expr.prim not in VIEWS]) <= 2 and not any(
+        uses[id(expr)] > 1 for expr in inner
+    )
+
+
+def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
+    """For each expression: whether its elements are not yet of the model's float type.
+
+    True for integers and for what is computed from them alone, None for plain numbers, which
+    adapt to whatever they meet.
+    """
+    raw: dict[int, bool | None] = {}
+    for expr in topological(outputs):
+        if expr.kind == "int" or expr.prim == "as_float":
+            raw[id(expr)] = True
+        elif expr.prim == "operand" or expr.kind == "bool":
+            raw[id(expr)] = False
+        else:
+            parts = [raw[id(arg)] for arg in _float_arguments(expr)]
+            known = [part for part in parts if part is not None]
+            neutral = None if expr.prim in PLAIN else True
+            raw[id(expr)] = all(known) if known else neutral
+    return raw
+
+
+def _float_arguments(expr: Expr) -> Sequence[Expr]:
+    if expr.prim in ("gather", "scatter_add", "pick", "place", "dropout_apply"):
+        return expr.args[:1]
+    return expr.args[1:] if expr.prim == "where" else expr.args
+
+
+@dataclass(slots=True)
+class BodyWriter:
+    """Writes expressions, giving names to what is used twice, named by its author, or long."""
+
+    spelling: Spelling
+    scope: Scope
+    names: Names
+    texts: dict[int, Text] = field(default_factory=dict[int, Text])
+    lines: list[str] = field(default_factory=list[str])
+    indent: int = 4
+    temporary: str = "part"
+
+    def inline(self, body: Body, operands: Sequence[Text]) -> Text:
+        """The one output of an inline body as a single expression."""
+        for expr, text in zip(body.operands, operands, strict=True):
+            self.texts[id(expr)] = text
+        raw = element_types(body.outputs)
+        for expr in _written(body.outputs):
+            if id(expr) not in self.texts:
+                self.texts[id(expr)] = self._text(expr, raw)
+        return self.texts[id(body.outputs[0])]
+
+    def write(self, outputs: Sequence[Expr]) -> list[Text]:
+        """Lines that compute the outputs, and the texts of the outputs."""
+        raw = element_types(outputs)
+        order = _written(outputs)
+        uses = Counter(id(_unrepeated(arg, expr)) for expr in order for arg in expr.args)
+        uses.update(id(expr) for expr in outputs)
+        for expr in order:
+            if id(expr) in self.texts:
+                continue
+            text = self._fitted(expr, raw)
+            last = len(outputs) == 1 and expr is outputs[0]
+            wanted = expr.name or LOCAL_NAMES.get(expr.prim, self.temporary)
+            if not last and (uses[id(expr)] > 1 or expr.name) and expr.prim not in LEAVES:
+                text = self.assign(wanted, text)
+            self.texts[id(expr)] = text
+        return [self._finished(expr, raw) for expr in outputs]
+
+    def _finished(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+        text = self.texts[id(expr)]
+        if expr.kind == "float" and raw[id(expr)] is not False:
+            return self.spelling.cast(text, self.scope)
+        return text
+
+    def assign(self, wanted: str, text: Text) -> Text:
+        """A line that gives a text a name; the name as text."""
+        name = self.names.fresh(wanted)
+        self.lines.append(f"{name} = {text.text}")
+        return Text(name)
+
+    def _fitted(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+        """The text of an expression, its longest argument taken out until it fits a line."""
+        text = self._text(expr, raw)
+        while len(text.text) > WIDTH - self.indent - 16:
+            args = [_unrepeated(arg, expr) for arg in expr.args]
+            compound = [arg for arg in args if self.texts[id(arg)].binding != Binding.ATOM]
+            compound = compound or [arg for arg in args if len(self.texts[id(arg)].text) > 24]
+            if not compound:
+                break
+            longest = max(compound, key=lambda arg: len(self.texts[id(arg)].text))
+            wanted = longest.name or LOCAL_NAMES.get(longest.prim, self.temporary)
+            self.texts[id(longest)] = self.assign(wanted, self.texts[id(longest)])
+            text = self._text(expr, raw)
+        return text
+
+    def _text(self, expr: Expr, raw: Mapping[int, bool | None]) -> Text:
+        args: list[Text] = []
+        for arg in expr.args:
+            source = _unrepeated(arg, expr)
+            text = self.texts[id(source)]
+            if expr.prim in BLENDING and raw[id(arg)] and not raw[id(expr)]:
+                text = self.spelling.cast(text, self.scope)
+            args.append(text)
+        return self.spelling.primitive(expr, args, self.scope)
+
+
+def _written(outputs: Sequence[Expr]) -> list[Expr]:
+    """The expressions that are written, arguments first: not those broadcasts."""
+    order = list(topological(outputs))
+    wanted = {id(expr) for expr in outputs}
+    for expr in reversed(order):
+        if id(expr) in wanted:
+            wanted.update(id(_unrepeated(arg, expr)) for arg in expr.args)
+    return [expr for expr in order if id(expr) in wanted]
+
+
+def _unrepeated(arg: Expr, user: Expr) -> Expr:
+    """Elementwise users repeat by themselves: the broadcast of an argument need not be made."""
+    if arg.prim != "broadcast" or user.prim not in ARITHMETIC:
+        return arg
+    whole = any(other.shape == user.shape and other.prim != "broadcast" for other in user.args)
+    return arg.args[0] if whole else arg
+
+
+def repeats(body: Body, operand: Expr) -> bool:
+    """Whether all that is done to an operand repeats it by itself; a rank's part is cut before."""
+    users = [e for e in topological(body.outputs) if any(arg is operand for arg in e.args)]
+    return all(user.prim in ARITHMETIC for user in users)

@@ -1,0 +1,36 @@
+"""What a backend's modules are made of, besides the words for primitives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xg.codegen.emit.closed import Vocabulary
+from xg.codegen.emit.kernel import Kernels
+from xg.codegen.emit.spelling import Spelling
+from xg.codegen.emit.support import SupportFile
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The parts of a module that are the same in all modules of one backend.
+
+    `header`, `init` and `empty` (of a cache) are templates. `library` is the name of the imported
+    library. `types` are the arguments of ``init`` that say what arrays are made of; `like` are
+    lines that read them off given arrays, for cotangents that are missing. `decorator` stands above
+    the public functions.
+    `kernels` are functions by hand, where there are any; `prelude` are statements before modules of
+    them.
+    """
+
+    spelling: Spelling
+    support: SupportFile
+    vocabulary: Vocabulary
+    library: str
+    header: str
+    init: str
+    types: tuple[str, ...]
+    empty: str
+    like: tuple[str, ...]
+    decorator: str = ""
+    kernels: Kernels | None = None
+    prelude: str = ""

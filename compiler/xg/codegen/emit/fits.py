@@ -1,0 +1,34 @@
+"""For which uses of an operator a kernel is: what both tables of kernels ask."""
+
+from __future__ import annotations
+
+from xg.codegen.emit.kernel import Fits
+from xg.ir.body import Body
+from xg.ir.use import Attrs
+
+
+def word(name: str, said: str) -> Fits:
+    """Uses that say a word: ``form`` is ``tanh``."""
+    return lambda attrs, body: attrs[name] == said
+
+
+def no_ignored(attrs: Attrs, body: Body) -> bool:
+    """A loss for which every position counts."""
+    return attrs.get("ignore") is None
+
+
+def rows(attrs: Attrs, body: Body) -> bool:
+    """``[.., i, k] • [k, j]`` with axes in front."""
+    a, b = _letters(body)
+    return len(a) > 2 and len(b) == 2 and a[-1] == b[0]
+
+
+def rows_of_transpose(attrs: Attrs, body: Body) -> bool:
+    """``[.., i, k] • [j, k]``, the gradient of that."""
+    a, b = _letters(body)
+    return len(a) > 2 and len(b) == 2 and a[-1] == b[1]
+
+
+def _letters(body: Body) -> list[str]:
+    (product,) = body.outputs
+    return str(product.attr("spec")).split("->")[0].split(",")

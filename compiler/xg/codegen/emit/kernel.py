@@ -1,0 +1,158 @@
+"""Kernels: functions by hand that a backend has for some operators, instead of their bodies.
+
+A kernel takes the operands of its operator in order, then by name numbers and words of the use,
+``seed`` and ``place``, and ``cuts`` if it draws a rank's part of a mask; it gives what the body
+gives. Where it does not fit, the body is written.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from xg.codegen.emit.across import places_of
+from xg.codegen.emit.function import OperatorFunction
+from xg.codegen.emit.support import SupportFile
+from xg.ir.body import Body
+from xg.ir.graph import Apply
+from xg.ir.scalar import Scalar
+from xg.ir.use import Attrs
+
+Fits = Callable[[Attrs, Body], bool]
+
+
+def always(attrs: Attrs, body: Body) -> bool:
+    """A kernel for every use whose operands it takes."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The function that computes an operator, for the uses that fit.
+
+    One that `overwrites` an operand is for uses after which nothing reads it any more.
+    """
+
+    operator: str
+    function: str
+    fits: Fits = always
+    overwrites: str = ""
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The kernels of one backend; the files of their functions, and all that these may call.
+
+    Backward passes of a `releasing` backend let go of what was saved as soon as it is read.
+    """
+
+    paths: Sequence[Path]
+    support: SupportFile
+    table: Sequence[Kernel]
+    releasing: bool = False
+
+    def find(
+        self, step: Apply, body: Body, spent: Container[str] = ()
+    ) -> tuple[str, OperatorFunction] | None:
+        """Name and text of the function for a step, of which only the body's outputs are needed.
+
+        `spent` are the operands that may be written into.
+        """
+        if step.op.local:
+            return None  # by hand is written what is computed on whole tensors
+        for kernel in self._by_operator.get(step.op.name, ()):
+            if kernel.overwrites and kernel.overwrites not in spent:
+                continue
+            node = self._nodes[kernel.function]
+            derived = step.origin if step.op.name.startswith("gradient of ") else None
+            attrs = (derived or step).attrs
+            taken = _taken(node, body, attrs)
+            if taken and len(body.outputs) == _results(node) and kernel.fits(attrs, body):
+                return kernel.function, self._function(node, taken)
+        return None
+
+    def names(self) -> frozenset[str]:
+        """What the functions of the files are called: no variable may be called so."""
+        return frozenset(self._nodes)
+
+    def helpers(self) -> frozenset[str]:
+        """Those that only kernels call: no function of a module may be called so."""
+        return self.names() - {kernel.function for kernel in self.table}
+
+    def _function(self, node: ast.FunctionDef, taken: _Taken) -> OperatorFunction:
+        assert node.returns
+        lines = self.support.source(node.name).splitlines()[node.body[0].lineno - node.lineno :]
+        return OperatorFunction(
+            head=f"({ast.unparse(node.args)}) -> {ast.unparse(node.returns)}:",
+            lines=tuple(line.removeprefix("    ") for line in lines),
+            own=taken.own,
+            cuts=taken.cuts,
+            sizes=(),
+            dtype=False,
+            device=False,
+            random=any(arg.arg == "seed" for arg in node.args.args),
+            support=self.support.called(node.name),
+            results=_results(node),
+            absent=taken.absent,
+        )
+
+    # ---- the files ------------------------------------------------------------------------------
+
+    @cached_property
+    def _by_operator(self) -> dict[str, list[Kernel]]:
+        found: dict[str, list[Kernel]] = {}
+        for kernel in self.table:
+            found.setdefault(kernel.operator, []).append(kernel)
+        return found
+
+    @cached_property
+    def _nodes(self) -> dict[str, ast.FunctionDef]:
+        trees = [ast.parse(path.read_text(encoding="utf-8")) for path in self.paths]
+        nodes = [node for tree in trees for node in tree.body]
+        return {node.name: node for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a function takes of a use: which operands are missing, numbers and words, and cuts."""
+
+    absent: tuple[int, ...]
+    own: tuple[Scalar | str, ...]
+    cuts: str
+
+
+def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
+    """What a function takes of a use; None if it wants other operands, or what is not there.
+
+    A mask that is drawn in part is not for a function that draws a whole one, nor the other way.
+    """
+    names = [arg.arg for arg in node.args.args]
+    cuts = places_of(attrs.get("cuts", ())) if "seed" in names else ""
+    if bool(cuts) != ("cuts" in names):
+        return None
+    operands = [str(expr.name) for expr in body.operands]
+    absent: list[int] = []
+    own: list[Scalar | str] = []
+    for place, arg in enumerate(node.args.args):
+        if operands and arg.arg == operands[0]:
+            operands.pop(0)
+        elif arg.annotation and ast.unparse(arg.annotation) == "Array | None" and not own:
+            absent.append(place)
+        elif arg.arg not in ("seed", "place", "cuts"):
+            value = attrs.get(arg.arg)
+            if not isinstance(value, Scalar | str):
+                return None
+            own.append(value)
+    return None if operands else _Taken(tuple(absent), tuple(own), cuts)
+
+
+def _results(node: ast.FunctionDef) -> int:
+    """How many results a function gives, by its annotation."""
+    match node.returns:
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=elements)):
+            return len(elements)
+        case _:
+            return 1

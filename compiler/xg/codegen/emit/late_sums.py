@@ -1,0 +1,52 @@
+"""Gradients whose sum over ranks nothing waits for but the end of the backward pass."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xg.codegen.emit.overlap import read
+from xg.ir.graph import Apply, Backward, Value
+from xg.ir.prim import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class LateSum:
+    """A rank's term, and the mesh axis over whose ranks it is to be summed."""
+
+    term: Value
+    over: str
+
+
+def late_sums(backward: Backward, shared: Collection[tuple[str, str]]) -> dict[Value, LateSum]:
+    """The gradients of parameters that are sums over ranks which no step reads.
+
+    Of a parameter that is used in several places (`shared`, by graph and name) the parts are
+    summed first.
+    """
+    graph = backward.forward
+    reads = Counter(v for step in backward.steps for v in read(step))
+    reads.update(backward.gradients.values())
+    makers = {step.outputs[0]: step for step in backward.steps if isinstance(step, Apply)}
+    found: dict[Value, LateSum] = {}
+    for value in graph.param_values():
+        gradient = backward.gradients.get(value)
+        if gradient is None or reads[gradient] > 1:
+            continue
+        if {(graph.key, str(value.name)), (graph.key, "*")} & set(shared):
+            continue
+        step = makers.get(gradient)
+        expr = step and all_reduce_of(step, backward)
+        if step and expr:
+            found[gradient] = LateSum(step.inputs[0], str(expr.attr("over")))
+    return found
+
+
+def all_reduce_of(step: Apply, backward: Backward) -> Expr | None:
+    """The sum over ranks that a step is, if it is nothing else."""
+    if step.op.family != "collective":
+        return None
+    types = {**backward.forward.types, **backward.types}
+    (made,) = step.op.body([types[value] for value in step.inputs], step.attrs).outputs
+    return made if made.prim == "all_reduce" else None

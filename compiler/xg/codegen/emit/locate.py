@@ -1,0 +1,158 @@
+"""Where a function finds the sizes it mentions: in shapes, by definition, or as a constant."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xg.codegen.emit.names import spell_symbol
+from xg.codegen.emit.sizes import spell_dim, spell_factor
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
+from xg.ir.dim import ONE, Dim
+from xg.ir.tensor import Shape, Sizes
+
+
+@problem_kind
+class UnboundSize(Problem):
+    """A symbol that code needs as a number and nothing provides."""
+
+    code: ClassVar[str] = "XG0501"
+    span: Span
+    name: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say how to give it a number."""
+        return self.report(
+            f"nothing says how large {self.name} is",
+            Label(self.span, "in this block"),
+            help=(f"give it a default, dim {self.name} = …, or --set {self.name}=…",),
+        )
+
+
+Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
+
+
+@dataclass(slots=True)
+class Located:
+    """Lines that make sizes known, and the module constants that they rely on.
+
+    `lost` are symbols that shapes carried once, but none of the tensors at hand does.
+    """
+
+    lines: list[str]
+    constants: dict[str, int]
+    lost: tuple[str, ...] = ()
+
+
+def locate(
+    needed: Iterable[str],
+    sources: Sequence[Source],
+    sizes: Sizes,
+    program_defaults: Mapping[str, int],
+    span: Span,
+    known: Mapping[str, str] | None = None,
+    carried: frozenset[str] = frozenset(),
+) -> Located:
+    """Lines for the needed symbols, in an order in which each can be computed.
+
+    `known` are the texts of symbols that are at hand as numbers; `carried` those that arrays
+    carry somewhere, so that a default must not stand in for them.
+    """
+    texts = known or {}
+    places = _places(sources, sizes)
+    needed = list(needed)
+    needed += [n for name in needed if name in places for n in places[name].parts.symbols()]
+    wanted, defined = closure(needed, {*places, *texts, *carried}, sizes)
+    found = Located(_reads([name for name in wanted if name in places], sources, places), {})
+    found.lost = tuple(name for name in wanted if name in carried and name not in places)
+    found.lines += [f"{spell_symbol(name)} = {texts[name]}" for name in wanted if name in texts]
+    for name in wanted:
+        if name in places or name in texts or name in found.lost or name in defined:
+            continue
+        if name not in sizes.defaults:
+            raise DiagnosticError.of(UnboundSize(span, name))
+        if sizes.defaults[name] == program_defaults.get(name):
+            found.constants[name] = sizes.defaults[name]
+        else:
+            found.lines.append(f"{spell_symbol(name)} = {sizes.defaults[name]}")
+    found.lines += definition_lines(defined, sizes)
+    return found
+
+
+def definition_lines(names: Iterable[str], sizes: Sizes) -> list[str]:
+    """``D_h = D // N_H`` for every name."""
+    return [f"{spell_symbol(n)} = {spell_dim(sizes.definitions[n]).text}" for n in names]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a symbol can be read: a tensor and its axis, which on a rank is one of `parts`."""
+
+    index: int
+    axis: int
+    parts: Dim
+
+
+def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _Place]:
+    """For each symbol the first tensor and axis that carry it, the whole of it if one does."""
+    found = [
+        (name, _Place(index, axis, parts))
+        for index, (_, shape) in enumerate(sources)
+        for axis, dim in enumerate(shape)
+        for name, parts in [sizes.carried(dim)]
+        if name is not None
+    ]
+    places: dict[str, _Place] = {}
+    for name, place in sorted(found, key=lambda one: one[1].parts != ONE):
+        places.setdefault(name, place)
+    return places
+
+
+def closure(
+    needed: Iterable[str], places: Collection[str], sizes: Sizes
+) -> tuple[list[str], list[str]]:
+    """All symbols needed, those of definitions included; and the defined ones in order.
+
+    What has a place needs no definition.
+    """
+    wanted: dict[str, None] = {}
+    defined: dict[str, None] = {}
+    stack = [(name, False) for name in reversed(list(needed))]
+    while stack:
+        name, ready = stack.pop()
+        if ready:
+            defined[name] = None
+        elif name not in wanted:
+            wanted[name] = None
+            if name not in places and name in sizes.definitions:
+                stack.append((name, True))
+                parts = sizes.definitions[name].symbols()
+                stack.extend((part, False) for part in reversed(parts))
+    return list(wanted), list(defined)
+
+
+def _reads(
+    names: Sequence[str], sources: Sequence[Source], places: Mapping[str, _Place]
+) -> list[str]:
+    """One line per tensor that carries needed sizes, and one for each that is carried in part."""
+    by_source: dict[int, dict[int, str]] = {}
+    parts: list[str] = []
+    for name in names:
+        place = places[name]
+        if place.parts == ONE:
+            by_source.setdefault(place.index, {})[place.axis] = spell_symbol(name)
+        else:
+            length = f"{sources[place.index][0]}.shape[{place.axis}]"
+            parts.append(f"{spell_symbol(name)} = {length} * {spell_factor(place.parts)}")
+    lines: list[str] = []
+    for index in sorted(by_source):
+        text, shape = sources[index]
+        axes = by_source[index]
+        if sorted(axes) == list(range(len(axes))) and len(axes) > 1:
+            part = "" if len(axes) == len(shape) else f"[:{len(axes)}]"
+            lines.append(f"{', '.join(axes[i] for i in sorted(axes))} = {text}.shape{part}")
+        else:
+            lines += [f"{axes[axis]} = {text}.shape[{axis}]" for axis in sorted(axes)]
+    return [*lines, *parts]

@@ -1,0 +1,201 @@
+"""What all functions of one module agree on: names, where randomness is drawn, what is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xg.codegen.emit.kernel import Kernels
+from xg.codegen.emit.names import Names, camel, snake, spell_symbol
+from xg.codegen.emit.spelling import Spelling
+from xg.codegen.emit.statements import Functions, Mark, function_name
+from xg.ir.body import topological
+from xg.ir.graph import Apply, Call, Graph, Program
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the functions of a module have to agree on.
+
+    `functions` and `classes` name each graph's functions, `stems` all functions of the module;
+    `random` are the graphs that draw random numbers; `shared` are parameters (graph, name) that
+    more than one place has a gradient for. `above` are the symbols that a graph's callers know,
+    `arguments` those of them that its function takes as numbers. `stateful` are the graphs that
+    keep something from step to step, or whose calls do. `top` are the graphs whose parameters go by
+    their own names, without a path: the entry, and pieces of it. `marks` say for the forward
+    (False) and the backward function (True) of each graph which lines compute which steps.
+    """
+
+    program: Program
+    spelling: Spelling
+    operators: Functions
+    functions: Mapping[str, str]
+    classes: Mapping[str, str]
+    random: frozenset[str]
+    shared: frozenset[tuple[str, str]]
+    stems: frozenset[str]
+    above: Mapping[str, frozenset[str]]
+    stateful: frozenset[str]
+    top: frozenset[str]
+    kernels: Kernels | None = None
+    arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    constants: dict[str, int] = field(default_factory=dict[str, int])
+    helpers: dict[str, None] = field(default_factory=dict[str, None])
+    marks: dict[tuple[str, bool], tuple[Mark, ...]] = field(
+        default_factory=dict[tuple[str, bool], tuple[Mark, ...]]
+    )
+
+    @classmethod
+    def start(
+        cls,
+        program: Program,
+        spelling: Spelling,
+        pieces: frozenset[str] = frozenset(),
+        *,
+        kernels: Kernels | None = None,
+    ) -> Plan:
+        """The plan of a module in a backend's words, before any function is written.
+
+        `pieces` are graphs that compute a part of the entry.
+        """
+        names = Names(map(spell_symbol, _symbols(program)))
+        names.reserve(kernels.helpers() if kernels else ())
+        functions: dict[str, str] = {}
+        classes: dict[str, str] = {}
+        for key, graph in program.graphs.items():
+            functions[key] = names.fresh(snake(graph.block))
+            names.reserve([f"d_{functions[key]}"])
+            classes[key] = names.fresh(f"{camel(graph.block)}Saved")
+        return cls(
+            program=program,
+            spelling=spelling,
+            operators=Functions(spelling, names, kernels),
+            functions=functions,
+            classes=classes,
+            random=draws_random(program),
+            shared=shared_params(program),
+            stems=function_stems(program, functions.values(), kernels),
+            above=size_symbols_above(program),
+            stateful=stateful(program),
+            top=pieces | {program.entry},
+            kernels=kernels,
+        )
+
+    @property
+    def saves(self) -> bool:
+        """Whether forward functions keep something for backward ones."""
+        return bool(self.program.backwards)
+
+    @property
+    def releases(self) -> bool:
+        """Whether a backward pass empties what was saved; then that is not a tuple."""
+        return self.saves and self.kernels is not None and self.kernels.releasing
+
+    @property
+    def sums_late(self) -> bool:
+        """Whether gradients are summed over ranks while the backward pass goes on."""
+        return self.kernels is not None and bool(self.program.mesh)
+
+    def told(self, graph: Graph) -> frozenset[str]:
+        """The variables of the sizes that a graph tells its calls as numbers."""
+        callees = [step.callee for step in graph.steps if isinstance(step, Call)]
+        return frozenset(spell_symbol(name) for key in callees for name in self.arguments[key])
+
+    def has_path(self, graph: Graph) -> bool:
+        """Whether a graph's functions are told where their parameters are."""
+        return graph.key not in self.top
+
+
+def _symbols(program: Program) -> set[str]:
+    """Every symbol of a size in any function of the module."""
+    found: set[str] = set()
+    for graph in program.graphs.values():
+        found.update(graph.sizes.defaults, graph.sizes.definitions)
+        dims = {dim for type_ in graph.types.values() for dim in type_.shape}
+        found.update(name for dim in dims for name in dim.symbols())
+    return found
+
+
+def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
+    """For every graph the symbols whose number its callers know, and no default may stand for."""
+    found: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
+    for key, graph in reversed(list(program.graphs.items())):  # callers first
+        known = found[key] | carried_symbols(graph)
+        for step in graph.steps:
+            if isinstance(step, Call):
+                callee = program.graphs[step.callee]
+                own = set(callee.sizes.definitions) | _own_numbers(callee, graph)
+                found[step.callee] |= (known | step.sizes.keys()) - own
+    return found
+
+
+def _own_numbers(callee: Graph, caller: Graph) -> set[str]:
+    """Symbols to which a callee gives a number of its own."""
+    known = caller.sizes.defaults
+    return {name for name, n in callee.sizes.defaults.items() if known.get(name) != n}
+
+
+def carried_symbols(graph: Graph) -> frozenset[str]:
+    """The symbols that are an axis of an input, a state or a parameter of a graph."""
+    values = [*graph.inputs, *(state.past for state in graph.states)]
+    values += [param.value for param in graph.params]
+    dims = [dim for value in values for dim in graph.types[value].shape]
+    names = (graph.sizes.carried(dim)[0] for dim in dims)
+    return frozenset(name for name in names if name)
+
+
+def function_stems(
+    program: Program, blocks: Iterable[str], kernels: Kernels | None
+) -> frozenset[str]:
+    """What the functions of a module are called, before numbers tell equal names apart."""
+    passes = (*program.graphs.values(), *program.backwards.values())
+    steps = (step for part in passes for step in part.steps if isinstance(step, Apply))
+    names = {function_name(step.op.name) for step in steps}
+    names.update(name for block in blocks for name in (block, f"d_{block}"))
+    names.update(kernels.names() if kernels else ())
+    return frozenset(names | {f"{name}_" for name in names})
+
+
+def draws_random(program: Program) -> frozenset[str]:
+    """The graphs in which, or below which, a random number is drawn."""
+    found: set[str] = set()
+    for key, graph in program.graphs.items():  # callees stand first
+        for step in graph.steps:
+            if isinstance(step, Call):
+                if step.callee in found:
+                    found.add(key)
+            else:
+                body = step.op.body([graph.types[v] for v in step.inputs], step.attrs)
+                if any(expr.prim == "dropout_keep" for expr in topological(body.outputs)):
+                    found.add(key)
+    return frozenset(found)
+
+
+def stateful(program: Program) -> frozenset[str]:
+    """The graphs that have states, or whose calls have."""
+    found: set[str] = set()
+    for key, graph in program.graphs.items():  # callees stand first
+        calls = (step.callee for step in graph.steps if isinstance(step, Call))
+        if graph.states or not found.isdisjoint(calls):
+            found.add(key)
+    return frozenset(found)
+
+
+def shared_params(program: Program) -> frozenset[tuple[str, str]]:
+    """Parameters whose gradient comes from several places: tied ones, and those of shared calls."""
+    shared: set[tuple[str, str]] = set()
+    for key, graph in reversed(list(program.graphs.items())):  # callers first
+        calls: dict[str, dict[str, None]] = {}  # ranks may run one call's block in several ways
+        whole = (key, "*") in shared
+        for step in graph.steps:
+            if isinstance(step, Call):
+                ways = calls.setdefault(step.path, {})
+                again = bool(step.path and ways)
+                ways[step.callee] = None
+                if again or whole:
+                    shared.update((callee, "*") for callee in ways)
+        for value in graph.foreign:
+            path, _, name = str(value.name).partition(".")
+            shared.add((key, str(value.name)))
+            shared.update((callee, name) for callee in calls[path])
+    return frozenset(shared)

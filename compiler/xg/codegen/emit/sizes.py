@@ -1,0 +1,111 @@
+"""Sizes as integer expressions of the target language, and where a function finds each symbol."""
+
+from __future__ import annotations
+
+from math import lcm
+
+from xg.codegen.emit.names import spell_symbol
+from xg.codegen.emit.text import Binding, Text, infix, power
+from xg.ir.dim import Dim, product, symbol
+from xg.ir.scalar import Scalar, spell_number
+from xg.ir.tensor import Sizes
+
+
+def spell_dim(dim: Dim) -> Text:
+    """A size in whole numbers: ``D // N_H``, ``N_P + 1``. Divisions are exact by meaning."""
+    denominator = _denominator(dim)
+    if len(dim.terms) > 1 and denominator.constant != 1 and not _one_fraction(dim):
+        return infix(spell_dim(dim * denominator), "//", spell_dim(denominator), Binding.PRODUCT)
+    if not dim.terms:
+        return Text("0")
+    total: Text | None = None
+    for term in dim.terms:
+        positive = term[1] > 0
+        text = _term(Dim(((term[0], abs(term[1])),)))
+        if total is None:
+            total = text if positive else Text(f"-{text.within(Binding.SIGN)}", Binding.SIGN)
+        else:
+            total = infix(total, "+" if positive else "-", text, Binding.SUM)
+    assert total is not None
+    return total
+
+
+def spell_factor(dim: Dim) -> str:
+    """A size behind a ``*``."""
+    return spell_dim(dim).within(Binding.PRODUCT)
+
+
+def _term(dim: Dim) -> Text:
+    ((monomial, coefficient),) = dim.terms
+    ordered = sorted(monomial, key=lambda factor: (not factor[0].startswith("N_"), factor[0]))
+    above = [_power(name, exponent) for name, exponent in ordered if exponent > 0]
+    below = [_power(name, -exponent) for name, exponent in ordered if exponent < 0]
+    if coefficient.numerator != 1 or not above:
+        above.insert(0, Text(str(coefficient.numerator)))
+    if coefficient.denominator != 1:
+        below.insert(0, Text(str(coefficient.denominator)))
+    text = _product(above)
+    return infix(text, "//", _product(below), Binding.PRODUCT) if below else text
+
+
+def _product(factors: list[Text]) -> Text:
+    text = factors[0]
+    for factor in factors[1:]:
+        text = infix(text, "*", factor, Binding.PRODUCT)
+    return text
+
+
+def _power(name: str, exponent: int) -> Text:
+    variable = Text(spell_symbol(name))
+    return variable if exponent == 1 else power(variable, Text(str(exponent)))
+
+
+def _denominator(dim: Dim) -> Dim:
+    powers: dict[str, int] = {}
+    for monomial, _ in dim.terms:
+        for name, exponent in monomial:
+            powers[name] = max(powers.get(name, 0), -exponent)
+    number = lcm(*(coefficient.denominator for _, coefficient in dim.terms))
+    return product(symbol(name) ** exponent for name, exponent in powers.items()) * number
+
+
+def _one_fraction(dim: Dim) -> bool:
+    """Whether a single term divides: then the others being whole, it is whole too."""
+    fractions = [
+        term
+        for term in dim.terms
+        if term[1].denominator != 1 or any(exponent < 0 for _, exponent in term[0])
+    ]
+    return len(fractions) == 1
+
+
+def spell_scalar(scalar: Scalar, sizes: Sizes) -> Text:
+    """A real number: ``1 / D_h**0.5``. Roots are powers, so that no library is needed."""
+    match scalar.op:
+        case "number":
+            assert isinstance(scalar.value, float)
+            return _number(scalar.value)
+        case "size":
+            assert isinstance(scalar.value, Dim)
+            return spell_dim(sizes.fold(sizes.expand(scalar.value)))
+        case "sqrt":
+            return power(spell_scalar(scalar.args[0], sizes), Text("0.5"))
+        case "exp" | "log":
+            return Text(f"math.{scalar.op}({spell_scalar(scalar.args[0], sizes).text})")
+        case "^":
+            return power(spell_scalar(scalar.args[0], sizes), spell_scalar(scalar.args[1], sizes))
+        case _:
+            left, right = (spell_scalar(arg, sizes) for arg in scalar.args)
+            binding = Binding.SUM if scalar.op in "+-" else Binding.PRODUCT
+            return infix(left, scalar.op, right, binding)
+
+
+def _number(value: float) -> Text:
+    if value in (float("inf"), float("-inf")):
+        return Text(f'float("{value}")')
+    return Text(spell_number(value), Binding.SIGN if value < 0 else Binding.ATOM)
+
+
+def symbols_of(dim: Dim, sizes: Sizes) -> tuple[str, ...]:
+    """The symbols that the text of a size mentions."""
+    return sizes.fold(sizes.expand(dim)).symbols()

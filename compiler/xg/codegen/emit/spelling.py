@@ -1,0 +1,97 @@
+"""What a backend has to say: how each primitive is written, and which functions it brings along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from xg.codegen.emit.sizes import spell_dim, spell_scalar
+from xg.codegen.emit.text import Text
+from xg.ir.dim import Dim
+from xg.ir.prim import Expr
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape, Sizes
+
+
+@dataclass(slots=True)
+class Scope:
+    """What the text of one function may mention, and what it did mention.
+
+    `dtype` is the text of the float type of the function's tensors, `device` of where they are.
+    `needed` collects the symbols of sizes, `support` the backend's own functions, `typed` and
+    `placed` whether type and device were mentioned.
+    """
+
+    sizes: Sizes
+    dtype: str = "dtype"
+    device: str = "device"
+    typed: bool = False
+    placed: bool = False
+    own: dict[int, str] = field(default_factory=dict[int, str])
+    needed: dict[str, None] = field(default_factory=dict[str, None])
+    support: dict[str, None] = field(default_factory=dict[str, None])
+
+    def size(self, dim: Dim) -> Text:
+        """A size, under the name that the file gives it."""
+        folded = self.sizes.fold(self.sizes.expand(dim))
+        self.needed.update(dict.fromkeys(folded.symbols()))
+        return spell_dim(folded)
+
+    def shape(self, shape: Shape) -> list[str]:
+        """The sizes of a shape."""
+        return [self.size(dim).text for dim in shape]
+
+    def number(self, scalar: Scalar) -> Text:
+        """A real number; one that the function takes as an argument goes by that name."""
+        if id(scalar) in self.own:
+            return Text(self.own[id(scalar)])
+        for dim in scalar.dims():
+            self.needed.update(dict.fromkeys(self.sizes.fold(self.sizes.expand(dim)).symbols()))
+        return spell_scalar(scalar, self.sizes)
+
+    def float_type(self) -> str:
+        """The text of the float type."""
+        self.typed = True
+        return self.dtype
+
+    def place(self) -> str:
+        """The text of the device."""
+        self.placed = True
+        return self.device
+
+    def use(self, function: str) -> str:
+        """The name of a support function, which the module then brings along."""
+        self.support[function] = None
+        return function
+
+
+Spell = Callable[[Expr, Sequence[Text], Scope], Text]
+
+
+class Spelling(Protocol):
+    """A backend's words. `seed` is the type of a seed; `empty` a float tensor without elements."""
+
+    name: str
+    seed: str
+    empty: str
+
+    def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        """The text of one primitive, its arguments given as text."""
+        ...
+
+    def cast(self, text: Text, scope: Scope) -> Text:
+        """Integers or wide floats as floats of the function's type."""
+        ...
+
+    def zeros(self, shape: str, scope: Scope) -> str:
+        """Zeros of a shape, a tuple as text, of the function's type."""
+        ...
+
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """Zeros of a shape that are only read, and take no room."""
+        ...
+
+    def support(self, function: str) -> str:
+        """The source of a function that `Scope.use` asked for."""
+        ...

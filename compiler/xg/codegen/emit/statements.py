@@ -1,0 +1,322 @@
+"""The steps of a graph as statements: what is written in place, what gets a line and a name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.codegen.emit.body import VIEWS, BodyWriter, is_inline, repeats
+from xg.codegen.emit.function import OperatorFunction, operator_function
+from xg.codegen.emit.kernel import Kernels
+from xg.codegen.emit.layout import broken
+from xg.codegen.emit.names import Names, snake, spell_symbol
+from xg.codegen.emit.spelling import Scope, Spelling
+from xg.codegen.emit.text import WIDTH, Text
+from xg.ir.body import Body
+from xg.ir.graph import Apply, Step, Value
+from xg.ir.tensor import TensorType
+
+# What these give may be one of their operands, or a view of it.
+ALIASING = VIEWS | {"operand", "const", "as_float", "dropout_apply", "where", "maximum", "minimum"}
+PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
+
+
+def function_name(operator: str) -> str:
+    """What the function of an operator should be called: ``d_softmax``."""
+    return snake(operator.replace("gradient of ", "d_"))
+
+
+@dataclass(slots=True)
+class Functions:
+    """The operator functions of a module: equal ones are one, different ones differ in name."""
+
+    spelling: Spelling
+    names: Names
+    kernels: Kernels | None = None
+    sources: dict[tuple[str, tuple[str, ...]], str] = field(
+        default_factory=dict[tuple[str, tuple[str, ...]], str]
+    )
+    written: dict[str, OperatorFunction] = field(default_factory=dict[str, OperatorFunction])
+    support: dict[str, None] = field(default_factory=dict[str, None])
+
+    def kernel(
+        self, step: Apply, body: Body, spent: Container[str]
+    ) -> tuple[str, OperatorFunction] | None:
+        """The kernel for a step and its name, if there is one."""
+        return self.kernels.find(step, body, spent) if self.kernels else None
+
+    def name(self, wanted: str, function: OperatorFunction) -> str:
+        """The name under which a function is called."""
+        key = (function.head, function.lines)
+        if key not in self.sources:
+            self.sources[key] = self.names.fresh(wanted)
+            self.written[self.sources[key]] = function
+            self.support.update(dict.fromkeys(function.support))
+        return self.sources[key]
+
+
+def _commented(code: str, comment: str) -> list[str]:
+    """A line with its comment beside it or, when there is no room, above."""
+    if len(code) + len(comment) + 8 <= WIDTH:
+        return [f"{code}  # {comment}"]
+    return [f"# {comment}", *broken(code)]
+
+
+def _said(step: Apply) -> str:
+    """What a step of a backward pass is: a gradient, a move, or what joins and fills in."""
+    if step.op.family == "collective":
+        return step.op.glyph
+    if step.origin is not None:
+        return f"d{step.origin.op.glyph}"
+    return "sum of a fan-out" if step.inputs else "zeros"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A value that is written where it is used, and the steps that went into it."""
+
+    text: Text
+    steps: tuple[Apply, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The lines from `first` up to `end` compute these steps; lines are counted from 0."""
+
+    first: int
+    end: int
+    steps: tuple[Step, ...]
+
+    def moved(self, by: int) -> Mark:
+        """The same behind `by` more lines."""
+        return Mark(self.first + by, self.end + by, self.steps)
+
+
+@dataclass(slots=True)
+class Statements:
+    """Writes the operator steps of one function.
+
+    `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
+    `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
+    should be called; `marks` which lines compute which steps.
+    """
+
+    spelling: Spelling
+    functions: Functions
+    scope: Scope
+    names: Names
+    types: Mapping[Value, TensorType]
+    wanted: Mapping[Value, str]
+    fixed: frozenset[Value]
+    uses: Counter[Value]
+    backward: bool
+    place: str = '"{}"'
+    texts: dict[Value, Text] = field(default_factory=dict[Value, Text])
+    waiting: dict[Value, Waiting] = field(default_factory=dict[Value, Waiting])
+    producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
+    begun: dict[Value, tuple[str, Apply]] = field(default_factory=dict[Value, tuple[str, Apply]])
+    lines: list[str] = field(default_factory=list[str])
+    marks: list[Mark] = field(default_factory=list[Mark])
+    random: bool = False
+
+    def name(self, value: Value) -> str:
+        """A fresh name for a value, and from now on its text."""
+        name = self.names.fresh(self.wanted.get(value) or "part")
+        self.texts[value] = Text(name)
+        return name
+
+    def mention(self, value: Value) -> Text:
+        """A value as an operand."""
+        self._await(value)
+        return self.waiting[value].text if value in self.waiting else self.texts[value]
+
+    def settle(self, value: Value) -> Text:
+        """A value under a name, on a line of its own if it was waiting."""
+        self._await(value)
+        if value in self.waiting:
+            waited = self.waiting.pop(value)
+            self._assign([value], waited.text, waited.steps)
+        return self.texts[value]
+
+    def apply(self, step: Apply, needed: Sequence[Value]) -> None:
+        """One operator; `needed` are its outputs that anything reads."""
+        if not needed:
+            return
+        for value in step.outputs:
+            self.producers[value] = step
+        body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
+        kept = [out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed]
+        body = Body(body.operands, tuple(kept))
+        steps = self._gathered(step)
+        text = self._text(step, body)
+        while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):
+            longest = max(
+                (v for v in step.inputs if v in self.waiting),
+                key=lambda v: len(self.waiting[v].text.text),
+            )
+            self.settle(longest)
+            text = self._text(step, body)
+        if len(text.text) > WIDTH - 20 and self._inline(step, body):
+            text = self._in_steps(step, body)
+        alone = len(needed) == 1 and self.uses[needed[0]] == 1 and needed[0] not in self.fixed
+        inline = self._inline(step, body)
+        if alone and len(text.text) <= PENDING_WIDTH and (inline or not self.backward):
+            self.waiting[needed[0]] = Waiting(text, steps)
+        else:
+            self._assign(needed, text, steps)
+
+    def begin(self, step: Apply) -> None:
+        """A sum over ranks that goes on while others compute; awaited where it is read."""
+        (value,) = step.outputs
+        body = step.op.body([self.types[v] for v in step.inputs], step.attrs)
+        text = self._text(step, body)
+        handle = self.names.fresh(f"{self.wanted.get(value, 'part').removesuffix('_#')}_sum")
+        self.begun[value] = handle, step
+        self.add(
+            _commented(f"{handle} = start_{text.text}", self._comment([value], [step])), [step]
+        )
+
+    def _await(self, value: Value) -> None:
+        """The line that awaits a sum, before what reads it first."""
+        if value in self.begun:
+            handle, step = self.begun.pop(value)
+            self.add([f"{self.name(value)} = {handle}.wait()"], [step])
+
+    def _gathered(self, step: Apply) -> tuple[Apply, ...]:
+        inner = [s for v in step.inputs if v in self.waiting for s in self.waiting[v].steps]
+        return (*inner, step)
+
+    # ---- texts ----------------------------------------------------------------------------------
+
+    def _text(self, step: Apply, body: Body) -> Text:
+        if self._inline(step, body):
+            elementwise = step.op.family in ("add", "multiply")
+            operands = [
+                self._operand(value, step, elementwise and repeats(body, operand))
+                for value, operand in zip(step.inputs, body.operands, strict=True)
+            ]
+            text = self._writer().inline(body, operands)
+            self.functions.support.update(self.scope.support)
+            return text
+        return self._call(step, body)
+
+    def _inline(self, step: Apply, body: Body) -> bool:
+        """Whether a step is written in place; what a kernel computes is not."""
+        return is_inline(body) and self._kernel(step, body) is None
+
+    def _kernel(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
+        """The kernel for a step; it may overwrite what this function made and nobody else reads."""
+        pairs = zip(body.operands, step.inputs, strict=True)
+        spent = {str(expr.name) for expr, value in pairs if self._is_spent(value)}
+        return self.functions.kernel(step, body, spent)
+
+    def _is_spent(self, value: Value) -> bool:
+        """Whether a value is an array of its own, not a view of another, read once, and here."""
+        producer = self.producers.get(value)
+        if producer is None or self.uses[value] != 1:
+            return False
+        types = [self.types[operand] for operand in producer.inputs]
+        outputs = producer.op.body(types, producer.attrs).outputs
+        made = outputs[producer.outputs.index(value)].prim
+        return made not in ALIASING
+
+    def _in_steps(self, step: Apply, body: Body) -> Text:
+        """The text of an operator that is too long for one line, its first parts on lines."""
+        writer = self._writer()
+        writer.temporary = f"{self.wanted.get(step.outputs[0], 'part').removesuffix('_#')}_#"
+        for expr, value in zip(body.operands, step.inputs, strict=True):
+            writer.texts[id(expr)] = self.mention(value)
+        (text,) = writer.write(body.outputs)
+        self.add(writer.lines, (step,))
+        return text
+
+    def _writer(self) -> BodyWriter:
+        return BodyWriter(self.spelling, self.scope, self.names)
+
+    def _operand(self, value: Value, step: Apply, repeated: bool) -> Text:
+        """An operand's text; the repetition by BC is left to an operator that repeats by itself."""
+        producer = self._repeater(value)
+        if not repeated or producer is None:
+            return self.mention(value)
+        if all(self._repeater(other) for other in step.inputs):
+            return self.mention(value)  # one operand has to have the whole shape
+        body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
+        (made,) = body.outputs
+        aligned = made.args[0] if made.prim == "broadcast" else made
+        return self._writer().inline(
+            Body(body.operands, (aligned,)), [self.mention(v) for v in producer.inputs]
+        )
+
+    def _repeater(self, value: Value) -> Apply | None:
+        """The BC that makes a value which is still to be written, if nothing but it is needed."""
+        producer = self.producers.get(value)
+        if value not in self.waiting or producer is None or producer.op.glyph != "BC":
+            return None
+        return producer if producer.attrs.get("shape") == producer.attrs.get("atoms") else None
+
+    def _call(self, step: Apply, body: Body) -> Text:
+        name, function = self._kernel(step, body) or (
+            function_name(step.op.name),
+            operator_function(step.op, body, step.attrs, self.scope.sizes, self.spelling),
+        )
+        args = [self.mention(value).text for value in step.inputs]
+        for place in function.absent:
+            args.insert(place, "None")
+        args += [
+            f'"{own}"' if isinstance(own, str) else self.scope.number(own).text
+            for own in function.own
+        ]
+        args += map(spell_symbol, function.sizes)
+        self.scope.needed.update(dict.fromkeys(function.sizes))
+        if function.random:
+            self.random = True
+            args += ["seed", self.place.format(step.place)]
+        if function.cuts:
+            args.append(function.cuts)
+        if function.dtype:
+            args.append(self.scope.float_type())
+        if function.device:
+            args.append(self.scope.place())
+        return Text(f"{self.functions.name(name, function)}({', '.join(args)})")
+
+    # ---- lines ----------------------------------------------------------------------------------
+
+    def _assign(self, values: Sequence[Value], text: Text, steps: Sequence[Apply]) -> None:
+        for value in {v: None for step in steps for v in step.inputs}:
+            self.waiting.pop(value, None)
+        targets = ", ".join(self.name(value) for value in values)
+        comment = self._comment(values, steps)
+        self.add(_commented(f"{targets} = {text.text}", comment), steps)
+
+    def add(self, lines: Sequence[str], steps: Sequence[Step]) -> None:
+        """Lines that compute some steps."""
+        self.marks.append(Mark(len(self.lines), len(self.lines) + len(lines), tuple(steps)))
+        self.lines += lines
+
+    def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
+        shapes = ", ".join(self._shape(value) for value in values[:1])
+        origins = [step.origin or step for step in steps] if self.backward else list(steps)
+        parts = [part for step in origins for part in step.parts or (step,)]
+        lines = sorted({part.span.line for part in parts})
+        place = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
+        if not self.backward:
+            return ", ".join([shapes, place, *_fused(steps)])
+        named = dict.fromkeys(map(_said, steps))
+        return f"{shapes}, {', '.join(named)} of {place}"
+
+    def _shape(self, value: Value) -> str:
+        shape = self.scope.sizes.fold_shape(self.types[value].shape)
+        return "[" + ", ".join(str(dim) for dim in shape) + "]"
+
+
+def _fused(steps: Sequence[Apply]) -> list[str]:
+    """Which labelled edges fused steps have no array for."""
+    inner = [value for step in steps for part in step.parts[:-1] for value in part.outputs]
+    names = [str(value.name) for value in inner if value.name and value.role == "edge"]
+    return [f"fuses {', '.join(names)}"] if names else []
+
+
+def count_uses(steps: Iterable[Sequence[Value]]) -> Counter[Value]:
+    """How often each value is read."""
+    return Counter(value for inputs in steps for value in inputs)

@@ -1,0 +1,247 @@
+"""Words that array libraries of Python have in common: operators, indices, methods of arrays.
+
+A backend's table takes them as they are, or gives them the names in which libraries differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from xg.codegen.emit.spelling import Scope, Spell
+from xg.codegen.emit.text import Binding, Text, call, infix, power, tuple_of
+from xg.ir.dim import ONE, Dim
+from xg.ir.prim import Expr
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape
+
+Swap = Callable[[Text, int], Text]  # the last two axes exchanged, given the rank
+
+
+def function(name: str) -> Spell:
+    """A function of the arguments, under its full name."""
+    return lambda expr, args, scope: call(name, *(arg.text for arg in args))
+
+
+def support(name: str) -> Spell:
+    """A function that the module brings along."""
+    return lambda expr, args, scope: call(scope.use(name), *(arg.text for arg in args))
+
+
+def sign(symbol: str, binding: Binding) -> Spell:
+    """An infix operator."""
+    return lambda expr, args, scope: infix(args[0], symbol, args[1], binding)
+
+
+def negative(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """The minus sign; ``-(x**2)`` in parentheses, as the formatter writes it."""
+    is_power = args[0].binding == Binding.POWER
+    return Text(f"-{args[0].within(Binding.ATOM if is_power else Binding.SIGN)}", Binding.SIGN)
+
+
+def raised(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """``x**2``."""
+    return power(args[0], scalar(expr, "exponent", scope))
+
+
+def constant(infinity: str) -> Spell:
+    """A number; `infinity` is the library's."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        text = scalar(expr, "value", scope)
+        if text.text in ('float("inf")', 'float("-inf")'):
+            minus = "-" if "-" in text.text else ""
+            return Text(f"{minus}{infinity}", Binding.SIGN if minus else Binding.ATOM)
+        return text
+
+    return spell
+
+
+def bare(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """The argument as it is."""
+    return args[0]
+
+
+def scalar(expr: Expr, key: str, scope: Scope) -> Text:
+    """A real number among the attributes."""
+    value = expr.attr(key)
+    assert isinstance(value, Scalar)
+    return scope.number(value)
+
+
+def length(expr: Expr, key: str, scope: Scope) -> Text:
+    """A size among the attributes."""
+    value = expr.attr(key)
+    assert isinstance(value, Dim)
+    return scope.size(value)
+
+
+# ---- reductions and products --------------------------------------------------------------------
+
+
+def reduction(method: str, axes_word: str, keep_word: str) -> Spell:
+    """A method that takes axes: ``x.sum(axis=-1, keepdims=True)``."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        axes, keep = expr.attr("axes"), expr.attr("keep")
+        assert isinstance(axes, tuple)
+        rank = expr.args[0].rank
+        if len(axes) == rank and not keep:
+            return Text(f"{args[0].atom}.{method}()")
+        # Kept axes are counted from the end, which holds for every rank; removed ones are named
+        # as the reader of one block counts them.
+        counted = [str(int(str(axis)) + (0 if keep else rank)) for axis in axes]
+        axis = counted[0] if len(axes) == 1 else tuple_of(counted)
+        kept = f", {keep_word}=True" if keep else ""
+        return Text(f"{args[0].atom}.{method}({axes_word}={axis}{kept})")
+
+    return spell
+
+
+def contraction(swap: Swap, einsum: str) -> Spell:
+    """``@`` where a product is one of matrices; else `einsum`, a template of spec and operands."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        spec = str(expr.attr("spec"))
+        inputs, out = spec.split("->")
+        a, b = inputs.split(",")
+        summed = [letter for letter in a if letter in b and letter not in out]
+        if len(summed) == 1 and len(b) >= 2:
+            text = _matmul(a, b, out, summed[0], args, swap)
+            if text:
+                return text
+        if a[:-1] == b[:-1] and out == a[-1] + b[-1]:
+            left = scope.size(expr.args[0].shape[-1]).text
+            right = scope.size(expr.args[1].shape[-1]).text
+            first = args[0].atom if len(a) == 2 else f"{args[0].atom}.reshape(-1, {left})"
+            second = args[1].atom if len(b) == 2 else f"{args[1].atom}.reshape(-1, {right})"
+            return Text(f"{first}.T @ {second}", Binding.PRODUCT)
+        return Text(einsum.format(spec=spec, a=args[0].text, b=args[1].text))
+
+    return spell
+
+
+def _matmul(a: str, b: str, out: str, summed: str, args: Sequence[Text], swap: Swap) -> Text | None:
+    """A product of the last two axes, either operand transposed; None if it is not one."""
+    rows = a[-2] if a[-1] == summed else a[-1]
+    columns = b[-1] if b[-2] == summed else b[-2]
+    batch_a, batch_b = a[:-2], b[:-2]
+    if out != batch_a + rows + columns or not batch_a.endswith(batch_b):
+        return None
+    if summed not in a[-2:] or summed not in b[-2:]:
+        return None
+    left = args[0] if a[-1] == summed else swap(args[0], len(a))
+    right = args[1] if b[-2] == summed else swap(args[1], len(b))
+    return infix(left, "@", right, Binding.PRODUCT)
+
+
+# ---- views --------------------------------------------------------------------------------------
+
+
+def reshaped(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """An index where only axes of size 1 come or go, else ``reshape``."""
+    source = expr.args[0].shape
+    if source == (*expr.shape, ONE):
+        return Text(f"{args[0].atom}[..., 0]")
+    index = _new_axes(source, expr.shape)
+    if index is not None:
+        return Text(f"{args[0].atom}[{index}]")
+    return Text(f"{args[0].atom}.reshape({', '.join(scope.shape(expr.shape)) or '()'})")
+
+
+def _new_axes(source: Shape, target: Shape) -> str | None:
+    """The index that only inserts axes of size 1, or None if the reshape does more."""
+    items: list[str] = []
+    position = 0
+    for dim in target:
+        if position < len(source) and source[position] == dim:
+            items.append(":")
+            position += 1
+        elif dim == ONE:
+            items.append("None")
+        else:
+            return None
+    if position != len(source) or not source:
+        return None
+    while items and items[-1] == ":":
+        items.pop()
+    leading = 0
+    while leading < len(items) and items[leading] == ":":
+        leading += 1
+    if "None" in items[leading:] and ":" not in items[leading:] and leading == len(source):
+        return ", ".join(["...", *items[leading:]])
+    return ", ".join(items)
+
+
+def moved_axes(order: Sequence[int]) -> tuple[int, int] | None:
+    """The two axes that a permutation exchanges, counted from the end where they are the last."""
+    moved = [i for i, axis in enumerate(order) if axis != i]
+    if len(moved) != 2:
+        return None
+    rank = len(order)
+    return (-1, -2) if moved == [rank - 2, rank - 1] else (moved[0], moved[1])
+
+
+def cut(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """A stretch of one axis: ``x[..., D : 2 * D]``."""
+    return Text(f"{args[0].atom}[{_stretch(expr, scope)}]")
+
+
+def _stretch(expr: Expr, scope: Scope) -> str:
+    axis, start, stop = expr.attr("axis"), expr.attr("start"), expr.attr("stop")
+    assert isinstance(axis, int)
+    assert isinstance(start, Dim)
+    assert isinstance(stop, Dim)
+    whole = expr.args[0].shape[axis]
+    first = Text("") if start.constant == 0 else scope.size(start)
+    last = Text("") if stop == whole else scope.size(stop)
+    simple = first.binding == last.binding == Binding.ATOM
+    stretch = f"{first.text}:{last.text}" if simple else f"{first.text} : {last.text}".strip()
+    behind = [":"] * (-axis - 1)
+    front = [] if -axis == expr.rank else ["..."]
+    return ", ".join([*front, stretch, *behind])
+
+
+def gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """``table[ids]``."""
+    return Text(f"{args[0].atom}[{args[1].text}]")
+
+
+# ---- with functions that the module brings along ------------------------------------------------
+
+
+def pad(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """Zeros around a stretch of one axis."""
+    start, whole = length(expr, "start", scope).text, length(expr, "length", scope).text
+    return call(scope.use("pad"), args[0].text, f"{expr.attr('axis')}, {start}, {whole}")
+
+
+def scatter_add(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """Rows summed by their ids."""
+    rows = length(expr, "rows", scope).text
+    return call(scope.use("scatter_add"), args[0].text, args[1].text, rows)
+
+
+def place(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """One value per row, at its id."""
+    return call(scope.use("place"), args[0].text, args[1].text, length(expr, "length", scope).text)
+
+
+def drop(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """What dropout leaves."""
+    p = scalar(expr, "p", scope).text
+    kept = f"1 - {p}" if expr.attr("scaled") else "1.0"
+    return call(scope.use("drop"), args[0].text, args[1].text, kept)
+
+
+ARITHMETIC: Final = {
+    "neg": negative,
+    "add": sign("+", Binding.SUM),
+    "sub": sign("-", Binding.SUM),
+    "mul": sign("*", Binding.PRODUCT),
+    "div": sign("/", Binding.PRODUCT),
+    "pow": raised,
+    "gt": sign(">", Binding.COMPARE),
+    "ge": sign(">=", Binding.COMPARE),
+    "eq": sign("==", Binding.COMPARE),
+}

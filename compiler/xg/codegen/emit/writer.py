@@ -1,0 +1,184 @@
+"""What the forward and the backward function of a block have in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.locate import Source, locate
+from xg.codegen.emit.names import Names, mentioned, spell_symbol
+from xg.codegen.emit.plan import Plan, carried_symbols
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.statements import Statements
+from xg.codegen.emit.text import Text
+from xg.ir.dim import symbol
+from xg.ir.graph import Apply, Call, CallBack, Graph, Value
+from xg.ir.placement import is_term
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import TensorType
+
+
+@dataclass(slots=True)
+class BlockWriter:
+    """Writes one pass of one graph."""
+
+    plan: Plan
+    graph: Graph
+    names: Names
+    scope: Scope
+    statements: Statements
+    known: Mapping[str, str] = field(default_factory=dict[str, str], kw_only=True)
+    lost: tuple[str, ...] = field(default=(), kw_only=True)
+
+    # ---- what both passes need ------------------------------------------------------------------
+
+    def function(
+        self, head: Sequence[str], before: Sequence[str], code: Sequence[str]
+    ) -> list[str]:
+        """The whole function, whose code begins with the statements; the plan gets their marks."""
+        start = len(head) + len(before)
+        marks = tuple(mark.moved(start) for mark in self.statements.marks)
+        self.plan.marks[self.graph.key, self.statements.backward] = marks
+        return [*head, *indented([*before, *code])]
+
+    @property
+    def path(self) -> bool:
+        """Whether the function is told a path."""
+        return self.plan.has_path(self.graph)
+
+    def below(self, name: str) -> str:
+        """A path below this block's, as text."""
+        return f'f"{{at}}.{name}"' if self.path else f'"{name}"'
+
+    def take_params(self, values: Sequence[Value]) -> list[str]:
+        """Lines that fetch parameters under their names."""
+        names: list[str] = []
+        for value in values:
+            name = self.names.fresh(str(value.name))
+            self.statements.texts[value] = Text(name)
+            names.append(name)
+        if len(values) <= 1:
+            return [
+                f"{name} = params[{self.below(str(value.name))}]"
+                for name, value in zip(names, values, strict=True)
+            ]
+        self.plan.helpers["take"] = None
+        wanted = " ".join(str(value.name) for value in values)
+        at = "at" if self.path else '""'
+        return bracketed(f"{', '.join(names)} = take(", ["params", at, f'"{wanted}"'], ")", 4)
+
+    def untaken_params(self, taken: Sequence[Value]) -> list[Source]:
+        """Parameters that serve for their shapes alone."""
+        values = [value for value in self.graph.param_values() if value not in taken]
+        types = self.graph.types
+        return [(f"params[{self.below(str(v.name))}]", types[v].shape) for v in values]
+
+    def size_lines(self, sources: Sequence[Source], code: Sequence[str]) -> list[str]:
+        """Lines that make the sizes known which the code mentions."""
+        words = mentioned(code)
+        found = locate(
+            [name for name in self.scope.needed if spell_symbol(name) in words],
+            sources,
+            self.graph.sizes,
+            self.plan.program.main.sizes.defaults,
+            self.graph.span,
+            self.known,
+            self._variable(),
+        )
+        self.plan.constants.update(found.constants)
+        self.lost = found.lost
+        return found.lines
+
+    def type_lines(self, floats: Sequence[str], tensors: Sequence[str]) -> list[str]:
+        """Lines that fetch float type and device, where the code mentions them, from tensors."""
+        empty = self.plan.spelling.empty
+        lines = [f"dtype = {next(iter(floats), empty)}.dtype"] if self.scope.typed else []
+        placed = [f"device = {next(iter(tensors), empty)}.device"]
+        return lines + (placed if self.scope.placed else [])
+
+    def _variable(self) -> frozenset[str]:
+        """Symbols that the arrays of this block or of its callers carry: no default is true."""
+        found = carried_symbols(self.graph) | self.plan.above[self.graph.key]
+        return found - self.known.keys()
+
+    def spelled(self, value: Value) -> str:
+        """``X [B, S, D]``, as the file says it."""
+        shape = ", ".join(str(dim) for dim in self.graph.shape(value))
+        return f"{value.name or 'value'} [{shape}]"
+
+
+def names_by_label(graph: Graph) -> dict[Value, str]:
+    """What a value should be called: as labelled, else by the next label on its way, numbered.
+
+    One term of a sum is called as the seed does: ``Z_i``, of which AR makes ``Z``.
+    """
+    bases: dict[Value, str] = {}
+    for step in reversed(graph.steps):
+        for value in step.outputs:
+            if value.name is not None and value.role != "cache":
+                bases[value] = value.name + ("_i" if is_term(graph.placements.get(value)) else "")
+        target = next((bases[v] for v in step.outputs if v in bases), None)
+        for value in step.inputs:
+            if value.name is None and value not in bases and target:
+                bases[value] = target.removesuffix("_#").removesuffix("_i") + "_#"
+    for step in graph.steps:
+        for value in step.outputs:
+            if value.role == "cache":
+                owner = step.outputs[0]
+                bases[value] = f"{bases.get(owner, 'part').removesuffix('_#')}_{value.name}"
+    return bases
+
+
+def read_values(steps: Sequence[Apply | Call | CallBack]) -> Iterator[Value]:
+    """Every value that steps read, once per reading."""
+    for step in steps:
+        if isinstance(step, CallBack):
+            yield from (value for value in step.cotangents if value is not None)
+        else:
+            yield from step.inputs
+
+
+def count_uses(
+    steps: Sequence[Apply | Call | CallBack], results: Sequence[Value]
+) -> Counter[Value]:
+    """How often each value is read, by a step or as a result."""
+    return Counter([*read_values(steps), *results])
+
+
+def place_text(plan: Plan, graph: Graph) -> str:
+    """How a function writes the place of a node below its own path, ``{}`` being the node."""
+    return 'f"{{at}}.{}"' if plan.has_path(graph) else '"{}"'
+
+
+def size_variables(graph: Graph) -> set[str]:
+    """The variable of every size that the code of a graph can mention: no value is called so."""
+    dims = {dim for type_ in graph.types.values() for dim in type_.shape}
+    for step in graph.steps:
+        if isinstance(step, Call):
+            dims.update(step.sizes.values(), [step.count] if step.count is not None else [])
+        else:
+            dims.update(d for a in step.attrs.values() if isinstance(a, Scalar) for d in a.dims())
+    found: set[str] = set()
+    for dim in dims:
+        found.update(dim.symbols(), graph.sizes.fold(graph.sizes.expand(dim)).symbols())
+    for name in sorted(found & graph.sizes.definitions.keys()):
+        found.update(graph.sizes.expand(symbol(name)).symbols())
+    return {spell_symbol(name) for name in found}
+
+
+def may_be_none(value: Value) -> bool:
+    """Whether a saved value is absent when dropout is off: its mask."""
+    return value.role == "cache" and value.name == "keep"
+
+
+def shape_text(type_: TensorType) -> str:
+    """``[B, S, D]``, as written."""
+    return "[" + ", ".join(str(dim) for dim in type_.shape) + "]"
+
+
+def safe(text: str) -> str:
+    """A title inside a docstring: nothing that could end it or hide in it."""
+    cleaned = "".join(char if char.isprintable() else " " for char in text)
+    return cleaned.replace("\\", "/").replace('"', "'")

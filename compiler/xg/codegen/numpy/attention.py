@@ -1,0 +1,244 @@
+"""Kernels of NumPy for attention, in parts that stay in the cache of a core.
+
+Ordinary, tested code, like `kernels`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.codegen.numpy.support import keep_mask, keep_part
+
+Array = NDArray[Any]
+
+
+def attention(
+    q: Array, k: Array, v: Array, m: Array | None, scale: float, mask: str
+) -> tuple[Array, Array]:
+    """``softmax(α Q K⊤ + M) V``, and log Σ exp of each row of scores."""
+    return attend(q, k, v, m, None, scale, mask)
+
+
+def d_attention(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    y: Array,
+    lse: Array,
+    scale: float,
+    mask: str,
+) -> tuple[Array, Array, Array]:
+    """Gradient of attention."""
+    return d_attend(dy, q, k, v, m, None, y, lse, scale, mask, 1.0)
+
+
+def attention_with_dropout(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+    seed: int | None,
+    place: str,
+) -> tuple[Array, Array, Array | None]:
+    """Attention whose weights are dropped with probability p; which stay is given too."""
+    keep = keep_mask((*q.shape[:-1], k.shape[-2]), p, seed, place)
+    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
+    return y, lse, keep
+
+
+def attention_with_part_of_dropout(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+    seed: int | None,
+    place: str,
+    cuts: list[tuple[int, int, int]],
+) -> tuple[Array, Array, Array | None]:
+    """The same on a rank, whose weights are a part of the whole's, cut as `cuts` say."""
+    keep = keep_part((*q.shape[:-1], k.shape[-2]), p, seed, place, cuts)
+    y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
+    return y, lse, keep
+
+
+def attend_kept(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    keep: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+) -> tuple[Array, Array]:
+    """Attention with the weights that stay; with all of them if `keep` is None."""
+    y, lse = attend(q, k, v, m, keep, scale, mask)
+    if keep is not None and scaling == "scaled":
+        y *= 1 / (1 - p)
+    return y, lse
+
+
+def d_attention_with_dropout(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    y: Array,
+    lse: Array,
+    keep: Array | None,
+    scale: float,
+    p: float,
+    mask: str,
+    scaling: str,
+) -> tuple[Array, Array, Array]:
+    """Gradient of attention with the same weights dropped."""
+    factor = 1 / (1 - p) if keep is not None and scaling == "scaled" else 1.0
+    return d_attend(dy, q, k, v, m, keep, y, lse, scale, mask, factor)
+
+
+def attend(
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    keep: Array | None,
+    scale: float,
+    mask: str,
+) -> tuple[Array, Array]:
+    """Attention in parts that stay in the cache of a core; scores lie as keys by queries.
+
+    So the sums of a query run along columns, which NumPy adds many at a time.
+    """
+    y, lse = merging(q, v), np.empty((*q.shape[:-1], 1), q.dtype)
+    parts = tiles(q, k, mask)
+    for batch in batches(q, k):
+        scaled = q[batch] * scale
+        for rows, keys, hidden in parts:
+            e = scores(scaled[..., rows, :], k[batch][..., keys, :], hidden)
+            if m is not None:
+                np.copyto(e, -np.inf, where=turned(m[batch], rows, keys) == 0)
+            peak = e.max(axis=-2, keepdims=True, initial=-np.inf)
+            peak[peak == -np.inf] = 0
+            e -= peak
+            np.exp(e, out=e)
+            total = e.sum(axis=-2, keepdims=True)
+            total[total == 0] = 1
+            if keep is not None:
+                e *= turned(keep[batch], rows, keys)
+            out = y[batch][..., rows, :]
+            np.matmul(e.swapaxes(-1, -2), v[batch][..., keys, :], out=out)
+            out /= total.swapaxes(-1, -2)
+            peak += np.log(total)
+            lse[batch][..., rows, :] = peak.swapaxes(-1, -2)
+    return y, lse
+
+
+def d_attend(
+    dy: Array,
+    q: Array,
+    k: Array,
+    v: Array,
+    m: Array | None,
+    keep: Array | None,
+    y: Array,
+    lse: Array,
+    scale: float,
+    mask: str,
+    factor: float,
+) -> tuple[Array, Array, Array]:
+    """Gradient of attention, its weights computed anew in the same parts."""
+    dq, dk, dv = merging(q, q), merging(k, k), merging(v, v)
+    dk[...] = 0
+    dv[...] = 0
+    parts = tiles(q, k, mask)
+    for batch in batches(q, k):
+        scaled = q[batch] * scale
+        delta = np.einsum("...d,...d->...", dy[batch], y[batch])[..., None, :]
+        for rows, keys, hidden in parts:
+            p = scores(scaled[..., rows, :], k[batch][..., keys, :], hidden)
+            if m is not None:
+                np.copyto(p, -np.inf, where=turned(m[batch], rows, keys) == 0)
+            p -= lse[batch][..., rows, :].swapaxes(-1, -2)
+            np.exp(p, out=p)
+            d_out = dy[batch][..., rows, :]
+            dz = v[batch][..., keys, :] @ d_out.swapaxes(-1, -2)
+            kept = p
+            if keep is not None:
+                kept = p * turned(keep[batch], rows, keys)
+                dz *= turned(keep[batch], rows, keys)
+                dz *= factor
+            dv[batch][..., keys, :] += kept @ d_out
+            dz -= delta[..., rows]
+            dz *= p
+            dk[batch][..., keys, :] += dz @ scaled[..., rows, :]
+            columns = k[batch][..., keys, :]
+            np.matmul(dz.swapaxes(-1, -2), columns, out=dq[batch][..., rows, :])
+    dq *= scale
+    dv *= factor
+    return dq, dk, dv
+
+
+def scores(q: Array, k: Array, hidden: Array | None) -> Array:
+    """``K Q⊤``, plus `hidden` in the last of its rows."""
+    z = k @ q.swapaxes(-1, -2)
+    if hidden is not None:
+        z[..., z.shape[-2] - hidden.shape[0] :, :] += hidden
+    return z
+
+
+def turned(pairs: Array, rows: slice, keys: slice) -> Array:
+    """A part of ``[.., S, S_k]`` as keys by queries."""
+    return pairs[..., rows, keys].swapaxes(-1, -2)
+
+
+def batches(q: Array, k: Array) -> list[Any]:
+    """Parts of the first axis whose scores stay in the cache of a core."""
+    if q.ndim == 2:
+        return [...]
+    pairs = math.prod(q.shape[1:-1]) * k.shape[-2]
+    step = max(1, 2**17 // max(1, pairs))
+    return [slice(start, start + step) for start in range(0, q.shape[0], step)]
+
+
+def tiles(q: Array, k: Array, mask: str) -> list[tuple[slice, slice, Array | None]]:
+    """Queries, the keys that some of them see, and -inf in the last of these where one does not.
+
+    If the mask is causal, query i of S sees the keys up to i + S_k - S.
+    """
+    S, S_k = q.shape[-2], k.shape[-2]
+    if mask == "none":
+        return [(slice(0, S), slice(0, S_k), None)]
+    found: list[tuple[slice, slice, Array | None]] = []
+    for start in range(0, S, 64):
+        stop = min(S, start + 64)
+        seen, some = max(0, S_k - S + stop), max(0, S_k - S + start + 1)
+        last = np.arange(S_k - S + start, S_k - S + stop, dtype=np.int64)
+        hidden = np.arange(some, seen, dtype=np.int64)[:, None] > last
+        bias = np.where(hidden, -np.inf, 0).astype(q.dtype)
+        found.append((slice(start, stop), slice(0, seen), bias))
+    return found
+
+
+def merging(rows: Array, columns: Array) -> Array:
+    """Room ``[.., N, S, D_h]``, in memory ``[.., S, N, D_h]``: merging heads moves nothing."""
+    D_h = columns.shape[-1]
+    if rows.ndim == 2:
+        return np.empty((rows.shape[0], D_h), rows.dtype)
+    *leading, N, S, _ = rows.shape
+    return np.empty((*leading, S, N, D_h), rows.dtype).swapaxes(-2, -3)

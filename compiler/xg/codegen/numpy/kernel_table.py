@@ -1,0 +1,36 @@
+"""Which operator each kernel of NumPy computes, and for which of its uses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from xg.codegen.emit.fits import no_ignored, rows, rows_of_transpose, word
+from xg.codegen.emit.kernel import Kernel, Kernels
+from xg.codegen.emit.support import SupportFile
+
+_FILES: Final = [Path(__file__).with_name(name) for name in ("kernels.py", "attention.py")]
+KERNELS: Final = Kernels(
+    _FILES,
+    SupportFile(*map(str, _FILES), str(Path(__file__).with_name("support.py"))),
+    (
+        Kernel("matmul", "product", rows),
+        Kernel("matmul", "product_with_transpose", rows_of_transpose),
+        Kernel("add", "add_to_first", overwrites="a"),
+        Kernel("add", "add_to_second", overwrites="b"),
+        Kernel("linear", "linear"),
+        Kernel("softmax", "softmax"),
+        Kernel("gradient of softmax", "d_softmax"),
+        Kernel("gelu", "gelu_tanh", word("form", "tanh")),
+        Kernel("gradient of gelu", "d_gelu_tanh", word("form", "tanh")),
+        Kernel("layer_norm", "layer_norm"),
+        Kernel("gradient of layer_norm", "d_layer_norm"),
+        Kernel("cross_entropy", "cross_entropy", no_ignored),
+        Kernel("gradient of cross_entropy", "d_cross_entropy", no_ignored),
+        Kernel("attention", "attention"),
+        Kernel("gradient of attention", "d_attention"),
+        Kernel("attention", "attention_with_dropout"),
+        Kernel("attention", "attention_with_part_of_dropout"),
+        Kernel("gradient of attention", "d_attention_with_dropout"),
+    ),
+)

@@ -1,0 +1,55 @@
+"""Everything that a generated NumPy module may mention (see `xg.codegen.emit.closed`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.codegen.emit.closed import Vocabulary
+
+IMPORTS: Final = frozenset(
+    {
+        "from __future__ import annotations",
+        "import math",
+        "from collections.abc import Mapping",
+        "from typing import Any, NamedTuple",
+        "from typing import Any",
+        "import numpy as np",
+        "from numpy.typing import NDArray",
+    }
+)
+FUNCTIONS: Final = frozenset(
+    {
+        "abs",
+        "add",
+        "arange",
+        "argsort",
+        "broadcast_to",
+        "clip",
+        "concatenate",
+        "copysign",
+        "copyto",
+        "cos",
+    }
+    | {
+        "einsum",
+        "empty",
+        "exp",
+        "float32",
+        "full",
+        "inf",
+        "int64",
+        "log",
+        "matmul",
+        "maximum",
+        "minimum",
+        "ones",
+    }
+    | {"pad", "prod", "put_along_axis", "sin", "sqrt", "take_along_axis", "tanh", "uint64"}
+    | {"unique", "where", "zeros", "zeros_like"}
+)
+MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
+METHODS: Final = frozenset(
+    {"T", "append", "astype", "dtype", "encode", "get", "items", "max", "mean", "ndim", "reduceat"}
+    | {"reshape", "setdefault", "shape", "size", "split", "sum", "swapaxes", "transpose", "values"}
+)
+VOCABULARY: Final = Vocabulary(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)

@@ -1,0 +1,41 @@
+"""A program as a module in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from xg.codegen.emit.module import ModuleWriter
+from xg.codegen.emit.module import emit as emit_module
+from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.public import PublicWriter
+from xg.codegen.torch.dialect import TORCH
+from xg.codegen.torch.model import model_section
+from xg.ir.graph import Graph, Program
+
+
+def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -> str:
+    """The source of the module; `outlined` is the same program with an entry of calls only.
+
+    Without it there is no `Model`. With `kernels` the graphs are fused ones.
+    """
+    if outlined is None:
+        return emit_module(program, TORCH, kernels=kernels)
+    graphs = {**outlined.graphs, **program.graphs}
+    backwards = {**outlined.backwards, **program.backwards}
+    both = replace(program, graphs=graphs, backwards=backwards)
+    pieces = frozenset(outlined.graphs.keys() - program.graphs.keys())
+    by_hand = TORCH.kernels if kernels else None
+    writer = ModuleWriter(both, TORCH, Plan.start(both, TORCH.spelling, pieces, kernels=by_hand))
+
+    def section(writer: ModuleWriter, public: PublicWriter) -> list[list[str]]:
+        return model_section(writer, public, outlined)
+
+    return writer.source(section, attributes=_attributes(program.main))
+
+
+def _attributes(main: Graph) -> Iterator[str]:
+    """What `Model` holds: its own parameters, and a module for every call."""
+    for value in main.param_values():
+        yield from str(value.name).split(".")
+    yield from (call.path for call in main.named_calls())

@@ -1,0 +1,195 @@
+"""How torch says each primitive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from xg.codegen.emit import across, words
+from xg.codegen.emit.body import PLAIN
+from xg.codegen.emit.spelling import Scope, Spell
+from xg.codegen.emit.support import SupportFile
+from xg.codegen.emit.text import Binding, Text, call, tuple_of
+from xg.ir.body import topological
+from xg.ir.dim import Dim
+from xg.ir.prim import Expr
+
+SUPPORT: Final = SupportFile(str(Path(__file__).with_name("support.py")))
+
+
+class TorchSpelling:
+    """The backend's words (see `xg.codegen.emit.spelling.Spelling`)."""
+
+    name = "torch"
+    seed = "Seed"
+    empty = "torch.zeros(0, dtype=torch.float64)"  # as in NumPy
+
+    def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        """The text of one primitive."""
+        return WORDS[expr.prim](expr, args, scope)
+
+    def cast(self, text: Text, scope: Scope) -> Text:
+        """Integers or float64 as floats of the function's type."""
+        source = Text(text.text.removesuffix(DOUBLE), text.binding)
+        return Text(f"{source.atom}.to({scope.float_type()})")
+
+    def zeros(self, shape: str, scope: Scope) -> str:
+        """Zeros of the function's type, where its tensors are."""
+        return f"torch.zeros({shape}, {_made(scope)})"
+
+    def no_room(self, shape: str, scope: Scope) -> str:
+        """One zero, repeated."""
+        return f"torch.zeros((), {_made(scope)}).expand({shape})"
+
+    def support(self, function: str) -> str:
+        """The source of a support function."""
+        return SUPPORT.source(function)
+
+
+DOUBLE: Final = ".double()"  # whole numbers become float64 as in NumPy, not torch's default
+
+
+def _made(scope: Scope) -> str:
+    """What a new tensor is told: its type and where it is."""
+    return f"dtype={scope.float_type()}, device={scope.place()}"
+
+
+def _unary(function: str) -> Spell:
+    """A function of tensors; of plain numbers the one of the standard library."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        return call(f"{'math' if _is_plain(expr) else 'torch'}.{function}", args[0].text)
+
+    return spell
+
+
+def _double(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    return Text(f"{args[0].atom}{DOUBLE}")
+
+
+def _extreme(function: str, bound: str) -> Spell:
+    """The larger or smaller of two; beside a number torch has a word of its own."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        texts = [arg.text for arg in args]
+        plain = [_is_plain(arg) for arg in expr.args]
+        if all(plain):
+            texts[0] = _tensor(texts[0])
+        if any(plain):
+            number, other = (1, 0) if plain[1] else (0, 1)
+            operand = Text(texts[other]) if all(plain) else args[other]
+            return Text(f"{operand.atom}.clamp({bound}={texts[number]})")
+        return call(f"torch.{function}", *texts)
+
+    return spell
+
+
+def _comparison(symbol: str) -> Spell:
+    spell = words.sign(symbol, Binding.COMPARE)
+
+    def of_tensors(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        plain = all(map(_is_plain, expr.args))
+        return spell(expr, [Text(_tensor(args[0].text)), args[1]] if plain else args, scope)
+
+    return of_tensors
+
+
+def _where(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    texts = [arg.text for arg in args]
+    if all(map(_is_plain, expr.args[1:])) and not all(map(str.isdigit, texts[1:])):
+        texts[1] = _tensor(texts[1])
+    return call("torch.where", *texts)
+
+
+def _is_plain(expr: Expr) -> bool:
+    """Whether the text of an expression is a number of Python's."""
+    return all(part.prim in PLAIN for part in topological([expr]))
+
+
+def _tensor(number: str) -> str:
+    """A number where torch wants a tensor; by itself it would take its own default type."""
+    return f"torch.tensor({number}, dtype=torch.float64)"
+
+
+def _iota(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    start, length = expr.attr("start"), expr.attr("length")
+    assert isinstance(start, Dim)
+    assert isinstance(length, Dim)
+    ends = [length] if start.constant == 0 else [start, start + length]
+    return call("torch.arange", *(scope.size(end).text for end in ends), f"device={scope.place()}")
+
+
+def _swapped(text: Text, rank: int) -> Text:
+    return Text(f"{text.atom}.T" if rank == 2 else f"{text.atom}.mT")
+
+
+def _transpose(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    order = expr.attr("order")
+    assert isinstance(order, tuple)
+    pair = words.moved_axes([int(str(axis)) for axis in order])
+    if pair == (-1, -2):
+        return _swapped(args[0], len(order))
+    if pair:
+        return Text(f"{args[0].atom}.transpose({pair[0]}, {pair[1]})")
+    return Text(f"{args[0].atom}.permute({', '.join(str(axis) for axis in order)})")
+
+
+def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    shape = tuple_of(scope.shape(expr.shape)) if expr.shape else "()"
+    if expr.args[0].prim == "const":
+        if args[0].text == "0":
+            return Text(f"torch.zeros({shape}, {_made(scope)})")
+        return call("torch.full", shape, args[0].text, _made(scope))
+    return Text(f"{args[0].atom}.expand({', '.join(scope.shape(expr.shape)) or '()'})")
+
+
+def _concat(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    parts = "[" + ", ".join(arg.text for arg in args) + "]"
+    return call("torch.cat", parts, f"dim={expr.attr('axis')}")
+
+
+def _keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    p = words.scalar(expr, "p", scope).text
+    cuts = across.places_of(expr.attr("cuts"))
+    if cuts:
+        return call(scope.use("keep_part"), args[0].text, p, "seed", "place", cuts)
+    return call(scope.use("keep_mask"), args[0].text, p, "seed", "place")
+
+
+WORDS: Final[Mapping[str, Spell]] = {
+    **words.ARITHMETIC,
+    **across.WORDS,
+    "const": words.constant("torch.inf"),
+    "iota": _iota,
+    "exp": _unary("exp"),
+    "log": _unary("log"),
+    "sqrt": _unary("sqrt"),
+    "tanh": _unary("tanh"),
+    "erf": _unary("erf"),
+    "sin": _unary("sin"),
+    "cos": _unary("cos"),
+    "maximum": _extreme("maximum", "min"),
+    "minimum": _extreme("minimum", "max"),
+    "gt": _comparison(">"),
+    "ge": _comparison(">="),
+    "eq": _comparison("=="),
+    "where": _where,
+    "as_float": _double,
+    "sum": words.reduction("sum", "dim", "keepdim"),
+    "mean": words.reduction("mean", "dim", "keepdim"),
+    "max": words.reduction("amax", "dim", "keepdim"),
+    "contract": words.contraction(_swapped, 'torch.einsum("{spec}", {a}, {b})'),
+    "reshape": words.reshaped,
+    "transpose": _transpose,
+    "broadcast": _broadcast,
+    "concat": _concat,
+    "cut": words.cut,
+    "pad": words.pad,
+    "gather": words.gather,
+    "scatter_add": words.scatter_add,
+    "pick": words.support("pick"),
+    "place": words.place,
+    "dropout_keep": _keep,
+    "dropout_apply": words.drop,
+}

@@ -1,0 +1,116 @@
+"""A block as one step of autograd: a class around its forward and its backward function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.names import Names, spell_symbol
+from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.writer import names_by_label, size_variables
+from xg.ir.graph import Backward, Graph, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`forward` and `backward` of one callee, as autograd calls them."""
+
+    plan: Plan
+    graph: Graph
+    reverse: Backward
+    name: str
+
+    def lines(self) -> list[str]:
+        """The class."""
+        function = self.plan.functions[self.graph.key]
+        return [
+            f"class {self.name}(torch.autograd.Function):",
+            f'    """`{function}` as one step of autograd, backwards by `d_{function}`."""',
+            "",
+            "    @staticmethod",
+            *indented(self._forward()),
+            "",
+            "    @staticmethod",
+            *indented(self._backward()),
+        ]
+
+    @property
+    def _path(self) -> bool:
+        return self.plan.has_path(self.graph)
+
+    @property
+    def _seeded(self) -> bool:
+        return self.graph.key in self.plan.random
+
+    @property
+    def _results(self) -> list[str]:
+        return variables(self.graph.outputs, self.graph)
+
+    def _forward(self) -> list[str]:
+        inputs, sizes = (
+            variables(self.graph.inputs, self.graph),
+            size_arguments(self.plan, self.graph),
+        )
+        given = ["ctx: Any", *(["at: str"] if self._path else []), "names: Names"]
+        given += ["seed: Seed"] if self._seeded else []
+        given += [f"{n}: int" for n in sizes] + [f"{n}: Array" for n in inputs]
+        args = ["params", *(["at"] if self._path else []), *inputs, *sizes]
+        args += ["seed=seed"] if self._seeded else []
+        results, function = self._results, self.plan.functions[self.graph.key]
+        left = ", ".join([*results, "saved"])
+        returned = returned_type(len(results))
+        kept = ["ctx", "params", "saved", *(results if len(results) > 1 else [])]
+        return [
+            *bracketed("def forward(", [*given, "*weights: Array"], f") -> {returned}:", 4),
+            "    params = dict(zip(names, weights))",
+            *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
+            *indented(bracketed("remember(", kept, ")", 8)),
+            *(["    ctx.at = at"] if self._path else []),
+            f"    return {', '.join(results)}",
+        ]
+
+    def _backward(self) -> list[str]:
+        graph, types = self.graph, self.graph.types
+        names = Names({"ctx", "params", "saved", "grads"})
+        arriving = [names.fresh(f"d{name}") for name in self._results]
+        floats = dict.fromkeys(v for v in graph.outputs if types[v].is_float)
+        by_value = dict(zip(graph.outputs, arriving, strict=True))
+        args = ["params", *(["ctx.at"] if self._path else []), "saved"]
+        args += [*(by_value[value] for value in floats), "grads"]
+        with_gradient = [v for v in graph.inputs if v in self.reverse.gradients]
+        inputs = dict(zip(graph.inputs, variables(graph.inputs, graph), strict=True))
+        found = {value: names.fresh(f"d{inputs[value]}") for value in with_gradient}
+        left = f"{', '.join(found.values())} = " if found else ""
+        head = f"{left}d_{self.plan.functions[graph.key]}("
+        before = 1 + self._path + self._seeded + len(size_arguments(self.plan, graph))
+        items = ["None"] * before + [found.get(value, "None") for value in graph.inputs]
+        several = len(arriving) > 1
+        kind, cotangents = "Array | None" if several else "Array", ", ".join(arriving)
+        given = ["ctx: Any", *(f"{name}: {kind}" for name in arriving)]
+        return [
+            *bracketed("def backward(", given, ") -> tuple[Array | None, ...]:", 4),
+            *([f"    {cotangents} = arrived(ctx, {cotangents})"] if several else []),
+            "    params, saved = recall(ctx)",
+            "    grads: Params = {}",
+            "    with as_before(ctx):",
+            *indented(bracketed(head, args, ")", 12), 8),
+            f"    return {', '.join(items)}, *[grads.get(name) for name in params]",
+        ]
+
+
+def variables(values: Sequence[Value], graph: Graph) -> list[str]:
+    """Variables for inputs or outputs of a block."""
+    names = Names(size_variables(graph) | {"ctx", "names", "weights", "self"})
+    wanted = names_by_label(graph)
+    return [names.fresh(value.name or wanted.get(value, "value")) for value in values]
+
+
+def size_arguments(plan: Plan, graph: Graph) -> list[str]:
+    """The sizes that a block's function takes as numbers."""
+    return [spell_symbol(name) for name in plan.arguments[graph.key]]
+
+
+def returned_type(count: int) -> str:
+    """The type of so many results."""
+    return "Array" if count == 1 else f"tuple[{', '.join(['Array'] * count)}]"

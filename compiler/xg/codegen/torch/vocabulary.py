@@ -1,0 +1,151 @@
+"""Everything that a generated torch module may mention (see `xg.codegen.emit.closed`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.codegen.emit.closed import Vocabulary
+
+IMPORTS: Final = frozenset(
+    {
+        "from __future__ import annotations",
+        "import math",
+        "from collections.abc import Mapping",
+        "from collections.abc import Iterator, Mapping",
+        "from contextlib import AbstractContextManager, nullcontext",
+        "from typing import Any, NamedTuple",
+        "from typing import Any",
+        "from typing import NamedTuple",
+        "import torch",
+    }
+)
+FUNCTIONS: Final = frozenset(
+    {"Tensor", "arange", "as_tensor", "autocast", "autograd", "cat", "constant_pad_nd", "cos"}
+    | {
+        "device",
+        "dtype",
+        "einsum",
+        "empty",
+        "erf",
+        "exp",
+        "float32",
+        "float64",
+        "full",
+        "full_like",
+    }
+    | {
+        "get_autocast_dtype",
+        "addcmul",
+        "embedding",
+        "inf",
+        "int64",
+        "is_autocast_enabled",
+        "is_grad_enabled",
+        "log",
+        "maximum",
+        "minimum",
+    }
+    | {"nn", "no_grad", "ones", "randint", "sin", "sqrt", "tanh", "tensor", "where", "zeros"}
+    | {
+        "addmm",
+        "backends",
+        "compiler",
+        "log_softmax",
+        "logsumexp",
+        "native_layer_norm",
+        "ops",
+        "promote_types",
+        "softmax",
+        "zeros_like",
+    }
+)
+MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
+METHODS: Final = frozenset(
+    {"T", "amax", "append", "clamp", "device", "double", "dtype", "expand", "gather", "get"}
+    | {"index_add_", "items", "mT", "mean", "ndim", "new_zeros", "numel", "permute", "reshape"}
+    | {"scatter_", "setdefault", "shape", "split", "sum", "to", "transpose", "values"}
+)
+OF_KERNELS: Final = frozenset(
+    {
+        "_linear_pointwise",
+        "add_",
+        "aten",
+        "contiguous",
+        "exp_",
+        "functional",
+        "gelu",
+        "gelu_backward",
+        "grad_input",
+        "is_available",
+        "is_compiling",
+        "is_contiguous",
+        "is_cpu",
+        "itemsize",
+        "new_full",
+        "sigmoid_",
+        "linear",
+        "masked_fill",
+        "mkldnn",
+        "mul_",
+        "sub_",
+    }
+    | {"_scaled_dot_product_flash_attention_for_cpu", "_softmax_backward_data"}
+    | {
+        "_scaled_dot_product_flash_attention_for_cpu_backward",
+        "native_layer_norm_backward",
+        "squeeze",
+        "stride",
+    }
+)
+OF_MODULES: Final = frozenset(
+    {
+        "__class__",
+        "__dict__",
+        "__init__",
+        "__setattr__",
+        "_at",
+        "_child",
+        "_asdict",
+        "_modules",
+        "_names",
+        "_parameters",
+        "_places",
+    }
+    | {
+        "_weight",
+        "_weights",
+        "at",
+        "autocast",
+        "apply",
+        "children",
+        "function",
+        "kept",
+        "names",
+        "rest",
+        "results",
+    }
+    | {
+        "kind",
+        "save_for_backward",
+        "set_materialize_grads",
+        "saved_tensors",
+        "maybe_clear_saved_tensors",
+        "startswith",
+    }
+    | {
+        "training",
+        "type",
+        "Function",
+        "Module",
+        "ModuleList",
+        "Parameter",
+    }
+)
+DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
+VOCABULARY: Final = Vocabulary(
+    imports=IMPORTS,
+    modules={"torch": FUNCTIONS, "math": MATH},
+    methods=METHODS | OF_KERNELS | OF_MODULES,
+    decorators=DECORATORS,
+    callables=frozenset({"block"}),
+)

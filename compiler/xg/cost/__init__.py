@@ -1,0 +1,1 @@
+"""Costs as formulas: FLOPs, bytes, traffic, recomputation, machines."""

@@ -1,0 +1,163 @@
+"""What sending costs a rank: elements as formulas, naive and around a ring.
+
+Each collective sends so many elements of its payload V over an axis of N ranks (seed 001, 6.2 and
+7.3, has those of all-reduce, which is a reduce-scatter and an all-gather):
+
+    collective                           naive           ring
+    all-reduce                           2(N-1) V        2(N-1)/N V
+    all-gather, reduce-scatter           (N-1)/N V       (N-1)/N V
+    all-to-all                           (N-1)/N V       (N-1)/N V
+
+Naive is a reduction to one rank that sends the result out; without it every rank sends to all
+others what they need, and a ring sends no less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from xg.cost.cost import BYTES
+from xg.cost.traffic import Kind, Pass, Sending, traffic
+from xg.ir.dim import ONE, ZERO, Dim, symbol
+from xg.ir.graph import Apply, Program
+from xg.ir.instances import Symbols
+
+Way = Literal["naive", "ring"]
+WAYS: Final[tuple[Way, ...]] = ("naive", "ring")
+SHORT: Final[Mapping[Kind, str]] = {
+    "all_reduce": "AR",
+    "all_reduce_max": "ARmax",
+    "all_gather": "AG",
+    "reduce_scatter": "RS",
+    "all_to_all": "A2A",
+}
+REDUCING: Final = frozenset({"all_reduce", "all_reduce_max"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Collectives of one kind over one axis in one pass; `payload` is the V of all `calls`.
+
+    `of` says whose they are: one collective's name, or nothing for a sum of several; `step` is
+    where one is called. Elements are those of one rank; `bytes_each` is the width of an element.
+    """
+
+    direction: Pass
+    kind: Kind
+    over: str
+    payload: Dim
+    calls: Dim
+    bytes_each: int
+    of: str = ""
+    line: int | None = None
+    key: str = ""
+    step: Apply | None = None
+
+    def elements(self, way: Way) -> Dim:
+        """What a rank sends in all calls."""
+        return self.payload * factor(self.kind, self.over, way)
+
+    def bytes(self, way: Way) -> Dim:
+        """The same in bytes."""
+        return self.elements(way) * self.bytes_each
+
+    def formula(self, way: Way) -> str:
+        """`elements` as people write it: ``2*(N_T - 1)/N_T*B*D*S``."""
+        return f"{_spelled(self.kind, self.over, way)}{_product(self.payload)}"
+
+    def inside(self, symbols: Symbols, count: Dim = ONE) -> Sent:
+        """The same in the sizes of a call's caller, `count` times."""
+        payload = self.payload.substitute(symbols) * count
+        return replace(self, payload=payload, calls=self.calls.substitute(symbols) * count)
+
+    @property
+    def hops(self) -> Dim:
+        """Messages that follow one another around the ring, in all calls."""
+        return self.calls * (symbol(self.over) - 1) * (2 if self.kind in REDUCING else 1)
+
+
+def factor(kind: Kind, over: str, way: Way) -> Dim:
+    """How often a rank sends an element of the payload."""
+    ranks = symbol(over)
+    if kind not in REDUCING:
+        return ONE - ONE / ranks
+    return (ranks - 1) * 2 if way == "naive" else (ONE - ONE / ranks) * 2
+
+
+def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
+    """Every collective of a placed program, floats being of `dtype`; none of a single device's."""
+    if placed is None:
+        return ()
+    return tuple(_one(each, placed, BYTES[dtype]) for each in traffic(placed))
+
+
+def inside_of(placed: Program, key: str, dtype: str) -> tuple[Sent, ...]:
+    """What one call of a block sends, with all that it calls, in the sizes of that block."""
+    return sent(replace(placed, entry=key), dtype)
+
+
+def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
+    types = placed.graphs[sending.key].types
+    known = types.get(sending.step.inputs[0])  # a cotangent is none of the forward pass's values
+    width = float_bytes if known is None or known.is_float else BYTES["int"]
+    return Sent(
+        sending.direction,
+        sending.kind,
+        sending.over,
+        sending.elements,
+        sending.count,
+        width,
+        sending.name or "",
+        sending.line,
+        sending.key,
+        sending.step,
+    )
+
+
+def summed(parts: Iterable[Sent]) -> tuple[Sent, ...]:
+    """The sums by pass, kind, axis and width, in the order in which they first occur."""
+    sums: dict[tuple[Pass, Kind, str, int], Sent] = {}
+    for part in parts:
+        key = (part.direction, part.kind, part.over, part.bytes_each)
+        known = sums.get(key)
+        payload = part.payload + (known.payload if known else ZERO)
+        calls = part.calls + (known.calls if known else ZERO)
+        sums[key] = Sent(*key[:3], payload, calls, part.bytes_each)
+    return tuple(sums.values())
+
+
+def total(parts: Iterable[Sent], way: Way) -> Dim:
+    """The elements that a rank sends."""
+    return sum((part.elements(way) for part in parts), ZERO)
+
+
+def total_bytes(parts: Iterable[Sent], way: Way = "ring") -> Dim:
+    """The bytes that a rank sends."""
+    return sum((part.bytes(way) for part in parts), ZERO)
+
+
+def total_formula(parts: Sequence[Sent], way: Way) -> str:
+    """`total` with like factors taken out, 0 for nothing."""
+    return " + ".join(_terms(parts, way)) or "0"
+
+
+def _terms(parts: Sequence[Sent], way: Way) -> Iterator[str]:
+    sums: dict[str, Dim] = {}
+    for part in parts:
+        spelled = _spelled(part.kind, part.over, way)
+        sums[spelled] = sums.get(spelled, ZERO) + part.payload
+    yield from (f"{spelled}{_product(payload)}" for spelled, payload in sums.items())
+
+
+def _spelled(kind: Kind, over: str, way: Way) -> str:
+    if kind not in REDUCING:
+        return f"({over} - 1)/{over}"
+    return f"2*({over} - 1)" if way == "naive" else f"2*({over} - 1)/{over}"
+
+
+def _product(dim: Dim) -> str:
+    if dim == ONE:
+        return ""
+    return f"*({dim})" if len(dim.terms) > 1 else f"*{dim}"

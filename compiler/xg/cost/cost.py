@@ -1,0 +1,278 @@
+"""What a program costs: parameters, FLOPs and saved bytes, exact in the file's symbols.
+
+A block is counted once, in its own symbols; a call costs what its callee costs, a repetition that
+times its count. So the table grows with the file, not with the number of layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from xg.cost.flops import flops
+from xg.ir.body import Body
+from xg.ir.dim import ONE, ZERO, Dim, product
+from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.instances import inside
+from xg.ir.prim import Expr
+
+BYTES: Final = {"float32": 4, "float64": 8, "bfloat16": 2, "int": 8, "bool": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """Parameters, FLOPs of both passes, and bytes kept from the forward pass for the backward."""
+
+    parameters: Dim = ZERO
+    forward: Dim = ZERO
+    backward: Dim = ZERO
+    saved: Dim = ZERO
+
+    def dims(self) -> tuple[Dim, Dim, Dim, Dim]:
+        """The four in order."""
+        return self.parameters, self.forward, self.backward, self.saved
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(*(a + b for a, b in zip(self.dims(), other.dims(), strict=True)))
+
+    def times(self, count: Dim) -> Amount:
+        """The same, `count` times."""
+        return Amount(*(dim * count for dim in self.dims()))
+
+    def substitute(self, symbols: Mapping[str, Dim]) -> Amount:
+        """The same in a caller's symbols."""
+        return Amount(*(dim.substitute(symbols) for dim in self.dims()))
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator, call or repetition; `line` is None for what the compiler added.
+
+    `callee` is the instance that a call costs `name` times; `step` is what is counted, None for
+    what is not one step.
+    """
+
+    name: str
+    line: int | None
+    amount: Amount
+    callee: str | None = None
+    step: Apply | Call | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCost:
+    """One instance of a block, for one call of it."""
+
+    graph: Graph
+    rows: tuple[Row, ...]
+
+    @property
+    def total(self) -> Amount:
+        """The sum of the rows."""
+        return sum((row.amount for row in self.rows), Amount())
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The costs of a program: of its block first, then of the blocks that it calls."""
+
+    program: Program
+    dtype: str
+    blocks: tuple[BlockCost, ...]
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The sizes that have numbers, of those in the formulas of the program's block."""
+        return self.program.main.sizes.bind(self.program.numbers)
+
+    @property
+    def total(self) -> Amount:
+        """What one forward and one backward pass of the program take."""
+        return self.blocks[0].total
+
+
+def cost(program: Program, dtype: str = "float32") -> Cost:
+    """Count a program, floats being of `dtype`; without a backward pass nothing is saved."""
+    counted: dict[str, _Counted] = {}
+    for key, graph in program.graphs.items():  # callees stand first
+        backward = program.backwards.get(key) or Backward(graph, {}, (), {}, (), {})
+        counter = _Counter(graph, backward, program.graphs, counted, BYTES[dtype])
+        counted[key] = counter.count(is_main=key == program.entry)
+    return Cost(program, dtype, tuple(each.cost for each in reversed(counted.values())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """The cost of an instance, and which of its own values it keeps."""
+
+    cost: BlockCost
+    kept: frozenset[Value]
+
+
+@dataclass(slots=True)
+class _Counter:
+    """Counts one instance."""
+
+    graph: Graph
+    backward: Backward
+    graphs: Mapping[str, Graph]
+    callees: Mapping[str, _Counted]
+    float_bytes: int
+    kept: frozenset[Value] = field(init=False)
+    masks: frozenset[Value] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find what is kept: by the block's own backward steps, or by those of its calls."""
+        self.masks = booleans(self.graph)
+        kept = {value for value in self.backward.saved if value.role != "saved"}
+        for call in self._calls():
+            callee = self.graphs[call.callee]
+            inner = self.callees[call.callee].kept
+            pairs = zip(callee.inputs, call.inputs, strict=True)
+            kept.update(value for port, value in pairs if port in inner)
+        self.kept = frozenset(kept)
+
+    def count(self, *, is_main: bool) -> _Counted:
+        """The rows, in the order of the file."""
+        rows: list[Row] = []
+        if is_main:
+            inputs = [value for value in self.graph.inputs if value in self.kept]
+            rows += [Row("inputs", None, Amount(saved=self._bytes_of(inputs)))] if inputs else []
+        seen: set[Value | str] = set()
+        backward = self._backward_flops()
+        for step in self.graph.steps:
+            if isinstance(step, Apply):
+                rows.append(self._operator(step, backward[step.outputs[0]], seen))
+            else:
+                rows.append(self._call(step, seen))
+        sums = backward[None] + self._shared_gradients() + self._sums_over_rounds()
+        if sums != ZERO:
+            amount = self._expanded(Amount(backward=sums))
+            rows.append(Row("sums of gradients", None, amount))
+        return _Counted(BlockCost(self.graph, tuple(rows)), self.kept)
+
+    def _calls(self) -> Iterator[Call]:
+        return (step for step in self.graph.steps if isinstance(step, Call))
+
+    def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> Row:
+        body = self._body(node)
+        kept = [value for value in node.outputs if value in self.kept]
+        own = [p for p in self.graph.params if p.value in node.inputs and p.value not in seen]
+        seen.update(param.value for param in own)
+        amount = Amount(
+            parameters=_sum(product(param.type.shape) for param in own),
+            forward=flops(body.outputs),
+            backward=backward,
+            saved=self._bytes_of(kept),
+        )
+        label = node.outputs[0].name
+        name = f"{node.op.glyph} : {label}" if label else node.op.glyph
+        return Row(name, node.span.line, self._expanded(amount), step=node)
+
+    def _call(self, call: Call, seen: set[Value | str]) -> Row:
+        callee, inner = self.graphs[call.callee], self.callees[call.callee]
+        once = self._once(call)
+        if call.path in seen:
+            once = replace(once, parameters=ZERO)
+        seen.add(call.path)
+        count = ONE if call.count is None else call.count
+        amount = once.times(count) + Amount(saved=self._kept_results(call, callee, inner.kept))
+        name = callee.block
+        if call.count is not None:
+            name = f"{self.graph.sizes.fold(count)} × {name}"
+        return Row(name, call.span.line, self._expanded(amount), call.callee, call)
+
+    def _once(self, call: Call) -> Amount:
+        """What one of a call's rounds costs, in the sizes of this block."""
+        callee = self.graphs[call.callee]
+        total = self.callees[call.callee].cost.total
+        return total.substitute(inside(call, self.graph, callee, {}))
+
+    def _kept_results(self, call: Call, callee: Graph, inner: frozenset[Value]) -> Dim:
+        """Bytes of results that are kept out here, or as the input of the next round."""
+        total = ZERO
+        for value, result in zip(call.outputs, callee.outputs, strict=True):
+            if result in inner:
+                continue  # counted where it is made
+            size = self._bytes_of([value])
+            total = total + (size if value in self.kept else ZERO)
+            if call.count is not None and callee.inputs[0] in inner:
+                total = total + size * (call.count - 1)
+        return total
+
+    def _backward_flops(self) -> dict[Value | None, Dim]:
+        """FLOPs of the backward steps by what the forward step they answer makes.
+
+        None: sums of a fan-out, and what answers a cast, which no rank runs.
+        """
+        found: dict[Value | None, Dim] = dict.fromkeys([None], ZERO)
+        for step in self.graph.steps:
+            if isinstance(step, Apply):
+                found[step.outputs[0]] = ZERO
+        for step in self.backward.steps:
+            if isinstance(step, Apply):
+                made = step.origin.outputs[0] if step.origin else None
+                answered = made if made in found else None
+                found[answered] = found[answered] + flops(self._body(step).outputs)
+        return found
+
+    def _shared_gradients(self) -> Dim:
+        """One addition for each element that a parameter's gradient gets from a further use."""
+        gradients = self.backward.gradients
+        foreign = (value for value in self.graph.foreign if value in gradients)
+        total = _sum(product(self.graph.types[value].shape) for value in foreign)
+        seen: set[str] = set()
+        for call in self._calls() if self.backward.steps else ():
+            if call.path in seen:
+                total = total + self._once(call).parameters * (call.count or ONE)
+            seen.add(call.path)
+        return total
+
+    def _sums_over_rounds(self) -> Dim:
+        """Additions for what every round of a row reads: its gradient is a sum over rounds."""
+        total = ZERO
+        for step in self.backward.steps:
+            if isinstance(step, CallBack) and step.origin.count is not None:
+                read = [value for value in step.outputs[1:] if value is not None]
+                size = _sum(product(self.backward.types[value].shape) for value in read)
+                total = total + size * (step.origin.count - 1)
+        return total
+
+    # ---- single facts ---------------------------------------------------------------------------
+
+    def _body(self, step: Apply) -> Body:
+        types = {**self.graph.types, **self.backward.types}
+        return step.op.body([types[value] for value in step.inputs], step.attrs)
+
+    def _bytes_of(self, values: Sequence[Value]) -> Dim:
+        kept = (value for value in values if value.role != "param")
+        return _sum(bytes_of(value, self.graph, self.float_bytes, self.masks) for value in kept)
+
+    def _expanded(self, amount: Amount) -> Amount:
+        """No defined symbol left, so that like terms are added up."""
+        sizes = self.graph.sizes
+        return Amount(*(sizes.expand(dim) for dim in amount.dims()))
+
+
+def booleans(graph: Graph) -> frozenset[Value]:
+    """The values that are masks."""
+    steps = [step for step in graph.steps if isinstance(step, Apply)]
+    made = [(value, out) for step in steps for value, out in _made(step, graph)]
+    return frozenset(value for value, out in made if out.kind == "bool")
+
+
+def _made(step: Apply, graph: Graph) -> Iterator[tuple[Value, Expr]]:
+    body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+    return zip(step.outputs, body.outputs, strict=True)
+
+
+def bytes_of(value: Value, graph: Graph, float_bytes: int, masks: frozenset[Value]) -> Dim:
+    """The bytes of a value of a graph; `masks` are its `booleans`."""
+    type_ = graph.types[value]
+    width = float_bytes if type_.is_float else BYTES["int"]
+    return product(type_.shape) * (BYTES["bool"] if value in masks else width)
+
+
+def _sum(dims: Iterable[Dim]) -> Dim:
+    return sum(dims, ZERO)

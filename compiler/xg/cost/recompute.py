@@ -1,0 +1,179 @@
+"""Recompute policies: what a backward pass need not find saved, and what it computes again.
+
+    save all    everything that a gradient mentions is kept
+    selective   the scores of attention, their softmax and its dropout are computed again
+    per block   of every call in the block only the inputs are kept; each is run again, one by one
+
+Selective is that of Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
+Models", 2022. The policies are numbers of a report: generated code saves all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.cost.communication import Sent, inside_of
+from xg.cost.cost import BYTES, Amount, BlockCost, Cost, booleans, bytes_of
+from xg.ir.body import topological
+from xg.ir.dim import ONE, ZERO, Dim, DimError, product
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.instances import inside
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a policy takes, of one rank: bytes at the end of the forward pass, FLOPs on top.
+
+    `at_once` are bytes that come back while one block is run again; `sent` is what that sends.
+    """
+
+    name: str
+    saved: Dim
+    again: Dim = ZERO
+    at_once: Dim = ZERO
+    sent: tuple[Sent, ...] = ()
+
+
+def policies(cost: Cost, placed: Program | None = None) -> tuple[Policy, ...]:
+    """Every policy that does something for a program; `placed` is it with its moves."""
+    found = [Policy("save all", cost.total.saved)]
+    dropped = _selective(cost)
+    if dropped.saved != ZERO:
+        saved = cost.total.saved - dropped.saved
+        found.append(Policy("selective", saved, dropped.forward))
+    calls = [step for step in cost.program.main.steps if isinstance(step, Call)]
+    if calls and cost.total.saved != ZERO:
+        found.append(_per_block(cost, calls, placed))
+    return tuple(found)
+
+
+# ---- selective -----------------------------------------------------------------------------------
+
+
+def _selective(cost: Cost) -> Amount:
+    """What the scores of attention save and compute, in all calls."""
+    found: dict[str, Amount] = {}
+    for block in reversed(cost.blocks):  # callees first
+        graph = block.graph
+        steps = attention_steps(graph)
+        amount = sum((row.amount for row in block.rows if row.step in steps), Amount())
+        for call in graph.steps:
+            if isinstance(call, Call):
+                callee = cost.program.graphs[call.callee]
+                once = found[call.callee].substitute(inside(call, graph, callee, {}))
+                amount = amount + once.times(call.count or ONE)
+        expanded = (graph.sizes.expand(dim) for dim in amount.dims())
+        found[graph.key] = Amount(*expanded)
+    return found[cost.program.entry]
+
+
+def attention_steps(graph: Graph) -> frozenset[Apply]:
+    """From the product of queries and keys to the one with the values, neither parameter.
+
+    The second is not among them: its result is small.
+    """
+    applies = [step for step in graph.steps if isinstance(step, Apply)]
+    makers = {value: step for step in applies for value in step.outputs}
+    readers: dict[Value, list[Apply]] = {}
+    for step in applies:
+        for value in step.inputs:
+            readers.setdefault(value, []).append(step)
+    found: set[Apply] = set()
+    for softmax in (step for step in applies if step.op.glyph == "S"):
+        found |= _scores(softmax, makers, graph) | _weights(softmax, readers, graph)
+    return frozenset(found)
+
+
+def _scores(softmax: Apply, makers: Mapping[Value, Apply], graph: Graph) -> set[Apply]:
+    """The way from a product of two activations to a softmax; nothing without such a product."""
+    params = set(graph.param_values())
+    way: list[Apply] = []
+    value = softmax.inputs[0]
+    while step := makers.get(value):
+        way.append(step)
+        if _multiplies(step, graph):
+            return set() if params.intersection(step.inputs) else {softmax, *way}
+        value = step.inputs[0]  # what is added to scores, a mask or a bias, is no score
+    return set()
+
+
+def _weights(softmax: Apply, readers: Mapping[Value, Sequence[Apply]], graph: Graph) -> set[Apply]:
+    """What is done to the weights before they multiply the values: a dropout, in its layouts."""
+    found: set[Apply] = set()
+    waiting = [softmax.outputs[0]]
+    while waiting:
+        for step in readers.get(waiting.pop(), ()):
+            if step.op.glyph in ("DO", "T", "R") and step not in found:
+                found.add(step)
+                waiting.append(step.outputs[0])
+    return found
+
+
+def _multiplies(step: Apply, graph: Graph) -> bool:
+    body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+    return any(expr.prim == "contract" for expr in topological(body.outputs))
+
+
+# ---- per block -----------------------------------------------------------------------------------
+
+
+def _per_block(cost: Cost, calls: Sequence[Call], placed: Program | None) -> Policy:
+    """Every call of the entry keeps its inputs, a row those of every round."""
+    graph = cost.program.main
+    expand = graph.sizes.expand
+    blocks = {block.graph.key: block for block in cost.blocks}
+    once = [(call, _within(call, graph, blocks[call.callee])) for call in calls]
+    rounds = sum((_rounds(call, graph, cost.dtype) for call in calls), ZERO)
+    again = sum((amount.forward * (call.count or ONE) for call, amount in once), ZERO)
+    return Policy(
+        "per block",
+        expand(_own(cost) + rounds),
+        expand(again),
+        _largest([expand(amount.saved) for _, amount in once], cost.numbers),
+        tuple(_sent_again(cost, calls, placed)) if placed else (),
+    )
+
+
+def _within(call: Call, graph: Graph, callee: BlockCost) -> Amount:
+    return callee.total.substitute(inside(call, graph, callee.graph, {}))
+
+
+def _own(cost: Cost) -> Dim:
+    """Bytes of the values of the entry that its own steps need, or its calls take."""
+    graph = cost.program.main
+    backward = cost.program.backwards[graph.key]
+    kept = {value: None for value in backward.saved if value.role != "saved"}
+    for step in graph.steps:
+        if isinstance(step, Call):
+            kept.update(dict.fromkeys(step.inputs))
+    params, masks, width = set(graph.param_values()), booleans(graph), BYTES[cost.dtype]
+    held = (bytes_of(value, graph, width, masks) for value in kept if value not in params)
+    return sum(held, ZERO)
+
+
+def _rounds(call: Call, graph: Graph, dtype: str) -> Dim:
+    """Bytes of what goes from one round of a row into the next."""
+    if call.count is None:
+        return ZERO
+    return product(graph.types[call.inputs[0]].shape) * (call.count - 1) * BYTES[dtype]
+
+
+def _largest(dims: Sequence[Dim], numbers: Mapping[str, int]) -> Dim:
+    """The largest by the numbers at hand; without them the first."""
+    try:
+        return max(dims, key=lambda dim: dim.evaluate(numbers))
+    except (KeyError, DimError):
+        return dims[0]
+
+
+def _sent_again(cost: Cost, calls: Sequence[Call], placed: Program) -> Iterator[Sent]:
+    """What the forward passes of the calls send a second time."""
+    graph = placed.main
+    theirs = [step for step in graph.steps if isinstance(step, Call)]
+    for call in theirs:
+        symbols = inside(call, graph, placed.graphs[call.callee], {})
+        count = graph.sizes.expand(call.count or ONE)
+        for part in inside_of(placed, call.callee, cost.dtype):
+            if part.direction == "forward":
+                yield part.inside(symbols, count)

@@ -1,0 +1,129 @@
+"""What a step of training costs one rank: computing, memory, sending, and how long at least.
+
+On a single device the rank is all there is, and nothing is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from xg.cost.communication import Sent, inside_of, sent, total
+from xg.cost.cost import BYTES, Amount, BlockCost, Cost, cost
+from xg.cost.hardware import Estimate, Machine, estimate
+from xg.cost.recompute import Policy, policies
+from xg.ir.dim import Dim
+from xg.ir.graph import Call, Program
+from xg.ir.instances import inside
+
+MOMENTS: Final = 2  # that Adam and AdamW keep of a parameter; SGD keeps none
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes that one rank holds at the end of a forward pass, all floats being of one dtype."""
+
+    parameters: Dim
+    gradients: Dim
+    optimizer: Dim
+    saved: Dim
+
+    @property
+    def total(self) -> Dim:
+        """All of them."""
+        return self.parameters + self.gradients + self.optimizer + self.saved
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one call of the entry, or one round of a row, sends: a layer."""
+
+    name: str
+    line: int
+    sent: tuple[Sent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The costs of one rank; `placed` is the whole program with its moves, None for one device."""
+
+    cost: Cost
+    placed: Program | None
+    sent: tuple[Sent, ...]
+    rounds: tuple[Round, ...]
+    memory: Memory
+    policies: tuple[Policy, ...]
+    estimates: tuple[Estimate, ...]
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The sizes that have numbers."""
+        return self.cost.numbers
+
+    @property
+    def blocks(self) -> tuple[BlockCost, ...]:
+        """The costs of every block for one call of it."""
+        return self.cost.blocks
+
+    @property
+    def total(self) -> Amount:
+        """Parameters, FLOPs and saved bytes of one rank."""
+        return self.cost.total
+
+    @property
+    def mesh(self) -> Mapping[str, int]:
+        """The ranks along every axis."""
+        return self.placed.mesh if self.placed else {}
+
+    @property
+    def dtype(self) -> str:
+        """What floats are."""
+        return self.cost.dtype
+
+    @property
+    def compared(self) -> tuple[Dim, ...]:
+        """What plans differ in: parameters, bytes, FLOPs, elements sent naively and in rings."""
+        flops = self.total.forward + self.total.backward
+        elements = total(self.sent, "naive"), total(self.sent, "ring")
+        return (self.total.parameters, self.memory.total, flops, *elements)
+
+
+def report(
+    program: Program,
+    placed: Program | None = None,
+    dtype: str = "float32",
+    machines: Sequence[Machine] = (),
+) -> Report:
+    """Count what a rank's program takes; `placed` is the program that it is a rank of."""
+    counted = cost(program, dtype)
+    sending = sent(placed, dtype)
+    flops = counted.total.forward + counted.total.backward
+    return Report(
+        counted,
+        placed,
+        sending,
+        _rounds(placed, dtype) if placed else (),
+        _memory(counted),
+        policies(counted, placed),
+        tuple(estimate(each, dtype, flops, sending, counted.numbers) for each in machines),
+    )
+
+
+def _memory(counted: Cost) -> Memory:
+    held = counted.total.parameters * BYTES[counted.dtype]
+    return Memory(held, held, held * MOMENTS, counted.total.saved)
+
+
+def _rounds(placed: Program, dtype: str) -> tuple[Round, ...]:
+    """Every call of the entry that sends something."""
+    found: list[Round] = []
+    for call in placed.main.steps:
+        if isinstance(call, Call):
+            callee = placed.graphs[call.callee]
+            symbols = inside(call, placed.main, callee, {})
+            parts = inside_of(placed, call.callee, dtype)
+            sending = tuple(part.inside(symbols) for part in parts)
+            if sending:
+                found.append(Round(callee.block, call.span.line, sending))
+    return tuple(found)

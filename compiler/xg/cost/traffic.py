@@ -1,0 +1,186 @@
+"""What the ranks of a program send: every collective with its payload, as formulas.
+
+Counted from the placed program, in which moves are steps between whole tensors: what a rank's
+program really calls is derived from it, and measured, elsewhere (`xg verify`).
+
+Payload is the V of the cost formulas: the whole tensor on the group for all-reduce, all-gather and
+reduce-scatter, a rank's part for all-to-all; other mesh axes may cut it.
+
+Source: seed 001, 8.2 and 9.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from xg.ir.body import topological
+from xg.ir.collective import FAMILY
+from xg.ir.dim import ONE, Dim, product, symbol
+from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.instances import Symbols, inside
+from xg.ir.placement import PARTIAL, Placement, State, same
+from xg.ir.tensor import Shape, TensorType
+from xg.sharding.typing import type_body
+
+Pass = Literal["forward", "backward"]
+Kind = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"]
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "AR": "all_reduce",
+    "AG": "all_gather",
+    "RS": "reduce_scatter",
+    "A2A": "all_to_all",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """One collective over the mesh axis `over`, called `count` times with `payload` elements.
+
+    `name` is what is sent: the author's name, of a gradient with a d in front, None for none.
+    `step` is where it is called in the graph with this `key`; sizes are those of the entry block.
+    """
+
+    direction: Pass
+    kind: Kind
+    over: str
+    payload: Dim
+    count: Dim
+    line: int
+    name: str | None
+    key: str
+    step: Apply
+
+    @property
+    def elements(self) -> Dim:
+        """The payload of all its calls."""
+        return self.payload * self.count
+
+
+def traffic(program: Program) -> tuple[Sending, ...]:
+    """Everything that a placed and differentiated program sends, callers before callees.
+
+    Nothing is sent on a mesh axis of one rank, though it is counted here.
+    """
+    forward = [
+        sending
+        for graph, symbols, count in _calls(program, reverse=False)
+        for step in graph.steps
+        if isinstance(step, Apply)
+        for sending in _Pass(program, graph, None).of(step, symbols, count)
+    ]
+    backward = [
+        sending
+        for graph, symbols, count in _calls(program, reverse=True)
+        for step in program.backwards[graph.key].steps
+        if isinstance(step, Apply)
+        for sending in _Pass(program, graph, program.backwards[graph.key]).of(step, symbols, count)
+    ]
+    return (*forward, *backward)
+
+
+def _calls(program: Program, *, reverse: bool) -> Iterator[tuple[Graph, Symbols, Dim]]:
+    """Every graph under every binding of its symbols, and how often one pass runs it."""
+    if reverse and not program.backwards:
+        return
+    bindings: dict[str, dict[frozenset[tuple[str, Dim]], Dim]] = {
+        program.entry: {frozenset[tuple[str, Dim]](): ONE}
+    }
+    for key in reversed([*program.graphs]):  # callers first, so that each is complete when left
+        graph = program.graphs[key]
+        for binding, count in bindings.get(key, {}).items():
+            symbols = dict(binding)
+            yield graph, symbols, count
+            steps = program.backwards[key].steps if reverse else graph.steps
+            for step in steps:
+                if isinstance(step, Apply):
+                    continue
+                call = step.origin if isinstance(step, CallBack) else step
+                callee = program.graphs[call.callee]
+                below = frozenset(inside(call, graph, callee, symbols).items())
+                times = _times(call, graph).substitute(symbols) * count
+                known = bindings.setdefault(callee.key, {})
+                known[below] = known[below] + times if below in known else times
+
+
+def _times(call: Call, graph: Graph) -> Dim:
+    return ONE if call.count is None else graph.sizes.expand(call.count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pass:
+    """One pass of one graph."""
+
+    program: Program
+    graph: Graph
+    backward: Backward | None
+
+    def of(self, step: Apply, symbols: Symbols, count: Dim) -> Iterator[Sending]:
+        """What a step sends, where its graph runs `count` times with these symbols."""
+        for kind, over, payload in self._sent(step):
+            yield Sending(
+                "backward" if self.backward else "forward",
+                kind,
+                over,
+                self.graph.sizes.expand(payload).substitute(symbols),
+                count,
+                step.span.line,
+                self._name(step.outputs[0]),
+                self.graph.key,
+                step,
+            )
+
+    def _sent(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
+        if step.op.family != FAMILY:
+            yield from self._inside(step)
+        elif step.op.glyph in KINDS:
+            over, kind = str(step.attrs["over"]), KINDS[step.op.glyph]
+            placement = self._placement(step.inputs[0])
+            whole = () if kind == "all_to_all" else (over,)
+            yield kind, over, _local(self._type(step.inputs[0]).shape, placement, whole)
+
+    def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
+        """What a loss brings together on its way, over each mesh axis."""
+        if step.op.family != "loss":
+            return
+        body = step.op.body([self._type(value) for value in step.inputs], step.attrs)
+        typings = {
+            axis: type_body(body, [self._placement(v)[axis] for v in step.inputs], collects=True)
+            for axis in self.program.mesh
+        }
+        for expr in topological(body.outputs):
+            for over in typings:
+                state = typings[over].collected.get(id(expr))
+                if state is not None:
+                    placement = {axis: typing.before(expr) for axis, typing in typings.items()}
+                    kind = "all_reduce" if state == PARTIAL else "all_reduce_max"
+                    yield kind, over, _local(expr.shape, placement, (over,))
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def _type(self, value: Value) -> TensorType:
+        types = self.graph.types
+        return types[value] if value in types or not self.backward else self.backward.types[value]
+
+    def _placement(self, value: Value) -> Placement:
+        if self.backward and value in self.backward.placements:
+            return self.backward.placements[value]
+        placement = self.graph.placements[value]
+        return placement if not self.backward else {a: same(s) for a, s in placement.items()}
+
+    def _name(self, value: Value) -> str | None:
+        of = self.backward.of.get(value) if self.backward else None
+        if of is not None:
+            return of.name and f"d{of.name}"
+        return value.name
+
+
+def _local(shape: Shape, placement: Mapping[str, State], whole: Sequence[str]) -> Dim:
+    """The elements of a rank's part, of a tensor that lies `whole` on some mesh axes."""
+    size = product(shape)
+    for axis, state in placement.items():
+        if state.kind == "S" and axis not in whole:
+            size = size / symbol(axis)
+    return size

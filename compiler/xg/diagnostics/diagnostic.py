@@ -1,0 +1,231 @@
+"""What a mistake looks like: as data, as an exception, as text for people, as JSON for programs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypedDict, TypeVar, dataclass_transform
+
+from xg.diagnostics.source import Source, Span
+from xg.diagnostics.terminal import printable, width
+
+SHOWN_AT_MOST = 20
+QUOTED_CHARACTERS = 40  # of a longer piece of source the rest is left out of messages
+SOURCE_COLUMNS = 120  # of a longer line only the part around the span is shown
+SHOWN_BEFORE_SPAN = 60
+
+Style = Literal["error", "warning", "gutter", "bold"]
+_COLORS: dict[Style, str] = {"error": "1;31", "warning": "1;33", "gutter": "34", "bold": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place and what is to be said about it; the primary one is where the mistake is."""
+
+    span: Span
+    text: str = ""
+    primary: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One mistake: a stable code, one line that names the problem, places, remarks and fixes."""
+
+    code: str
+    message: str
+    labels: tuple[Label, ...] = ()
+    notes: tuple[str, ...] = ()
+    help: tuple[str, ...] = ()
+    severity: Literal["error", "warning"] = "error"
+
+    @property
+    def span(self) -> Span | None:
+        """Where the mistake is; None where it is in no file (a command line's `--set`)."""
+        places = [label.span for label in self.labels if label.primary]
+        return places[0] if places else None
+
+    @property
+    def file(self) -> str | None:
+        """Display name of the file."""
+        return self.span.source.name if self.span else None
+
+    @property
+    def line(self) -> int | None:
+        """Line, counted from 1."""
+        return self.span.line if self.span else None
+
+    @property
+    def column(self) -> int | None:
+        """Column of the first character, counted from 1."""
+        return self.span.column if self.span else None
+
+
+Kind = TypeVar("Kind")
+
+
+@dataclass_transform(frozen_default=True)
+def problem_kind(kind: type[Kind]) -> type[Kind]:
+    """A dataclass of a `Problem`, which has equality and hash: only the constructor is generated.
+
+    Six methods for each of more than a hundred kinds take longer to make than a file to check.
+    """
+    return dataclass(eq=False, repr=False)(kind)
+
+
+class Problem(ABC):
+    """A kind of mistake: its subclasses hold what was found, `diagnostic` says it."""
+
+    code: ClassVar[str]
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
+    @abstractmethod
+    def diagnostic(self) -> Diagnostic:
+        """The mistake as it is told to people."""
+
+    def report(
+        self,
+        message: str,
+        *labels: Label,
+        notes: tuple[str, ...] = (),
+        help: tuple[str, ...] = (),
+    ) -> Diagnostic:
+        """An error of this kind; for use in `diagnostic`."""
+        return Diagnostic(self.code, message, labels, notes, help)
+
+
+class DiagnosticError(Exception):
+    """The input has mistakes: all that were found; prints as the command line prints them."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(self.diagnostics)
+
+    @classmethod
+    def of(cls, *problems: Problem) -> DiagnosticError:
+        """The error that reports these problems."""
+        return cls(problem.diagnostic() for problem in problems)
+
+    def __str__(self) -> str:
+        return render(self.diagnostics, color=False)
+
+
+class DiagnosticData(TypedDict):
+    """The JSON form of one diagnostic; a place is null where the mistake is in no file."""
+
+    code: str
+    severity: str
+    file: str | None
+    line: int | None
+    column: int | None
+    end_column: int | None
+    message: str
+    help: list[str]
+
+
+def quoted(text: str) -> str:
+    """A piece of source as it stands in a message."""
+    return f"`{text}`" if len(text) <= QUOTED_CHARACTERS else f"`{text[:QUOTED_CHARACTERS]}…`"
+
+
+def as_data(diagnostic: Diagnostic) -> DiagnosticData:
+    """The diagnostic as `--json` prints it; `end_column` is the column behind the span."""
+    span = diagnostic.span
+    return {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity,
+        "file": diagnostic.file,
+        "line": diagnostic.line,
+        "column": diagnostic.column,
+        "end_column": span.column + _length_on_line(span) if span else None,
+        "message": diagnostic.message,
+        "help": list(diagnostic.help),
+    }
+
+
+def render(diagnostics: Iterable[Diagnostic], color: bool) -> str:
+    """The diagnostics for a terminal, a blank line between them, at most `SHOWN_AT_MOST`.
+
+    >>> from xg.diagnostics.source import Source, Span
+    >>> place = Label(Span(Source("mlp.xg", "X -> LN\\n"), 5, 7), "its result has no name")
+    >>> print(render([Diagnostic("XG0199", "a chain without a name", (place,))], color=False))
+    error: a chain without a name
+     ┌─ mlp.xg:1:6
+    1│ X -> LN
+     │      ^^ its result has no name
+    """
+    every = list(diagnostics)
+    parts = ["\n".join(_lines(diagnostic, color)) for diagnostic in every[:SHOWN_AT_MOST]]
+    if len(every) > SHOWN_AT_MOST:
+        parts.append(f"and {len(every) - SHOWN_AT_MOST} more")
+    return "\n\n".join(parts)
+
+
+def _lines(diagnostic: Diagnostic, color: bool) -> Iterator[str]:
+    severity = _paint(f"{diagnostic.severity}:", diagnostic.severity, color)
+    yield f"{severity} {_paint(printable(diagnostic.message), 'bold', color)}"
+    margin = max([len(str(label.span.line)) for label in diagnostic.labels], default=2)
+    yield from _places(diagnostic, margin, color)
+    for word, remarks in (("note", diagnostic.notes), ("help", diagnostic.help)):
+        for remark in remarks:
+            yield from _remark(word, remark, margin, color)
+
+
+def _places(diagnostic: Diagnostic, margin: int, color: bool) -> Iterator[str]:
+    """The source lines of the labels, each with its spans underlined; a file's name comes first."""
+    gutter = _paint(" " * margin + "│", "gutter", color)
+    corner = _paint(" " * margin + "┌─", "gutter", color)
+    shown: tuple[Source, int] | None = None
+    for label in diagnostic.labels:
+        source, line = label.span.source, label.span.line
+        if shown is None or shown[0] is not source:
+            yield f"{corner} {printable(source.name)}:{line}:{label.span.column}"
+        elif shown[1] != line:
+            yield gutter
+        text, before, marked = _window(label.span)
+        if shown != (source, line):
+            yield f"{_paint(f'{line:{margin}}│', 'gutter', color)} {text}".rstrip()
+        shown = (source, line)
+        mark = ("^" if label.primary else "-") * max(1, marked)
+        style: Style = diagnostic.severity if label.primary else "gutter"
+        underline = _paint(f"{mark} {printable(label.text)}".rstrip(), style, color)
+        yield f"{gutter} {' ' * before}{underline}"
+
+
+def _window(span: Span) -> tuple[str, int, int]:
+    """The printed source line, the columns before the span and the columns of the span."""
+    text = span.source.line_text(span.line)
+    start = span.column - 1
+    end = start + _length_on_line(span)
+    first, last, more = 0, len(text), ""
+    if last > SOURCE_COLUMNS:
+        first = max(0, start - SHOWN_BEFORE_SPAN)
+        last = min(last, first + SOURCE_COLUMNS)
+        more = "…"
+    ahead = more * (first > 0) + printable(text[first:start])
+    marked = printable(text[start : min(end, last)])
+    behind = printable(text[min(end, last) : last]) + more * (last < len(text))
+    return ahead + marked + behind, width(ahead), width(marked)
+
+
+def _length_on_line(span: Span) -> int:
+    """Characters of the span that stand on its first line."""
+    line_end = span.start - (span.column - 1) + len(span.source.line_text(span.line))
+    return max(0, min(span.end, line_end) - span.start)
+
+
+def _remark(word: str, remark: str, margin: int, color: bool) -> Iterator[str]:
+    sign = _paint("=", "gutter", color)
+    first, *rest = remark.split("\n")
+    yield f"{'':{margin}}{sign} {_paint(f'{word}:', 'bold', color)} {printable(first)}"
+    for line in rest:
+        yield f"{'':{margin + len(word) + 4}}{printable(line)}"
+
+
+def _paint(text: str, style: Style, color: bool) -> str:
+    return f"\x1b[{_COLORS[style]}m{text}\x1b[0m" if color else text

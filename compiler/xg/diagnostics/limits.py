@@ -1,0 +1,158 @@
+"""Every limit of the compiler: what is counted, how much is allowed, what a file beyond it is told.
+
+A limit is generous for programs that people write and keeps a hostile one from taking the machine.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
+
+
+@problem_kind
+class Limit(Problem):
+    """More of something than is allowed; `span` is where, or None where no file is to blame."""
+
+    span: Span | None
+    found: int
+
+    maximum: ClassVar[int]
+    said: ClassVar[str]
+    advice: ClassVar[str] = ""
+
+    @classmethod
+    def check(cls, found: int, span: Span | None) -> None:
+        """Raise DiagnosticError when `found` is more than the maximum."""
+        if found > cls.maximum:
+            raise DiagnosticError.of(cls(span, found))
+
+    def diagnostic(self) -> Diagnostic:
+        """Name the limit, its maximum and what was found."""
+        labels = (Label(self.span),) if self.span else ()
+        help = (self.advice,) if self.advice else ()
+        found = self.said.format(f"{self.found:,}")
+        message = f"{found}; at most {self.maximum:,} are allowed"
+        return self.report(message, *labels, help=help)
+
+
+class SourceBytes(Limit):
+    """Length of one file."""
+
+    code = "XG0001"
+    maximum = 2**20
+    said = "this file has {} bytes"
+    advice = "put blocks into files of their own and take them with `use`"
+
+
+class Nesting(Limit):
+    """Brackets open at one place; bounds the depth of every tree, and so of every walk over it."""
+
+    code = "XG0002"
+    maximum = 64
+    said = "{} brackets are open here"
+    advice = "give the inner parts names of their own"
+
+
+class Files(Limit):
+    """Files that one program takes with `use`, itself included."""
+
+    code = "XG0003"
+    maximum = 64
+    said = "this program has {} files"
+
+
+class Rank(Limit):
+    """Axes of one tensor."""
+
+    code = "XG0004"
+    maximum = 8
+    said = "this shape has {} axes"
+
+
+class DimSize(Limit):
+    """Length of one axis: sizes fit in 32 bits with sign."""
+
+    code = "XG0005"
+    maximum = 2**31 - 1
+    said = "this axis has {} positions"
+
+
+class ExpandedOperators(Limit):
+    """Operators after all calls are expanded, counted before the expansion."""
+
+    code = "XG0006"
+    maximum = 100_000
+    said = "this program has {} operators when its calls are expanded"
+    advice = "repeat a block with `N × Block`: a repetition counts once"
+
+
+class DimTerms(Limit):
+    """Terms of one size in normal form: powers of sums grow quickly."""
+
+    code = "XG0007"
+    maximum = 256
+    said = "this size has {} terms"
+    advice = "give a part of it a name with `dim`"
+
+
+class FigureNodes(Limit):
+    """Nodes of one figure; a larger one is folded."""
+
+    code = "XG0008"
+    maximum = 4_000
+    said = "this figure has {} nodes"
+    advice = "draw one of its blocks with `--block NAME`"
+
+
+class LabelLength(Limit):
+    """Characters of a name, a title or a label in a figure."""
+
+    code = "XG0009"
+    maximum = 200
+    said = "this name has {} characters"
+
+
+class NumberDigits(Limit):
+    """Characters of one number."""
+
+    code = "XG0010"
+    maximum = 40
+    said = "this number has {} characters"
+
+
+class LayoutSeconds(Limit):
+    """Time the layout engine gets for one figure."""
+
+    code = "XG0011"
+    maximum = 30
+    said = "the layout of this figure took {} seconds"
+    advice = "draw one of its blocks with `--block NAME`"
+
+
+class LayoutMebibytes(Limit):
+    """Memory the layout engine gets for one figure."""
+
+    code = "XG0012"
+    maximum = 1_024
+    said = "the layout of this figure took {} MiB"
+    advice = "draw one of its blocks with `--block NAME`"
+
+
+class Processes(Limit):
+    """Processes that one command starts, one for each rank."""
+
+    code = "XG0013"
+    maximum = 64
+    said = "this mesh has {} ranks, each a process on this machine"
+    advice = "--on simulated computes them in one process; torchrun starts them on many machines"
+
+
+class SimulatedRanks(Limit):
+    """Ranks that one process simulates."""
+
+    code = "XG0014"
+    maximum = 1_024
+    said = "this mesh has {} ranks, all in one process"
+    advice = "give the mesh fewer: --set N_T=2"

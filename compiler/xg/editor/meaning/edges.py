@@ -1,0 +1,129 @@
+"""The types of edges: what inference found out about the values that a place speaks of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from xg.diagnostics.source import Span
+from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.layout import Cuts, Layout
+from xg.syntax import ast
+from xg.syntax.spelling import greek_name
+from xg.syntax.tree import Syntax
+
+_WORD = re.compile(r"[A-Za-z]\w*")
+
+
+def types_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> list[str]:
+    """The types of what a tree of a block gives, one for each of its values.
+
+    In choices of options that differ the types may differ: then they stand behind one another.
+
+    Args:
+        graphs: every graph that was typed; those of other blocks do not count.
+        block: the block as written.
+        tree: a node, an operand, a chain, or the port or declaration of a name.
+    """
+    found: dict[int, dict[str, None]] = {}
+    for graph in graphs:
+        if graph.span == block.span:
+            for place, value in enumerate(values_of(graph, tree)):
+                if value in graph.types:
+                    found.setdefault(place, {})[spelled(graph, value)] = None
+    return [" or ".join(types) for _, types in sorted(found.items())]
+
+
+def numbers_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> dict[str, int]:
+    """The sizes in those types that have a number."""
+    numbers: dict[str, int] = {}
+    for graph in graphs:
+        if graph.span == block.span:
+            known = graph.sizes.bind({})
+            for value in values_of(graph, tree):
+                names = _symbols(graph, value)
+                numbers.update({name: known[name] for name in names if name in known})
+    return numbers
+
+
+def spelled(graph: Graph, value: Value) -> str:
+    """The type of a value as the file would write it: `[B, S/N_T, D]`, `[B, S] in V`."""
+    range_ = graph.types[value].range
+    shape = laid_out(graph, value, graph.layouts.get(value, {}))
+    return shape + (f" in {in_greek(str(graph.sizes.fold(range_)))}" if range_ is not None else "")
+
+
+def laid_out(graph: Graph, value: Value, cuts: Cuts) -> str:
+    """The shape of a value, its axes divided by the mesh axes that cut them."""
+    shape = graph.shape(value)
+    cutting = [tuple(a for a in cuts if cuts[a] == axis) for axis in range(-len(shape), 0)]
+    return in_greek(str(Layout(shape, tuple(cutting))))
+
+
+def in_greek(text: str) -> str:
+    """A text with its names as `xg fmt` writes them."""
+    return _WORD.sub(lambda word: greek_name(word[0]), text)
+
+
+def _symbols(graph: Graph, value: Value) -> Iterator[str]:
+    if value in graph.types:
+        for dim in graph.shape(value):
+            yield from dim.symbols()
+
+
+def values_of(graph: Graph, tree: Syntax) -> tuple[Value, ...]:
+    """What a tree gives in one graph of its block; nothing where this choice leaves it out."""
+    match tree:
+        case ast.NodeUse() | ast.Call():
+            return _made(graph, tree.span)
+        case ast.Chain():
+            return _end(graph, tree)
+        case ast.Path():
+            return _named(graph, tree.name)
+        case ast.Port() | ast.Param() | ast.State():
+            return _named(graph, tree.name.name)
+        case _:
+            return ()
+
+
+def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
+    """What flows at the end of a chain: from its last node, or from its sources."""
+    found: list[Value] = []
+    waiting: list[ast.Operand] = [chain]
+    while waiting:
+        operand = waiting.pop()
+        if not isinstance(operand, ast.Chain):
+            found += values_of(graph, operand)
+            continue
+        made = _leaving(graph, operand.steps)
+        if made is None:
+            waiting += reversed(operand.sources)
+        elif not made:
+            return ()  # a node with a mistake: nothing is known of what it gives
+        found += made or ()
+    return tuple(found)
+
+
+def _leaving(graph: Graph, nodes: Sequence[ast.NodeUse]) -> tuple[Value, ...] | None:
+    """What leaves the last node that this choice keeps; None where it keeps none."""
+    for node in reversed(nodes):
+        made = _made(graph, node.span)
+        if made or node.guard is None:
+            return made
+    return None
+
+
+def _made(graph: Graph, span: Span) -> tuple[Value, ...]:
+    for step in graph.steps:
+        if step.span == span:
+            return _visible(step)
+    return ()
+
+
+def _visible(step: Apply | Call) -> tuple[Value, ...]:
+    return tuple(value for value in step.outputs if value.role != "cache")
+
+
+def _named(graph: Graph, name: str) -> tuple[Value, ...]:
+    foreign = ((str(value.name), value) for value in graph.foreign)
+    return next(((value,) for known, value in (*graph.names(), *foreign) if known == name), ())

@@ -1,0 +1,77 @@
+"""What a file declares, as a list with lists in it: an editor's outline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from xg.diagnostics.source import Span
+from xg.editor.meaning.declared import Kind, labels
+from xg.syntax import ast
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A declaration: its name and where that stands, the whole of it, and what is inside."""
+
+    kind: Kind
+    name: str
+    detail: str
+    span: Span
+    whole: Span
+    inside: tuple[Symbol, ...] = ()
+
+
+def outline(module: ast.Module) -> tuple[Symbol, ...]:
+    """Everything that a file declares, in file order."""
+    found = chain(
+        (_symbol("dim", dim) for dim in module.dims),
+        (_symbol("mesh axis", mesh) for mesh in module.meshes),
+        (_symbol("option", option) for option in module.options),
+        (_symbol("operator", op) for op in module.ops),
+        (_block(block) for block in module.blocks),
+        (_titled(plan) for plan in (*module.plans, *module.products)),
+    )
+    return tuple(sorted(found, key=lambda symbol: symbol.span.start))
+
+
+def _block(block: ast.Block) -> Symbol:
+    inside = sorted(_inside(block), key=lambda symbol: symbol.span.start)
+    title = block.title.value if block.title else ""
+    return Symbol("block", block.name.span.text, title, block.name.span, block.span, tuple(inside))
+
+
+def _inside(block: ast.Block) -> Iterator[Symbol]:
+    yield from (_symbol("input", port) for port in block.data)
+    yield from (_symbol("argument", own) for own in block.own)
+    yield from (_symbol("dim", dim) for dim in block.dims)
+    yield from (_symbol("parameter", param) for param in block.params)
+    yield from (_symbol("state", state) for state in block.states)
+    yield from (_symbol("edge", port) for port in labels(block))
+
+
+def _titled(plan: ast.Plan | ast.PlanProduct) -> Symbol:
+    title = plan.title.value if plan.title else ""
+    return Symbol("plan", plan.name.span.text, title, plan.name.span, plan.span)
+
+
+def _symbol(
+    kind: Kind,
+    tree: ast.DimDecl
+    | ast.MeshDecl
+    | ast.OptionDecl
+    | ast.OpDef
+    | ast.Port
+    | ast.Own
+    | ast.Param
+    | ast.State,
+) -> Symbol:
+    """A declaration; its detail is what stands behind the name."""
+    name = tree.name.span
+    detail = "" if isinstance(tree, ast.OpDef) else _behind(tree.span, name)
+    return Symbol(kind, name.text, detail, name, tree.span)
+
+
+def _behind(whole: Span, name: Span) -> str:
+    return " ".join(whole.source.text[name.end : whole.end].split())

@@ -1,0 +1,53 @@
+"""Where the plans of a project put a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.editor.meaning.edges import laid_out, values_of
+from xg.frontend.plans import plans_of
+from xg.frontend.project import Project
+from xg.ir.graph import Graph, Value
+from xg.ir.plan import Clash, Misfit, Plan, placing
+from xg.syntax import ast
+from xg.syntax.tree import Syntax
+
+
+def placements_at(
+    project: Project, graphs: Sequence[Graph], block: ast.Block, tree: Syntax
+) -> dict[str, str]:
+    """How each plan that speaks of a name lays its value out: `[D, D_ff/N_T] -> [D, D_ff]`.
+
+    Args:
+        project: the files whose plans count, without mistakes where there are graphs.
+        graphs: every graph that was typed; those of other blocks do not count.
+        block: the block as written; what a plan of a caller says of its values is not looked for.
+        tree: the port or the declaration of the name.
+    """
+    near = [graph for graph in graphs if graph.span == block.span]
+    if not near:
+        return {}
+    try:
+        plans = plans_of(project).values()
+    except DiagnosticError:
+        return {}
+    is_param = isinstance(tree, ast.Param)
+    found: dict[str, str] = {}
+    for graph, plan in product(near, plans):
+        for value in values_of(graph, tree):
+            found.update((plan.name, text) for text in _placed(graph, plan, value, is_param))
+    return found
+
+
+def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[str]:
+    entries = plan.reach(graph.span).of(str(value.name), is_param=is_param)
+    if not entries or value not in graph.types:
+        return
+    try:
+        placed = placing(entries, graph.types[value].shape, graph.sizes)
+    except (Misfit, Clash):
+        return  # a mistake, which is told where it is
+    rest, use = (laid_out(graph, value, cuts) for cuts in (placed.rest, placed.use))
+    yield rest if rest == use else f"{rest} -> {use}"

@@ -1,0 +1,81 @@
+"""One open text with everything that the compiler has to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
+from xg.diagnostics.source import Source
+from xg.frontend.choices import Checked, checked
+from xg.frontend.project import Reading, read_edited
+from xg.ir.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Analysis:
+    """A text of an editor, the files it was read with, and what was found out.
+
+    `path` is None for a text that was never saved. `diagnostics` all have a place in the text
+    itself: what is wrong in a used file stands where the text uses it.
+    """
+
+    source: Source
+    path: Path | None
+    reading: Reading
+    graphs: tuple[Graph, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+    def read(self, path: Path) -> bool:
+        """Whether the file at a path was read for this."""
+        return path in self.reading.sources.values()
+
+    def path_of(self, source: Source) -> Path | None:
+        """Where the text of a place lies."""
+        return self.reading.sources.get(source)
+
+
+def source_of(path: Path | None, text: str) -> Source:
+    """A text of an editor as a source."""
+    return Source(path.name if path else "untitled", readable(text))
+
+
+def readable(text: str) -> str:
+    """A text with the line ends of the language, and without halves of characters.
+
+    Half a pair of UTF-16 is one unit wide, and so is what stands for it here: no column changes.
+    """
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return whole.replace("\r\n", "\n")
+
+
+def analyse(path: Path | None, text: str, texts: Mapping[Path, str]) -> Analysis:
+    """Check a text as if it were saved; `texts` are the others that are open, by their paths."""
+    source = source_of(path, text)
+    others = {where: readable(other) for where, other in texts.items()}
+    reading = read_edited(path, source, others)
+    found = Checked(reading.diagnostics)
+    if reading.project is not None and not reading.diagnostics:
+        try:
+            found = checked(reading.project)
+        except DiagnosticError as error:
+            found = Checked(error.diagnostics)
+    diagnostics = tuple(_at_home(found.diagnostics, source, reading))
+    return Analysis(source, path, reading, found.graphs, diagnostics)
+
+
+def _at_home(
+    diagnostics: tuple[Diagnostic, ...], source: Source, reading: Reading
+) -> Iterator[Diagnostic]:
+    """The diagnostics with their primary place in the text itself."""
+    for diagnostic in diagnostics:
+        span = diagnostic.span
+        if span is None or span.source is source:
+            yield diagnostic
+            continue
+        use = reading.reached.get(span.source)
+        here = (Label(use.origin.span),) if use else ()  # none for a file too long to be read
+        elsewhere = tuple(replace(label, primary=False) for label in diagnostic.labels)
+        message = f"{span.source.name}, line {span.line}: {diagnostic.message}"
+        yield replace(diagnostic, message=message, labels=(*here, *elsewhere))

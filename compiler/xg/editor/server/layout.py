@@ -1,0 +1,45 @@
+"""Formatting as an edit: the lines that `xg fmt` would write otherwise."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+
+from lsprotocol import types
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source, Span
+from xg.editor.server.positions import Positions
+from xg.syntax.format import format
+
+
+def layout_edits(text: str, source: Source, positions: Positions) -> list[types.TextEdit] | None:
+    """One edit from the first line that changes to the last; None for a text with mistakes.
+
+    Args:
+        text: the text as the editor has it, with its line ends.
+        source: the same with those of the language.
+        positions: of `source`.
+    """
+    try:
+        wanted = format(source)
+    except DiagnosticError:
+        return None
+    if wanted == text:
+        return []
+    old, new = (each.splitlines(keepends=True) for each in (source.text, wanted))
+    if "\r" in text:  # every line end changes
+        return [_edit(source, positions, 0, len(source.text), wanted)]
+    same = sum(1 for _ in takewhile(_equal, zip(old, new, strict=False)))
+    tails = zip(reversed(old[same:]), reversed(new[same:]), strict=False)
+    tail = sum(1 for _ in takewhile(_equal, tails))
+    start = sum(map(len, old[:same]))
+    end = len(source.text) - sum(map(len, old[len(old) - tail :]))
+    return [_edit(source, positions, start, end, "".join(new[same : len(new) - tail]))]
+
+
+def _equal(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
+
+
+def _edit(source: Source, positions: Positions, start: int, end: int, text: str) -> types.TextEdit:
+    return types.TextEdit(positions.range(Span(source, start, end)), text)

@@ -1,0 +1,104 @@
+"""Figures: a figure as data in, DOT text or a picture out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from xg.figures.model.figure import Figure
+
+if TYPE_CHECKING:
+    from xg.figures.draw.display import Display
+    from xg.figures.model.geometry import Box
+
+Format = Literal["svg", "pdf", "png"]
+ThemeName = Literal["light", "dark", "print", "auto"]
+
+
+def dot(figure: Figure, theme: ThemeName = "light") -> str:
+    """Return a figure as styled DOT text; "auto" is light."""
+    from xg.figures.formats.dot_text import dot
+    from xg.figures.model.style import LIGHT, THEMES
+
+    return dot(figure, THEMES.get(theme, LIGHT))
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """A figure drawn in some formats; `engine` placed it, `warning` is empty if all went well."""
+
+    files: Mapping[Format, bytes]
+    engine: str
+    warning: str
+
+
+def render(figure: Figure, format: Format = "svg", theme: ThemeName = "light") -> bytes:
+    """Draw a figure. "auto" is light, and dark in an SVG whose reader prefers dark pages."""
+    return pictures(figure, (format,), theme).files[format]
+
+
+def pictures(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") -> Pictures:
+    """Draw a figure in several formats at once: it is placed only once."""
+    from xg.figures.draw.paint import paint
+    from xg.figures.draw.side_by_side import side_by_side
+    from xg.figures.layout.across import first_column
+    from xg.figures.layout.layout import layout
+
+    placed = layout(first_column(figure))
+    display = side_by_side(figure, placed) if figure.columns else paint(placed)
+    files: dict[Format, bytes] = {each: _written(display, each, theme) for each in formats}
+    return Pictures(files, placed.engine, placed.warning)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Figures as `<svg>` elements for a page that brings colours and fonts.
+
+    `shared` is an element that stands before them and holds what they have in common. `nodes` says
+    of each figure where its nodes are, by id.
+    """
+
+    markup: tuple[str, ...]
+    nodes: tuple[Mapping[str, Box], ...]
+    shared: str
+    engines: frozenset[str]
+    warnings: tuple[str, ...]
+
+
+def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
+    """Draw figures as parts of one page; what is inside of each gets its name as an id."""
+    from xg.figures.draw.paint import node_boxes, paint
+    from xg.figures.formats.svg_part import Shared, svg_part
+    from xg.figures.layout.layout import layout
+
+    shared = Shared()
+    placed = [layout(figure) for figure in figures]
+    displays = [paint(one) for one in placed]
+    ids = dict(enumerate(names))
+    return Parts(
+        tuple(svg_part(one, shared, ids.get(n, "")) for n, one in enumerate(displays)),
+        tuple(node_boxes(one) for one in displays),
+        shared.svg(),
+        frozenset(one.engine for one in placed),
+        tuple(dict.fromkeys(one.warning for one in placed if one.warning)),
+    )
+
+
+def _written(display: Display, format: Format, theme: ThemeName) -> bytes:
+    from xg.figures.model.style import LIGHT, THEMES
+
+    colors = THEMES.get(theme, LIGHT)
+    match format:
+        case "svg":
+            from xg.figures.formats.svg import svg
+
+            return svg(display, colors, follow=theme == "auto").encode("utf-8")
+        case "png":
+            from xg.figures.formats.png import png
+
+            return png(display, colors)
+        case "pdf":
+            from xg.figures.formats.pdf import pdf
+
+            return pdf(display, colors)

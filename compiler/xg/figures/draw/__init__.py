@@ -1,0 +1,1 @@
+"""From placed figures to display lists: shapes, arrows, text."""

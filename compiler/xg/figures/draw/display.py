@@ -1,0 +1,54 @@
+"""The display list: a finished picture as paths and lines of text, for every output format.
+
+Colours are uses, not values: the theme comes in when a format is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xg.figures.draw.typeset import Line
+from xg.figures.model.geometry import Path
+from xg.figures.model.style import Color
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A path that is filled, stroked or both."""
+
+    path: Path
+    fill: Color | None = None
+    line: Color | None = None
+    width: float = 0.0
+    dashes: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A set line whose baseline starts at `x`, `y`; its muted spans are set in MUTED."""
+
+    line: Line
+    x: float
+    y: float
+    color: Color = Color.INK
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What belongs together: a node, an edge with its label, a lane. `op` is its `data-op`."""
+
+    op: str
+    kind: str
+    title: str
+    parts: tuple[Shape | Text, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """A picture of `width` by `height` points, its elements from back to front."""
+
+    width: float
+    height: float
+    title: str
+    description: str
+    elements: tuple[Element, ...]

@@ -1,0 +1,90 @@
+"""Glyphs: the shapes of a node of each kind, drawn into its box."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from xg.figures.draw import font
+from xg.figures.draw.display import Shape, Text
+from xg.figures.draw.typeset import Line, typeset
+from xg.figures.layout import measure
+from xg.figures.model import style
+from xg.figures.model.figure import FigureNode, NodeKind
+from xg.figures.model.geometry import Box, Path, circle, polyline, rectangle
+from xg.figures.model.richtext import plain
+from xg.figures.model.style import Color, NodeStyle, Outline
+
+_ROUNDING: Final = 6.0
+_SIGN: Final = 0.56  # reach of ⊕'s strokes, of the radius
+_SIGN_WIDTH: Final = 1.15
+
+
+def glyph(node: FigureNode, box: Box) -> tuple[Shape | Text, ...]:
+    """Draw a node: its frame, then what stands in it."""
+    look = style.NODE_STYLES[node.kind]
+    if node.changed:
+        look = replace(look, line=Color.BACKWARD, line_width=style.CHANGED_WIDTH)
+    return (*frame(look, box), *_inside(node, box))
+
+
+def frame(look: NodeStyle, box: Box) -> tuple[Shape, ...]:
+    """Draw a node's frame; tensors have none."""
+    outline = _outline(look, box)
+    if outline is None:
+        return ()
+    return (Shape(outline, look.fill, look.line, look.line_width),)
+
+
+def text_in(lines: Iterable[Line], box: Box, color: Color = Color.INK) -> Iterator[Text]:
+    """Centre lines of text in a box, one under the other, by the height of their capitals."""
+    lines = tuple(lines)
+    capitals = [max(font.CAP_HEIGHT * _size(line), 0.0) for line in lines]
+    leading = measure.DETAIL_LEADING + 2.5
+    y = box.center[1] - (sum(capitals) + leading * (len(lines) - 1)) / 2
+    for line, capital in zip(lines, capitals, strict=True):
+        y += capital
+        yield Text(line, box.center[0] - line.width / 2, y, color)
+        y += leading
+
+
+def _size(line: Line) -> float:
+    return line.spans[0].size if line.spans else 0.0
+
+
+def _outline(look: NodeStyle, box: Box) -> Path | None:
+    match look.outline:
+        case Outline.NONE:
+            return None
+        case Outline.CIRCLE:
+            # The line lies inside the box, so that arrows touch its outer edge.
+            return circle(box.center, box.width / 2 - look.line_width / 2)
+        case Outline.SHARP:
+            return rectangle(box.grown(-look.line_width / 2))
+        case Outline.ROUNDED:
+            return rectangle(box.grown(-look.line_width / 2), _ROUNDING)
+
+
+def _inside(node: FigureNode, box: Box) -> Iterable[Shape | Text]:
+    x, y = box.center
+    match node.kind:
+        case NodeKind.MATMUL:
+            return ()
+        case NodeKind.ADD:
+            reach = _SIGN * box.width / 2
+            bars = (((x - reach, y), (x + reach, y)), ((x, y - reach), (x, y + reach)))
+            return [Shape(polyline(bar), line=Color.INK, width=_SIGN_WIDTH) for bar in bars]
+        case NodeKind.MUL:
+            return (Shape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
+        case NodeKind.REDUCE:
+            return text_in((typeset(plain("Σ"), style.GLYPH_SIZE + 0.5),), box)
+        case NodeKind.SAVED:
+            return text_in(measure.node_lines(node), box, Color.MUTED)
+        case _:
+            return _with_quiet(measure.node_lines(node), box)
+
+
+def _with_quiet(lines: Iterable[Line], box: Box) -> Iterator[Text]:
+    for number, text in enumerate(text_in(lines, box)):
+        yield replace(text, color=Color.MUTED if number else Color.INK)

@@ -1,0 +1,138 @@
+"""Painting: a placed figure becomes a display list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from xg.figures.draw import font
+from xg.figures.draw.arrow import arrow
+from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.glyph import glyph
+from xg.figures.draw.move import moved
+from xg.figures.draw.typeset import Line, typeset
+from xg.figures.layout.lanes import Lanes, lanes
+from xg.figures.layout.measure import edge_line
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.route import routes
+from xg.figures.model import style
+from xg.figures.model.figure import Figure, FigureEdge
+from xg.figures.model.geometry import Box, Path, bounding_box, rectangle
+from xg.figures.model.legend import legend
+from xg.figures.model.richtext import characters, title_text
+from xg.figures.model.structure import Place
+from xg.figures.model.style import Color
+
+_GROUP_ROUNDING = 9.0
+_GROUP_GAP = 3.0
+_BELOW_TITLE = 14.0
+
+
+def paint(placed: PlacedFigure) -> Display:
+    """Draw a placed figure with its title above and, if wanted, its legend below."""
+    return page(placed.figure, body(placed))
+
+
+def body(placed: PlacedFigure) -> list[Element]:
+    """Draw a placed figure without title and legend."""
+    drawn = dict(routes(placed))
+    around = lanes(placed, drawn)
+    found = [*_frames(placed, around), *_edges(placed, drawn | around.paths, around)]
+    found += (
+        Element(node.id, f"node {node.kind.name.lower()}", node.title or characters(node.label),
+                glyph(node, placed.nodes[node.id]))
+        for node in placed.figure.nodes
+    )  # fmt: skip
+    return found
+
+
+def page(figure: Figure, body: list[Element]) -> Display:
+    """Put the title above what is drawn and, if wanted, the legend below it."""
+    around = bounding_box([bounds(part) for one in body for part in one.parts] or [Box(0, 0, 1, 1)])
+    heading = typeset(title_text(figure.title, figure.subtitle), style.TITLE_SIZE)
+    top = 2 * style.PAGE_MARGIN + heading.ascent + _BELOW_TITLE - style.PAGE_MARGIN
+    width = max(around.width, heading.width) + 2 * style.PAGE_MARGIN
+    title = Text(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
+    # A figure narrower than its title stands in the middle under it.
+    shift = (width - around.width) / 2 - around.left, top - around.top
+    elements = [Element("", "title", "", (title,)), *(moved(one, *shift) for one in body)]
+    height = top + around.height + style.PAGE_MARGIN
+    if figure.legend:
+        below, extent = legend(figure, max(width, style.LEAST_LEGEND_WIDTH))
+        elements += (moved(one, style.PAGE_MARGIN, height) for one in below)
+        width = max(width, extent.width + 2 * style.PAGE_MARGIN)
+        height += extent.height + style.PAGE_MARGIN
+    name = characters(title_text(figure.title, figure.subtitle))
+    return Display(width, height, name, figure.description, tuple(elements))
+
+
+def node_boxes(display: Display) -> Mapping[str, Box]:
+    """Return where each node of a picture is, by its id."""
+    return {
+        element.op: bounding_box([bounds(part) for part in element.parts])
+        for element in display.elements
+        if element.kind.startswith("node ") and element.parts
+    }
+
+
+def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
+    for group in placed.figure.groups:
+        if group.id not in around.frames:
+            continue
+        frame = around.frames[group.id]
+        parts = (
+            Shape(
+                rectangle(frame.box, _GROUP_ROUNDING),
+                fill=Color.LANE,
+                line=Color.BACKGROUND,  # two frames that touch stay two
+                width=_GROUP_GAP,
+            ),
+            Text(frame.heading, *frame.at, Color.MUTED),
+        )
+        yield Element(group.id, "group", characters(group.label), parts)
+
+
+def _edges(placed: PlacedFigure, paths: Mapping[int, Path], around: Lanes) -> Iterator[Element]:
+    for number, edge in enumerate(placed.figure.edges):
+        parts: list[Shape | Text] = [*arrow(paths[number], edge.style, changed=edge.changed)]
+        if edge.label:
+            parts.append(_label(placed, number, edge, paths[number], around))
+        name = f"{edge.tail}->{edge.head}"
+        yield Element(name, "edge", characters(edge.label), tuple(parts))
+
+
+def _label(placed: PlacedFigure, number: int, edge: FigureEdge, path: Path, around: Lanes) -> Text:
+    """Set a label at the right of its line; the one of a pair's downward arrow at its left."""
+    line = edge_line(edge.label)
+    place = placed.facts.places[number]
+    if place in (Place.PAIRED, Place.BACK):
+        left = place is Place.PAIRED
+        x = path.start[0] + (-style.LABEL_GAP - line.width if left else style.LABEL_GAP)
+        return Text(line, x, _pair_middle(placed, edge) + _half_capital())
+    box = around.labels[number] if place is Place.LANE else placed.labels[number]
+    return Text(line, box.left + style.LABEL_GAP, box.center[1] + _half_capital())
+
+
+def _pair_middle(placed: PlacedFigure, edge: FigureEdge) -> float:
+    """Return the height at which a pair's two labels stand: that of the box made for them."""
+    ends = {edge.tail, edge.head}
+    return next(
+        placed.labels[number].center[1]
+        for number, other in enumerate(placed.figure.edges)
+        if number in placed.labels and {other.tail, other.head} == ends
+    )
+
+
+def _half_capital() -> float:
+    return font.CAP_HEIGHT * style.SHAPE_SIZE / 2
+
+
+def bounds(part: Shape | Text) -> Box:
+    """Return the box of what is drawn."""
+    if isinstance(part, Shape):
+        return part.path.bounds().grown(part.width / 2)
+    return line_bounds(part.line, part.x, part.y)
+
+
+def line_bounds(line: Line, x: float, y: float) -> Box:
+    """Return the box of a set line."""
+    return Box(x, y - line.ascent, x + line.width, y + line.descent)

@@ -1,0 +1,80 @@
+"""Rich text set on a baseline: every span with its place, size and face, in points."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from xg.figures.draw import font
+from xg.figures.model.richtext import RichText, Run
+
+_SCRIPT_SIZE: Final = 0.72  # of the base's size
+_SUB_DROP: Final = 0.22  # of the base's size, below the baseline
+_SUP_RISE: Final = 0.42
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters of one face at `x`, `y` relative to the line's start; y grows downwards."""
+
+    text: str
+    x: float
+    y: float
+    size: float
+    bold: bool
+    italic: bool
+    muted: bool
+
+    @property
+    def width(self) -> float:
+        """Return the advance width in points."""
+        return font.face(bold=self.bold, italic=self.italic).width(self.text) * self.size
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A set line: its spans, its width, how far it reaches above and below the baseline."""
+
+    spans: tuple[Span, ...]
+    width: float
+    ascent: float
+    descent: float
+
+    @property
+    def height(self) -> float:
+        """Return the distance from the highest to the lowest point of the line."""
+        return self.ascent + self.descent
+
+
+def typeset(text: RichText, size: float, muted_size: float | None = None) -> Line:
+    """Set a label at `size`; muted runs, which are shapes, at `muted_size` if that is given."""
+    spans: list[Span] = []
+    x = 0.0
+    for run in text:
+        base = muted_size if run.muted and muted_size is not None else size
+        placed = _set_run(run, x, base)
+        spans += placed
+        x = max((span.x + span.width for span in placed), default=x)
+    return Line(tuple(spans), x, _ascent(spans, size), _descent(spans, size))
+
+
+def _set_run(run: Run, x: float, size: float) -> list[Span]:
+    base = Span(run.text, x, 0.0, size, run.bold, run.italic, run.muted)
+    # A slanted letter leans over its subscript's corner less than over its superscript's.
+    right = x + base.width
+    script = size * _SCRIPT_SIZE
+    spans = [base]
+    if run.sub:
+        spans.append(Span(run.sub, right, size * _SUB_DROP, script, False, False, run.muted))
+    if run.sup:
+        lean = 0.06 * size if run.italic else 0.0
+        rise = -size * _SUP_RISE
+        spans.append(Span(run.sup, right + lean, rise, script, False, False, run.muted))
+    return spans
+
+
+def _ascent(spans: Sequence[Span], size: float) -> float:
+    return max((font.CAP_HEIGHT * span.size - span.y for span in spans), default=0.7 * size)
+
+
+def _descent(spans: Sequence[Span], size: float) -> float:
+    return max((font.DESCENT * span.size + span.y for span in spans), default=0.2 * size)

@@ -1,0 +1,43 @@
+"""Running a layout engine as a child process that may take only so much time and memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from xg.diagnostics.limits import LayoutMebibytes, LayoutSeconds
+from xg.figures.engines.engine import EngineError, OutOfBudgetError
+
+
+def run_limited(command: Sequence[str], text: str) -> str:
+    """Give `text` to a command and return what it prints. Raises EngineError where it fails."""
+    try:
+        done = subprocess.run(
+            command,
+            input=text.encode("utf-8"),
+            capture_output=True,
+            timeout=LayoutSeconds.maximum,
+            check=False,
+            preexec_fn=None if sys.platform == "win32" else _limit_memory,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise OutOfBudgetError(f"no layout within {LayoutSeconds.maximum} seconds") from error
+    except OSError as error:
+        raise EngineError(f"it does not start: {error.strerror}") from error
+    answer = done.stdout.decode("utf-8", "replace")
+    # Graphviz 2.43 reports the invisible edges that it does not draw, and places every box.
+    if not answer.rstrip().endswith("}"):
+        message = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise EngineError(message[-1] if message else f"it ended with code {done.returncode}")
+    return answer
+
+
+def _limit_memory() -> None:
+    """Runs in the child. macOS refuses the limit; the time limit holds there all the same."""
+    import contextlib
+    import resource
+
+    size = LayoutMebibytes.maximum * 2**20
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (size, size))

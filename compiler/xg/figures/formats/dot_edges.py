@@ -1,0 +1,165 @@
+"""Edges in DOT: how an arrow is led depends on where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from xg.diagnostics import escape
+from xg.figures.formats import dot_style
+from xg.figures.formats.dot_columns import Ports, Way
+from xg.figures.formats.dot_label import edge_label
+from xg.figures.formats.dot_style import Attribute, Attributes, attributes
+from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, NodeKind
+from xg.figures.model.structure import Place, Structure
+from xg.figures.model.style import Theme
+
+_WEIGHTS: Final = {Place.DOWN: "100", Place.OUT: "100", Place.PAIRED: "100", Place.LANE: "60"}
+_BARS: Final = (NodeKind.COMMUNICATION, NodeKind.GRADIENT_COMMUNICATION)
+
+
+def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
+    """Return the statements of all edges; between two bars one rail is that of all."""
+    groups = {node: n for n, group in enumerate(figure.groups) for node in group.nodes}
+    writer = _Writer(facts, theme, Ports.of(figure), _right_columns(figure, facts), groups)
+    lines: list[str] = []
+    rails: dict[str, None] = {}
+    for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
+        written = writer.edge(number, edge, place)
+        if place is Place.RAIL:
+            rails.update(dict.fromkeys(written))
+        else:
+            lines += written
+    return [*lines, *rails]
+
+
+def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
+    """Find the nodes of columns that a fork puts right of the column it leaves."""
+    inside = {child for fork in facts.forks for child in fork.children[1:]}
+    order = sorted(
+        (edge for edge, place in zip(figure.edges, facts.places, strict=True)
+         if place in (Place.DOWN, Place.OUT)),
+        key=lambda edge: facts.rows[edge.tail],
+    )  # fmt: skip
+    for edge in order:
+        if edge.tail in inside:
+            inside.add(edge.head)
+    return frozenset(inside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """What edges are written with; `groups` are the numbers of the clusters that nodes are in."""
+
+    facts: Structure
+    theme: Theme
+    ports: Ports
+    right: frozenset[str]
+    groups: Mapping[str, int]
+
+    def edge(self, number: int, edge: FigureEdge, place: Place) -> Iterable[str]:
+        """Return the statements of one edge."""
+        look: dict[Attribute, str] = {
+            **dot_style.edge_attributes(edge.style, self.theme, changed=edge.changed)
+        }
+        if edge.label:
+            look["label"] = edge_label(edge.label, self.theme)
+        if place in _WEIGHTS:
+            look["weight"] = _WEIGHTS[place]
+        if place is Place.RAIL:
+            return _rail(edge, look, self.ports.ways[edge.tail, edge.head])
+        if place is Place.LANE:
+            return self._lane(number, edge, look)
+        if place in (Place.FROM_LEFT, Place.FROM_RIGHT):
+            return (self._beside(edge, place, look),)
+        if edge.style is EdgeStyle.DASHED:
+            # Written along the rows and turned around: edges against them take minutes to place.
+            return (self._arrow(edge.head, edge.tail, {**look, "dir": "back"}),)
+        if place is Place.BRANCH and edge.head in self.right:
+            look |= {"tailport": "e", "headport": "n"}
+        elif place is Place.SIDE and edge.tail in self.right and edge.head not in self.right:
+            look |= {"tailport": "s", "headport": "e"}
+        return (self._arrow(edge.tail, edge.head, look),)
+
+    def _beside(self, edge: FigureEdge, place: Place, look: Attributes) -> str:
+        if place is Place.FROM_LEFT:
+            return f"{{ rank=same; {self._arrow(edge.tail, edge.head, look)} }}"
+        turned = self._arrow(edge.head, edge.tail, {**look, "dir": "back"})
+        return f"{{ rank=same; {turned} }}"
+
+    def _arrow(self, tail: str, head: str, look: Attributes) -> str:
+        return _statement(self.ports.tail(tail, head), self.ports.head(head, tail), look)
+
+    # ---- lanes ----------------------------------------------------------------------------------
+
+    def _lane(self, number: int, edge: FigureEdge, look: Attributes) -> Iterator[str]:
+        """Lead a residual edge at the left of the nodes it passes, and through bars."""
+        after, before = self.facts.passed.get(number, ("", ""))
+        way = self.ports.ways.get((edge.tail, edge.head))
+        bars = list(way.stops()) if way else []
+        if after == before and not bars:
+            yield self._arrow(edge.tail, edge.head, look)
+            return
+        stops = bars
+        top, bottom = f"lane_{number}_top", f"lane_{number}_bottom"
+        if after and self.facts.kinds[after] not in _BARS:
+            yield from self._lane_box(top, after, edge)
+            stops = [(f"{top}:n", top), *stops]
+        if before and self.facts.kinds[before] not in _BARS:
+            yield from self._lane_box(bottom, before, edge)
+            stops = [*stops, (bottom, f"{bottom}:s")]
+        yield from self._pieces(edge, look, stops)
+
+    def _lane_box(self, box: str, passed: str, edge: FigureEdge) -> Iterator[str]:
+        """Put a small box at the left of a node that a lane passes, into its cluster."""
+        line = edge.head.rpartition(" @")[2] if " @" in edge.head else ""  # one for every column
+        declared = f"{box} {attributes(dot_style.lane_box(self.theme, line))};"
+        group = self.groups.get(passed)
+        yield declared if group is None else f"subgraph cluster_{group} {{ {declared} }}"
+        leftmost = _name(self.facts.left.get(passed, passed))
+        yield f"{{ rank=same; {box} -> {leftmost} [style=invis]; }}"
+
+    def _pieces(
+        self, edge: FigureEdge, look: Attributes, stops: Sequence[tuple[str, str]]
+    ) -> Iterator[str]:
+        """Write a line from its tail to each stop, and from the last one to its head."""
+        start = self.ports.tail(edge.tail, edge.head)
+        starts = [start, *(out for _, out in stops)]
+        ends = [*(into for into, _ in stops), _name(edge.head)]
+        for place, (one, other) in enumerate(zip(starts, ends, strict=True)):
+            own: dict[Attribute, str] = {**look}
+            if place != len(stops) // 2:
+                own.pop("label", None)
+            if 0 < place < len(stops):
+                own |= {"headclip": "false", "tailclip": "false"}
+            else:
+                own.pop("weight", None)
+            if place == 0 and start == _name(edge.tail):
+                own["tailport"] = "w"
+            if place < len(stops):
+                own["arrowhead"] = "none"
+            else:
+                own["headport"] = "w"
+            yield _statement(one, other, own)
+
+
+def _rail(edge: FigureEdge, look: Attributes, way: Way) -> Iterator[str]:
+    """Lead through bars to one below all columns; from one, the arrow is turned around."""
+    upward = edge.style is not EdgeStyle.DASHED
+    upper, lower = (edge.head, edge.tail) if upward else (edge.tail, edge.head)
+    ends = [*(into for into, _ in way.stops()), f"{_name(lower)}:t{way.cell}:n"]
+    starts = [_name(upper), *(out for _, out in way.stops())]
+    for place, (one, other) in enumerate(zip(starts, ends, strict=True)):
+        has_head = place == (0 if upward else len(ends) - 1)
+        turned: Attributes = {"dir": "back"} if upward else {}
+        direction: Attributes = turned if has_head else {"dir": "none"}
+        yield _statement(one, other, {**look, **direction, "weight": "5" if place else "0"})
+
+
+def _statement(tail: str, head: str, look: Attributes) -> str:
+    return f"{tail} -> {head} {attributes(look)};" if look else f"{tail} -> {head};"
+
+
+def _name(node_id: str) -> str:
+    return escape.dot_string(node_id)

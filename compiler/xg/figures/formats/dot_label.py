@@ -1,0 +1,66 @@
+"""Rich text as Graphviz's HTML labels."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.diagnostics import escape
+from xg.figures.model import style
+from xg.figures.model.figure import FigureNode, NodeKind
+from xg.figures.model.richtext import RichText, Run
+from xg.figures.model.style import Color, Theme
+
+_SCRIPT_SIZE: Final = 7
+_SIGNS: Final = {
+    NodeKind.MATMUL: "",
+    NodeKind.ADD: "+",
+    NodeKind.MUL: "•",
+    NodeKind.REDUCE: "Σ",
+}
+
+
+def node_label(node: FigureNode, theme: Theme) -> str:
+    """Return the label attribute's value for a node."""
+    if node.kind in _SIGNS:
+        return escape.dot_string(_SIGNS[node.kind])
+    if node.kind is NodeKind.SAVED:
+        return f"<{html(node.label, theme, Color.MUTED)}>"
+    return f"<{quiet_lines(node, theme, Color.INK)}>"
+
+
+def quiet_lines(node: FigureNode, theme: Theme, color: Color) -> str:
+    """Return a node's label with its quiet lines under it."""
+    size = f"{style.DETAIL_SIZE:g}"
+    quiet = "".join(
+        f'<BR/><FONT POINT-SIZE="{size}">{html(text, theme, Color.MUTED)}</FONT>'
+        for text in (node.detail, *node.lines)
+        if text
+    )
+    return html(node.label, theme, color) + quiet
+
+
+def edge_label(text: RichText, theme: Theme) -> str:
+    """Return the label attribute's value for an edge: a space keeps it off the line."""
+    return f"<&nbsp;{html(text, theme, Color.INK)}&nbsp;>"
+
+
+def html(text: RichText, theme: Theme, color: Color) -> str:
+    """Return rich text in the few tags that every version of Graphviz draws; empty as a space."""
+    return "".join(_run(run, theme, color) for run in text) or " "
+
+
+def _run(run: Run, theme: Theme, color: Color) -> str:
+    inner = escape.dot_html(run.text)
+    inner = f"<B>{inner}</B>" if run.bold and inner else inner
+    inner = f"<I>{inner}</I>" if run.italic and inner else inner
+    inner += "".join(
+        f'<{tag}><FONT POINT-SIZE="{_SCRIPT_SIZE}">{escape.dot_html(script)}</FONT></{tag}>'
+        for tag, script in (("SUB", run.sub), ("SUP", run.sup))
+        if script
+    )
+    if not inner:
+        return ""
+    if run.muted:
+        shade = theme.colors[Color.MUTED]
+        return f'<FONT POINT-SIZE="{style.SHAPE_SIZE:g}" COLOR="{shade}">{inner}</FONT>'
+    return f'<FONT COLOR="{theme.colors[color]}">{inner}</FONT>'

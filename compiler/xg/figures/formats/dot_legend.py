@@ -1,0 +1,44 @@
+"""The legend of a DOT text: one label with a table of glyphs and their meanings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.figures.model import style
+from xg.figures.model.figure import EdgeStyle, Figure, NodeKind
+from xg.figures.model.legend import meanings
+from xg.figures.model.style import Color, Theme
+
+_SIGNS: Final = {
+    NodeKind.MATMUL: "●",
+    NodeKind.ADD: "⊕",
+    NodeKind.MUL: "⊙",
+    NodeKind.REDUCE: "Σ",
+    NodeKind.SAVED: "X",
+    EdgeStyle.DOUBLE: "⇒",
+    EdgeStyle.DASHED: "⇢",
+}
+
+
+def legend_label(figure: Figure, theme: Theme) -> str:
+    """Return the HTML label of a node that stands for the whole legend."""
+    rows = "".join(
+        f'<TR>{_mark(kind, theme)}<TD ALIGN="LEFT">{_colored(words, theme, Color.MUTED)}</TD></TR>'
+        for kind, words in meanings(figure)
+    )
+    return f'<<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="4" CELLPADDING="1">{rows}</TABLE>>'
+
+
+def _mark(kind: NodeKind | EdgeStyle, theme: Theme) -> str:
+    if isinstance(kind, EdgeStyle) or kind in _SIGNS:
+        color = Color.BACKWARD if kind is EdgeStyle.DASHED else Color.INK
+        return f"<TD>{_colored(_SIGNS[kind], theme, color)}</TD>"
+    look = style.NODE_STYLES[kind]
+    fill, line = theme.colors[look.fill], theme.colors[look.line]
+    size = 'WIDTH="26" HEIGHT="12" FIXEDSIZE="TRUE"'
+    return f'<TD BORDER="1" {size} BGCOLOR="{fill}" COLOR="{line}"></TD>'
+
+
+def _colored(words: str, theme: Theme, color: Color) -> str:
+    shade, size = theme.colors[color], f"{style.SHAPE_SIZE:g}"
+    return f'<FONT COLOR="{shade}" POINT-SIZE="{size}">{words}</FONT>'

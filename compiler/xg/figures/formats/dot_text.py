@@ -1,0 +1,82 @@
+"""DOT: a figure as text that any Graphviz draws well by itself, and that goldens compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xg.diagnostics import escape
+from xg.figures.formats import dot_style
+from xg.figures.formats.dot_columns import bar_labels, levels, ordered
+from xg.figures.formats.dot_edges import dot_edges
+from xg.figures.formats.dot_label import html, node_label
+from xg.figures.formats.dot_legend import legend_label
+from xg.figures.formats.dot_style import Attribute, Attributes, attributes
+from xg.figures.model.figure import Figure, FigureNode, NodeKind
+from xg.figures.model.richtext import title_text
+from xg.figures.model.structure import Structure, structure
+from xg.figures.model.style import Color, Theme
+
+
+def dot(figure: Figure, theme: Theme) -> str:
+    """Return a figure as styled DOT text. Raises ValueError as `structure` does."""
+    facts = structure(figure)
+    heading = html(title_text(figure.title, figure.subtitle), theme, Color.INK)
+    lines = [
+        f"graph {attributes(dot_style.graph_attributes(theme, f'<{heading}>'))};",
+        f"node {attributes(dot_style.default_node(theme))};",
+        f"edge {attributes(dot_style.default_edge(theme))};",
+        *_nodes(figure, theme),
+        *_rows(facts),
+        *_groups(figure, theme),
+        *levels(figure),
+        *ordered(figure),
+        *dot_edges(figure, facts, theme),
+    ]
+    if figure.legend:
+        lines.append(f"{{ rank=sink; legend [shape=plain, label={legend_label(figure, theme)}]; }}")
+    body = "\n".join(f"  {line}" for line in lines)
+    return f"digraph {escape.dot_string(figure.title)} {{\n{body}\n}}\n"
+
+
+def _nodes(figure: Figure, theme: Theme) -> Iterator[str]:
+    """Declare nodes kind by kind, so that each look is written once."""
+    bars = bar_labels(figure, theme)
+    for node_id, table in bars.items():
+        yield f"{_name(node_id)} {attributes({'shape': 'plain', 'label': table})};"
+    for kind in NodeKind:
+        nodes = [node for node in figure.nodes if node.kind is kind and node.id not in bars]
+        if nodes:
+            yield f"{{ node {attributes(dot_style.kind_attributes(kind, theme))};"
+            yield from (f"  {_name(node.id)} {attributes(_node(node, theme))};" for node in nodes)
+            yield "}"
+
+
+def _node(node: FigureNode, theme: Theme) -> Attributes:
+    label: dict[Attribute, str] = {"label": node_label(node, theme)}
+    if node.changed:
+        label |= dot_style.changed_attributes(theme)
+    return {**label, "tooltip": escape.dot_string(node.title)} if node.title else label
+
+
+def _rows(facts: Structure) -> Iterator[str]:
+    """Put the columns of a fork side by side in their order."""
+    for fork in facts.forks:
+        pairs = zip(fork.children, fork.children[1:], strict=False)
+        links = (
+            f"{_name(facts.right.get(one, one))} -> {_name(facts.left.get(other, other))};"
+            for one, other in pairs
+        )
+        yield f"{{ rank=same; edge [style=invis]; {' '.join(links)} }}"
+
+
+def _groups(figure: Figure, theme: Theme) -> Iterator[str]:
+    for number, group in enumerate(figure.groups):
+        label = f"<{html(group.label, theme, Color.MUTED)}>"
+        yield f"subgraph cluster_{number} {{"
+        yield f"  graph {attributes(dot_style.group_attributes(theme, label))};"
+        yield f"  {' '.join(f'{_name(node)};' for node in group.nodes)}"
+        yield "}"
+
+
+def _name(node_id: str) -> str:
+    return escape.dot_string(node_id)

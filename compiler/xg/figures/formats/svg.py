@@ -1,0 +1,126 @@
+"""SVG: a display list as a small, closed set of elements and attributes.
+
+Colours stand twice: as CSS variables, which a page around the figure can set and which follow its
+reader's light or dark setting, and as plain attributes, for viewers that know no variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from xg.diagnostics import escape
+from xg.figures.draw import font
+from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.typeset import Span
+from xg.figures.model.geometry import Curve, Path
+from xg.figures.model.style import DARK, Color, Theme
+
+FAMILY: Final = f"Helvetica, Arial, 'Liberation Sans', '{font.FAMILY}', sans-serif"
+
+
+def svg(display: Display, theme: Theme, *, follow: bool = False) -> str:
+    """Write a display list as a stand-alone SVG document.
+
+    With `follow`, `theme` is what a reader without a preference sees, and one who prefers dark
+    pages sees the dark theme.
+    """
+    sheet = _sheet(theme) + (_dark_sheet() if follow else "")
+    return _document(display, theme, FAMILY, f"<style>{sheet}</style>\n")
+
+
+def plain_svg(display: Display, theme: Theme) -> str:
+    """Write it for a rasterizer that has only the bundled font and no style sheets."""
+    return _document(display, theme, font.FAMILY, "")
+
+
+def number(value: float) -> str:
+    """Return a coordinate with at most two decimals, without trailing zeros or a minus zero."""
+    text = f"{value:.2f}".rstrip("0").rstrip(".")
+    return "0" if text == "-0" else text
+
+
+def _document(display: Display, theme: Theme, family: str, sheet: str) -> str:
+    width, height = number(display.width), number(display.height)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="xg-figure" role="img"'
+        f' width="{width}pt" height="{height}pt" viewBox="0 0 {width} {height}"'
+        f' font-family="{escape.xml(family)}" font-kerning="none">',
+        f"<title>{escape.xml(display.title)}</title>",
+        f"<desc>{escape.xml(display.description)}</desc>",
+        f'{sheet}<path class="xg-background" fill="{theme.colors[Color.BACKGROUND]}"'
+        f' d="M0 0H{width}V{height}H0Z"/>',
+    ]
+    for element in display.elements:
+        lines += _element(element, theme)
+    return "\n".join(lines) + "\n</svg>\n"
+
+
+def _sheet(theme: Theme) -> str:
+    rules = "".join(
+        f".xg-{color}{{fill:var(--xg-{color})}}.xg-{color}-stroke{{stroke:var(--xg-{color})}}"
+        for color in Color
+    )
+    return f".xg-figure{{{_variables(theme)}}}{rules}"
+
+
+def _dark_sheet() -> str:
+    return f"@media (prefers-color-scheme:dark){{.xg-figure{{{_variables(DARK)}}}}}"
+
+
+def _variables(theme: Theme) -> str:
+    return ";".join(f"--xg-{color}:{theme.colors[color]}" for color in Color)
+
+
+def _element(element: Element, theme: Theme) -> Iterator[str]:
+    op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
+    yield f'<g class="{element.kind}"{op}>'
+    if element.title and element.op:
+        yield f"<title>{escape.xml(element.title)}</title>"
+    for part in element.parts:
+        yield from _text(part, theme) if isinstance(part, Text) else (_shape(part, theme),)
+    yield "</g>"
+
+
+def _shape(shape: Shape, theme: Theme) -> str:
+    classes: list[str] = []
+    paint = ' fill="none"'
+    if shape.fill is not None:
+        classes.append(f"xg-{shape.fill}")
+        paint = f' fill="{theme.colors[shape.fill]}"'
+    if shape.line is not None:
+        classes.append(f"xg-{shape.line}-stroke")
+        paint += f' stroke="{theme.colors[shape.line]}" stroke-width="{number(shape.width)}"'
+    if shape.dashes:
+        paint += f' stroke-dasharray="{" ".join(map(number, shape.dashes))}"'
+    return f'<path class="{" ".join(classes)}"{paint} d="{_path(shape.path)}"/>'
+
+
+def _path(path: Path) -> str:
+    x, y = path.start
+    steps = [f"M{number(x)} {number(y)}", *map(_segment, path.segments)]
+    return "".join(steps) + ("Z" if path.closed else "")
+
+
+def _segment(segment: Curve) -> str:
+    points = (*(segment.controls or ()), segment.end)
+    letter = "C" if segment.controls else "L"
+    return letter + " ".join(f"{number(x)} {number(y)}" for x, y in points)
+
+
+def _text(text: Text, theme: Theme) -> Iterator[str]:
+    """Write every span at its measured place, so that a viewer's own font moves nothing far."""
+    spans = "".join(_span(span, text, theme) for span in text.line.spans if span.text)
+    if spans:
+        yield f'<text xml:space="preserve">{spans}</text>'
+
+
+def _span(span: Span, text: Text, theme: Theme) -> str:
+    color = Color.MUTED if span.muted else text.color
+    weight = ' font-weight="bold"' if span.bold else ""
+    slant = ' font-style="italic"' if span.italic else ""
+    place = f'x="{number(text.x + span.x)}" y="{number(text.y + span.y)}"'
+    return (
+        f'<tspan class="xg-{color}" {place} font-size="{number(span.size)}"{weight}{slant}'
+        f' fill="{theme.colors[color]}">{escape.xml(span.text)}</tspan>'
+    )

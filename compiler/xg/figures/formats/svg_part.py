@@ -1,0 +1,196 @@
+"""SVG as parts of a page: small, because the page brings the colours and the fonts.
+
+The same closed set of elements as a document of its own has, without colours, and `use`. What most
+parts are has no class or a short one, and `SHEET` says how it looks: ink is what nothing is said
+of, `e` a line of an arrow, `m` a shape beside a name, `i` and `b` slanted and bold. A shape is
+written once for all figures of a page, and so is a long text that is no title.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from xg.diagnostics import escape
+from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.typeset import Span
+from xg.figures.model.geometry import Path, Point
+from xg.figures.model.style import LINE_WIDTH, SHAPE_SIZE, SYMBOL_SIZE, TITLE_SIZE, Color, Theme
+
+SHEET: Final = (
+    f".xg-figure{{font-size:{SYMBOL_SIZE}px;font-kerning:none;fill:var(--xg-ink)}}"
+    f".m{{fill:var(--xg-muted);font-size:{SHAPE_SIZE}px}}"
+    f".e{{fill:none;stroke:var(--xg-ink);stroke-width:{LINE_WIDTH}}}"
+    ".n{fill:none}.i{font-style:italic}.b{font-weight:bold}"
+)
+
+_RUNS_ON: Final = 0.5  # points
+_LONG: Final = 60  # characters of a text that is shared: what a collective costs
+
+
+def sheet(theme: Theme) -> str:
+    """The style sheet of all parts; its colours are variables, which the page gives values."""
+    rules: list[str] = []
+    for color in theme.colors:
+        fill, line = f"fill:var(--xg-{color})", f"stroke:var(--xg-{color})"
+        rules += [f".xg-{color}{{{fill}}}", f".xg-{color}-stroke{{{line}}}"]
+        if f"{color}-line" in theme.colors:
+            rules.append(f".xg-{color}-box{{{fill};stroke:var(--xg-{color}-line)}}")
+    return SHEET + "".join(rules)
+
+
+@dataclass(slots=True)
+class Shared:
+    """The shapes that the figures of one page have in common, each with its id."""
+
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+
+    def use(self, about: str, inside: str, x: float, y: float) -> str:
+        """A text with these attributes at a place."""
+        name = self.texts.setdefault(f"{about}>{inside}", f"shape-{len(self.texts)}")
+        return f'<use href="#{name}" x="{_number(x)}" y="{_number(y)}"/>'
+
+    def svg(self) -> str:
+        """The texts themselves, in an element that takes no room."""
+        texts = (f'<text id="{name}"{text}</text>' for text, name in self.texts.items())
+        return f'<svg class="xg-figure" width="0" height="0"><defs>{"".join(texts)}</defs></svg>'
+
+
+def svg_part(display: Display, shared: Shared, name: str = "") -> str:
+    """Write a display list as an `<svg>` element for the inside of a page.
+
+    All that is in it is one group with the id `name`, where there is one, for others to show again.
+    """
+    width, height = _number(display.width), _number(display.height)
+    lines = [
+        f'<svg class="xg-figure" viewBox="0 0 {width} {height}" width="{width}pt"'
+        f' role="group" aria-label="{escape.xml(display.title)}">',
+        f"<desc>{escape.xml(display.description)}</desc>",
+    ]
+    body = ["".join(_element(element, shared)) for element in display.elements]
+    lines += [f'<g id="{escape.xml(name)}">', *body, "</g>"] if name else body
+    return "\n".join(lines) + "\n</svg>"
+
+
+def _element(element: Element, shared: Shared) -> Iterator[str]:
+    op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
+    yield f'<g class="{element.kind}"{op}>'
+    for part in element.parts:
+        yield from _text(part, shared) if isinstance(part, Text) else (_shape(part),)
+    yield "</g>"
+
+
+def _shape(shape: Shape) -> str:
+    if shape.line is Color.INK and shape.width == LINE_WIDTH and shape.fill is None:
+        about = ' class="e"'
+    else:
+        classes = " ".join(_classes(shape))
+        about = f' class="{classes}"' if classes else ""
+        thick = shape.line is not None and shape.width != 1
+        about += f' stroke-width="{_number(shape.width)}"' if thick else ""
+    if shape.dashes:
+        about += f' stroke-dasharray="{" ".join(map(_number, shape.dashes))}"'
+    return f'<path{about} d="{_path(shape.path)}"/>'
+
+
+def _classes(shape: Shape) -> Iterator[str]:
+    """What fills a shape, what draws its line; both at once where they belong together."""
+    if shape.fill is not None and shape.line == f"{shape.fill}-line":
+        yield f"xg-{shape.fill}-box"
+        return
+    if shape.fill is not Color.INK:
+        yield "n" if shape.fill is None else f"xg-{shape.fill}"
+    if shape.line is not None:
+        yield f"xg-{shape.line}-stroke"
+
+
+def _text(text: Text, shared: Shared) -> Iterator[str]:
+    """Pieces of a line, each an element that begins at its measured place and runs on from there.
+
+    A viewer's own font may move what follows within a piece, and nothing else.
+    """
+    for muted, spans in _pieces(text.line.spans):
+        first, color = spans[0], Color.MUTED if muted else text.color
+        x, y = text.x + first.x, text.y
+        if color is Color.MUTED and first.size == SHAPE_SIZE and first.y == 0:
+            yield shared.use(' class="m"', "".join(_spans(spans, -first.x, 0)), x, y)
+            continue
+        about = "" if color is Color.INK else f' class="xg-{color}"'
+        about += "" if first.size == SYMBOL_SIZE else f' font-size="{_number(first.size)}"'
+        inside = "".join(_spans(spans, -first.x, -first.y))
+        if len(inside) > _LONG and first.size < TITLE_SIZE:
+            yield shared.use(about, inside, x, y + first.y)
+            continue
+        place = f' x="{_number(x)}" y="{_number(y + first.y)}"'
+        yield f"<text{about}{place}>{''.join(_spans(spans, text.x, y))}</text>"
+
+
+def _pieces(spans: Sequence[Span]) -> Iterator[tuple[bool, list[Span]]]:
+    """Neighbours of one colour and one size, scripts with their bases, and whether muted."""
+    pieces: list[list[Span]] = []
+    for span in spans:
+        last = pieces[-1][0] if pieces else None
+        if last and last.muted == span.muted and (span.y != last.y or span.size == last.size):
+            pieces[-1].append(span)
+        elif span.text.strip():
+            pieces.append([span])
+    for piece in pieces:
+        while not piece[-1].text.strip():
+            piece.pop()
+        yield piece[0].muted, piece
+
+
+def _spans(spans: Sequence[Span], x: float, y: float) -> Iterator[str]:
+    """What stands in a text element: scripts, and what differs in style from plain text.
+
+    A place is given where the spans do not run on: a superscript stands above a subscript.
+    """
+    size, here, height = spans[0].size, spans[0].x, spans[0].y
+    for span in spans:
+        style = ("b" if span.bold else "") + ("i" if span.italic else "")
+        about = f' class="{style}"' if style else ""
+        about += "" if span.size == size else f' font-size="{_number(span.size)}"'
+        about += "" if abs(span.x - here) < _RUNS_ON else f' x="{_number(x + span.x)}"'
+        about += "" if span.y == height else f' y="{_number(y + span.y)}"'
+        here, height = span.x + span.width, span.y
+        content = escape.xml(span.text)
+        yield f"<tspan{about}>{content}</tspan>" if about else content
+
+
+def _path(path: Path) -> str:
+    """A path in relative steps of tenths, which do not add up to an error."""
+    here = _tenths(path.start)
+    text = f"M{_pair(here)}"
+    for segment in path.segments:
+        points = [_tenths(point) for point in (*(segment.controls or ()), segment.end)]
+        steps = [(x - here[0], y - here[1]) for x, y in points]
+        text += _curve(steps) if segment.controls else _line(steps[0])
+        here = points[-1]
+    return text + ("z" if path.closed else "")
+
+
+def _curve(steps: Sequence[tuple[int, int]]) -> str:
+    return "c" + " ".join(map(_pair, steps))
+
+
+def _line(step: tuple[int, int]) -> str:
+    if step[1] == 0:
+        return f"h{_number(step[0] / 10)}"
+    return f"v{_number(step[1] / 10)}" if step[0] == 0 else f"l{_pair(step)}"
+
+
+def _tenths(point: Point) -> tuple[int, int]:
+    return round(point[0] * 10), round(point[1] * 10)
+
+
+def _pair(step: tuple[int, int]) -> str:
+    x, y = (_number(part / 10) for part in step)
+    return f"{x}{y}" if y.startswith("-") else f"{x} {y}"
+
+
+def _number(value: float) -> str:
+    """A coordinate with one decimal: a twentieth of a point is not seen on a screen."""
+    text = f"{value:.1f}".removesuffix(".0")
+    text = text.replace("0.", ".") if abs(value) < 1 else text
+    return "0" if text == "-0" else text

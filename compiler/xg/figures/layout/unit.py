@@ -1,0 +1,123 @@
+"""Units: a node together with the tensors that stand beside it, placed as one box.
+
+Graphviz keeps two nodes side by side only as long as one such pair stands in a row; in one box they
+cannot part. The lines of the node pass through the box off its middle, so the box is made of equal
+fields one of which is the port: all its text is the bars between them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from xg.figures.layout.measure import Size, label_size, node_size
+from xg.figures.model import style
+from xg.figures.model.figure import Figure, FigureEdge
+from xg.figures.model.geometry import Box, Point
+from xg.figures.model.structure import Place, Structure
+
+FIELD: Final = 4  # points
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A node's box, or the box of a node with its tensors; `before` fields precede the port."""
+
+    node: str
+    size: Size
+    before: int = 0
+    after: int = 0
+    left: tuple[str, Size] | None = None
+    right: tuple[str, Size] | None = None
+
+    @property
+    def is_compound(self) -> bool:
+        """Tell whether the box holds more than the node."""
+        return self.before > 0 or self.after > 0
+
+    @property
+    def width(self) -> float:
+        """Return the width of the whole box."""
+        return FIELD * (self.before + 1 + self.after) if self.is_compound else self.size.width
+
+    @property
+    def reach(self) -> float:
+        """Return how far the box reaches to the left of the node's middle."""
+        return FIELD * (self.before + 0.5) if self.is_compound else self.size.width / 2
+
+    @property
+    def height(self) -> float:
+        """Return the height of the whole box."""
+        beside = [size.height for _, size in filter(None, (self.left, self.right))]
+        return max(self.size.height, *beside) if beside else self.size.height
+
+    def boxes(self, center: Point) -> dict[str, Box]:
+        """Return the boxes of the node and of its tensors, given the middle of the whole."""
+        x, y = center
+        if self.is_compound:
+            x += FIELD * (self.before - self.after) / 2
+        boxes = {self.node: Box.around((x, y), self.size.width, self.size.height)}
+        for beside, sign in ((self.left, -1), (self.right, 1)):
+            if beside is not None:
+                tensor, size = beside
+                reach = (self.size.width + size.width) / 2 + style.NODE_GAP
+                boxes[tensor] = Box.around((x + sign * reach, y), size.width, size.height)
+        return boxes
+
+
+def units(figure: Figure, facts: Structure) -> list[Unit]:
+    """Return the units of a figure in the order of its nodes."""
+    sizes = {node.id: node_size(node) for node in figure.nodes}
+    beside = {*facts.left.values(), *facts.right.values()}
+    found = {
+        node.id: _unit(node.id, sizes, facts, 0.0) for node in figure.nodes if node.id not in beside
+    }
+    for edge, place in zip(figure.edges, facts.places, strict=True):
+        if place is Place.LANE:
+            room = _lane_room(edge, figure, facts, found)
+            found[edge.head] = _unit(edge.head, sizes, facts, room)
+    return list(found.values())
+
+
+def _unit(node: str, sizes: Mapping[str, Size], facts: Structure, room: float) -> Unit:
+    """Return a node's unit that reaches at least `room` to the left of its middle."""
+    half = sizes[node].width / 2
+    left, right = facts.left.get(node), facts.right.get(node)
+    before, after = half, half
+    if left:
+        before += style.NODE_GAP + sizes[left].width
+    if right:
+        after += style.NODE_GAP + sizes[right].width
+    before = max(before, room)
+    is_plain = before == after == half
+    return Unit(
+        node,
+        sizes[node],
+        0 if is_plain else _fields(before),
+        0 if is_plain else _fields(after),
+        (left, sizes[left]) if left else None,
+        (right, sizes[right]) if right else None,
+    )
+
+
+def _lane_room(
+    edge: FigureEdge, figure: Figure, facts: Structure, units: Mapping[str, Unit]
+) -> float:
+    """Return how far a lane and its label are from the middle of the column that it passes."""
+    below = {
+        other.tail: other.head
+        for other, place in zip(figure.edges, facts.places, strict=True)
+        if place in (Place.DOWN, Place.PAIRED)
+    }
+    widest, node = 0.0, below.get(edge.tail)
+    while node is not None and node != edge.head:
+        widest, node = max(widest, units[node].reach), below.get(node)
+    label = label_size(edge.label).width if edge.label else 0.0
+    return widest + style.LANE_GAP + label
+
+
+def _fields(room: float) -> int:
+    """Count the fields between the port and one side of the box."""
+    return math.ceil((room - FIELD / 2) / FIELD)

@@ -1,0 +1,1 @@
+"""Figures as data: nodes, edges, text and geometry, before anything is placed."""

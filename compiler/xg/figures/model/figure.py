@@ -1,0 +1,133 @@
+"""A figure as data: what is drawn and how it hangs together, not where or in which colours.
+
+A figure is a graph in the notation of seed 001, section 4. A node's kind decides its shape, an
+edge's style says what it means (single, double, dashed), and its role where it runs: down a column,
+from one column to the next, into a node from beside, or around in a lane.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from xg.figures.model.richtext import RichText
+
+
+class NodeKind(Enum):
+    """What a node stands for; its shape and colour follow."""
+
+    MATMUL = auto()  # a filled dot
+    ADD = auto()  # ⊕
+    MUL = auto()  # ⊙
+    NONLINEAR = auto()  # a yellow rectangle: LN, S, SM, DO, GELU, CE, Emb
+    LAYOUT = auto()  # a rounded grey box: R, T, C, BC, a slice
+    REDUCE = auto()  # a circle with Σ
+    COMMUNICATION = auto()  # a bold blue box: AR, AG
+    GRADIENT_COMMUNICATION = auto()  # a bold white box in an overview: sent in the backward only
+    BLOCK = auto()  # a called block, a repeated block
+    TENSOR = auto()  # an input, an output, a parameter: text without a frame
+    SAVED = auto()  # a forward value kept for the backward: quiet text without a frame
+
+
+class EdgeStyle(Enum):
+    """What an arrow means (seed 001, section 4.4)."""
+
+    SINGLE = auto()
+    DOUBLE = auto()  # the second operand of a matmul
+    DASHED = auto()  # gradients in an overview; drawn from tail to head like any other
+
+
+class EdgeRole(Enum):
+    """Where an arrow runs."""
+
+    MAIN = auto()  # straight down its column
+    BRANCH = auto()  # from a node to the top of another column
+    SIDE = auto()  # into a node from beside
+    RESIDUAL = auto()  # past many nodes, in a lane at the left
+    RAIL = auto()  # to or from a bar below all columns, along a rail at the right
+
+
+@dataclass(frozen=True, slots=True)
+class FigureNode:
+    """One glyph. `id` is unique and stable: it becomes the `data-op` of what is drawn.
+
+    What is `changed`, in a figure of a difference, stands out.
+    """
+
+    id: str
+    kind: NodeKind
+    label: RichText = ()
+    detail: RichText = ()  # a quiet second line: a block's × N_L, what a node is made of
+    title: str = ""  # what a viewer shows on hovering, and what a screen reader reads
+    changed: bool = False
+    lines: tuple[RichText, ...] = ()  # more quiet lines: a collective's cost
+
+
+@dataclass(frozen=True, slots=True)
+class FigureEdge:
+    """One arrow, with the tensor that it carries as its label; `changed` as of a node."""
+
+    tail: str
+    head: str
+    style: EdgeStyle = EdgeStyle.SINGLE
+    role: EdgeRole = EdgeRole.MAIN
+    label: RichText = ()
+    changed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FigureGroup:
+    """A rounded lane behind some nodes: × N_H, GPU 0."""
+
+    id: str
+    label: RichText
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureBar:
+    """A collective across columns, whose node it widens; each of `spans` is one bar.
+
+    A span is the first and the last of its columns. `is_below` are bars under all columns, which
+    rails lead to.
+    """
+
+    node: FigureNode
+    spans: tuple[tuple[int, int], ...]
+    is_below: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FigureColumn:
+    """What one rank does, beside the others: the same nodes and edges under labels of its own."""
+
+    heading: RichText
+    nodes: tuple[FigureNode, ...]
+    edges: tuple[FigureEdge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FigureBrace:
+    """A brace at the left of some rows: × N_L."""
+
+    label: RichText
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A whole figure. Nodes and edges stand in the order of the program they show.
+
+    One of ranks side by side is drawn from its columns and bars, which its nodes and edges hold
+    once more, all together.
+    """
+
+    title: str
+    subtitle: str
+    description: str  # one or two sentences for those who cannot see it
+    nodes: tuple[FigureNode, ...]
+    edges: tuple[FigureEdge, ...]
+    groups: tuple[FigureGroup, ...] = ()
+    legend: bool = False
+    columns: tuple[FigureColumn, ...] = ()
+    bars: tuple[FigureBar, ...] = ()
+    braces: tuple[FigureBrace, ...] = ()
+    levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below

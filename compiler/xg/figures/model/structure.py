@@ -1,0 +1,280 @@
+"""What follows from a figure's edges alone: who stands beside whom, in which row, in which order.
+
+Both the DOT text for people and the placement problem for the layout engine are built on this, so
+they agree about it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import pairwise
+
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
+
+
+class Place(Enum):
+    """Where an edge runs: its role, made precise by what else meets at its ends."""
+
+    DOWN = auto()
+    BRANCH = auto()
+    SIDE = auto()
+    AROUND = auto()  # from a node whose own column goes on, into another from beside
+    FROM_LEFT = auto()  # its tail stands in the same row, left of its head
+    FROM_RIGHT = auto()
+    LANE = auto()
+    OUT = auto()  # down to a result of a side column, half a row below
+    RAIL = auto()  # beside all columns, to or from a bar below them
+    PAIRED = auto()  # down, with a gradient's arrow up beside it
+    BACK = auto()  # up, beside the arrow it is paired with
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Children that stand in one row, from left to right: the column's own, then its branches."""
+
+    children: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """The derived facts. `places` is parallel to the figure's edges; rows count from 0."""
+
+    places: tuple[Place, ...]
+    rows: Mapping[str, int]
+    forks: tuple[Fork, ...]
+    passed: Mapping[int, tuple[str, str]]  # lane -> the first and the last node beside it
+    kinds: Mapping[str, NodeKind]
+    left: Mapping[str, str]  # node -> the tensor at its left
+    right: Mapping[str, str]
+
+
+def structure(figure: Figure) -> Structure:
+    """Derive a figure's structure.
+
+    Raises ValueError where its solid edges close a cycle or a dashed one has no solid partner.
+    """
+    left, right = _beside(figure)
+    dashed = (edge for edge in figure.edges if edge.style is EdgeStyle.DASHED)
+    back = {(edge.head, edge.tail) for edge in dashed if edge.role is not EdgeRole.RAIL}
+    places = tuple(
+        Place.PAIRED
+        if edge.role is EdgeRole.MAIN and (edge.tail, edge.head) in back
+        else _place(edge, left, right)
+        for edge in figure.edges
+    )
+    if not back <= {(e.tail, e.head) for e in figure.edges if e.role is EdgeRole.MAIN}:
+        raise ValueError("a dashed edge goes back along a solid one that continues its column")
+    places = _with_results(figure, places)
+    places = _with_detours(figure, places)
+    rows = _rows(figure, places)
+    forks = tuple(_forks(figure, places, rows))
+    kinds = {node.id: node.kind for node in figure.nodes}
+    return Structure(places, rows, forks, _passed(figure, places), kinds, left, right)
+
+
+def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
+    """Choose the tensors that stand in the row of the node they enter: one at each side.
+
+    The right side is free only where no other column is left or joined there.
+    """
+    degree: dict[str, int] = defaultdict(int)
+    for edge in figure.edges:
+        degree[edge.tail] += 1
+        degree[edge.head] += 1
+    tensors = {n.id for n in figure.nodes if n.kind in (NodeKind.TENSOR, NodeKind.SAVED)}
+    flat = {e for e in figure.edges if e.role is EdgeRole.SIDE and e.tail in tensors
+            and degree[e.tail] == 1 and not e.label}  # fmt: skip
+    taken = {e.tail for e in figure.edges if e.role is EdgeRole.BRANCH}
+    taken |= {e.head for e in figure.edges if e.role is EdgeRole.SIDE and e not in flat}
+    left: dict[str, str] = {}
+    right: dict[str, str] = {}
+    for edge in figure.edges:
+        if edge in flat and edge.head not in left:
+            left[edge.head] = edge.tail
+        elif edge in flat and edge.head not in taken and edge.head not in right:
+            right[edge.head] = edge.tail
+    return left, right
+
+
+def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) -> Place:
+    if edge.role is EdgeRole.RAIL:
+        return Place.RAIL
+    if edge.style is EdgeStyle.DASHED:
+        return Place.BACK
+    if left.get(edge.head) == edge.tail:
+        return Place.FROM_LEFT
+    if right.get(edge.head) == edge.tail:
+        return Place.FROM_RIGHT
+    return _BY_ROLE[edge.role]
+
+
+def _with_results(figure: Figure, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """Find the arrows that end a side column in a tensor."""
+    tails = {edge.tail for edge in figure.edges}
+    ends = {n.id for n in figure.nodes if n.kind is NodeKind.TENSOR and n.id not in tails}
+    branched = {e.head for e, place in zip(figure.edges, places, strict=True)
+                if place is Place.BRANCH}  # fmt: skip
+    return tuple(
+        Place.OUT
+        if place is Place.DOWN and not edge.label and edge.head in ends and edge.tail in branched
+        else place
+        for edge, place in zip(figure.edges, places, strict=True)
+    )
+
+
+def _with_detours(figure: Figure, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """Find side edges that cannot go straight down, because their column does."""
+    pairs = list(zip(figure.edges, places, strict=True))
+    continued = {edge.tail for edge, place in pairs if place in (Place.DOWN, Place.PAIRED)}
+    return tuple(
+        Place.AROUND if place is Place.SIDE and edge.tail in continued else place
+        for edge, place in pairs
+    )
+
+
+_BY_ROLE = {
+    EdgeRole.MAIN: Place.DOWN,
+    EdgeRole.BRANCH: Place.BRANCH,
+    EdgeRole.SIDE: Place.SIDE,
+    EdgeRole.RESIDUAL: Place.LANE,
+}
+_SAME_ROW = (Place.FROM_LEFT, Place.FROM_RIGHT)
+
+
+def parted(figure: Figure) -> list[list[str]]:
+    """Return the nodes between the levels of a figure, in order."""
+    found: list[list[str]] = [[]]
+    for node in figure.nodes:
+        if node.id in figure.levels:
+            found.append([])
+        else:
+            found[-1].append(node.id)
+    return found
+
+
+def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
+    """Yield pairs of nodes, the first of which stands above the second because of a level."""
+    if figure.levels:
+        segments = parted(figure)
+        places = {node: n for n, segment in enumerate(segments) for node in segment}
+        near = [
+            edge
+            for edge in figure.edges
+            if edge.style is not EdgeStyle.DASHED and edge.role is not EdgeRole.RAIL
+            if places.get(edge.tail, edge.tail) == places.get(edge.head, edge.head)
+        ]
+        # What stands beside a node is placed with it, and holds it nowhere.
+        begun = {edge.head for edge in near if edge.role is not EdgeRole.SIDE}
+        ended = {edge.tail for edge in near}
+        for level, above, below in zip(figure.levels, segments, segments[1:], strict=False):
+            yield from ((node, level) for node in above if node not in ended)
+            yield from ((level, node) for node in below if node not in begun)
+        yield from pairwise(figure.levels)
+
+
+def passing(figure: Figure) -> Iterator[tuple[int, str]]:
+    """Yield the edges that pass levels, by number, each with the first one."""
+    after = {node: n for n, segment in enumerate(parted(figure)) for node in segment}
+    after |= {level: n + 1 for n, level in enumerate(figure.levels)}
+    before = {**after, **{level: n for n, level in enumerate(figure.levels)}}
+    for number, edge in enumerate(figure.edges):
+        if after[edge.tail] < before[edge.head]:
+            yield number, figure.levels[after[edge.tail]]
+
+
+def _rows(figure: Figure, places: tuple[Place, ...]) -> dict[str, int]:
+    """Give each node the first row below all nodes that it needs."""
+    successors: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    waiting: dict[str, int] = {node.id: 0 for node in figure.nodes}
+    for above, below in leveled(figure):
+        successors[above].append((below, 1))
+        waiting[below] += 1
+    for edge, place in zip(figure.edges, places, strict=True):
+        if place not in (Place.BACK, Place.RAIL):
+            successors[edge.tail].append((edge.head, place not in _SAME_ROW))
+            waiting[edge.head] += 1
+    rows = {node_id: 0 for node_id, count in waiting.items() if count == 0}
+    ready = deque(rows)
+    done = 0
+    while ready:
+        tail = ready.popleft()
+        done += 1
+        for head, step in successors[tail]:
+            rows[head] = max(rows.get(head, 0), rows[tail] + step)
+            waiting[head] -= 1
+            if waiting[head] == 0:
+                ready.append(head)
+    if done < len(waiting):
+        raise ValueError("the solid edges of a figure may not close a cycle")
+    return rows
+
+
+def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -> Iterator[Fork]:
+    """Find the branches that may stand in the row of their column's own next node.
+
+    Nearer columns are those that join again earlier, so that joins do not cross.
+    """
+    below: dict[str, str] = {}
+    branches: dict[str, list[str]] = defaultdict(list)
+    joins: dict[str, int] = {}
+    for edge, place in zip(figure.edges, places, strict=True):
+        if place in (Place.DOWN, Place.OUT, Place.PAIRED):
+            below.setdefault(edge.tail, edge.head)
+        elif place is Place.BRANCH:
+            branches[edge.tail].append(edge.head)
+        elif place in (Place.SIDE, Place.AROUND):
+            joins[edge.tail] = rows[edge.head]
+    for tail, heads in branches.items():
+        first = [below[tail]] if tail in below else []
+        row = min(rows[head] for head in (*first, *heads))
+        if first and rows[first[0]] != row:
+            continue
+        # A head that two edges reach, or that stands lower, finds its own place.
+        level = [head for head in dict.fromkeys(heads) if rows[head] == row and head not in first]
+        level.sort(key=lambda head: _join_row(head, below, joins))
+        if len(first) + len(level) > 1:
+            yield Fork((*first, *level))
+    yield from _below_levels(figure, rows, branches)
+
+
+def _below_levels(
+    figure: Figure, rows: Mapping[str, int], branches: Mapping[str, Sequence[str]]
+) -> Iterator[Fork]:
+    """Find columns that go on side by side below a level; an older one stands at the left."""
+    places = {node: n for n, segment in enumerate(parted(figure)) for node in segment}
+    branched = {head for heads in branches.values() for head in heads}
+    for number, segment in enumerate(parted(figure)[1:], 1):
+        entered = {
+            edge.head
+            for edge in figure.edges
+            if edge.role is EdgeRole.MAIN and edge.style is not EdgeStyle.DASHED
+            if places.get(edge.head) == number and places.get(edge.tail) != number
+        }
+        heads = [node for node in segment if node in entered - branched]
+        for one, other in pairwise(heads):
+            if rows[one] == rows[other]:
+                yield Fork((one, other))
+
+
+def _passed(figure: Figure, places: tuple[Place, ...]) -> dict[int, tuple[str, str]]:
+    """Find the nodes next to the ends of each lane: below its tail and above its head."""
+    straight = (Place.DOWN, Place.PAIRED)
+    down = [e for e, place in zip(figure.edges, places, strict=True) if place in straight]
+    below = {edge.tail: edge.head for edge in reversed(down)}
+    above = {edge.head: edge.tail for edge in reversed(down)}
+    return {
+        number: (below[edge.tail], above[edge.head])
+        for number, edge in enumerate(figure.edges)
+        if places[number] is Place.LANE and edge.tail in below and edge.head in above
+    }
+
+
+def _join_row(head: str, below: Mapping[str, str], joins: Mapping[str, int]) -> int:
+    """Return the row where the column that starts at `head` enters another; 0 if it ends."""
+    node = head
+    while node in below and node not in joins:
+        node = below[node]
+    return joins.get(node, 0)

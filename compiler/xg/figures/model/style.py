@@ -1,0 +1,172 @@
+"""Sizes and colours of figures: the only place where either is a number.
+
+Communication is Okabe and Ito's blue and a backward arrow their vermillion; kinds also differ in
+shape, so a greyscale print and a colour-blind reader lose nothing.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from xg.figures.model.figure import NodeKind
+
+# Sizes, in points.
+TITLE_SIZE: Final = 14.0
+GLYPH_SIZE: Final = 10.5
+TENSOR_SIZE: Final = 12.0
+SYMBOL_SIZE: Final = 10.0
+SHAPE_SIZE: Final = 9.0
+DETAIL_SIZE: Final = 8.5
+GROUP_SIZE: Final = 9.5
+LINE_WIDTH: Final = 1.05
+CHANGED_WIDTH: Final = 1.9
+DOUBLE_GAP: Final = 2.9  # between the centres of a double arrow's two lines
+ARROW_LENGTH: Final = 7.0
+ARROW_WIDTH: Final = 5.0
+CORNER: Final = 9.0  # radius of an edge's bends
+NODE_GAP: Final = 24.0  # between neighbours in a row, hence the length of a weight's arrow
+ROW_GAP: Final = 7.5  # between half rows: nodes stand in even rows, labels in odd ones
+LABEL_GAP: Final = 4.5  # between a line and the text beside it
+TEXT_GAP: Final = 3.0  # between a tensor's text and a line that begins or ends there
+FORK_DROP: Final = 4.5  # below a node, where a line forks off its own
+RAIL_GAP: Final = 8.0  # between lines that leave or enter a node at one side
+LANE_GAP: Final = 14.0  # between a lane and what it passes
+PAIR_GAP: Final = 26.0  # between an arrow and the gradient's arrow beside it
+PAGE_MARGIN: Final = 16.0
+LEAST_LEGEND_WIDTH: Final = 300.0
+GROUP_PADDING: Final = 12.0
+GROUP_HEADING: Final = 11.0  # more at the top, for the label
+
+DOT_SIZE: Final = 12.0
+CIRCLE_SIZE: Final = 18.0
+BOX_HEIGHT: Final = 20.0
+BOX_PADDING: Final = 7.0
+
+
+class Color(StrEnum):
+    """What a colour is for; a theme says which colour that is."""
+
+    BACKGROUND = "background"
+    INK = "ink"
+    MUTED = "muted"
+    LANE = "lane"
+    NONLINEAR = "nonlinear"
+    NONLINEAR_LINE = "nonlinear-line"
+    LAYOUT = "layout"
+    LAYOUT_LINE = "layout-line"
+    COMMUNICATION = "communication"
+    COMMUNICATION_LINE = "communication-line"
+    BLOCK = "block"
+    BLOCK_LINE = "block-line"
+    BACKWARD = "backward"  # and what changed from one program to another
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """A name and a colour for every use."""
+
+    name: str
+    colors: MappingProxyType[Color, str]
+
+
+def _theme(name: str, **colors: str) -> Theme:
+    by_use = {color: colors[color.replace("-", "_")] for color in Color}
+    return Theme(name, MappingProxyType(by_use))
+
+
+LIGHT: Final = _theme(
+    "light",
+    background="#FFFFFF",
+    ink="#1F2933",
+    muted="#5A6672",
+    lane="#F3F5F9",
+    nonlinear="#FFE082",
+    nonlinear_line="#B58105",
+    layout="#E4E9F0",
+    layout_line="#7B8794",
+    communication="#CDE6F7",
+    communication_line="#0072B2",
+    block="#FFFFFF",
+    block_line="#1F2933",
+    backward="#D55E00",
+)
+DARK: Final = _theme(
+    "dark",
+    background="#14181F",
+    ink="#E6EAF0",
+    muted="#A3AEBB",
+    lane="#1B212B",
+    nonlinear="#6B5310",
+    nonlinear_line="#FFD454",
+    layout="#2A323D",
+    layout_line="#8592A3",
+    communication="#12405C",
+    communication_line="#56B4E9",
+    block="#1D242E",
+    block_line="#E6EAF0",
+    backward="#F08A3C",
+)
+PRINT: Final = _theme(
+    "print",
+    background="#FFFFFF",
+    ink="#000000",
+    muted="#404040",
+    lane="#F2F2F2",
+    nonlinear="#DCDCDC",
+    nonlinear_line="#000000",
+    layout="#FFFFFF",
+    layout_line="#595959",
+    communication="#C4C4C4",
+    communication_line="#000000",
+    block="#FFFFFF",
+    block_line="#000000",
+    backward="#595959",
+)
+THEMES: Final = MappingProxyType({theme.name: theme for theme in (LIGHT, DARK, PRINT)})
+
+
+class Outline(StrEnum):
+    """The shape of a node's frame."""
+
+    NONE = "none"
+    CIRCLE = "circle"
+    SHARP = "sharp"
+    ROUNDED = "rounded"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStyle:
+    """How a kind of node looks: its frame, its colours and its least size."""
+
+    outline: Outline
+    width: float
+    height: float
+    fill: Color = Color.BACKGROUND
+    line: Color = Color.INK
+    line_width: float = 1.0
+
+
+NODE_STYLES: Final = MappingProxyType(
+    {
+        NodeKind.MATMUL: NodeStyle(Outline.CIRCLE, DOT_SIZE, DOT_SIZE, fill=Color.INK),
+        NodeKind.ADD: NodeStyle(Outline.CIRCLE, CIRCLE_SIZE, CIRCLE_SIZE, line_width=1.2),
+        NodeKind.MUL: NodeStyle(Outline.CIRCLE, CIRCLE_SIZE, CIRCLE_SIZE, line_width=1.2),
+        NodeKind.REDUCE: NodeStyle(Outline.CIRCLE, CIRCLE_SIZE, CIRCLE_SIZE, line_width=1.2),
+        NodeKind.NONLINEAR: NodeStyle(
+            Outline.SHARP, 39.0, BOX_HEIGHT, Color.NONLINEAR, Color.NONLINEAR_LINE
+        ),
+        NodeKind.LAYOUT: NodeStyle(
+            Outline.ROUNDED, 31.0, BOX_HEIGHT, Color.LAYOUT, Color.LAYOUT_LINE
+        ),
+        NodeKind.COMMUNICATION: NodeStyle(
+            Outline.ROUNDED, 39.0, BOX_HEIGHT, Color.COMMUNICATION, Color.COMMUNICATION_LINE, 1.4
+        ),
+        NodeKind.GRADIENT_COMMUNICATION: NodeStyle(
+            Outline.ROUNDED, 39.0, BOX_HEIGHT, Color.BACKGROUND, Color.BACKWARD, 1.4
+        ),
+        NodeKind.BLOCK: NodeStyle(Outline.ROUNDED, 92.0, 26.0, Color.BLOCK, Color.BLOCK_LINE, 1.1),
+        NodeKind.TENSOR: NodeStyle(Outline.NONE, 10.0, 15.0),
+        NodeKind.SAVED: NodeStyle(Outline.NONE, 10.0, 15.0),
+    }
+)

@@ -1,0 +1,34 @@
+"""From graphs to figures: one module for each view of a program."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from xg.figures.model.figure import Figure
+from xg.figures.views.backward import backward_figure
+from xg.figures.views.columns import columns_figure
+from xg.figures.views.forward import forward_figure
+from xg.figures.views.overview import overview_figure
+from xg.ir.graph import Program
+
+View = Literal["forward", "backward", "overview"]
+
+
+def figure(
+    program: Program, view: View, *, legend: bool = False, placed: Program | None = None
+) -> Figure:
+    """Return one view of a program's entry block; for the backward it is differentiated.
+
+    Of a program that was `placed` on a mesh, `program` is that of one rank.
+
+    Raises KeyError where a gradient is to be drawn and the program has none.
+    """
+    match view:
+        case "forward":
+            return forward_figure(program, program.main, legend=legend)
+        case "backward":
+            return backward_figure(program, program.backwards[program.entry], legend=legend)
+        case "overview" if placed is not None:
+            return columns_figure(placed, program, legend=legend)
+        case "overview":
+            return overview_figure(program, legend=legend)

@@ -1,0 +1,200 @@
+"""Arranging: operations in program order become the columns, branches and lanes of a figure.
+
+The first operand of an operation continues its column; of several operations that go on with one
+value, the one with the most to come. Whatever else an operation needs comes in from the side, or
+through a lane where it comes from far above in the same column.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from xg.figures.model.figure import EdgeRole, EdgeStyle, FigureEdge, FigureNode, NodeKind
+from xg.figures.model.richtext import RichText
+from xg.ir.graph import Value
+
+
+class Naming(Protocol):
+    """How values are written on edges."""
+
+    def label(self, value: Value) -> RichText:
+        """Return symbol and shape."""
+        ...
+
+    def shape(self, value: Value) -> RichText:
+        """Return the shape alone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """An operand that arrives by an arrow from another node."""
+
+    value: Value
+    style: EdgeStyle = EdgeStyle.SINGLE
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One node with all that enters and leaves it.
+
+    `beside` are tensors that stand next to it: parameters, saved values. Where an operation
+    `commutes`, any operand may continue its column, else only the first flow.
+    """
+
+    node: FigureNode
+    flows: tuple[Flow, ...]
+    outputs: tuple[Value, ...]
+    beside: tuple[tuple[FigureNode, EdgeStyle], ...] = ()
+    commutes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A tensor that enters or leaves the figure."""
+
+    value: Value
+    node: FigureNode
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """The nodes and edges of a figure."""
+
+    nodes: tuple[FigureNode, ...]
+    edges: tuple[FigureEdge, ...]
+
+
+Labels = dict[int, RichText]
+
+
+def arrange(
+    sources: Sequence[Terminal],
+    operations: Sequence[Operation],
+    results: Sequence[Terminal],
+    naming: Naming,
+) -> Arranged:
+    """Decide the role and the label of every edge."""
+    ends = (Operation(result.node, (Flow(result.value),), ()) for result in results)
+    operations = (*operations, *ends)
+    made_by = {source.value: source.node.id for source in sources}
+    made_by |= {value: one.node.id for one in operations for value in one.outputs}
+    state = _Arrangement(made_by, _heirs(operations, made_by))
+    for source in sources:
+        state.stand(source.node.id, None, 0)
+    arrows = [arrow for operation in operations for arrow in state.arrows(operation)]
+    named = frozenset(terminal.node.id for terminal in (*sources, *results))
+    labels = _labelled(arrows, named, naming)
+    edges = [
+        FigureEdge(arrow.tail, arrow.head.id, arrow.flow.style, arrow.role, labels.get(number, ()))
+        for number, arrow in enumerate(arrows)
+    ]
+    nodes = [source.node for source in sources]
+    for operation in operations:
+        nodes += [*(tensor for tensor, _ in operation.beside), operation.node]
+        edges += (
+            FigureEdge(tensor.id, operation.node.id, style, EdgeRole.SIDE)
+            for tensor, style in operation.beside
+        )
+    return Arranged(tuple(nodes), tuple(edges))
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrow:
+    """An edge whose label is not yet chosen."""
+
+    tail: str
+    head: FigureNode
+    flow: Flow
+    role: EdgeRole
+
+
+@dataclass(slots=True)
+class _Arrangement:
+    """The columns of a figure while it is made; `heir` is who may continue a node's column."""
+
+    made_by: dict[Value, str]
+    heir: dict[str, str]
+    column: dict[str, int] = field(default_factory=dict[str, int])
+    depth: dict[str, int] = field(default_factory=dict[str, int])
+
+    def stand(self, node: str, column: int | None, depth: int) -> None:
+        """Put a node into a column, a new one if None."""
+        fresh = max(self.column.values(), default=-1) + 1
+        self.column[node] = fresh if column is None else column
+        self.depth[node] = depth
+
+    def arrows(self, operation: Operation) -> Iterator[_Arrow]:
+        """Put an operation into its column and yield what flows into it."""
+        node = operation.node.id
+        tails = [self.made_by[flow.value] for flow in operation.flows]
+        main = self._main(operation, tails)
+        goes_on = main is not None and self.heir.get(tails[main]) == node
+        column = self.column[tails[main]] if main is not None and goes_on else None
+        self.stand(node, column, 1 + max((self.depth[tail] for tail in tails), default=0))
+        for place, (flow, tail) in enumerate(zip(operation.flows, tails, strict=True)):
+            if place == main:
+                role = EdgeRole.MAIN if goes_on else EdgeRole.BRANCH
+            elif self.column[tail] == self.column[node] and self.heir.get(tail) != node:
+                role = EdgeRole.RESIDUAL
+            else:
+                role = EdgeRole.SIDE
+            yield _Arrow(tail, operation.node, flow, role)
+
+    def _main(self, operation: Operation, tails: Sequence[str]) -> int | None:
+        """Choose the operand whose column goes on: of a sum, the oldest column's latest value."""
+        if not tails or not operation.commutes:
+            return 0 if tails else None
+
+        def rank(place: int) -> tuple[bool, int, int]:
+            tail = tails[place]
+            waits = self.heir.get(tail) != operation.node.id
+            return waits, self.column[tail], -self.depth[tail]
+
+        return min(range(len(tails)), key=rank)
+
+
+def _heirs(operations: Sequence[Operation], made_by: Mapping[Value, str]) -> dict[str, str]:
+    """Choose for each node who may continue its column: the operation with most to come.
+
+    What is but sent comes no further: a gradient that ranks add up stays beside the column.
+    """
+    height: dict[str, int] = defaultdict(int)
+    best: dict[str, tuple[bool, int]] = {}
+    chosen: dict[str, str] = {}
+    kinds = {one.node.id: one.node.kind for one in operations}
+    sent = {node for node, kind in kinds.items() if kind is NodeKind.COMMUNICATION}
+    for operation in reversed(operations):
+        node = operation.node.id
+        for flow in operation.flows if operation.commutes else operation.flows[:1]:
+            tail = made_by[flow.value]
+            height[tail] = max(height[tail], height[node] + (tail not in sent))
+            # A second operand goes on only where no first one does.
+            rank = flow.style is EdgeStyle.SINGLE, height[node]
+            if tail not in best or rank >= best[tail]:
+                best[tail], chosen[tail] = rank, node
+    return chosen
+
+
+def _labelled(arrows: Sequence[_Arrow], named: frozenset[str], naming: Naming) -> Labels:
+    """Choose the arrow that carries each value's name: where its column goes on, if it does.
+
+    Terminals carry their names themselves; a lane says the shape of what it carries once more.
+    """
+    order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
+    labels: Labels = {}
+    done: set[Value] = set()
+    for role in order:
+        for number, arrow in enumerate(arrows):
+            value = arrow.flow.value
+            silent = arrow.tail in named or arrow.head.id in named or value in done
+            if arrow.role is role and not silent:
+                labels[number] = naming.label(value)
+                done.add(value)
+    for number, arrow in enumerate(arrows):
+        if arrow.role is EdgeRole.RESIDUAL:
+            labels[number] = naming.shape(arrow.flow.value)
+    return labels

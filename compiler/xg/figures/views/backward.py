@@ -1,0 +1,135 @@
+"""The backward figure of a block: what `differentiate` derived, drawn as the seed draws it.
+
+Gradients flow; parameters and what the forward pass saved stand beside the node that takes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
+from xg.figures.model.richtext import RichText, Run, characters, plain
+from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
+from xg.figures.views.axis_groups import axis_groups
+from xg.figures.views.communication import communication_node, glyph_of, sends
+from xg.figures.views.joints import Joints, backward_joints, joint_node, through, with_joints
+from xg.figures.views.notation import Notation, kind
+from xg.figures.views.steps import (
+    Drawn,
+    Ids,
+    apply_node,
+    call_node,
+    is_transposed,
+    operand_style,
+    subtitle,
+)
+from xg.ir.graph import Apply, Backward, CallBack, Graph, Program, Value
+
+_D: Final = (Run("d", italic=True),)
+
+
+def backward_figure(program: Program, backward: Backward, *, legend: bool = False) -> Figure:
+    """Return the backward figure of one of a program's graphs."""
+    return backward_drawn(program, backward, legend=legend).figure
+
+
+def backward_drawn(program: Program, backward: Backward, *, legend: bool = False) -> Drawn:
+    """Return the backward figure of one of a program's graphs, and where its steps are in it."""
+    found = backward_joints(backward)
+    graph = with_joints(backward.forward, found)
+    drawing = BackwardDrawing(backward, program.graphs, Notation.of(graph, backward), found)
+    drawn = {step: drawing.drawn(step) for step in backward.steps}
+    operations = [operation for some in drawn.values() for operation in some]
+    arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
+    notation = drawing.notation
+    given = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
+    figure = Figure(
+        graph.title or graph.block,
+        subtitle("backward pass", program),
+        f"Computes {len(backward.gradients)} gradients from {given} in {len(drawn)} steps.",
+        arranged.nodes,
+        arranged.edges,
+        axis_groups(arranged, operations, notation),
+        legend,
+    )
+    return Drawn(figure, {step: some[0].node.id for step, some in drawn.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardDrawing:
+    """The tensors and nodes of one graph's backward pass."""
+
+    backward: Backward
+    graphs: Mapping[str, Graph]
+    notation: Notation
+    joints: Joints
+    ids: Ids = field(default_factory=Ids)
+
+    def sources(self) -> list[Terminal]:
+        """Return the gradients of the block's outputs."""
+        pairs = self.backward.cotangents.items()
+        return [Terminal(seed, self._gradient(primal)) for primal, seed in pairs]
+
+    def results(self) -> list[Terminal]:
+        """Return the gradients of inputs and parameters."""
+        pairs = self.backward.gradients.items()
+        return [Terminal(gradient, self._gradient(primal)) for primal, gradient in pairs]
+
+    def drawn(self, step: Apply | CallBack) -> list[Operation]:
+        """Return a step's operation and, if it sends something inside, what that goes through."""
+        if isinstance(step, CallBack):
+            return [self._call(step)]
+        operation, here = self._apply(step), self.joints.get(step, ())
+        sizes = self.notation.graph.sizes
+        nodes = [joint_node(one, self.ids.take(f"d{one.id}"), sizes) for one in here]
+        return through(operation, here, nodes)
+
+    def _apply(self, step: Apply) -> Operation:
+        name = characters(self.notation.symbol(step.outputs[0]))
+        node_id = self.ids.take(f"{characters(glyph_of(step))} {name}".rstrip())
+        if sends(step):
+            node = communication_node(step, node_id, self.notation)
+        else:
+            node = apply_node(step, node_id)
+        places = [(place, value) for place, value in enumerate(step.inputs)]
+        flowing = [(p, value) for p, value in places if value in self.backward.types]
+        kept = [(p, value) for p, value in places if value not in self.backward.types]
+        flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
+        return Operation(
+            node,
+            flows,
+            step.outputs,
+            self._kept(step, kept),
+            commutes=kind(step.op) is NodeKind.ADD,
+        )
+
+    def _call(self, step: CallBack) -> Operation:
+        call = step.origin
+        node = call_node(call, self.graphs[call.callee], self.ids.take(f"d {call.path}"), _D)
+        flows = tuple(Flow(value) for value in step.cotangents if value is not None)
+        outputs = tuple(value for value in step.outputs if value is not None)
+        return Operation(node, flows, outputs)
+
+    def _kept(
+        self, step: Apply, kept: list[tuple[int, Value]]
+    ) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
+        """Return what stands beside: one operand, or one list of all that is needed."""
+        if not kept:
+            return ()
+        if len(kept) > 1:
+            label = self.notation.listed([value for _, value in kept])
+            return ((self._tensor(label, NodeKind.SAVED), EdgeStyle.SINGLE),)
+        ((place, value),) = kept
+        label = self.notation.label(value, transposed=is_transposed(step, place)) or plain("[]")
+        of_kind = NodeKind.TENSOR if value.role == "param" else NodeKind.SAVED
+        return ((self._tensor(label, of_kind), operand_style(step, place)),)
+
+    def _gradient(self, primal: Value) -> FigureNode:
+        return self._tensor(self.notation.gradient(primal), NodeKind.TENSOR)
+
+    def _tensor(self, label: RichText, of_kind: NodeKind) -> FigureNode:
+        title = characters(label)
+        name = title.partition(" [")[0] or title
+        return FigureNode(self.ids.take(name), of_kind, label, title=title)

@@ -1,0 +1,208 @@
+"""Ranks side by side: what each does as a column, one bar across them for every collective.
+
+Rows are the same in all columns, as all ranks run one program; labels tell their parts apart
+(seed 001, 6.1, 7.1 and 8.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product as combinations
+from typing import Final
+
+from xg.figures.layout.across import expanded
+from xg.figures.model.figure import (
+    EdgeRole,
+    EdgeStyle,
+    Figure,
+    FigureBar,
+    FigureBrace,
+    FigureColumn,
+    FigureEdge,
+    FigureNode,
+    NodeKind,
+)
+from xg.figures.model.richtext import RichText, bold, dimension, plain
+from xg.figures.views.arrange import Terminal, arrange
+from xg.figures.views.opened import Opener
+from xg.figures.views.overview import Naming, gradients
+from xg.figures.views.prices import name, prices
+from xg.figures.views.settle import settled
+from xg.figures.views.sketch import Sketch, sketches
+from xg.figures.views.stages import Piece, Sent
+from xg.figures.views.steps import plan_name
+from xg.figures.views.totals import totals
+from xg.ir.graph import Program
+
+_MOST: Final = 4  # ranks of one mesh axis that are drawn
+
+Rank = Mapping[str, int]
+
+
+def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> Figure:
+    """Return the overview of a placed program; `ranks` is the program of one of its ranks."""
+    known = sketches(placed, ranks)
+    shown = list(_shown(ranks.mesh))
+    drawn = [_draw(known, ranks, rank) for rank in shown]
+    first = drawn[0]
+    below = _below(first, ranks, known, len(shown))
+    columns = tuple(
+        _column(one, first, rank, below) for one, rank in zip(drawn, shown, strict=True)
+    )
+    bars = (
+        *(
+            FigureBar(
+                replace(node, label=(*node.label, *_each(axis, ranks.mesh))),
+                _spans(axis, ranks.mesh, shown),
+            )
+            for node, axis in first.bars
+        ),
+        *(bar for bar, _ in below),
+    )
+    graph = ranks.main
+    figure = Figure(
+        graph.title or graph.block,
+        _subtitle(ranks),
+        "Every rank has a column; what is sent between them is a bar across. "
+        "Solid arrows run forward, dashed ones carry gradients back.",
+        (),
+        (),
+        legend=legend,
+        columns=columns,
+        bars=bars,
+        braces=tuple(FigureBrace(one.label, tuple(one.nodes)) for one in first.braces),
+    )
+    return expanded(figure)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """One column before its ids are those of the first; `rails` say who needs which bar below."""
+
+    nodes: tuple[FigureNode, ...]
+    edges: tuple[FigureEdge, ...]
+    bars: tuple[tuple[FigureNode, str], ...]
+    rails: tuple[tuple[str, Sent], ...]
+    braces: tuple[FigureBrace, ...]
+
+
+def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank) -> _Drawn:
+    """Draw the column of one rank."""
+    opener = Opener(known, rank)
+    drawing = opener.drawing(ranks.entry, called=False)
+    sources = drawing.sources()
+    pieces = opener.pieces(ranks.entry, drawing)
+    # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
+    results = sorted(
+        drawing.results(), key=lambda one: len(drawing.graph.types[one.value].shape) > 0
+    )
+    naming = Naming(drawing.notation, opener.notations)
+    operations = [piece.operation for piece in pieces]
+    arranged = arrange(sources, operations, results, naming)
+    ends: Sequence[Terminal] = (*sources, *results)
+    edges = (*arranged.edges, *gradients(arranged, ends, operations, naming))
+    bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
+    return _Drawn(
+        settled(arranged, [bar.id for bar, _ in bars]),
+        edges,
+        bars,
+        tuple(_rails(pieces)),
+        tuple(FigureBrace(one.label, tuple(one.nodes)) for one in opener.braces),
+    )
+
+
+def _rails(pieces: Sequence[Piece]) -> Iterator[tuple[str, Sent]]:
+    for piece in pieces:
+        for sent in sorted(piece.sent):
+            yield piece.operation.node.id, sent
+
+
+# ---- bars below: what is sent for parameters -----------------------------------------------------
+
+
+def _below(
+    first: _Drawn, ranks: Program, known: Mapping[str, Sketch], count: int
+) -> list[tuple[FigureBar, list[FigureEdge]]]:
+    """Return a bar for every kind of collective of parameters, with the rails to it."""
+    found: list[tuple[FigureBar, list[FigureEdge]]] = []
+    for sent, (number, volume) in totals(ranks, known).items():
+        glyph, axis, forward = sent
+        what = ("parameter" if forward else "gradient") + "s" * (number != "1")
+        kind = NodeKind.COMMUNICATION if forward else NodeKind.GRADIENT_COMMUNICATION
+        node_id = f"{glyph} {axis} {what}"
+        label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what}"))
+        label = (*label, *_each(axis, ranks.mesh))
+        node = FigureNode(node_id, kind, label, lines=prices(glyph, axis, volume))
+        takers = [taker for taker, each in first.rails if each == sent]
+        rails = [
+            FigureEdge(node_id, taker, EdgeStyle.SINGLE, EdgeRole.RAIL)
+            if forward
+            else FigureEdge(taker, node_id, EdgeStyle.DASHED, EdgeRole.RAIL)
+            for taker in takers
+        ]
+        found.append((FigureBar(node, ((0, count - 1),), is_below=True), rails))
+    return found
+
+
+# ---- columns -------------------------------------------------------------------------------------
+
+
+def _column(
+    drawn: _Drawn,
+    first: _Drawn,
+    rank: Rank,
+    below: Sequence[tuple[FigureBar, Sequence[FigureEdge]]],
+) -> FigureColumn:
+    """Return a column under the ids of the first, whose labels may be others."""
+    pairs = zip(drawn.nodes, first.nodes, strict=True)
+    ids = {node.id: other.id for node, other in pairs}
+    edges = (replace(edge, tail=ids[edge.tail], head=ids[edge.head]) for edge in drawn.edges)
+    rails = (edge for _, some in below for edge in some)
+    return FigureColumn(
+        _heading(rank),
+        tuple(replace(node, id=ids[node.id]) for node in drawn.nodes),
+        (*edges, *rails),
+    )
+
+
+def _heading(rank: Rank) -> RichText:
+    numbers = [str(number) for number in rank.values()]
+    inside = numbers[0] if len(numbers) == 1 else f"({', '.join(numbers)})"
+    return bold(f"GPU {inside}")
+
+
+def _shown(mesh: Mapping[str, int]) -> Iterator[Rank]:
+    """Yield the ranks that are drawn, the first axis outermost: of many the first and the last."""
+    numbers = [range(size) if size <= _MOST else (0, 1, size - 1) for size in mesh.values()]
+    for rank in combinations(*numbers):
+        yield dict(zip(mesh, rank, strict=True))
+
+
+def _spans(
+    axis: str, mesh: Mapping[str, int], shown: Sequence[Rank]
+) -> tuple[tuple[int, int], ...]:
+    """Return the columns of each bar: groups that stand together have their own, others share."""
+    axes = list(mesh)
+    outer = axes[: axes.index(axis)]
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, rank in enumerate(shown):
+        groups.setdefault(tuple(rank[one] for one in outer), []).append(place)
+    return tuple((group[0], group[-1]) for group in groups.values())
+
+
+def _each(axis: str, mesh: Mapping[str, int]) -> RichText:
+    """Return that a bar stands for several groups, if they do not stand together."""
+    axes = list(mesh)
+    inner = axes[axes.index(axis) + 1 :]
+    if not inner:
+        return ()
+    commas = [run for one in inner for run in (*plain(", "), *dimension(one))][1:]
+    return (*plain(", for every rank of "), *commas)
+
+
+def _subtitle(ranks: Program) -> str:
+    """Return `tensor parallel with 3 GPUs`, `data and tensor parallel with 2 × 3 GPUs`."""
+    sizes = " × ".join(str(size) for size in ranks.mesh.values())
+    name = plan_name(ranks.plan) if ranks.plan else "overall flow"
+    return f"{name} with {sizes} GPUs"

@@ -1,0 +1,56 @@
+"""Collectives in figures: over which mesh axis, and what they cost (seed 001, 6.2 and 7.3)."""
+
+from __future__ import annotations
+
+from xg.figures.model.figure import FigureNode, NodeKind
+from xg.figures.model.richtext import RichText, plain
+from xg.figures.views.notation import Notation
+from xg.figures.views.prices import in_one_line, name, prices
+from xg.figures.views.sketch import Move
+from xg.ir.collective import FAMILY, SENDING
+from xg.ir.graph import Apply
+
+
+def sends(step: object) -> bool:
+    """Tell whether a step is a collective; casts and slices stay on their rank."""
+    return isinstance(step, Apply) and step.op.family == FAMILY and step.op.glyph in SENDING
+
+
+def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureNode:
+    """Return a collective's box, with its cost."""
+    label = name(step.op.glyph, axis_of(step))
+    title = f"{step.op.name}: {step.op.formula}"
+    return FigureNode(
+        node_id, NodeKind.COMMUNICATION, label, lines=costs(step, notation), title=title
+    )
+
+
+def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
+    """Return the bar of a move in an overview, which tells of both passes."""
+    volume = notation.volume(move.value)
+    if not move.forward:
+        label = (*name(move.backward, move.axis), *plain(" in the backward pass"))
+        kind = NodeKind.GRADIENT_COMMUNICATION
+        price = prices(move.backward, move.axis, volume)
+    else:
+        label, kind = name(move.forward, move.axis), NodeKind.COMMUNICATION
+        if move.backward:
+            label = (*label, *plain(f", {move.backward} in the backward pass"))
+        price = prices(move.forward, move.axis, volume)
+    return FigureNode(node_id, kind, label, lines=(in_one_line(price),))
+
+
+def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:
+    """Return a collective's price, naive and ring, as it stands in its box."""
+    value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
+    return prices(step.op.glyph, axis_of(step), notation.volume(value))
+
+
+def glyph_of(step: Apply) -> RichText:
+    """Return an operator's glyph; of a collective with its mesh axis."""
+    return name(step.op.glyph, axis_of(step)) if sends(step) else plain(step.op.glyph)
+
+
+def axis_of(step: Apply) -> str:
+    """Return the mesh axis of a move: that which a rank went across, or the whole is to go over."""
+    return str(step.attrs["across"] if "across" in step.attrs else step.attrs["over"])

@@ -1,0 +1,168 @@
+"""The forward figure of a block: its statements, drawn as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
+from xg.figures.model.richtext import characters
+from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
+from xg.figures.views.axis_groups import axis_groups
+from xg.figures.views.communication import communication_node, glyph_of, sends
+from xg.figures.views.joints import Joints, joint_node, joints, through, with_joints
+from xg.figures.views.leaves import Leaves, find_leaves
+from xg.figures.views.notation import Notation
+from xg.figures.views.steps import (
+    Drawn,
+    Ids,
+    apply_node,
+    call_node,
+    operand_style,
+    own_tensors,
+    subtitle,
+)
+from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
+
+
+def forward_figure(program: Program, graph: Graph, *, legend: bool = False) -> Figure:
+    """Return the forward figure of one of a program's graphs."""
+    return forward_drawn(program, graph, legend=legend).figure
+
+
+def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Drawn:
+    """Return the forward figure of one of a program's graphs, and where its steps are in it."""
+    drawing = forward_drawing(graph, program.graphs)
+    drawn = {step: drawing.drawn(step) for step in drawing.steps()}
+    operations = [operation for some in drawn.values() for operation in some]
+    arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
+    notation = drawing.notation
+    figure = Figure(
+        graph.title or graph.block,
+        "step" if graph.states else subtitle("forward pass", program),
+        f"Computes {notation.words(graph.outputs)} from {notation.words(graph.inputs)}"
+        f" in {len(drawn)} steps.",
+        arranged.nodes,
+        arranged.edges,
+        axis_groups(arranged, operations, notation),
+        legend,
+    )
+    nodes = {step: some[0].node.id for step, some in drawn.items()}
+    return Drawn(figure, {**nodes, **drawing.views})
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardDrawing:
+    """The tensors and nodes of one graph's forward pass, under ids that are taken as they come.
+
+    `views` are the steps that are drawn as a tensor, with the id of that.
+    """
+
+    graph: Graph
+    graphs: Mapping[str, Graph]
+    notation: Notation
+    leaves: Leaves
+    ids: Ids
+    joints: Joints
+    views: dict[Step, str] = field(default_factory=dict[Step, str])
+
+    def sources(self) -> list[Terminal]:
+        """Return the tensors that begin columns: inputs, and parameters that a node takes first.
+
+        A leaf that the block gives as it is begins one too.
+        """
+        first = {step.inputs[0] for step in self.steps() if step.inputs} | set(self.graph.outputs)
+        params = [value for value in self.graph.param_values() if value in first]
+        inputs = [v for v in self.graph.inputs if v not in self.leaves or v in first]
+        return [Terminal(value, self.tensor(value)) for value in (*inputs, *params)]
+
+    def results(self) -> list[Terminal]:
+        """Return the tensors that the block gives, or keeps for the next step without a use."""
+        read = {value for step in self.graph.steps for value in step.inputs}
+        kept = (state.next for state in self.graph.states if state.next not in read)
+        results = dict.fromkeys((*self.graph.outputs, *kept))
+        return [Terminal(value, self.tensor(value)) for value in results]
+
+    def operations(self) -> list[Operation]:
+        """Return the operations of all steps that are nodes of their own."""
+        return [operation for step in self.steps() for operation in self.drawn(step)]
+
+    def drawn(self, step: Apply | Call) -> list[Operation]:
+        """Return a step's operation and, if it sends something inside, what that goes through."""
+        if isinstance(step, Call):
+            return [self.call(step)]
+        operation, here = self.apply(step), self.joints.get(step, ())
+        nodes = [joint_node(one, self.ids.take(one.id), self.graph.sizes) for one in here]
+        return through(operation, here, nodes)
+
+    def apply(self, step: Apply) -> Operation:
+        """Return an operator's node; its own tensors are printed in its box."""
+        own = own_tensors(step)
+        node_id = self.ids.take(step.place or characters(glyph_of(step)))
+        if sends(step):
+            node = communication_node(step, node_id, self.notation)
+        else:
+            node = apply_node(step, node_id, self.notation.listed(own) if own else ())
+        arrows = [
+            (value, operand_style(step, place))
+            for place, value in enumerate(step.inputs)
+            if value not in own
+        ]
+        return self._operation(node, arrows, step.outputs)
+
+    def call(self, step: Call) -> Operation:
+        """Return a called block's node; what it takes twice comes by one arrow."""
+        node = call_node(step, self.graphs[step.callee], self.ids.take(step.path))
+        arrows = [(value, EdgeStyle.SINGLE) for value in dict.fromkeys(step.inputs)]
+        return self._operation(node, arrows, step.outputs)
+
+    def _operation(
+        self,
+        node: FigureNode,
+        arrows: Sequence[tuple[Value, EdgeStyle]],
+        outputs: Sequence[Value],
+    ) -> Operation:
+        """Tell what flows from what stands beside: every leaf that is not the first operand.
+
+        What a step finds from the one before stands beside too, though it comes first.
+        """
+        aside = [
+            value in self.leaves and (place > 0 or value.role == "state")
+            for place, (value, _) in enumerate(arrows)
+        ]
+        pairs = list(zip(arrows, aside, strict=True))
+        flows = tuple(Flow(value, style) for (value, style), leaf in pairs if not leaf)
+        beside = tuple((self.tensor(value), style) for (value, style), leaf in pairs if leaf)
+        return Operation(node, flows, tuple(outputs), beside)
+
+    def steps(self) -> list[Apply | Call]:
+        """Return the steps that are nodes of their own."""
+        return [step for step in self.graph.steps if self.leaves.is_drawn(step)]
+
+    def tensor(self, value: Value) -> FigureNode:
+        """Return the node of a tensor, another one each time: a leaf stands at every use."""
+        label = self.leaves.label(value, self.notation)
+        name = self.ids.take(characters(self.notation.symbol(value)) or characters(label))
+        if value in self.leaves.views:
+            self.views[self.leaves.views[value]] = name
+        return FigureNode(name, NodeKind.TENSOR, label, title=characters(label))
+
+
+def forward_drawing(
+    graph: Graph,
+    graphs: Mapping[str, Graph],
+    ids: Ids | None = None,
+    rank: Mapping[str, int] | None = None,
+    *,
+    called: bool = False,
+    known: Joints | None = None,
+) -> ForwardDrawing:
+    """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside.
+
+    Its joints are found here where they are not `known`.
+    """
+    found = joints(graph) if known is None else known
+    graph = with_joints(graph, found)
+    leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
+    notation = Notation.of(graph, rank=rank)
+    return ForwardDrawing(graph, graphs, notation, leaves, ids or Ids(), found)

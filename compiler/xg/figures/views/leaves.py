@@ -1,0 +1,85 @@
+"""Leaves: tensors that are drawn beside the node that takes them, once for every use.
+
+They are parameters, inputs that no node takes first, what a step finds from the one before, and
+views of these that are written in place, BC_{B,S}(b) and E⊤, as the seed writes them (seed 001,
+4.3.8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from xg.figures.model.richtext import RichText, Run, plain, tensor
+from xg.figures.views.notation import Notation, swaps_last_two
+from xg.figures.views.steps import own_tensors
+from xg.ir.dim import Dim
+from xg.ir.graph import Apply, Graph, Value
+
+_VIEWS: Final = ("BC", "T")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """The leaves of one graph; `views` are those that a step makes, which then is not drawn."""
+
+    plain: frozenset[Value]
+    views: Mapping[Value, Apply]
+
+    def __contains__(self, value: Value) -> bool:
+        return value in self.plain or value in self.views
+
+    def is_drawn(self, step: object) -> bool:
+        """Tell whether a step is a node of its own."""
+        return not any(step is view for view in self.views.values())
+
+    def label(self, value: Value, notation: Notation) -> RichText:
+        """Return what is written for a leaf."""
+        view = self.views.get(value)
+        if view is None or view.op.glyph == "T":
+            return notation.label(value)
+        operand = view.inputs[0]
+        dims = _new_dims(view, value, notation)
+        repeated = ",".join(dims).replace("_", "")  # a script has no scripts of its own
+        inside = (Run("BC", sub=repeated), *plain("("), *notation.symbol(operand), *plain(")"))
+        return tensor(inside, notation.dims(operand))
+
+
+def _new_dims(view: Apply, value: Value, notation: Notation) -> list[str]:
+    """Return the axes along which a BC repeats; what a rank repeats has them in its result."""
+    new: tuple[int, ...] = view.attrs["new"]
+    sizes, types = notation.graph.sizes, notation.graph.types
+    atoms: tuple[Dim, ...] = view.attrs.get("atoms", types[value].shape)
+    if len(atoms) != len(new) + len(types[view.inputs[0]].shape):
+        return []
+    return [str(sizes.fold(sizes.whole(atoms[place])[0])) for place in new]
+
+
+def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves:
+    """Find the leaves of a graph's forward pass; inputs in `flowing` are none."""
+    first = {step.inputs[0] for step in graph.steps if step.inputs} | flowing
+    asides = {value for value in graph.inputs if value not in first}
+    past = (state.past for state in graph.states)
+    leaves = frozenset({*graph.param_values(), *asides, *past})
+    return Leaves(leaves, _views(graph, leaves))
+
+
+def _views(graph: Graph, leaves: frozenset[Value]) -> dict[Value, Apply]:
+    """Find views whose only use is as a later operand."""
+    uses: dict[Value, list[int]] = {}
+    for step in graph.steps:
+        for place, value in enumerate(step.inputs):
+            own = isinstance(step, Apply) and value in own_tensors(step)
+            uses.setdefault(value, []).append(0 if own else place)
+    return {
+        step.outputs[0]: step
+        for step in graph.steps
+        if isinstance(step, Apply)
+        and step.op.glyph in _VIEWS
+        and step.inputs[0] in leaves
+        and len(uses.get(step.outputs[0], ())) == 1
+        and uses[step.outputs[0]][0] > 0
+        and step.outputs[0] not in graph.outputs
+        and (step.op.glyph == "BC" or swaps_last_two(step))
+    }

@@ -1,0 +1,216 @@
+"""How the values and operators of a graph are written in its figures (seed 001, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from xg.figures.model import richtext
+from xg.figures.model.figure import NodeKind
+from xg.figures.model.richtext import RichText, Run
+from xg.ir.dim import ONE, product
+from xg.ir.graph import Apply, Backward, Graph, Value
+from xg.ir.op import Op
+from xg.ir.placement import dual, is_term
+from xg.ir.tensor import Shape, Sizes
+
+_KINDS: Final = {
+    "matmul": NodeKind.MATMUL,
+    "add": NodeKind.ADD,
+    "multiply": NodeKind.MUL,
+    "reduce": NodeKind.REDUCE,
+    "layout": NodeKind.LAYOUT,
+    "source": NodeKind.LAYOUT,
+    "nonlinear": NodeKind.NONLINEAR,
+    "loss": NodeKind.NONLINEAR,
+    "collective": NodeKind.COMMUNICATION,
+}
+_ON_ITS_RANK: Final = ("part", "spread")  # moves that send nothing
+# Kinds whose sign stands for one operator; others of the family are boxes with a name.
+_INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
+_SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕", NodeKind.MATMUL: "•"}
+
+
+def kind(op: Op) -> NodeKind:
+    """Return the glyph of an operator."""
+    if op.glyph in _ON_ITS_RANK:
+        return NodeKind.LAYOUT
+    found = _KINDS[op.family]
+    return NodeKind.NONLINEAR if _SIGNS.get(found, op.glyph) != op.glyph else found
+
+
+@dataclass(frozen=True, slots=True)
+class Notation:
+    """The symbols and shapes of one graph's values, and of their gradients.
+
+    `names` holds outputs that the block names and its statements do not; `transposes` are values
+    that the author named after what they transpose: KT, written K⊤. `terms` are terms of a sum
+    over ranks, with the name of what they are summed to: Z_i. Where ranks stand side by side,
+    `rank` says which this is: what differs between them has its number: Z^(0).
+    """
+
+    graph: Graph
+    names: Mapping[Value, str]
+    transposes: Mapping[Value, str]
+    terms: Mapping[Value, str]
+    backward: Backward | None = None
+    rank: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @classmethod
+    def of(
+        cls, graph: Graph, backward: Backward | None = None, rank: Mapping[str, int] | None = None
+    ) -> Notation:
+        """Return the notation of a graph, and of its backward pass if it is given."""
+        names = dict(zip(graph.outputs, graph.output_names, strict=True))
+        return cls(graph, names, _transposes(graph), _terms(graph), backward, rank or {})
+
+    def symbol(self, value: Value, *, transposed: bool = False) -> RichText:
+        """Return a value's symbol; empty where it has no name."""
+        if value.role == "cotangent":
+            primal = self._primal(value)
+            named = primal is not None and (value.name or primal in self.names)
+            if primal is None or not named:
+                return ()
+            return self._symbol(primal, gradient=True, index=self._index(value))
+        index, rank = self._index(value), self._rank(value)
+        return self._symbol(value, transposed=transposed, index=index, rank=rank)
+
+    def volume(self, value: Value) -> str:
+        """Return the number of elements, sizes in the order of the axes; empty for a scalar."""
+        return volume(self._shape(value), self.graph.sizes)
+
+    def dims(self, value: Value, *, transposed: bool = False) -> list[str]:
+        """Return a value's shape as the file would write it."""
+        dims = [str(dim) for dim in self._shape(value)]
+        return [*dims[:-2], dims[-1], dims[-2]] if transposed else dims
+
+    def label(self, value: Value, *, transposed: bool = False) -> RichText:
+        """Return symbol and shape; a scalar has no brackets."""
+        dims = self.dims(value, transposed=transposed)
+        return richtext.tensor(self.symbol(value, transposed=transposed), dims or None)
+
+    def gradient(self, primal: Value) -> RichText:
+        """Return symbol and shape of a forward value's gradient."""
+        symbol = self._symbol(primal, gradient=True, rank=self._rank(primal, gradient=True))
+        return richtext.tensor(symbol, self.dims(primal) or None)
+
+    def shape(self, value: Value) -> RichText:
+        """Return the shape alone."""
+        return richtext.tensor((), self.dims(value) or None)
+
+    def listed(self, values: Sequence[Value]) -> RichText:
+        """Return several values by their symbols; neighbours of one shape share it."""
+        runs: list[Run] = []
+        for dims, group in groupby(values, self.dims):
+            runs += richtext.plain(", ") if runs else ()
+            runs += richtext.tensor(self._symbols(list(group)), dims or None)
+        return tuple(runs)
+
+    def _symbols(self, values: Sequence[Value]) -> RichText:
+        """Return symbols with commas between them; several values without names by their number."""
+        symbols = [self.symbol(value) for value in values]
+        if not all(symbols):
+            return richtext.plain(f"{len(values)} ×") if len(values) > 1 else ()
+        return tuple(run for one in symbols for run in (*richtext.plain(", "), *one))[1:]
+
+    def words(self, values: Iterable[Value]) -> str:
+        """Return values with their shapes as plain text, for titles and descriptions."""
+        return ", ".join(richtext.characters(self.label(value)) for value in values)
+
+    def _symbol(
+        self,
+        value: Value,
+        *,
+        transposed: bool = False,
+        gradient: bool = False,
+        index: str = "",
+        rank: str = "",
+    ) -> RichText:
+        name = value.name or self.names.get(value) or self.terms.get(value, "")
+        name = name.rpartition(".")[2].removesuffix(
+            _INDEX if index or self._is_term_here(value) else ""
+        )
+        if value in self.transposes:
+            name, transposed = self.transposes[value], not transposed
+        sup = rank + ("⊤" if transposed else "")
+        return richtext.symbol(name, gradient=gradient, sup=sup, index=index) if name else ()
+
+    def _is_term_here(self, value: Value) -> bool:
+        """Whether a value is a term of a sum in a figure where ranks have numbers."""
+        return bool(self.rank) and is_term(self.graph.placements.get(value))
+
+    def _rank(self, value: Value, *, gradient: bool = False) -> str:
+        """The number of the rank on what differs between ranks: parts, and terms of sums."""
+        found: list[str] = []
+        for axis, state in self.graph.placements.get(value, {}).items():
+            lies = dual(state) if gradient else state
+            if axis in self.rank and lies is not None and not lies.is_same:
+                found.append(str(self.rank[axis]))
+        return f"({','.join(found)})" if found else ""
+
+    def _index(self, value: Value) -> str:
+        """The index of what is but a term of a sum over ranks."""
+        if self.rank:
+            return ""
+        placements = self.graph.placements
+        if self.backward is not None and value in self.backward.placements:
+            placements = self.backward.placements
+        return "i" if is_term(placements.get(value)) else ""
+
+    def _primal(self, value: Value) -> Value | None:
+        return self.backward.of.get(value) if self.backward else None
+
+    def _shape(self, value: Value) -> Shape:
+        if value in self.graph.types:
+            return self.graph.shape(value)
+        primal = self._primal(value)
+        if primal is not None and primal in self.graph.types:
+            return self.graph.shape(primal)
+        assert self.backward, "a value is of the forward or of the backward graph"
+        return self.graph.sizes.fold_shape(self.backward.types[value].shape)
+
+
+def volume(shape: Shape, sizes: Sizes) -> str:
+    """Return the number of a shape's elements as people write it: ``B*S*D/N_D``."""
+    pairs = [sizes.whole(dim) for dim in shape]
+    wholes = [str(sizes.fold(whole)) for whole, _ in pairs if whole != ONE]
+    text = "*".join(f"({one})" if "+" in one or "-" in one else one for one in wholes)
+    parts = product(part for _, part in pairs)
+    if parts == ONE:
+        return text
+    below = f"({parts})" if len(parts.symbols()) > 1 else str(parts)
+    return f"{text or 1}/{below}"
+
+
+def _terms(graph: Graph) -> dict[Value, str]:
+    """Name the terms that the file does not name after their sum, biases included."""
+    named: dict[Value, str] = {}
+    for step in reversed(graph.steps):
+        if isinstance(step, Apply) and step.op.family in ("add", "collective"):
+            (result, *_), first = step.outputs, step.inputs[0]
+            name = result.name or named.get(result)
+            if name and first.name is None:
+                named[first] = name
+    return {value: name for value, name in named.items() if is_term(graph.placements.get(value))}
+
+
+def _transposes(graph: Graph) -> dict[Value, str]:
+    """Find values like KT = T(K), and those of T(E) that have no name."""
+    return {
+        step.outputs[0]: step.inputs[0].name
+        for step in graph.steps
+        if isinstance(step, Apply)
+        and step.op.glyph == "T"
+        and step.inputs[0].name
+        and step.outputs[0].name in (None, f"{step.inputs[0].name}T")
+        and swaps_last_two(step)
+    }
+
+
+def swaps_last_two(step: Apply) -> bool:
+    """Tell whether a T exchanges the last two axes and nothing else, which is written ⊤."""
+    order: tuple[int, ...] = step.attrs["order"]
+    count = len(order)
+    return order == (*range(count - 2), count - 1, count - 2)

@@ -1,0 +1,132 @@
+"""The overall flow of a program: its blocks, repeated ones opened, gradients as dashed arrows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup
+from xg.figures.model.richtext import RichText, plain
+from xg.figures.views.arrange import Arranged, Operation, Terminal, arrange
+from xg.figures.views.forward import ForwardDrawing, forward_drawing
+from xg.figures.views.notation import Notation
+from xg.figures.views.steps import times
+from xg.ir.graph import Apply, Call, Program, Value
+
+
+def overview_figure(program: Program, *, legend: bool = False) -> Figure:
+    """Return the overall flow of a program's entry block."""
+    graph = program.main
+    drawing = forward_drawing(graph, program.graphs)
+    sources = drawing.sources()
+    parts = [_part(step, drawing, program) for step in drawing.steps()]
+    operations = [operation for part in parts for operation in part.operations]
+    naming = Naming(drawing.notation, {v: (p.notation, v) for p in parts for v in p.inner})
+    # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
+    results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
+    arranged = arrange(sources, operations, results, naming)
+    return Figure(
+        graph.title or graph.block,
+        "overall flow",
+        "Solid arrows run forward; dashed arrows carry the gradients back along the same path.",
+        arranged.nodes,
+        (*arranged.edges, *gradients(arranged, (*sources, *results), operations, naming)),
+        tuple(part.group for part in parts if part.group is not None),
+        legend,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one step of the entry block becomes; `inner` are the values of a block it opens."""
+
+    operations: Sequence[Operation]
+    notation: Notation
+    inner: frozenset[Value] = frozenset()
+    group: FigureGroup | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How values are written: those of an opened block in its symbols, as what they are there."""
+
+    outer: Notation
+    inner: Mapping[Value, tuple[Notation, Value]]
+
+    def label(self, value: Value) -> RichText:
+        """Return symbol and shape."""
+        notation, known = self._known(value)
+        return notation.label(known)
+
+    def shape(self, value: Value) -> RichText:
+        """Return the shape alone."""
+        notation, known = self._known(value)
+        return notation.shape(known)
+
+    def is_float(self, value: Value) -> bool:
+        """Tell whether a gradient flows through a value."""
+        notation, known = self._known(value)
+        return notation.graph.types[known].is_float
+
+    def gradient(self, value: Value) -> RichText:
+        """Return the gradient's symbol and shape, nothing for a value without a name."""
+        notation, known = self._known(value)
+        return notation.gradient(known) if notation.symbol(known) else ()
+
+    def _known(self, value: Value) -> tuple[Notation, Value]:
+        return self.inner.get(value, (self.outer, value))
+
+
+def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Part:
+    """Open a repeated block that calls others; any other step stays one node."""
+    if isinstance(step, Apply):
+        return _Part((drawing.apply(step),), drawing.notation)
+    callee = program.graphs[step.callee]
+    if step.count is None or not any(isinstance(inner, Call) for inner in callee.steps):
+        return _Part((drawing.call(step),), drawing.notation)
+    opened = forward_drawing(callee, program.graphs, drawing.ids, called=True)
+    outside = dict(zip(callee.inputs, step.inputs, strict=True))
+    outside |= dict(zip(callee.outputs, step.outputs, strict=True))
+    operations = [_renamed(operation, outside, drawing) for operation in opened.operations()]
+    inner = frozenset(v for one in callee.steps for v in one.outputs if v not in outside)
+    label = (*plain(f"{callee.title or callee.block} "), *times(step))
+    nodes = tuple(
+        node.id for one in operations for node in (*(tensor for tensor, _ in one.beside), one.node)
+    )
+    return _Part(operations, opened.notation, inner, FigureGroup(step.path, label, nodes))
+
+
+def _renamed(
+    operation: Operation, outside: Mapping[Value, Value], drawing: ForwardDrawing
+) -> Operation:
+    """Let an operation of an opened block take and give the values of the call.
+
+    What stands beside the call stands beside the operation that takes it.
+    """
+    flows = [replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows]
+    beside = [(drawing.tensor(f.value), f.style) for f in flows if f.value in drawing.leaves]
+    return replace(
+        operation,
+        flows=tuple(flow for flow in flows if flow.value not in drawing.leaves),
+        outputs=tuple(outside.get(value, value) for value in operation.outputs),
+        beside=(*operation.beside, *beside),
+    )
+
+
+def gradients(
+    arranged: Arranged,
+    ends: Sequence[Terminal],
+    operations: Sequence[Operation],
+    naming: Naming,
+) -> Iterator[FigureEdge]:
+    """Yield a dashed arrow back along every column's edge whose tensor has a gradient."""
+    terminals = {end.node.id: [end.value] for end in ends}
+    made = terminals | {one.node.id: list(one.outputs) for one in operations}
+    taken = terminals | {one.node.id: [flow.value for flow in one.flows] for one in operations}
+    for edge in arranged.edges:
+        if edge.role is EdgeRole.MAIN:
+            value = next(v for v in made[edge.tail] if v in taken[edge.head])
+            if naming.is_float(value):
+                named = edge.label or edge.tail in terminals or edge.head in terminals
+                label = naming.gradient(value) if named else ()
+                yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)

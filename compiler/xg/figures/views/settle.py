@@ -1,0 +1,70 @@
+"""Settling: between which bars of a column each node stands, so that few lines pass over bars.
+
+Nodes stand in the order of their program. A result rises to what makes it. A chain that begins
+outside, or at a bar, sinks to where it is taken: no more lines pass over bars than before.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.figures.model.figure import EdgeRole, FigureNode, NodeKind
+from xg.figures.views.arrange import Arranged
+
+_QUIET = (NodeKind.TENSOR, NodeKind.SAVED)
+
+
+def settled(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNode, ...]:
+    """Return the nodes of a column, those between two bars together; bars keep their order."""
+    levels = {bar: number for number, bar in enumerate(bars)}
+    near = _Neighbours.of(arranged)
+    segments = _segments(arranged.nodes, levels)
+    for node in reversed(_loose(arranged.nodes, near, levels)):
+        if near.takers[node]:
+            segments[node] = min(segments[taker] for taker in near.takers[node])
+    for node in arranged.nodes:
+        given = near.givers[node.id]
+        if given and not near.takers[node.id] and node.id not in levels:
+            segments[node.id] = max(segments[giver] + (giver in levels) for giver in given)
+    return tuple(sorted(arranged.nodes, key=lambda node: (segments[node.id], node.id in levels)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """From whom each node takes, besides the tensors that stand at its side; to whom it gives."""
+
+    givers: Mapping[str, set[str]]
+    takers: Mapping[str, set[str]]
+
+    @classmethod
+    def of(cls, arranged: Arranged) -> _Neighbours:
+        tensors = {node.id for node in arranged.nodes if node.kind in _QUIET}
+        givers: defaultdict[str, set[str]] = defaultdict(set)
+        takers: defaultdict[str, set[str]] = defaultdict(set)
+        for edge in arranged.edges:
+            takers[edge.tail].add(edge.head)
+            if edge.role is not EdgeRole.SIDE or edge.tail not in tensors:
+                givers[edge.head].add(edge.tail)
+        return cls(givers, takers)
+
+
+def _segments(nodes: Sequence[FigureNode], levels: Mapping[str, int]) -> dict[str, int]:
+    """Return how many bars come before each node."""
+    found: dict[str, int] = {}
+    passed = 0
+    for node in nodes:
+        found[node.id] = passed
+        passed += node.id in levels
+    return found
+
+
+def _loose(nodes: Sequence[FigureNode], near: _Neighbours, levels: Mapping[str, int]) -> list[str]:
+    """Return the nodes of chains that begin outside or at a bar."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        given = near.givers[node.id]
+        if node.id not in levels and len(given) < 2 and given <= found.keys() | levels.keys():
+            found[node.id] = None
+    return list(found)

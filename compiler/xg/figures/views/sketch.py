@@ -1,0 +1,115 @@
+"""The graphs of a rank with every move in its place, casts too: what an overview is drawn from.
+
+A rank's program has no casts, and a cast is where its backward pass sums gradients. What happens to
+parameters before they are used stands apart: it is the same for all of a kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from xg.figures.views.joints import Joints, joints
+from xg.ir.collective import FAMILY, SENDING
+from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
+from xg.ir.placement import MOVES, State, dual
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move of a value: what is sent for it forward and backward, "" for nothing.
+
+    `value` is the larger one of what goes in and what comes out.
+    """
+
+    axis: str
+    forward: str
+    backward: str
+    value: Value
+    param: Value | None = None  # whose move it is
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """One graph as its ranks see it; `moves` are those of its parameters.
+
+    `owners` tells for everything that stands for a parameter whose it is, `joints` what operators
+    send inside.
+    """
+
+    graph: Graph
+    moves: tuple[Move, ...]
+    owners: Mapping[Value, Value]
+    joints: Joints
+
+
+def sketches(placed: Program, ranks: Program) -> dict[str, Sketch]:
+    """Return every graph of a placed program with the shapes and bodies of a rank."""
+    return {
+        key: _sketch(graph, ranks.graphs[key], ranks.backwards.get(key))
+        for key, graph in placed.graphs.items()
+    }
+
+
+def move_of(step: Apply) -> Move:
+    """Return what a step sends that moves a value."""
+    source, target = step.attrs["source"], step.attrs["target"]
+    value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
+    sent = step.op.glyph if step.op.glyph in SENDING else ""
+    return Move(str(step.attrs["over"]), sent, _back(source, target), value)
+
+
+def _back(source: State, target: State) -> str:
+    """Return what the gradient of a move sends: the move between the dual states."""
+    start, end = dual(target), dual(source)
+    glyph = MOVES[start.kind, end.kind] if start and end else ""
+    return glyph if glyph in SENDING else ""
+
+
+def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
+    local = {step.outputs[0]: step for step in rank.steps if isinstance(step, Apply)}
+    stands: dict[Value, Value] = {}  # what was made of a parameter -> what stands for it
+    owners = {value: value for value in graph.param_values()}
+    moves: list[Move] = []
+    steps: list[Apply | Call] = []
+    for step in graph.steps:
+        inputs = tuple(stands.get(value, value) for value in step.inputs)
+        if isinstance(step, Call):
+            steps.append(replace(step, inputs=inputs))
+        elif step.op.family != FAMILY and all(value in owners for value in step.inputs):
+            # Positions, a bias along new axes: made of parameters alone, they move like these.
+            owners.update((value, value) for value in step.outputs)
+            steps.append(replace(local.get(step.outputs[0], step), inputs=inputs))
+        elif step.op.family == FAMILY and _is_beside(step, owners, rank):
+            owner = owners[step.outputs[0]] = owners[step.inputs[0]]
+            stands[step.outputs[0]] = _stand_in(step.outputs[0], owner, rank)
+            moves.append(replace(move_of(step), param=owner))
+        else:
+            is_move = step.op.family == FAMILY
+            drawn = step if is_move else local.get(step.outputs[0], step)
+            steps.append(replace(drawn, inputs=inputs))
+    types = {**rank.types, **{stand: rank.types[value] for value, stand in stands.items()}}
+    fresh = dict.fromkeys(stand for stand in stands.values() if stand not in owners)
+    owners.update((stand, owners[value]) for value, stand in stands.items())
+    sketch = replace(
+        graph,
+        steps=tuple(steps),
+        types=types,
+        params=(*rank.params, *(Param(value, types[value], "ones") for value in fresh)),
+        outputs=tuple(stands.get(value, value) for value in graph.outputs),
+        output_types=rank.output_types,
+    )
+    return Sketch(sketch, tuple(moves), owners, joints(sketch, backward))
+
+
+def _is_beside(step: Apply, owners: Mapping[Value, Value], rank: Graph) -> bool:
+    """Tell whether a move is of a parameter, or leaves what parameters make as it is."""
+    owner, result = owners.get(step.inputs[0]), step.outputs[0]
+    return owner is not None and (owner.role == "param" or rank.types[result] == rank.types[owner])
+
+
+def _stand_in(value: Value, owner: Value, rank: Graph) -> Value:
+    """Return the parameter itself where it is only cast, else one that is as large as in use."""
+    if rank.types[value] == rank.types[owner]:
+        return owner
+    return Value(owner.name, "param", owner.span)

@@ -1,0 +1,74 @@
+"""Stages: what a block does between two of its collectives belongs together.
+
+A block's nodes are told off into those before the first collectives, these, those before the next …
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.figures.views.arrange import Operation
+from xg.figures.views.forward import ForwardDrawing
+from xg.figures.views.sketch import Move
+from xg.ir.graph import Apply, Call, Value
+
+Sent = tuple[str, str, bool]  # a collective for parameters: its glyph, its mesh axis, if forward
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One node of a column.
+
+    `sent` is what is sent for the parameters it takes; `move` what it sends itself, if it is a
+    collective.
+    """
+
+    operation: Operation
+    step: Apply | Call
+    sent: frozenset[Sent] = frozenset()
+    move: Move | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A call that is to be opened, in the drawing of its caller."""
+
+    call: Call
+    drawing: ForwardDrawing
+    outside: Mapping[Value, Value]
+
+
+def stages(items: Iterable[Piece | Opening]) -> Iterator[tuple[bool, list[Piece | Opening]]]:
+    """Yield a block's stages in order, True beside those of collectives and of what holds some.
+
+    What needs no collective comes just before it is taken.
+    """
+    items = list(items)
+    reached: dict[Value, int] = {}
+    places: list[tuple[int, bool]] = []
+    for item in items:
+        taken, made = ends(item)
+        stage = max((reached.get(value, 0) for value in taken), default=0)
+        between = isinstance(item, Opening) or item.move is not None
+        reached.update(dict.fromkeys(made, stage + between))
+        places.append((stage, between))
+    wanted: dict[Value, int] = {}
+    found: dict[tuple[int, bool], list[Piece | Opening]] = {}
+    for item, (earliest, between) in zip(reversed(items), reversed(places), strict=True):
+        taken, made = ends(item)
+        stage = earliest
+        if earliest == 0 and not between:
+            stage = min((wanted[value] for value in made if value in wanted), default=0)
+        wanted.update({value: min(wanted.get(value, stage), stage) for value in taken})
+        found.setdefault((stage, between), []).insert(0, item)
+    yield from ((place[1], found[place]) for place in sorted(found))
+
+
+def ends(item: Piece | Opening) -> tuple[Sequence[Value], Sequence[Value]]:
+    """Return the values that an item takes and gives, as they are called outside of it."""
+    if isinstance(item, Piece):
+        return [flow.value for flow in item.operation.flows], item.operation.outputs
+    outside, call = item.outside, item.call
+    taken = [outside.get(value, value) for value in call.inputs]
+    return taken, [outside.get(value, value) for value in call.outputs]

@@ -1,0 +1,1 @@
+"""From files to typed programs: projects, plans by name, options, examples."""

@@ -1,0 +1,62 @@
+"""The blocks of a file: what they mention, which nobody calls, what settings concern them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from xg.frontend.project import Project
+from xg.syntax import ast
+
+Value = TypeVar("Value")
+
+
+def mentions(block: ast.Block) -> set[str]:
+    """Every name in the chains of a block that may be a block's or an option's."""
+    names: set[str] = set()
+    pending: list[object] = list(block.chains)
+    while pending:
+        match pending.pop():
+            case ast.Chain() as chain:
+                pending += (*chain.sources, *chain.steps)
+            case ast.NodeUse() as use:
+                names.add(use.operator.name)
+                names.update({use.guard.option.name} if use.guard else ())
+                pending += (*use.arguments, *(attached.operand for attached in use.attachments))
+            case ast.Call() as call:
+                names.add(call.operator.name)
+                pending += call.arguments
+            case ast.Argument() as argument:
+                pending.append(argument.value)
+            case ast.Path() as path:
+                names.add(path.name)
+            case _:
+                pass
+    return names
+
+
+def uncalled(module: ast.Module) -> tuple[str, ...]:
+    """The blocks that no other block of the file calls, in any choice; in file order."""
+    options = {option.name.name: option.words for option in module.options}
+    called: set[str] = set()
+    for block in module.blocks:
+        words = {**options, **{own.name.name: own.words for own in block.own}}
+        for name in mentions(block) - {block.name.name}:
+            called |= {name, *(word.name for word in words.get(name, ()))}
+    return tuple(b.name.name for b in module.blocks if b.name.name not in called)
+
+
+def concerning(
+    project: Project, block: str | None, settings: Mapping[str, Value]
+) -> dict[str, Value]:
+    """The settings without those that only other blocks of the file take in parentheses.
+
+    For commands that compile several blocks: what no block knows is left, to be refused.
+    """
+    owners = {b.name.name: {own.name.name for own in b.own} for b in project.main.blocks}
+    declared = {
+        decl.name.name for module in project.modules for decl in (*module.dims, *module.options)
+    }
+    others = {name for owner, names in owners.items() if owner != block for name in names}
+    elsewhere = others - declared - owners.get(block or "", set())
+    return {name: value for name, value in settings.items() if name not in elsewhere}

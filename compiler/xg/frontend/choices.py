@@ -1,0 +1,271 @@
+"""Every choice of options that a block can tell apart, checked.
+
+A block is typed on its own, whoever calls it. So it is enough that each block has met every
+combination of the options that it mentions itself; how the options of two blocks combine does not
+matter. That keeps the work near the product of few words where all combinations would be many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.frontend.blocks import concerning, mentions
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, type_partly, type_project
+from xg.ir.graph import Graph, Program
+from xg.passes.resolve.errors import Refused
+from xg.passes.resolve.mesh import unused_axes
+from xg.passes.resolve.units import link
+from xg.syntax import ast
+
+if TYPE_CHECKING:
+    from xg.ir.plan import Plan
+
+PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
+
+OF_RANKS = "XG08"  # codes of what ranks cannot do; others point at a line of the plan
+
+Words = Mapping[str, tuple[str, ...]]
+Choice = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checked:
+    """All that is wrong with a file, and what its blocks are in the choices that were met.
+
+    A block stands there once for each choice; of one with mistakes there may be only parts.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+    graphs: tuple[Graph, ...] = ()
+
+
+def check_choices(
+    project: Project,
+    block: str | None = None,
+    settings: Settings | None = None,
+    plan: str | None = None,
+) -> tuple[Diagnostic, ...]:
+    """All that is wrong with a file, or with one block, in any choice that `settings` leave.
+
+    Examples are looked into where no block has a mistake; their claims are not judged. Every plan
+    of the file is held against all that it reaches; `plan` is one more, such as a product that no
+    line declares.
+    """
+    return checked(project, block, settings, plan).diagnostics
+
+
+def checked(
+    project: Project,
+    block: str | None = None,
+    settings: Settings | None = None,
+    plan: str | None = None,
+) -> Checked:
+    """`check_choices` with what was found out beside the mistakes."""
+    checker = _Checker(project, settings or {})
+    checker.read_plans(plan)
+    blocks = [each.name.name for each in reversed(project.main.blocks)]
+    try:
+        if block in blocks:
+            checker.check([block])
+        elif block is None and blocks:
+            checker.check([*blocks, *checker.planned(blocks)])
+        elif block is None and (project.main.ops or project.main.plans or project.main.examples):
+            _check_operators(project)
+            checker.check(checker.planned(()))
+        else:
+            type_project(project, block, settings)  # which says what is missing
+        checker.check_examples(block)
+    except DiagnosticError as error:
+        checker.add(error.diagnostics)
+    if block is None and not checker.found:
+        checker.add(each.diagnostic() for each in unused_axes(project.main, project.modules))
+    return Checked(checker.diagnostics(), tuple(checker.graphs))
+
+
+def choices_to_meet(
+    project: Project, settings: Settings | None = None
+) -> list[tuple[str, Settings]]:
+    """Blocks of a file and settings, in which every block meets all that it can tell apart.
+
+    Raises DiagnosticError with all that is wrong.
+    """
+    checker = _Checker(project, settings or {})
+    checker.check([each.name.name for each in reversed(project.main.blocks)])
+    if checker.found:
+        raise DiagnosticError(checker.diagnostics())
+    return checker.met
+
+
+def _check_operators(project: Project) -> None:
+    try:
+        link(project.main, project.load, {})
+    except Refused as refused:
+        raise DiagnosticError.of(*refused.problems) from None
+
+
+def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Choice]:
+    """The combinations of words that a block can tell apart."""
+    own = {option.name.name: tuple(w.name for w in option.words) for option in block.own}
+    words = {**options, **{name: words for name, words in own.items() if words}}
+    mentioned_names = mentions(block)
+    mentioned = [n for n in words if n not in settings and (n in own or n in mentioned_names)]
+    if prod(len(words[name]) for name in mentioned) <= PRODUCT_AT_MOST:
+        return [dict(zip(mentioned, chosen, strict=True)) for chosen in _all(words, mentioned)]
+    return [{}, *({name: word} for name in mentioned for word in words[name][1:])]
+
+
+def _all(words: Words, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    return product(*(words[name] for name in names))
+
+
+class _Checker:
+    """Types blocks of a project until each has met its combinations."""
+
+    def __init__(self, project: Project, settings: Settings) -> None:
+        self.project = project
+        self.settings = settings
+        self.found: dict[tuple[object, ...], Diagnostic] = {}
+        modules = project.modules[::-1]  # importers stand behind what they import, and win
+        self.options = {
+            option.name.name: tuple(word.name for word in option.words)
+            for module in modules
+            for option in module.options
+        }
+        self.default = {name: words[0] for name, words in self.options.items()}
+        self.waiting = {
+            block.name.name: choices_of(block, self.options, settings)
+            for module in modules
+            for block in module.blocks
+        }
+        self.entries: dict[str, str] = {}  # a block that reaches each block
+        self.met: list[tuple[str, Settings]] = []
+        self.graphs: list[Graph] = []
+        self.plans: list[Plan] = []
+
+    def check(self, entries: Sequence[str]) -> None:
+        """Type these blocks, callers first, and with them what they call."""
+        for entry in entries:
+            while self.waiting[entry]:
+                self._meet(entry, self.waiting[entry].pop(0))
+        for block, entry in self.entries.items():
+            for choice in self.waiting[block]:
+                if choice.keys() <= self.options.keys():
+                    self._meet(entry, choice)
+
+    def _meet(self, entry: str, choice: Choice) -> None:
+        together = self._together(choice)
+        settings = {**concerning(self.project, entry, self.settings), **together}
+        try:
+            typed, mistakes = type_partly(self.project, entry, settings)
+        except DiagnosticError as error:
+            self.add(error.diagnostics)
+            return
+        graphs = typed.graphs
+        self.graphs += graphs.values()
+        if mistakes:
+            self.add(mistakes)
+            return
+        self._place(typed)
+        self.met.append((entry, settings))
+        known = {**self.default, **self.settings, **together}
+        for block in {graph.block for graph in graphs.values()}:
+            self.entries.setdefault(block, entry)
+            self.waiting[block] = [c for c in self.waiting[block] if not c.items() <= known.items()]
+
+    def check_examples(self, block: str | None) -> None:
+        """Bind the examples of the file, or of one block, if nothing is wrong so far."""
+        if self.found or not self.project.main.examples:
+            return
+        from xg.frontend.examples.bind import bind  # most files have no examples
+
+        for example in self.project.main.examples:
+            if block in (None, example.block.name):
+                try:
+                    bind(self.project, example, self.settings)
+                except DiagnosticError as error:
+                    self.add(error.diagnostics)
+
+    # ---- plans ----------------------------------------------------------------------------------
+
+    def read_plans(self, plan: str | None) -> None:
+        """Resolve the plans that the file names, and what is asked for besides them."""
+        main = self.project.main
+        names = dict.fromkeys(decl.name.name for decl in (*main.plans, *main.products))
+        if not (names or plan):
+            return
+        from xg.frontend.plans import plan_named, plans_of
+
+        try:
+            found = plans_of(self.project, self.settings)
+            self.plans = [found[name] for name in names]
+            if plan is not None:
+                self.plans.append(plan_named(self.project, plan, self.settings))
+        except DiagnosticError as error:
+            self.add(error.diagnostics)
+
+    def planned(self, entries: Sequence[str]) -> list[str]:
+        """The blocks of the file's plans that are from other files."""
+        taken = {name.name for use in self.project.main.uses for name in use.names}
+        names = dict.fromkeys(plan.block.name for plan in self.project.main.plans)
+        return [name for name in names if name in taken and name not in entries]
+
+    def _place(self, program: Program) -> None:
+        """Hold every plan against a typed program."""
+        if not self.plans and not program.is_parallel:
+            return
+        from xg.frontend.plans import check_moves, check_parallel
+
+        by_hand = [None] if program.is_parallel else []
+        for plan in (*self.plans, *by_hand):
+            try:
+                planned = replace(program, plan=plan)
+                check_parallel(planned)
+                check_moves(planned)
+            except DiagnosticError as error:
+                self.add(_under(plan, each) for each in error.diagnostics)
+
+    def _together(self, choice: Choice) -> Choice:
+        """The choice, with what other blocks have yet to meet and does not contradict it."""
+        together = dict(choice)
+        for waiting in self.waiting.values():
+            place = len(self.met) % max(len(waiting), 1)  # another one each time
+            for other in (*waiting[place:], *waiting[:place]):
+                shared = {name: word for name, word in other.items() if name in self.options}
+                if not _contradict(shared, together):
+                    together.update(shared)
+                    break
+        return together
+
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All that was found, in the order of the files."""
+        files = [module.span.source.name for module in self.project.modules]
+
+        def place(diagnostic: Diagnostic) -> tuple[int, int]:
+            span = diagnostic.span
+            return (files.index(span.source.name), span.start) if span else (-1, 0)
+
+        return tuple(sorted(self.found.values(), key=place))
+
+    def add(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Keep each mistake once: most are found in more than one choice."""
+        for diagnostic in diagnostics:
+            place = diagnostic.span.start if diagnostic.span else None
+            key = (diagnostic.code, diagnostic.message, diagnostic.file, place)
+            self.found.setdefault(key, diagnostic)
+
+
+def _under(plan: Plan | None, diagnostic: Diagnostic) -> Diagnostic:
+    """A mistake with the plan that makes it one."""
+    if plan is None or not diagnostic.code.startswith(OF_RANKS):
+        return diagnostic
+    return replace(diagnostic, notes=(*diagnostic.notes, f"under the plan {plan.name}"))
+
+
+def _contradict(one: Choice, other: Choice) -> bool:
+    return any(other.get(name, word) != word for name, word in one.items())

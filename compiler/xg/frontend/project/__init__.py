@@ -1,0 +1,199 @@
+"""The files of a program: each read and parsed once, with all that they `use`."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
+from xg.diagnostics.limits import Files
+from xg.diagnostics.source import Source
+from xg.frontend.project.errors import Unreadable, UseCycle, UseUnreadable
+from xg.frontend.project.lookup import Misplaced, Unfit, project_root, read, target
+from xg.syntax import ast
+from xg.syntax.parse import parse_partly
+
+STANDARD_INPUT = "<stdin>"
+Place = Path | None  # of a file, resolved; None is standard input
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Project:
+    """A parsed file and, transitively, the files it uses; `paths` are those of all of them."""
+
+    main: ast.Module
+    paths: tuple[Path, ...]
+    uses: Mapping[tuple[Source, str], ast.Module]
+
+    @property
+    def modules(self) -> tuple[ast.Module, ...]:
+        """Every file once, the main one first."""
+        return tuple({id(module): module for module in (self.main, *self.uses.values())}.values())
+
+    def load(self, use: ast.Use) -> ast.Module:
+        """The file that a `use` of one of these files names."""
+        return self.uses[_key(use)]
+
+    def find(self, use: ast.Use) -> ast.Module | None:
+        """The same, or None where that file could not be read."""
+        return self.uses.get(_key(use))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What could be read of a file that may be half typed, and of those it uses.
+
+    `project` holds what the mistakes leave of them (None where nothing of the main file can be
+    read), `sources` says where each text lies, `reached` by which `use` of the main file.
+    """
+
+    project: Project | None
+    sources: Mapping[Source, Place]
+    reached: Mapping[Source, ast.Use]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def read_project(path: str | os.PathLike[str]) -> Project:
+    """Read a file and all that it uses; raises DiagnosticError with all that is wrong."""
+    name = Path(path).as_posix()
+    try:
+        source = read(Path(path), name, regular=False)
+    except Unfit as unfit:
+        raise DiagnosticError.of(Unreadable(name, str(unfit))) from None
+    return _Reader({}).project(Path(path).resolve(), source)
+
+
+def parse_project(data: bytes) -> Project:
+    """The project of standard input; it uses files as if it lay in the working folder."""
+    return _Reader({}).project(None, Source.from_bytes(STANDARD_INPUT, data))
+
+
+def read_edited(place: Place, source: Source, texts: Mapping[Path, str]) -> Reading:
+    """A project as an editor has it: `texts` stand for the files at these (resolved) paths.
+
+    Never fails: mistakes are part of what it returns.
+    """
+    reader = _Reader(texts)
+    reader.read(place, source)
+    mistakes = tuple(reader.diagnostics)
+    return Reading(reader.found(place), reader.sources, reader.reached(place), mistakes)
+
+
+def _key(use: ast.Use) -> tuple[Source, str]:
+    # A path keeps its quotes here, so it is never taken for a name of the library.
+    return use.span.source, use.origin.span.text
+
+
+class _Reader:
+    """Reads one project, breadth first, and goes on after a file with mistakes."""
+
+    def __init__(self, texts: Mapping[Path, str]) -> None:
+        self.texts = texts
+        self.modules: dict[Place, ast.Module | None] = {}
+        self.sources: dict[Source, Place] = {}
+        self.arrows: dict[Place, dict[Place, ast.Use]] = {}
+        self.uses: dict[tuple[Source, str], Place] = {}
+        self.waiting: list[tuple[Place, ast.Module]] = []
+        self.diagnostics: list[Diagnostic] = []
+
+    def project(self, place: Place, source: Source) -> Project:
+        """The main file and everything below it; raises DiagnosticError with all mistakes."""
+        self.read(place, source)
+        found = self.found(place)
+        if self.diagnostics or found is None:
+            raise DiagnosticError(self.diagnostics)
+        return found
+
+    def read(self, place: Place, source: Source) -> None:
+        """Read the main file and everything below it."""
+        folder = place.parent if place else Path.cwd().resolve()
+        root = project_root(folder)
+        self._take(place, source)
+        while self.waiting:
+            user, module = self.waiting.pop(0)
+            for use in module.uses:
+                found = self._follow(use, user.parent if user else folder, root)
+                if found is not None:
+                    self.uses[_key(use)] = found
+                    self.arrows.setdefault(user, {}).setdefault(found, use)
+        self.diagnostics += [ring.diagnostic() for ring in self._rings(place)]
+
+    def found(self, place: Place) -> Project | None:
+        """What was read, if anything was read of the main file."""
+        modules = {place: module for place, module in self.modules.items() if module is not None}
+        if place not in modules:
+            return None
+        paths = tuple(path for path in modules if path is not None)
+        uses = {key: modules[file] for key, file in self.uses.items() if file in modules}
+        return Project(modules[place], paths, uses)
+
+    def reached(self, main: Place) -> dict[Source, ast.Use]:
+        """For every used file the `use` of the main file that leads to it, if need be by others."""
+        first: dict[Place, ast.Use] = {}
+        for found, use in self.arrows.get(main, {}).items():
+            pending = [found]
+            while pending:
+                place = pending.pop()
+                if place != main and place not in first:
+                    first[place] = use
+                    pending += self.arrows.get(place, {})
+        return {source: first[place] for source, place in self.sources.items() if place in first}
+
+    def _take(self, place: Place, source: Source) -> None:
+        self.sources[source] = place
+        module, mistakes = parse_partly(source)
+        self.diagnostics += mistakes
+        self.modules[place] = module
+        if module is not None:
+            self.waiting.append((place, module))
+
+    def _source(self, place: Path, name: str) -> Source:
+        text = self.texts.get(place)
+        return read(place, name, regular=True) if text is None else Source(name, text)
+
+    def _follow(self, use: ast.Use, folder: Path, root: Path) -> Path | None:
+        """Read the file that is used, if it is new; return where it lies, None for a mistake."""
+        problem: Problem
+        try:
+            found = target(use, folder, root)
+            if found not in self.modules:
+                Files.check(len(self.modules) + 1, use.span)
+                self._take(found, self._source(found, _name(use)))
+            return found
+        except DiagnosticError as error:
+            self.diagnostics += error.diagnostics
+            return None
+        except Misplaced as misplaced:
+            problem = misplaced.problem
+        except Unfit as unfit:
+            problem = UseUnreadable(use.origin.span, str(unfit))
+        self.diagnostics.append(problem.diagnostic())
+        return None
+
+    def _rings(self, main: Place) -> Iterator[UseCycle]:
+        """Every `use` that leads back to a file on the way to it."""
+        trail: list[Place] = [main]
+        pending = [iter(self.arrows.get(main, {}).items())]
+        done: set[Place] = set()
+        while pending:
+            found, use = next(pending[-1], (None, None))
+            if use is None:
+                pending.pop()
+                done.add(trail.pop())
+            elif found in trail:
+                names = [path.name for path in (*trail[trail.index(found) :], found) if path]
+                yield UseCycle(use.origin.span, tuple(names))
+            elif found not in done:
+                trail.append(found)
+                pending.append(iter(self.arrows.get(found, {}).items()))
+
+
+def _name(use: ast.Use) -> str:
+    """What messages call a used file: its path as seen from where the user stands."""
+    if isinstance(use.origin, ast.Name):
+        return f"{use.origin.name}.xg"
+    folder = PurePosixPath(use.span.source.name).parent
+    return posixpath.normpath(folder / use.origin.value)

@@ -1,0 +1,151 @@
+"""Gathered arithmetic as a step: a node of the legend where one computes it, else a defined op."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from xg.importing.archive import Array
+from xg.importing.errors import Unspeakable
+from xg.importing.formula import is_narrow
+from xg.importing.known import Formula, Operand, Part
+from xg.importing.layout import Value, View
+from xg.importing.lowering import Lowering
+
+GLYPHS: Final = {"tanh": "tanh", "sigmoid": "sigmoid"}  # functions that are nodes on their own
+
+
+def define_op(lowering: Lowering, formula: Formula) -> View:
+    """The step that a formula becomes: a node of the legend if there is one, else a defined op."""
+    plain = _plain(lowering, formula)
+    if plain is not None:
+        return plain
+    activation = _activation(formula)
+    if activation is not None:
+        node, word = activation
+        attrs = {"word": word} if node == "GELU" else {}
+        return lowering.keep(node, formula.operands[0], **attrs)
+    wide = [view for view in formula.operands if not is_narrow(view)]
+    if not wide:
+        raise Unspeakable("it is arithmetic of parameters alone")
+    reducing = any(formula.reduced) or len(wide) < len(formula.operands)
+    main = lowering.last_whole(wide[0]) if reducing else wide[0]
+    if main.repeats:
+        main = lowering.seen(main)
+    values: list[Value] = []
+    for view in formula.operands:
+        values.append(_laid_out(lowering, main, wide[0], view))
+    narrow = tuple(is_narrow(view) for view in formula.operands)
+    last_is_reduced = formula.reduced[-1]
+    axes = main.value.axes[:-1] if last_is_reduced else main.value.axes
+    made = lowering.emit("op", values, axes, formula=(formula.parts, formula.reduced, narrow))
+    if last_is_reduced:
+        return View(made, main.base[:-1], (*main.axes[:-1], ()))
+    return main.on(made)
+
+
+def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> Value:
+    if view is first:
+        return main.value
+    if is_narrow(view):
+        size, own = main.value.axes[-1], view.value.axes[-1]
+        if size is None or own is None:
+            raise Unspeakable("it multiplies along an axis of length 1")
+        lowering.sizes.equal(size, own)
+        return view.value
+    aligned, value = lowering.beside(main, view)
+    if aligned.base != main.base and [len(a) for a in aligned.base] != [len(a) for a in main.base]:
+        return value
+    return value
+
+
+def _plain(lowering: Lowering, formula: Formula) -> View | None:
+    """The node of a formula of one part: a product with a number, or a function of its own."""
+    if len(formula.parts) != 1:
+        return None
+    match formula.parts[0]:
+        case "mul", (Operand(), float() as c) | (float() as c, Operand()):
+            return _scaled(lowering, formula.operands[0], c)
+        case "div", (Operand(), float() as c):
+            return _scaled(lowering, formula.operands[0], 1 / c)
+        case function, (Operand(),) if function in GLYPHS:
+            return lowering.keep(GLYPHS[function], formula.operands[0])
+        case _:
+            return None
+
+
+def _scaled(lowering: Lowering, view: View, c: float) -> View:
+    product = lowering.made_by(view, "•")
+    contracted = product.attrs.get("contracted", ()) if product is not None else ()
+    return lowering.keep("scale", view, c=c, contracted=contracted)
+
+
+def _activation(formula: Formula) -> tuple[str, str] | None:
+    """The node that a function of one number is, if it has the same values as one everywhere."""
+    if len(formula.operands) != 1 or any(formula.reduced) or is_narrow(formula.operands[0]):
+        return None
+    x = np.linspace(-9.0, 9.0, 1009)
+    with np.errstate(all="ignore"):
+        found = _values(formula, x)
+        for (node, word), function in ACTIVATIONS.items():
+            wanted = function(x)
+            if np.abs(found - wanted).max() <= 1e-13:
+                return node, word
+    return None
+
+
+def _values(formula: Formula, x: Array) -> Array:
+    """What arithmetic of one operand gives for some numbers."""
+    results: list[Array] = []
+    for function, terms in formula.parts:
+        values: list[Any] = [
+            x if isinstance(t, Operand) else results[t.place] if isinstance(t, Part) else t
+            for t in terms
+        ]
+        results.append(FUNCTIONS[function](*values))
+    return results[-1]
+
+
+def _erf(x: Array) -> Array:
+    return np.array([math.erf(each) for each in x])
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1 / np.sqrt(x)
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": np.divide,
+    "pow": np.power,
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "neg": np.negative,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "rsqrt": _rsqrt,
+    "tanh": np.tanh,
+    "erf": _erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "sigmoid": _sigmoid,
+}
+
+ACTIVATIONS: Final[Mapping[tuple[str, str], Callable[[Array], Array]]] = {
+    ("GELU", ""): lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    ("GELU", "exact"): lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    ("SiLU", ""): lambda x: x * _sigmoid(x),
+    ("sigmoid", ""): _sigmoid,
+    ("tanh", ""): np.tanh,
+    ("ReLU", ""): lambda x: np.maximum(x, 0),
+}

@@ -1,0 +1,1 @@
+"""The data of the compiler: sizes, primitives, operators, graphs, placements."""

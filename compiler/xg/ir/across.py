@@ -1,0 +1,84 @@
+"""Primitives across the ranks of a mesh axis: what one rank's body has beside the ordinary ones.
+
+Shapes are those of one rank's part: an axis that is cut has its size divided by the mesh axis.
+Their reference meaning asks the mesh on which the rank runs.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.ir.dim import Dim, symbol
+from xg.ir.placement import State
+from xg.ir.prim import Attr, Expr
+from xg.ir.tensor import Shape
+
+COLLECTIVES: Final = frozenset(
+    {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"}
+)
+LOCAL: Final = frozenset({"own", "spread", "held", "within"})  # these know their rank, no more
+
+
+def local_shape(shape: Shape, state: State, mesh_axis: str) -> Shape:
+    """The shape of one rank's part."""
+    if state.kind != "S":
+        return shape
+    return _scaled(shape, state.axis, symbol(mesh_axis) ** -1)
+
+
+def all_reduce(x: Expr, over: str) -> Expr:
+    """The sum of all ranks' terms."""
+    return _across("all_reduce", x, x.shape, over)
+
+
+def all_reduce_max(x: Expr, over: str) -> Expr:
+    """The largest of all ranks' values, element by element."""
+    return _across("all_reduce_max", x, x.shape, over)
+
+
+def all_gather(x: Expr, over: str, axis: int) -> Expr:
+    """The parts of all ranks, one after the other along an axis."""
+    return _across("all_gather", x, _scaled(x.shape, axis, symbol(over)), over, ("axis", axis))
+
+
+def reduce_scatter(x: Expr, over: str, axis: int) -> Expr:
+    """This rank's slice of the sum of all ranks' terms."""
+    shape = _scaled(x.shape, axis, symbol(over) ** -1)
+    return _across("reduce_scatter", x, shape, over, ("axis", axis))
+
+
+def all_to_all(x: Expr, over: str, cut: int, joined: int) -> Expr:
+    """Parts along one axis become parts along another: `cut` is divided, `joined` made whole."""
+    shape = _scaled(_scaled(x.shape, cut, symbol(over) ** -1), joined, symbol(over))
+    return _across("all_to_all", x, shape, over, ("cut", cut), ("joined", joined))
+
+
+def own(x: Expr, over: str, axis: int) -> Expr:
+    """This rank's slice of a whole."""
+    shape = _scaled(x.shape, axis, symbol(over) ** -1)
+    return _across("own", x, shape, over, ("axis", axis))
+
+
+def spread(x: Expr, over: str, axis: int) -> Expr:
+    """Zeros of the whole's size with this rank's slice in its place."""
+    return _across("spread", x, _scaled(x.shape, axis, symbol(over)), over, ("axis", axis))
+
+
+def held(ids: Expr, over: str, rows: Dim) -> Expr:
+    """Whether ids point into this rank's rows, of which it holds `rows`."""
+    return Expr("held", (ids,), ids.shape, "bool", (("rows", rows), ("over", over)))
+
+
+def within(ids: Expr, over: str, rows: Dim) -> Expr:
+    """Where they point among this rank's rows; 0 for those that point elsewhere."""
+    return Expr("within", (ids,), ids.shape, "int", (("rows", rows), ("over", over)))
+
+
+def _across(prim: str, x: Expr, shape: Shape, over: str, *attrs: tuple[str, Attr]) -> Expr:
+    return Expr(prim, (x,), shape, x.kind, (*attrs, ("over", over)))
+
+
+def _scaled(shape: Shape, axis: int, factor: Dim) -> Shape:
+    sizes = list(shape)
+    sizes[axis] = sizes[axis] * factor
+    return tuple(sizes)

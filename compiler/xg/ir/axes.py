@@ -1,0 +1,23 @@
+"""Every size that a typed graph mentions, on its edges and inside its operators."""
+
+from __future__ import annotations
+
+from xg.diagnostics.source import Span
+from xg.ir.body import topological
+from xg.ir.dim import Dim
+from xg.ir.graph import Apply, Graph
+
+
+def axes_of(graph: Graph) -> dict[Dim, Span]:
+    """Every length of an axis and every range once, with a place that has it."""
+    found: dict[Dim, Span] = {}
+    for value, type_ in graph.types.items():
+        for dim in (*type_.shape, *([type_.range] if type_.range else [])):
+            found.setdefault(dim, value.span)
+    for step in graph.steps:
+        if isinstance(step, Apply):
+            body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+            for expr in topological(body.outputs):
+                for dim in expr.shape:
+                    found.setdefault(dim, step.span)
+    return {dim: span for dim, span in found.items() if dim.constant is None}

@@ -1,0 +1,57 @@
+"""What an operator computes, and how its expressions are walked and rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xg.ir.prim import Expr
+
+
+def topological(roots: Sequence[Expr]) -> Iterator[Expr]:
+    """Every expression that the roots need, each once, arguments first; no recursion."""
+    done: set[int] = set()
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        expr, expanded = stack.pop()
+        if id(expr) in done:
+            continue
+        if expanded:
+            done.add(id(expr))
+            yield expr
+            continue
+        stack.append((expr, True))
+        stack.extend((arg, False) for arg in reversed(expr.args))
+
+
+def substitute(
+    roots: Sequence[Expr | None], replacements: Mapping[int, Expr]
+) -> tuple[Expr | None, ...]:
+    """The roots with some expressions (by `id`) replaced by others, sharing kept."""
+    known: dict[int, Expr] = dict(replacements)
+    for expr in topological([root for root in roots if root is not None]):
+        if id(expr) not in known:
+            args = tuple(known[id(arg)] for arg in expr.args)
+            same = all(new is old for new, old in zip(args, expr.args, strict=True))
+            known[id(expr)] = expr if same else replace(expr, args=args)
+    return tuple(None if root is None else known[id(root)] for root in roots)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What an operator computes: named operands in, expressions out.
+
+    `operands` are all that the outputs can mention; `caches` names the outputs, after the first
+    ones, that exist only for the backward pass; `of` names the operands whose gradients the
+    outputs of an adjoint are.
+    """
+
+    operands: tuple[Expr, ...]
+    outputs: tuple[Expr, ...]
+    caches: tuple[str, ...] = ()
+    of: tuple[str, ...] = ()
+
+    def free(self) -> tuple[Expr, ...]:
+        """The operands that the outputs really mention, in order."""
+        used = {id(expr) for expr in topological(self.outputs)}
+        return tuple(expr for expr in self.operands if id(expr) in used)

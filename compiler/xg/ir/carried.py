@@ -1,0 +1,28 @@
+"""Sizes that arrays bring along: the length of an axis is a number for its symbol."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xg.ir.graph import Program
+from xg.ir.parameters import param_specs
+
+
+def carried(program: Program, found: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """The numbers that the shapes of inputs, then of parameters, give to symbols.
+
+    The first array that has a symbol's axis counts; whether the others agree is not judged here.
+    """
+    main = program.main
+    shapes = [(str(value.name), main.types[value].shape) for value in main.inputs]
+    shapes += [
+        (path, graph.sizes.expand_type(param.type).substitute(symbols).shape)
+        for path, param, graph, symbols in param_specs(program)
+    ]
+    numbers: dict[str, int] = {}
+    for name, shape in shapes:
+        if name in found and len(found[name]) == len(shape):
+            for dim, length in zip(shape, found[name], strict=True):
+                if dim.name is not None:
+                    numbers.setdefault(dim.name, length)
+    return numbers

@@ -1,0 +1,77 @@
+"""Operators that change how a tensor lies on the ranks of a mesh axis, and nothing else.
+
+On the whole tensor each is the identity, so shapes, figures and derivatives need to know nothing of
+ranks. What one rank does is `moved`; the transpose of a move is the move between the dual states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from xg.ir.across import all_gather, all_reduce, all_to_all, own, reduce_scatter, spread
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.placement import MOVES, State, dual
+from xg.ir.prim import Expr
+from xg.ir.use import Attrs, MeshAxis
+
+FAMILY: Final = "collective"
+SENDING: Final = frozenset({"AR", "AG", "RS", "A2A"})  # the others stay on their rank
+
+
+def move(over: str, source: State, target: State) -> tuple[str, Attrs]:
+    """The glyph and the attributes of the operator from one state to another."""
+    glyph = MOVES[source.kind, target.kind]
+    return glyph, {"over": over, "source": source, "target": target}
+
+
+def collective(
+    glyph: str, name: str, meaning: str, formula: str, gradient: str, source: str, *, derived: bool
+) -> Op:
+    """The operator of a kind of move; a `derived` one is never written, only found."""
+    return Op(
+        glyph=glyph,
+        name=name,
+        family=FAMILY,
+        own=(MeshAxis("over"),),
+        forward=_whole,
+        pullback=_transposed,
+        derived=derived,
+        keeps_shape=True,
+        meaning=meaning,
+        formula=formula,
+        gradient=gradient,
+        source=source,
+    )
+
+
+def moved(x: Expr, attrs: Attrs) -> Expr:
+    """What one rank does: its part of `x` in one state becomes its part in the other."""
+    over, source, target = attrs["over"], attrs["source"], attrs["target"]
+    match MOVES[source.kind, target.kind]:
+        case "AR":
+            return all_reduce(x, over)
+        case "AG":
+            return all_gather(x, over, source.axis)
+        case "RS":
+            return reduce_scatter(x, over, target.axis)
+        case "A2A":
+            return all_to_all(x, over, target.axis, source.axis)
+        case "part":
+            return own(x, over, target.axis)
+        case "spread":
+            return spread(x, over, source.axis)
+        case _:
+            return x
+
+
+def _whole(x: Expr, **_: object) -> Expr:
+    return x
+
+
+def _transposed(attrs: Attrs) -> Mapping[str, Gradient]:
+    source, target = dual(attrs["target"]), dual(attrs["source"])
+    if source is None or target is None:
+        return {}
+    glyph, back = move(attrs["over"], source, target)
+    return {"x": Term(glyph, ("d",), back)}

@@ -1,0 +1,23 @@
+"""What operators ask of the numbers of sizes, in the sizes of the entry block: ``S <= S_max``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xg.ir.graph import Apply, Program
+from xg.ir.instances import instances
+from xg.ir.op import AtMost
+
+
+def conditions(program: Program) -> Iterator[AtMost]:
+    """The conditions of every operator in every use of its block."""
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Apply) and step.op.facts is not None:
+                types = [graph.types[value] for value in step.inputs]
+                for fact in step.op.facts(types, step.attrs):
+                    smaller, larger = (
+                        graph.sizes.expand(dim).substitute(symbols)
+                        for dim in (fact.smaller, fact.larger)
+                    )
+                    yield AtMost(smaller, larger, fact.why)

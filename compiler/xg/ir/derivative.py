@@ -1,0 +1,241 @@
+"""The derivative of every primitive, and the reverse sweep that makes adjoints from them.
+
+A rule takes the cotangent of a primitive's result and gives one cotangent per argument, None where
+no gradient flows. Rules are written in primitives, so a derived adjoint is a body like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from xg.ir.body import topological
+from xg.ir.dim import ONE, Dim
+from xg.ir.prim import (
+    Expr,
+    broadcast,
+    contract,
+    cos,
+    cut,
+    dropout_apply,
+    exp,
+    gather,
+    pad,
+    pick,
+    place,
+    reduce_sum,
+    reshape,
+    scatter_add,
+    sin,
+    transpose,
+    where,
+)
+from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.tensor import Shape
+
+Cotangents = tuple[Expr | None, ...]
+Rule = Callable[[Expr, Expr], Cotangents]
+
+TWO_OVER_SQRT_PI: Final = 1.1283791670955126
+
+
+def pullback(
+    outputs: Sequence[Expr], cotangents: Sequence[Expr], inputs: Sequence[Expr]
+) -> Cotangents:
+    """Cotangents of `inputs`, given those of `outputs`; None for an input without influence."""
+    order = list(topological(outputs))
+    totals: dict[int, Expr] = {}
+    for output, cotangent in zip(outputs, cotangents, strict=True):
+        _accumulate(totals, output, cotangent)
+    wanted = {id(expr) for expr in inputs}
+    reached = _reaches(order, wanted)
+    for expr in reversed(order):
+        total = totals.get(id(expr))
+        if total is None or not expr.args or id(expr) not in reached:
+            continue
+        for arg, cotangent in zip(expr.args, RULES[expr.prim](expr, total), strict=True):
+            if cotangent is not None and id(arg) in reached:
+                _accumulate(totals, arg, unbroadcast(cotangent, arg.shape))
+    return tuple(totals.get(id(expr)) for expr in inputs)
+
+
+def unbroadcast(x: Expr, shape: Shape) -> Expr:
+    """The seed's reduce_like: sum over the axes along which a `shape` was repeated (000, 3.1)."""
+    if x.shape == shape:
+        return x
+    extra = x.rank - len(shape)
+    leading = tuple(range(-x.rank, -len(shape)))
+    repeated = tuple(
+        i - len(shape) for i, dim in enumerate(shape) if dim == ONE and x.shape[extra + i] != ONE
+    )
+    summed = reduce_sum(x, repeated) if repeated else x
+    return reduce_sum(summed, leading, keep=False) if leading else summed
+
+
+def _reaches(order: Sequence[Expr], wanted: set[int]) -> set[int]:
+    reached = set(wanted)
+    for expr in order:
+        if any(id(arg) in reached for arg in expr.args):
+            reached.add(id(expr))
+    return reached
+
+
+def _accumulate(totals: dict[int, Expr], expr: Expr, cotangent: Expr) -> None:
+    known = totals.get(id(expr))
+    totals[id(expr)] = cotangent if known is None else known + cotangent
+
+
+def _scalar(expr: Expr, key: str) -> Scalar:
+    value = expr.attr(key)
+    assert isinstance(value, Scalar)
+    return value
+
+
+def _int(expr: Expr, key: str) -> int:
+    value = expr.attr(key)
+    assert isinstance(value, int)
+    return value
+
+
+def _dim(expr: Expr, key: str) -> Dim:
+    value = expr.attr(key)
+    assert isinstance(value, Dim)
+    return value
+
+
+def _tuple(expr: Expr, key: str) -> tuple[int, ...]:
+    value = expr.attr(key)
+    assert isinstance(value, tuple)
+    return tuple(axis for axis in value if isinstance(axis, int))
+
+
+def _div(y: Expr, d: Expr) -> Cotangents:
+    a, b = y.args
+    return d / b, -(d * a / b**2)
+
+
+def _pow(y: Expr, d: Expr) -> Cotangents:
+    exponent = _scalar(y, "exponent")
+    slope = exponent - 1
+    base = y.args[0] if slope == as_scalar(1.0) else y.args[0] ** slope
+    return (d * exponent * base,)
+
+
+def _choose(y: Expr, d: Expr) -> Cotangents:
+    # At a tie the first argument takes the gradient, as relu'(0) = 0 for max(x, 0) wants it not:
+    # the comparison is strict, so a tie with a constant gives the variable nothing.
+    a, b = y.args
+    first = a > b if y.prim == "maximum" else b > a
+    return where(first, d, 0.0), where(first, 0.0, d)
+
+
+def _where(y: Expr, d: Expr) -> Cotangents:
+    condition = y.args[0]
+    return None, where(condition, d, 0.0), where(condition, 0.0, d)
+
+
+def _spread(y: Expr, d: Expr) -> Expr:
+    """The cotangent of a reduction under the shape of its argument, axes of size 1 kept."""
+    x = y.args[0]
+    gone = {axis % x.rank for axis in _tuple(y, "axes")}
+    kept = tuple(ONE if i in gone else dim for i, dim in enumerate(x.shape))
+    return broadcast(reshape(d, kept), x.shape)
+
+
+def _mean(y: Expr, d: Expr) -> Cotangents:
+    x = y.args[0]
+    count = ONE
+    for axis in _tuple(y, "axes"):
+        count = count * x.shape[axis]
+    return (_spread(y, d) / count,)
+
+
+def _max(y: Expr, d: Expr) -> Cotangents:
+    # Equal maxima share the gradient, so that their order does not matter.
+    x = y.args[0]
+    hits = where(x >= _spread(y, y), 1.0, 0.0)
+    return (_spread(y, d) * hits / reduce_sum(hits, _tuple(y, "axes")),)
+
+
+def _contract(y: Expr, d: Expr) -> Cotangents:
+    spec = y.attr("spec")
+    assert isinstance(spec, str)
+    inputs, output = spec.split("->")
+    letters_a, letters_b = inputs.split(",")
+    a, b = y.args
+    return (
+        contract(d, b, f"{output},{letters_b}->{letters_a}"),
+        contract(a, d, f"{letters_a},{output}->{letters_b}"),
+    )
+
+
+def _transpose(y: Expr, d: Expr) -> Cotangents:
+    order = _tuple(y, "order")
+    inverse = sorted(range(len(order)), key=lambda axis: order[axis])
+    return (transpose(d, inverse),)
+
+
+def _concat(y: Expr, d: Expr) -> Cotangents:
+    axis = _int(y, "axis")
+    parts: list[Expr] = []
+    start = ONE * 0
+    for arg in y.args:
+        stop = start + arg.shape[axis]
+        parts.append(cut(d, axis, start, stop))
+        start = stop
+    return tuple(parts)
+
+
+def _cut(y: Expr, d: Expr) -> Cotangents:
+    axis = _int(y, "axis")
+    return (pad(d, axis, _dim(y, "start"), y.args[0].shape[axis]),)
+
+
+def _pad(y: Expr, d: Expr) -> Cotangents:
+    axis, start = _int(y, "axis"), _dim(y, "start")
+    return (cut(d, axis, start, start + y.args[0].shape[axis]),)
+
+
+def _dropout(y: Expr, d: Expr) -> Cotangents:
+    scaled = bool(y.attr("scaled"))
+    return dropout_apply(d, y.args[1], _scalar(y, "p"), scaled=scaled), None
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "neg": lambda y, d: (-d,),
+    "exp": lambda y, d: (d * y,),
+    "log": lambda y, d: (d / y.args[0],),
+    "sqrt": lambda y, d: (d / (y * 2.0),),
+    "tanh": lambda y, d: (d * (1.0 - y * y),),
+    "erf": lambda y, d: (d * TWO_OVER_SQRT_PI * exp(-(y.args[0] ** 2)),),
+    "sin": lambda y, d: (d * cos(y.args[0]),),
+    "cos": lambda y, d: (-(d * sin(y.args[0])),),
+    "add": lambda y, d: (d, d),
+    "sub": lambda y, d: (d, -d),
+    "mul": lambda y, d: (d * y.args[1], d * y.args[0]),
+    "div": _div,
+    "pow": _pow,
+    "maximum": _choose,
+    "minimum": _choose,
+    "gt": lambda y, d: (None, None),
+    "ge": lambda y, d: (None, None),
+    "eq": lambda y, d: (None, None),
+    "where": _where,
+    "as_float": lambda y, d: (None,),
+    "sum": lambda y, d: (_spread(y, d),),
+    "mean": _mean,
+    "max": _max,
+    "contract": _contract,
+    "reshape": lambda y, d: (reshape(d, y.args[0].shape),),
+    "transpose": _transpose,
+    "broadcast": lambda y, d: (unbroadcast(d, y.args[0].shape),),
+    "concat": _concat,
+    "cut": _cut,
+    "pad": _pad,
+    "gather": lambda y, d: (scatter_add(d, y.args[1], y.args[0].shape[0]), None),
+    "scatter_add": lambda y, d: (gather(d, y.args[1]), None),
+    "pick": lambda y, d: (place(d, y.args[1], y.args[0].shape[-1]), None),
+    "place": lambda y, d: (pick(d, y.args[1]), None),
+    "dropout_keep": lambda y, d: (None,),
+    "dropout_apply": _dropout,
+}

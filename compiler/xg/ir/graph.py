@@ -1,0 +1,242 @@
+"""The graph of a block: values on edges, operators and calls as nodes.
+
+A `Program` holds one graph per *instance* of a block (a block with its options and numbers chosen).
+Every instance is typed once, in its own symbols; calls only rename. A repeated block is one call
+with a count, so nothing grows with the number of layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from xg.diagnostics.source import Span
+from xg.ir.dim import Dim
+from xg.ir.layout import Cuts
+from xg.ir.op import Op
+from xg.ir.placement import Placement, Wish
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape, Sizes, TensorType
+from xg.ir.use import Attrs, AxisMap
+
+if TYPE_CHECKING:
+    from xg.ir.plan import Plan
+
+Role = Literal["input", "param", "state", "edge", "cache", "saved", "cotangent"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A tensor on an edge. Identity is equality.
+
+    `name` is the author's, in ASCII; a parameter's is its path below the block (``attn.W_Q``).
+    `declared` is the type as the file writes it, where it does. A value of role "saved" is not a
+    tensor but everything that one call keeps for its backward pass.
+    """
+
+    name: str | None
+    role: Role
+    span: Span
+    declared: TensorType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter and what it starts as: ``ones``, ``zeros`` or normal with a deviation."""
+
+    value: Value
+    type: TensorType
+    start: str | Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a call finds from the step before as `past`, and leaves to the step after as `next`.
+
+    Like a parameter it belongs to a call and is known by its path: ``layers.3.attn.K``.
+    """
+
+    name: str
+    past: Value
+    next: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What only shape inference can settle about a use: its map and the shapes around it."""
+
+    axes: AxisMap | None = None
+    targets: tuple[Shape | None, ...] = (None,)
+    peer: Value | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Apply:
+    """One use of an operator. `outputs` are the visible ones, then the caches.
+
+    `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
+    after shape inference. In a backward graph `origin` is the step that this one differentiates;
+    the sum of a fan-out has none. `parts` are the steps that a fused one stands for.
+    """
+
+    op: Op
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    attrs: Attrs
+    span: Span
+    place: str = ""
+    pending: Pending = field(default_factory=Pending)
+    origin: Apply | None = None
+    parts: tuple[Apply, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """One call of a block under the name `path`, or `count` calls in a row ``path.0``, ``path.1`` …
+
+    In a row, the first input goes round and becomes the output; the others stay the same.
+    `saved` stands for what the calls keep for their backward pass.
+    """
+
+    callee: str
+    path: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    saved: Value
+    span: Span
+    count: Dim | None = None
+    sizes: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallBack:
+    """The backward pass of a call: cotangents of its outputs in, of its float inputs out."""
+
+    origin: Call
+    cotangents: tuple[Value | None, ...]
+    outputs: tuple[Value | None, ...]
+
+
+Step = Apply | Call | CallBack
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """The forward pass of one instance of a block.
+
+    `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
+    the types that its labels promise; `states` are what it keeps from one step to the next.
+    `layouts` are the cuts of the values whose shape in the file is divided by mesh axes: types
+    are always of the whole. `aliases` are labels of values that have a name already, where a
+    choice of options leaves out the nodes between. `wishes` say by
+    mesh axis where values are to lie, `placements` where they do.
+    """
+
+    key: str
+    block: str
+    title: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    output_names: tuple[str, ...]
+    output_types: tuple[TensorType, ...]
+    params: tuple[Param, ...]
+    steps: tuple[Apply | Call, ...]
+    sizes: Sizes
+    span: Span
+    foreign: tuple[Value, ...] = ()
+    claims: tuple[tuple[Value, TensorType, Span], ...] = ()
+    states: tuple[State, ...] = ()
+    types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    layouts: Mapping[Value, Cuts] = field(default_factory=dict[Value, Cuts])
+    aliases: tuple[tuple[str, Value], ...] = ()
+    wishes: Mapping[Value, Mapping[str, Wish]] = field(
+        default_factory=dict[Value, Mapping[str, Wish]]
+    )
+    placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
+
+    def names(self) -> Iterator[tuple[str, Value]]:
+        """Every name of the block's text, with the value that it has in this choice of options."""
+        outputs = (value for step in self.steps for value in step.outputs)
+        params = (param.value for param in self.params)
+        for value in (*self.inputs, *params, *outputs):
+            if value.name is not None and value.role != "cache":
+                yield value.name, value
+        yield from self.aliases
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether its text speaks of ranks: by a shape that is divided, or a collective."""
+        moves = (step for step in self.steps if isinstance(step, Apply))
+        return bool(self.layouts) or any(step.op.family == "collective" for step in moves)
+
+    def param_values(self) -> Iterator[Value]:
+        """Every parameter that the steps read: the block's own and those of its calls."""
+        yield from (param.value for param in self.params)
+        yield from self.foreign
+
+    def named_calls(self) -> Iterator[Call]:
+        """The first call under every name: later ones share its parameters."""
+        seen: set[str] = set()
+        for step in self.steps:
+            if isinstance(step, Call) and step.path not in seen:
+                seen.add(step.path)
+                yield step
+
+    def shape(self, value: Value) -> Shape:
+        """A value's shape as people should read it: as written, or with sizes named."""
+        declared = value.declared
+        if declared and (not self.sizes.mesh or self._stands(declared, value)):
+            return declared.shape
+        return self.sizes.fold_shape(self.types[value].shape)
+
+    def _stands(self, declared: TensorType, value: Value) -> bool:
+        """Whether a value is still as it was written: on a rank it may be a part of that."""
+        return self.sizes.expand_type(declared).shape == self.types[value].shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Backward:
+    """The backward pass of one instance.
+
+    `cotangents` come in, one per float output; `gradients` go out, for parameters and float
+    inputs; `saved` are the forward values that the steps read; `of` tells for every cotangent,
+    whole or part of a sum, which forward value it belongs to, and `totals` names the whole one of
+    every forward value that has one.
+    """
+
+    forward: Graph
+    cotangents: Mapping[Value, Value]
+    steps: tuple[Apply | CallBack, ...]
+    gradients: Mapping[Value, Value]
+    saved: tuple[Value, ...]
+    types: Mapping[Value, TensorType]
+    of: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
+    totals: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
+    placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Everything that one compilation knows. Graphs stand callees first; the last is the entry.
+
+    `mesh` holds the declared axes that have a size, those that cut an axis first before others;
+    `plan` is what is asked of it, None for a single device and for what is parallel by hand.
+    """
+
+    graphs: Mapping[str, Graph]
+    entry: str
+    backwards: Mapping[str, Backward] = field(default_factory=dict[str, Backward])
+    numbers: Mapping[str, int] = field(default_factory=dict[str, int])
+    mesh: Mapping[str, int] = field(default_factory=dict[str, int])
+    plan: Plan | None = None
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether it is to run on several ranks: by its plan, or as the file is written."""
+        return self.plan is not None or any(graph.is_cut for graph in self.graphs.values())
+
+    @property
+    def main(self) -> Graph:
+        """The graph of the block that was compiled."""
+        return self.graphs[self.entry]

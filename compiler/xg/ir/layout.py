@@ -1,0 +1,43 @@
+"""How a tensor is to lie on a mesh, as a file writes it: which mesh axes cut which of its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.ir.dim import Dim
+
+Cuts = Mapping[
+    str, int
+]  # mesh axis -> the axis that it cuts, counted from the end (-1 is the last)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a tensor is to lie, as written: ``[_/N_D, D_ff/N_T, ..]``.
+
+    Per axis its whole size (None for ``_``) and the mesh axes that cut it, outermost first; the
+    axes behind an `open` layout lie whole.
+    """
+
+    dims: tuple[Dim | None, ...]
+    cuts: tuple[tuple[str, ...], ...]
+    open: bool = False
+
+    def axes(self, rank: int) -> dict[str, int]:
+        """The axis that each mesh axis cuts of a tensor with `rank` axes."""
+        places = enumerate(self.cuts, -rank)
+        return {mesh_axis: place for place, cuts in places for mesh_axis in cuts}
+
+    def __str__(self) -> str:
+        parts = [_spell(dim, cuts) for dim, cuts in zip(self.dims, self.cuts, strict=True)]
+        return "[" + ", ".join([*parts, *([".."] if self.open else [])]) + "]"
+
+
+def _spell(dim: Dim | None, cuts: Sequence[str]) -> str:
+    whole = "_" if dim is None else str(dim)
+    if not cuts:
+        return whole
+    if dim is not None and len(dim.terms) > 1:
+        whole = f"({whole})"
+    return f"{whole}/{cuts[0]}" if len(cuts) == 1 else f"{whole}/({'*'.join(cuts)})"

@@ -1,0 +1,31 @@
+"""What losses are to a block: the output that is made small, and the targets that do not count."""
+
+from __future__ import annotations
+
+from xg.ir.graph import Apply, Graph, Value
+from xg.ir.scalar import Scalar
+
+
+def scalars(graph: Graph) -> tuple[str, ...]:
+    """The outputs that are single floats."""
+    return tuple(
+        name
+        for name, value in zip(graph.output_names, graph.outputs, strict=True)
+        if graph.types[value].is_float and not graph.types[value].shape
+    )
+
+
+def loss_of(graph: Graph) -> str | None:
+    """The output `loss`, or the only single number; None where neither is there."""
+    found = scalars(graph)
+    return found[0] if len(found) == 1 else next((name for name in found if name == "loss"), None)
+
+
+def ignored(graph: Graph, value: Value) -> int | None:
+    """The id outside the range of an input that a loss takes for "no target here"."""
+    for step in graph.steps:
+        if isinstance(step, Apply) and value in step.inputs:
+            ignored = step.attrs.get("ignore")
+            if isinstance(ignored, Scalar):
+                return int(ignored.evaluate({}))
+    return None

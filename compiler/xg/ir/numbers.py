@@ -1,0 +1,171 @@
+"""Numbers for sizes: every axis a whole number, no longer than allowed, long enough for its use.
+
+Shapes hold for all sizes; only when sizes have numbers can ``D/N_H`` fail to be whole or ``S`` pass
+``S_max``. What is not numbered yet is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.limits import DimSize
+from xg.diagnostics.source import Span
+from xg.ir.axes import axes_of
+from xg.ir.dim import Dim, DimError
+from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.instances import instances
+
+Numbers = Mapping[str, int]
+Places = Mapping[str, Span]  # where the file declares each dim
+
+SUGGESTED_AT_MOST = 8
+
+
+@problem_kind
+class NotWhole(Problem):
+    """A size that its parts do not divide."""
+
+    code: ClassVar[str] = "XG0401"
+    span: Span
+    name: str
+    message: str
+    allowed: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        """Say which numbers would do."""
+        what = f"{self.name} = " if self.name else ""
+        return self.report(f"{what}{self.message}", Label(self.span), help=self.allowed)
+
+
+@problem_kind
+class TooShort(Problem):
+    """An axis without positions, or a repetition less often than never."""
+
+    code: ClassVar[str] = "XG0402"
+    span: Span
+    size: str
+    number: int
+    least: int
+
+    def diagnostic(self) -> Diagnostic:
+        """Name the size."""
+        message = f"{self.size} = {self.number}: it is at least {self.least}"
+        return self.report(message, Label(self.span))
+
+
+@problem_kind
+class TooLong(Problem):
+    """A size that an operator needs to be at most another one."""
+
+    code: ClassVar[str] = "XG0403"
+    span: Span
+    smaller: str
+    larger: str
+    why: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say both numbers and why the one bounds the other."""
+        return self.report(
+            f"{self.smaller} is more than {self.larger}", Label(self.span), notes=(self.why,)
+        )
+
+
+def check_numbers(program: Program, places: Places) -> None:
+    """Raise DiagnosticError with every size of a program that cannot have its number."""
+    problems: dict[tuple[str, str], Problem] = {}
+    known = {**program.main.sizes.defaults, **program.numbers}
+    for graph, symbols in instances(program):
+        numbers = numbers_of(graph, symbols, known)
+        for problem in _problems(graph, numbers, places):
+            problems.setdefault((problem.code, problem.diagnostic().message), problem)
+    if problems:
+        raise DiagnosticError.of(*problems.values())
+
+
+def numbers_of(graph: Graph, symbols: Mapping[str, Dim], known: Numbers) -> Numbers:
+    """The numbers of a graph's symbols, as far as there are any."""
+    bound = {name: value_of(dim, known) for name, dim in symbols.items()}
+    rest = {name: n for name, n in known.items() if name not in symbols}
+    free = {name: n for name, n in bound.items() if n is not None} | rest
+    return {name: n for name, n in free.items() if name not in graph.sizes.definitions}
+
+
+def value_of(dim: Dim, numbers: Numbers) -> int | None:
+    """The number of a size; None while a symbol has none, or if it is not whole."""
+    if not all(name in numbers for name in dim.symbols()):
+        return None
+    try:
+        return dim.evaluate(numbers)
+    except (DimError, ZeroDivisionError):
+        return None
+
+
+def _problems(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
+    for dim, span in axes_of(graph).items():
+        if not all(name in numbers for name in dim.symbols()):
+            continue
+        folded = graph.sizes.fold(dim)
+        where = places.get(folded.name or "", span)
+        value = value_of(dim, numbers)
+        if value is None:
+            yield _not_whole(graph, dim, numbers, where)
+        elif value < 1:
+            yield TooShort(where, str(folded), value, 1)
+        elif value > DimSize.maximum:
+            yield DimSize(where, value)
+    yield from _too_rare(graph, numbers, places)
+    yield from _too_long(graph, numbers)
+
+
+def _not_whole(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole:
+    name = graph.sizes.fold(dim).name or ""
+    try:
+        message = f"{dim} = {dim.evaluate(numbers)}"
+    except (DimError, ZeroDivisionError) as error:
+        message = str(error) if isinstance(error, DimError) else f"{dim} divides by zero"
+    return NotWhole(span, name, message, _allowed(dim, numbers))
+
+
+def _allowed(dim: Dim, numbers: Numbers) -> tuple[str, ...]:
+    """A help line with the numbers that the last divisor could have."""
+    divisors = [name for monomial, _ in dim.terms for name, power in monomial if power < 0]
+    if not divisors:
+        return ()
+    name = divisors[-1]
+    fitting = (n for n in range(1, 4_097) if value_of(dim, {**numbers, name: n}))
+    found = [str(n) for n, _ in zip(fitting, range(SUGGESTED_AT_MOST), strict=False)]
+    return (f"{name} may be {listed(found)}",) if found else ()
+
+
+def listed(numbers: Sequence[object]) -> str:
+    """``1, 2 or 4``."""
+    *others, last = map(str, numbers)
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _too_rare(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
+    for step in graph.steps:
+        if isinstance(step, Call) and step.count is not None:
+            number = value_of(step.count, numbers)
+            if number is not None and number < 0:
+                count = graph.sizes.fold(step.count)
+                where = places.get(count.name or "", step.span)
+                yield TooShort(where, str(count), number, 0)
+
+
+def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
+    for step in graph.steps:
+        if not isinstance(step, Apply) or step.op.facts is None:
+            continue
+        for fact in step.op.facts([graph.types[value] for value in step.inputs], step.attrs):
+            sides = [graph.sizes.fold(dim) for dim in (fact.smaller, fact.larger)]
+            smaller, larger = (value_of(dim, numbers) for dim in (fact.smaller, fact.larger))
+            if smaller is not None and larger is not None and smaller > larger:
+                said = [_said(*pair) for pair in zip(sides, (smaller, larger), strict=True)]
+                yield TooLong(step.span, said[0], said[1], fact.why)
+
+
+def _said(dim: Dim, number: int) -> str:
+    return str(number) if dim.constant is not None else f"{dim} = {number}"

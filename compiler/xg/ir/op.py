@@ -1,0 +1,199 @@
+"""An operator: written once, in primitives; shapes, gradient, figure box and code follow from it.
+
+The record below is all there is to an operator. Its *body* gives the shape rule, the value and the
+generated code. Its gradient is one of three things, in this order of preference:
+
+`pullback`  for operators that only move or multiply: the gradient as a small term over operators
+            (``dA = dY • B⊤``), so that the backward figure shows them as the seed draws them;
+`adjoint`   a closed form over the cotangent, the operands, the output and the caches; the backward
+            figure shows one node ``dS``, and what the form mentions is what the forward pass saves;
+neither     the body is differentiated primitive by primitive into such a node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from xg.ir.body import Body, substitute
+from xg.ir.derivative import pullback as derive
+from xg.ir.dim import Dim
+from xg.ir.prim import Expr, operand
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs, Data, Own, Tensor, Use
+
+Family = Literal[
+    "matmul", "add", "multiply", "nonlinear", "layout", "reduce", "source", "loss", "collective"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A gradient as operators applied to cotangents and operands, by their names.
+
+    ``"d"`` is the cotangent of the one output; of several, ``"d_1"``, ``"d_2"`` …
+    """
+
+    op: str
+    args: tuple[str | Term, ...]
+    attrs: Attrs = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True)
+class AtMost:
+    """A condition of a use that only numbers can settle: ``S <= S_max``, and why it must hold."""
+
+    smaller: Dim
+    larger: Dim
+    why: str
+
+
+Gradient = str | Term
+Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches), or several Exprs
+
+
+# ---- the record ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operator. The texts at the end are what ``xg ops`` and the documentation print.
+
+    A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
+    part what on the whole another body does.
+    `forward` takes the operands in order (None for an absent one) and the attributes by name;
+    `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
+    name what it needs and gives one gradient per declared float operand, None for no gradient.
+    """
+
+    glyph: str
+    name: str
+    family: Family
+    forward: Forward
+    data: tuple[Data, ...] = (Data("x"),)
+    own: tuple[Own, ...] = ()
+    outputs: tuple[str, ...] = ("y",)
+    variadic: bool = False
+    keeps_shape: bool = False
+    derived: bool = False
+    local: bool = False
+    configure: Callable[[Use], Attrs] | None = None
+    pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
+    adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
+    facts: Callable[[Sequence[TensorType], Attrs], tuple[AtMost, ...]] | None = None
+    meaning: str = ""
+    formula: str = ""
+    gradient: str = ""
+    source: str = ""
+
+    def operand_names(self, attrs: Attrs) -> tuple[str, ...]:
+        """The operands of a use in order: data, then own tensors; absent ones are left out."""
+        if self.variadic:
+            return tuple(f"x_{i + 1}" for i in range(attrs["count"]))
+        tensors = [own.name for own in self.own if isinstance(own, Tensor)]
+        absent = attrs.get("absent", ())
+        names = [*(data.name for data in self.data), *tensors]
+        return tuple(name for name in names if name not in absent)
+
+    def body(self, types: Sequence[TensorType], attrs: Attrs) -> Body:
+        """What a use computes, on operands of these types."""
+        operands = [
+            operand(name, type_.shape, "float" if type_.is_float else "int")
+            for name, type_ in zip(self.operand_names(attrs), types, strict=True)
+        ]
+        result = self._trace(operands, attrs)
+        if isinstance(result, Expr):
+            return Body(tuple(operands), (result,))
+        if len(result) == 2 and isinstance(result[1], dict):
+            caches = {str(name): expr.named(name) for name, expr in result[1].items()}
+            return Body(tuple(operands), (result[0], *caches.values()), tuple(caches))
+        return Body(tuple(operands), tuple(result))
+
+    def adjoint_body(self, types: Sequence[TensorType], attrs: Attrs) -> Body:
+        """The gradient of every float operand (in order) as a body.
+
+        Its operands are the cotangents ``dy`` of the outputs, then operands, outputs and caches;
+        `Body.free` says which of them are needed.
+        """
+        forward = self.body(types, attrs)
+        visible = forward.outputs[: len(forward.outputs) - len(forward.caches)]
+        names = self.output_names(len(visible))
+        cotangents = [
+            operand("d" + name, out.shape) for name, out in zip(names, visible, strict=True)
+        ]
+        results = [
+            operand(name, out.shape, out.kind)
+            for name, out in zip([*names, *forward.caches], forward.outputs, strict=True)
+        ]
+        known = [*cotangents, *forward.operands, *results]
+        floats = [expr for expr in forward.operands if expr.kind == "float"]
+        if self.adjoint:
+            gradients = self._closed(known, floats, attrs)
+        else:
+            derived = derive(visible, cotangents, floats)
+            kept = {id(out): result for out, result in zip(forward.outputs, results, strict=True)}
+            gradients = substitute(derived, kept)
+        outputs = {
+            str(expr.name): gradient.named(f"d{expr.name}")
+            for expr, gradient in zip(floats, gradients, strict=True)
+            if gradient is not None
+        }
+        return Body(tuple(known), tuple(outputs.values()), of=tuple(outputs))
+
+    def adjoint_op(self, types: Sequence[TensorType], attrs: Attrs, wanted: Sequence[str]) -> Op:
+        """The operator ``dS`` of the backward figure: the gradients of the wanted operands.
+
+        Its operands are just those that the gradients mention; its outputs are named ``dx``.
+        """
+        whole = self.adjoint_body(types, attrs)
+        chosen = {
+            name: out for name, out in zip(whole.of, whole.outputs, strict=True) if name in wanted
+        }
+        outputs = tuple(chosen.values())
+        free = Body(whole.operands, outputs).free()
+
+        def forward(*operands: Expr, **_: object) -> list[Expr]:
+            given = {id(old): new for old, new in zip(free, operands, strict=True)}
+            return [out for out in substitute(outputs, given) if out is not None]
+
+        return Op(
+            glyph="d" + self.glyph,
+            name=f"gradient of {self.name}",
+            family=self.family,
+            forward=forward,
+            data=tuple(Data(str(expr.name), "any") for expr in free),
+            outputs=tuple(f"d{name}" for name in chosen),
+            meaning=f"gradient of {self.name}",
+            formula=self.gradient,
+            source=self.source,
+        )
+
+    def output_names(self, count: int) -> tuple[str, ...]:
+        """Names of the visible outputs; a variadic one numbers them."""
+        if count == len(self.outputs):
+            return self.outputs
+        return tuple(f"y_{i + 1}" for i in range(count))
+
+    def _trace(self, operands: Sequence[Expr], attrs: Attrs) -> Any:  # noqa: ANN401 - see Forward
+        if self.variadic:
+            return self.forward(*operands, **attrs)
+        given = {str(expr.name): expr for expr in operands}
+        names = [data.name for data in self.data]
+        names += [own.name for own in self.own if isinstance(own, Tensor)]
+        rest = {key: value for key, value in attrs.items() if key != "absent"}
+        return self.forward(*(given.get(name) for name in names), **rest)
+
+    def _closed(
+        self, known: Sequence[Expr], floats: Sequence[Expr], attrs: Attrs
+    ) -> tuple[Expr | None, ...]:
+        """What `adjoint` gives: one gradient per declared float, of which absent ones are left."""
+        assert self.adjoint
+        code = self.adjoint.__code__
+        wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        given: dict[str, Any] = {str(expr.name): expr for expr in known}
+        gradients = self.adjoint(**{name: given.get(name, attrs.get(name)) for name in wanted})
+        declared = [data.name for data in self.data if data.kind != "int"]
+        declared += [own.name for own in self.own if isinstance(own, Tensor)]
+        by_name = dict(zip(declared, gradients, strict=True))
+        return tuple(by_name[str(expr.name)] for expr in floats)

@@ -1,0 +1,182 @@
+"""Parallel plans as data: where the tensors of a program are to lie on the ranks of a mesh.
+
+A plan says of values, by their names, how they lie: whole, or cut along axes over mesh axes. An
+entry belongs to a block and holds in every call of it. A `Reach` follows the entries into calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from xg.diagnostics.source import Span
+from xg.ir.dim import Dim
+from xg.ir.layout import Cuts, Layout
+from xg.ir.tensor import Shape, Sizes
+
+EVERY: Final = "*"  # a segment of a path: every parameter at its end, any call or round before it
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a plan, for one of the values it names.
+
+    `block` is where its block is written: two files may have blocks of one name (`block_name`).
+    `path` is the
+    way from there, ``("layers", "*", "attn", "W_Q")``; sizes are those of the block at its end.
+    `use` is where a parameter lies while it is used, if not as at `rest`. On the mesh axes `over`,
+    those that its plan mentions anywhere, it speaks (what is not cut lies whole); on others it
+    is silent.
+    """
+
+    block: Span
+    block_name: str
+    path: tuple[str, ...]
+    rest: Layout
+    use: Layout | None
+    over: frozenset[str]
+    plan: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All that the files say under one name, or of a product of such.
+
+    `mesh` holds the axes that it mentions in the order of the program's mesh, with their sizes
+    where they have any.
+    """
+
+    name: str
+    title: str
+    entries: tuple[Entry, ...]
+    mesh: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
+
+    def reach(self, block: Span) -> Reach:
+        """What the plan says inside the block written at `block`, which nobody calls."""
+        return Reach((), self.entries).inside(block, "", repeated=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The entries that reach into one call, their paths shortened by the way there.
+
+    Calls with equal reaches are parallel in the same way. `waiting` are the entries of a plan,
+    which begin wherever their block is called.
+    """
+
+    here: tuple[Entry, ...]
+    waiting: tuple[Entry, ...]
+
+    def inside(self, block: Span, path: str, *, repeated: bool) -> Reach:
+        """Enter a call under the name `path`, `repeated` in a row, of the block written at `block`.
+
+        Entries of plans of that block begin here. A row takes the segment of its rounds too.
+        """
+        gone = (_entered(entry.path, path, repeated=repeated) for entry in self.here)
+        inside = [
+            replace(entry, path=rest) for entry, rest in zip(self.here, gone, strict=True) if rest
+        ]
+        begun = (entry for entry in self.waiting if entry.block == block)
+        return replace(self, here=tuple(dict.fromkeys([*inside, *begun])))
+
+    def of(self, name: str, *, is_param: bool) -> tuple[Entry, ...]:
+        """What is said of a value of this block. A name says more than the ``*`` of its plan.
+
+        A parameter of a call that the block reads itself (``bert.E``) is asked for inside that
+        call.
+        """
+        named = [entry for entry in self.here if entry.path == (name,)]
+        plans = {entry.plan for entry in named}
+        every = (
+            entry
+            for entry in self.here
+            if is_param and entry.path == (EVERY,) and entry.plan not in plans
+        )
+        return (*named, *every)
+
+
+def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ...]:
+    """What is left of a path inside a call; nothing if it leads elsewhere."""
+    if tuple(path) == (EVERY,):
+        return (EVERY,)
+    if path[0] not in (call, EVERY):
+        return ()
+    below = tuple(path[1:])
+    if not repeated or below == (EVERY,):
+        return below
+    return below[1:] if below[:1] == (EVERY,) else ()
+
+
+# ---- how a value lies ----------------------------------------------------------------------------
+
+
+class Misfit(Exception):
+    """A layout whose dims are not those of the value that it is said of."""
+
+    def __init__(self, layout: Layout, shape: Shape) -> None:
+        super().__init__(layout, shape)
+        self.layout = layout
+        self.shape = shape
+
+
+class Clash(Exception):
+    """Two entries that cut one value differently over one mesh axis."""
+
+    def __init__(self, axis: str, first: Entry, second: Entry) -> None:
+        super().__init__(axis, first, second)
+        self.axis = axis
+        self.first = first
+        self.second = second
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """What several entries say of a value together: cuts at `rest`, cuts in `use`.
+
+    Mesh axes stand in the order in which they cut, the outermost first: at rest those that stay in
+    use come before those that are gathered, so that what is gathered is one piece of the rest.
+    A mesh axis of `over` that cuts nothing leaves it whole; of other axes nothing is said.
+    """
+
+    rest: Cuts
+    use: Cuts
+    over: frozenset[str]
+
+
+def cut_axes(layout: Layout, shape: Shape, sizes: Sizes) -> dict[str, int]:
+    """The axis that each mesh axis cuts of a value of this shape; raises Misfit.
+
+    Of mesh axes that cut the same axis, the program's mesh lists the outermost first.
+    """
+    count = len(layout.dims)
+    fits = count <= len(shape) if layout.open else count == len(shape)
+    pairs = list(zip(layout.dims, shape, strict=False))
+    if not fits or not all(dim is None or sizes.same(dim, whole) for dim, whole in pairs):
+        raise Misfit(layout, shape)
+    return layout.axes(len(shape))
+
+
+def sized(shape: Shape, cuts: Cuts) -> Iterator[tuple[Dim, tuple[str, ...]]]:
+    """Every size that is cut, whole, with the mesh axes that cut it."""
+    for axis in sorted(set(cuts.values())):
+        yield shape[axis], tuple(name for name in cuts if cuts[name] == axis)
+
+
+def placing(entries: Iterable[Entry], shape: Shape, sizes: Sizes) -> Placing:
+    """What the entries say of a value of this shape; raises Misfit and Clash."""
+    said: dict[str, tuple[Entry, int | None, int | None]] = {}
+    for entry in entries:
+        rest = cut_axes(entry.rest, shape, sizes)
+        use = rest if entry.use is None else cut_axes(entry.use, shape, sizes)
+        written = dict.fromkeys((*rest, *use, *sorted(entry.over)))  # outermost first
+        for axis in (axis for axis in written if axis in entry.over):
+            place = rest.get(axis), use.get(axis)
+            first, *known = said.setdefault(axis, (entry, *place))
+            if tuple(known) != place:
+                raise Clash(axis, first, entry)
+    use = {axis: place for axis, (_, _, place) in said.items() if place is not None}
+    order = sorted(said, key=lambda axis: axis not in use)
+    rest = {axis: place for axis in order if (place := said[axis][1]) is not None}
+    return Placing(rest, use, frozenset(said))

@@ -1,0 +1,356 @@
+"""Primitives: the thirty-odd things that every operator is made of.
+
+An operator's body is an `Expr`, a directed acyclic graph of primitives whose shapes are known
+symbolically. What a primitive *is* stands in four tables, one per question: its shape here, its
+derivative in `derivative`, its value in `evaluate`, its text in each backend's spelling.
+
+Elementwise primitives broadcast as NumPy does: trailing axes are aligned, an axis of size 1 is
+repeated. Axes are counted from the end (-1 is the last), so one body serves every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from xg.ir.dim import ONE, ZERO, Dim
+from xg.ir.scalar import Scalar, as_scalar, size
+from xg.ir.tensor import Shape, spell_shape
+
+Kind = Literal["float", "int", "bool"]
+Cuts = tuple[tuple[int, str], ...]  # an axis, and the mesh axis that cuts it; outermost first
+Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ...] | Cuts | None
+
+UNARY: Final = frozenset({"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos"})
+ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
+COMPARE: Final = frozenset({"gt", "ge", "eq"})
+
+
+class ShapeError(Exception):
+    """Operands that do not fit a primitive; operators refuse them earlier, in the user's words."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr:
+    """One application of a primitive. Identity is equality: sharing is what makes it a graph."""
+
+    prim: str
+    args: tuple[Expr, ...]
+    shape: Shape
+    kind: Kind = "float"
+    attrs: tuple[tuple[str, Attr], ...] = ()
+    name: str | None = None
+
+    def named(self, name: str) -> Expr:
+        """The same expression under the name that generated code shall give it.
+
+        An operand keeps its name: it is made elsewhere.
+        """
+        return self if self.prim == "operand" or self.name == name else replace(self, name=name)
+
+    def attr(self, key: str) -> Attr:
+        """One attribute by its name."""
+        return dict(self.attrs)[key]
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __add__(self, other: Operand) -> Expr:
+        return binary("add", self, other)
+
+    def __radd__(self, other: Operand) -> Expr:
+        return binary("add", other, self)
+
+    def __sub__(self, other: Operand) -> Expr:
+        return binary("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Expr:
+        return binary("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Expr:
+        return binary("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Expr:
+        return binary("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Expr:
+        return binary("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Expr:
+        return binary("div", other, self)
+
+    def __neg__(self) -> Expr:
+        return unary("neg", self)
+
+    def __pow__(self, exponent: float | Scalar) -> Expr:
+        scalar = as_scalar(exponent)
+        return Expr("pow", (self,), self.shape, "float", (("exponent", scalar),))
+
+    def __gt__(self, other: Operand) -> Expr:
+        return binary("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Expr:
+        return binary("ge", self, other)
+
+
+Operand = Expr | Scalar | Dim | float
+
+
+# ---- leaves -------------------------------------------------------------------------------------
+
+
+def operand(name: str, shape: Shape, kind: Kind = "float") -> Expr:
+    """A tensor that comes from outside the body."""
+    return Expr("operand", (), shape, kind, (("name", name),), name)
+
+
+def const(value: Operand) -> Expr:
+    """A number, as a tensor without axes; an expression stays what it is."""
+    if isinstance(value, Expr):
+        return value
+    scalar = size(value) if isinstance(value, Dim) else as_scalar(value)
+    return Expr("const", (), (), "float", (("value", scalar),))
+
+
+def integer(value: int) -> Expr:
+    """A whole number that stays one, as an index does."""
+    return Expr("const", (), (), "int", (("value", as_scalar(value)),))
+
+
+def iota(length: Dim, start: Dim = ZERO) -> Expr:
+    """The integers start … start + length - 1, shape ``[length]``."""
+    return Expr("iota", (), (length,), "int", (("length", length), ("start", start)))
+
+
+# ---- elementwise --------------------------------------------------------------------------------
+
+
+def unary(prim: str, x: Expr) -> Expr:
+    """An elementwise function: neg, exp, log, sqrt, tanh, erf, sin or cos."""
+    return Expr(prim, (x,), x.shape)
+
+
+def exp(x: Expr) -> Expr:
+    """Natural exponential."""
+    return unary("exp", x)
+
+
+def log(x: Expr) -> Expr:
+    """Natural logarithm."""
+    return unary("log", x)
+
+
+def sqrt(x: Expr) -> Expr:
+    """Square root."""
+    return unary("sqrt", x)
+
+
+def tanh(x: Expr) -> Expr:
+    """Hyperbolic tangent."""
+    return unary("tanh", x)
+
+
+def erf(x: Expr) -> Expr:
+    """Gauss error function."""
+    return unary("erf", x)
+
+
+def sin(x: Expr) -> Expr:
+    """Sine of radians."""
+    return unary("sin", x)
+
+
+def cos(x: Expr) -> Expr:
+    """Cosine of radians."""
+    return unary("cos", x)
+
+
+def binary(prim: str, a: Operand, b: Operand) -> Expr:
+    """An elementwise function of two; comparisons give booleans."""
+    left, right = const(a), const(b)
+    shape = broadcast_shapes(left.shape, right.shape)
+    return Expr(prim, (left, right), shape, "bool" if prim in COMPARE else "float")
+
+
+def maximum(a: Operand, b: Operand) -> Expr:
+    """The larger of two, elementwise."""
+    return binary("maximum", a, b)
+
+
+def minimum(a: Operand, b: Operand) -> Expr:
+    """The smaller of two, elementwise."""
+    return binary("minimum", a, b)
+
+
+def equal(a: Operand, b: Operand) -> Expr:
+    """Elementwise equality, as booleans."""
+    return binary("eq", a, b)
+
+
+def where(condition: Expr, a: Operand, b: Operand) -> Expr:
+    """`a` where the condition holds, else `b`; the other value never leaks, not even as NaN."""
+    yes, no = const(a), const(b)
+    shape = broadcast_shapes(condition.shape, broadcast_shapes(yes.shape, no.shape))
+    kind: Kind = "int" if yes.kind == no.kind == "int" else "float"
+    return Expr("where", (condition, yes, no), shape, kind)
+
+
+def as_float(x: Expr) -> Expr:
+    """Integers as floats of the program's precision; arithmetic on integers begins with this."""
+    return x if x.kind == "float" else Expr("as_float", (x,), x.shape)
+
+
+# ---- reductions ---------------------------------------------------------------------------------
+
+
+def reduce(prim: str, x: Expr, axes: Sequence[int] | int, *, keep: bool = True) -> Expr:
+    """``sum``, ``mean`` or ``max`` over axes (counted from the end); `keep` leaves them as 1."""
+    chosen = (axes,) if isinstance(axes, int) else tuple(axes)
+    gone = {axis % x.rank for axis in chosen}
+    sizes = [ONE if i in gone else dim for i, dim in enumerate(x.shape)]
+    shape = tuple(dim for i, dim in enumerate(sizes) if keep or i not in gone)
+    kind: Kind = "int" if prim == "sum" and x.kind == "int" else "float"
+    return Expr(prim, (x,), shape, kind, (("axes", chosen), ("keep", keep)))
+
+
+def reduce_sum(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
+    """Sum over axes; of integers, which counts, an integer."""
+    return reduce("sum", x, axes, keep=keep)
+
+
+def reduce_mean(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
+    """Mean over axes."""
+    return reduce("mean", x, axes, keep=keep)
+
+
+def reduce_max(x: Expr, axes: Sequence[int] | int = -1, *, keep: bool = True) -> Expr:
+    """Maximum over axes."""
+    return reduce("max", x, axes, keep=keep)
+
+
+def all_axes(x: Expr) -> tuple[int, ...]:
+    """Every axis of `x`, counted from the end."""
+    return tuple(range(-x.rank, 0))
+
+
+# ---- contraction --------------------------------------------------------------------------------
+
+
+def contract(a: Expr, b: Expr, spec: str) -> Expr:
+    """Sum of products in index letters, ``"bik,kj->bij"``; every letter is an axis."""
+    inputs, output = spec.split("->")
+    letters_a, letters_b = inputs.split(",")
+    dims: dict[str, Dim] = {}
+    for letters, expr in ((letters_a, a), (letters_b, b)):
+        if len(letters) != expr.rank:
+            raise ShapeError(f"{spec} does not fit {spell_shape(expr.shape)}")
+        for letter, dim in zip(letters, expr.shape, strict=True):
+            if dims.setdefault(letter, dim) != dim:
+                raise ShapeError(f"{letter} is {dims[letter]} and {dim} in {spec}")
+    shape = tuple(dims[letter] for letter in output)
+    return Expr("contract", (a, b), shape, "float", (("spec", spec),))
+
+
+# ---- views --------------------------------------------------------------------------------------
+
+
+def reshape(x: Expr, shape: Shape) -> Expr:
+    """The same elements in the same order under another shape."""
+    return x if x.shape == shape else Expr("reshape", (x,), shape, x.kind)
+
+
+def transpose(x: Expr, order: Sequence[int]) -> Expr:
+    """Axes in another order: axis i of the result is axis ``order[i]`` of `x`."""
+    if tuple(order) == tuple(range(x.rank)):
+        return x
+    shape = tuple(x.shape[axis] for axis in order)
+    return Expr("transpose", (x,), shape, x.kind, (("order", tuple(order)),))
+
+
+def broadcast(x: Expr, shape: Shape) -> Expr:
+    """`x` repeated along new leading axes and axes of size 1."""
+    return x if x.shape == shape else Expr("broadcast", (x,), shape, x.kind)
+
+
+def concat(parts: Sequence[Expr], axis: int) -> Expr:
+    """Parts one after the other along an axis counted from the end."""
+    total = parts[0].shape[axis]
+    for part in parts[1:]:
+        total = total + part.shape[axis]
+    shape = list(parts[0].shape)
+    shape[axis] = total
+    return Expr("concat", tuple(parts), tuple(shape), parts[0].kind, (("axis", axis),))
+
+
+def cut(x: Expr, axis: int, start: Dim, stop: Dim) -> Expr:
+    """Positions start … stop-1 of an axis counted from the end."""
+    shape = list(x.shape)
+    shape[axis] = stop - start
+    attrs = (("axis", axis), ("start", start), ("stop", stop))
+    return Expr("cut", (x,), tuple(shape), x.kind, attrs)
+
+
+def pad(x: Expr, axis: int, start: Dim, length: Dim) -> Expr:
+    """Zeros of size `length` along the axis, with `x` from position `start` on."""
+    shape = list(x.shape)
+    shape[axis] = length
+    attrs = (("axis", axis), ("start", start), ("length", length))
+    return Expr("pad", (x,), tuple(shape), x.kind, attrs)
+
+
+# ---- indexing -----------------------------------------------------------------------------------
+
+
+def gather(table: Expr, ids: Expr) -> Expr:
+    """Rows of a table: ``[V, ..]`` and ids ``[*b]`` give ``[*b, ..]``."""
+    return Expr("gather", (table, ids), (*ids.shape, *table.shape[1:]), table.kind)
+
+
+def scatter_add(updates: Expr, ids: Expr, rows: Dim) -> Expr:
+    """The transpose of gather: updates ``[*b, ..]`` summed into ``[rows, ..]`` by their ids."""
+    shape = (rows, *updates.shape[ids.rank :])
+    return Expr("scatter_add", (updates, ids), shape, "float", (("rows", rows),))
+
+
+def pick(x: Expr, ids: Expr) -> Expr:
+    """One element per row of the last axis: ``[*b, V]`` and ids ``[*b]`` give ``[*b]``."""
+    return Expr("pick", (x, ids), ids.shape)
+
+
+def place(values: Expr, ids: Expr, length: Dim) -> Expr:
+    """The transpose of pick: zeros ``[*b, length]`` with values ``[*b]`` at their ids."""
+    return Expr("place", (values, ids), (*ids.shape, length), "float", (("length", length),))
+
+
+# ---- randomness ---------------------------------------------------------------------------------
+
+
+def dropout_keep(x: Expr, p: Scalar, cuts: Cuts = ()) -> Expr:
+    """Which elements of `x` stay, each with probability 1-p; everything in evaluation mode.
+
+    Where `x` is one rank's part, `cuts` are its cut axes and the mesh axes that cut them.
+    """
+    return Expr("dropout_keep", (x,), x.shape, "bool", (("p", p), ("cuts", cuts)))
+
+
+def dropout_apply(x: Expr, keep: Expr, p: Scalar, *, scaled: bool) -> Expr:
+    """`x` where it stays, else 0; `scaled` by 1/(1-p) so that the mean stays."""
+    return Expr("dropout_apply", (x, keep), x.shape, "float", (("p", p), ("scaled", scaled)))
+
+
+# ---- shapes -------------------------------------------------------------------------------------
+
+
+def broadcast_shapes(left: Shape, right: Shape) -> Shape:
+    """The shape of an elementwise result, trailing axes aligned."""
+    longer, shorter = (left, right) if len(left) >= len(right) else (right, left)
+    head = longer[: len(longer) - len(shorter)]
+    tail: list[Dim] = []
+    for a, b in zip(longer[len(head) :], shorter, strict=True):
+        if a != b and ONE not in (a, b):
+            raise ShapeError(f"{spell_shape(left)} and {spell_shape(right)} do not broadcast")
+        tail.append(b if a == ONE else a)
+    return (*head, *tail)

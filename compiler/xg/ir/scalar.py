@@ -1,0 +1,176 @@
+"""Real numbers known before any tensor is: ``1/sqrt(D_h)``, ``0.1``, ``N_E/k``.
+
+A `Scalar` stays symbolic in the sizes it depends on, so that a generated module computes it from
+the sizes that its inputs carry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from xg.ir.dim import Dim
+
+FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number (`op` = "number"), a size ("size") or an operation on two or one of these.
+
+    >>> from xg.ir.dim import symbol
+    >>> scale = 1 / function("sqrt", size(symbol("D_h")))
+    >>> str(scale), scale.evaluate({"D_h": 16})
+    ('1/sqrt(D_h)', 0.25)
+    """
+
+    op: str
+    args: tuple[Scalar, ...] = ()
+    value: float | Dim = 0.0
+
+    def __add__(self, other: Scalar | float) -> Scalar:
+        return _combine("+", self, as_scalar(other))
+
+    def __sub__(self, other: Scalar | float) -> Scalar:
+        return _combine("-", self, as_scalar(other))
+
+    def __mul__(self, other: Scalar | float) -> Scalar:
+        return _combine("*", self, as_scalar(other))
+
+    def __truediv__(self, other: Scalar | float) -> Scalar:
+        return _combine("/", self, as_scalar(other))
+
+    def __rtruediv__(self, other: float) -> Scalar:
+        return as_scalar(other) / self
+
+    def __rsub__(self, other: float) -> Scalar:
+        return as_scalar(other) - self
+
+    def __pow__(self, other: Scalar | float) -> Scalar:
+        return _combine("^", self, as_scalar(other))
+
+    def __neg__(self) -> Scalar:
+        return as_scalar(-1.0) * self
+
+    @property
+    def constant(self) -> float | None:
+        """The number this is, or None while a size is left."""
+        return self.evaluate({}) if not self.symbols() else None
+
+    def dims(self) -> tuple[Dim, ...]:
+        """Every size this number depends on."""
+        if isinstance(self.value, Dim):
+            return (self.value,)
+        return tuple(dim for arg in self.args for dim in arg.dims())
+
+    def symbols(self) -> tuple[str, ...]:
+        """Every symbol of those sizes once, in alphabetical order."""
+        return tuple(sorted({name for dim in self.dims() for name in dim.symbols()}))
+
+    def substitute(self, values: Mapping[str, Dim]) -> Scalar:
+        """This number with symbols replaced, all at once."""
+        if isinstance(self.value, Dim):
+            return size(self.value.substitute(values))
+        return Scalar(self.op, tuple(arg.substitute(values) for arg in self.args), self.value)
+
+    def evaluate(self, sizes: Mapping[str, int]) -> float:
+        """The number this is for `sizes`."""
+        if self.op == "number":
+            assert isinstance(self.value, float)
+            return self.value
+        if self.op == "size":
+            assert isinstance(self.value, Dim)
+            return float(self.value.evaluate(sizes))
+        args = [arg.evaluate(sizes) for arg in self.args]
+        return FUNCTIONS[self.op](args[0]) if self.op in FUNCTIONS else _apply(self.op, *args)
+
+    def __str__(self) -> str:
+        return self.spell(lambda dim: str(dim), lambda name, arg: f"{name}({arg})", power="^")
+
+    def spell(
+        self,
+        spell_size: Callable[[Dim], str],
+        spell_function: Callable[[str, str], str],
+        power: str,
+    ) -> str:
+        """This number as text, sizes, functions and powers in the words of some language."""
+        if self.op == "number":
+            assert isinstance(self.value, float)
+            return spell_number(self.value)
+        if self.op == "size":
+            assert isinstance(self.value, Dim)
+            return spell_size(self.value)
+        args = [arg.spell(spell_size, spell_function, power) for arg in self.args]
+        if self.op in FUNCTIONS:
+            return spell_function(self.op, args[0])
+        left = _wrap(args[0], self.args[0], self.op, right=False)
+        right = _wrap(args[1], self.args[1], self.op, right=True)
+        if self.op == "^":
+            return f"{left}{power}{right}"
+        return f"{left} {self.op} {right}" if self.op in "+-" else f"{left}{self.op}{right}"
+
+
+def as_scalar(value: Scalar | float) -> Scalar:
+    """A scalar, also from a plain number."""
+    return value if isinstance(value, Scalar) else Scalar("number", (), float(value))
+
+
+def size(dim: Dim) -> Scalar:
+    """A size as a real number."""
+    constant = dim.constant
+    return Scalar("size", (), dim) if constant is None else as_scalar(constant)
+
+
+def function(name: str, argument: Scalar) -> Scalar:
+    """`sqrt`, `exp` or `log` of a number."""
+    if argument.op == "number":
+        return as_scalar(FUNCTIONS[name](argument.evaluate({})))
+    return Scalar(name, (argument,))
+
+
+def spell_number(value: float) -> str:
+    """A float in the shortest form that reads back the same, whole numbers without a point."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _combine(op: str, left: Scalar, right: Scalar) -> Scalar:
+    if left.op == right.op == "number":
+        return as_scalar(_apply(op, left.evaluate({}), right.evaluate({})))
+    if op == "*" and left == as_scalar(1.0):
+        return right
+    return Scalar(op, (left, right))
+
+
+def _apply(op: str, left: float, right: float) -> float:
+    match op:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            return left / right
+        case _:
+            return math.pow(left, right)  # a root of a negative number is an error, not complex
+
+
+_BINDING: Final = {"+": 1, "-": 1, "*": 2, "/": 2, "^": 3}
+
+
+def _wrap(text: str, inner: Scalar, outer: str, *, right: bool) -> str:
+    if inner.op == "size":
+        assert isinstance(inner.value, Dim)
+        strength = 9 if inner.value.name else 1
+    elif inner.op == "number":
+        strength = 1 if text.startswith("-") else 9
+    else:
+        strength = _BINDING.get(inner.op, 9)
+    weak = strength < _BINDING[outer] or (right and strength == _BINDING[outer])
+    return f"({text})" if weak else text

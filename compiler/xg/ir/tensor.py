@@ -1,0 +1,135 @@
+"""What is known of a tensor before it has numbers: its shape, and for integers their range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+
+from xg.ir.dim import ONE, Dim, DimError, product, symbol
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor of floats, or of integers 0 … range-1 when `range` is given."""
+
+    shape: Shape
+    range: Dim | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether gradients can flow here."""
+        return self.range is None
+
+    def substitute(self, values: Mapping[str, Dim]) -> TensorType:
+        """This type with symbols replaced, all at once."""
+        shape = tuple(dim.substitute(values) for dim in self.shape)
+        return TensorType(shape, self.range.substitute(values) if self.range else None)
+
+    def __str__(self) -> str:
+        return spell_shape(self.shape) + (f" in {self.range}" if self.range else "")
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the program knows of its symbols: definitions (``D_h = D/N_H``) and default numbers.
+
+    `mesh` are the symbols that count ranks: what is divided by one is a rank's part of it.
+
+    Types hold *expanded* dims, in which no defined symbol occurs, so that equal sizes are equal
+    dims; `fold` gives a size its name back when people are to read it.
+    """
+
+    definitions: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    defaults: Mapping[str, int] = field(default_factory=dict[str, int])
+    mesh: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        expanded: dict[str, Dim] = {}
+        for name, definition in self.definitions.items():
+            while any(other in self.definitions for other in definition.symbols()):
+                definition = definition.substitute(self.definitions)
+            expanded[name] = definition
+        names = {dim: name for name, dim in reversed(expanded.items())}
+        object.__setattr__(self, "_expanded", expanded)
+        object.__setattr__(self, "_names", names)
+
+    _expanded: Mapping[str, Dim] = field(init=False, repr=False, compare=False)
+    _names: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
+
+    def expand(self, dim: Dim) -> Dim:
+        """The same size without defined symbols."""
+        return dim.substitute(self._expanded)
+
+    def expand_type(self, type_: TensorType) -> TensorType:
+        """The same type without defined symbols."""
+        return type_.substitute(self._expanded)
+
+    def fold(self, dim: Dim) -> Dim:
+        """The same size under the name that the file gives it, if it gives one."""
+        name = self._names.get(dim)
+        if name:
+            return symbol(name)
+        whole, parts = self.whole(dim)
+        return dim if parts == ONE else self.fold(whole) / parts
+
+    def whole(self, dim: Dim) -> tuple[Dim, Dim]:
+        """What a rank's part is a part of, and how many parts there are."""
+        if not self.mesh or len(dim.terms) != 1:
+            return dim, ONE
+        below = [name for name, power in dim.terms[0][0] if power < 0 and name in self.mesh]
+        parts = product(symbol(name) for name in below)
+        return dim * parts, parts
+
+    def carried(self, dim: Dim) -> tuple[str | None, Dim]:
+        """The symbol whose size the length of an axis tells, and by what it is multiplied."""
+        whole, parts = self.whole(dim)
+        return self.fold(whole).name, parts
+
+    def fold_shape(self, shape: Shape) -> Shape:
+        """`fold` on every axis."""
+        return tuple(self.fold(dim) for dim in shape)
+
+    def same(self, left: Dim, right: Dim) -> bool:
+        """Whether two dims are one size, whatever the free symbols are."""
+        return left == right or self.expand(left) == self.expand(right)
+
+    def with_local(self, local: Mapping[str, Dim]) -> Sizes:
+        """The same knowledge with some symbols defined anew."""
+        numbers = {name: dim.constant for name, dim in local.items()}
+        definitions = {name: dim for name, dim in local.items() if numbers[name] is None}
+        fresh = {name: value for name, value in numbers.items() if value is not None}
+        base = self.without(frozenset(local))
+        return replace(
+            base,
+            definitions={**base.definitions, **definitions},
+            defaults={**base.defaults, **fresh},
+        )
+
+    def without(self, names: frozenset[str]) -> Sizes:
+        """The same knowledge with some symbols free again."""
+        if not names:
+            return self
+        kept = {name: dim for name, dim in self.definitions.items() if name not in names}
+        numbers = {name: value for name, value in self.defaults.items() if name not in names}
+        return replace(self, definitions=kept, defaults=numbers)
+
+    def bind(self, given: Mapping[str, int]) -> dict[str, int]:
+        """A number for every symbol that has one: given, by default or by definition.
+
+        A definition that does not come out whole gives none: whether that matters is for those to
+        say who use it.
+        """
+        numbers = {**self.defaults, **given}
+        for name, dim in self._expanded.items():
+            if name not in given and all(part in numbers for part in dim.symbols()):
+                with suppress(DimError):
+                    numbers[name] = dim.evaluate(numbers)
+        return numbers
+
+
+def spell_shape(shape: Shape) -> str:
+    """``[B, S, D]``, as the figures write it."""
+    return "[" + ", ".join(str(dim) for dim in shape) + "]"

@@ -1,0 +1,160 @@
+"""What a node takes, and one use of it in a file: what an operator is asked when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from xg.ir.dim import ONE, Dim, symbol
+from xg.ir.tensor import Shape, Sizes, TensorType
+
+Attrs = Mapping[str, Any]  # resolved attributes; each operator knows the types of its own
+
+
+# ---- what a node takes --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """An operand that arrives by an arrow: floats, integers, or any of them."""
+
+    name: str
+    kind: Literal["float", "int", "any"] = "float"
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A parameter of the node's own, printed in its box: γ, β, a table."""
+
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A real number; without `default` it must be given, unless it is `optional`."""
+
+    name: str
+    default: float | None = None
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One of a few words; the first is the default."""
+
+    name: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """A size, such as the S of ``sinusoid(S, D)``; it must be given, unless it is `optional`."""
+
+    name: str
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeshAxis:
+    """An axis of the mesh of ranks, such as the N_T of ``AR(N_T)``."""
+
+    name: str
+
+
+Own = Tensor | Number | Word | Length | MeshAxis
+
+
+# ---- axis maps ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One axis in brackets; `size` where the file gives it. `name` is "" for an axis of size 1."""
+
+    name: str
+    size: Dim | None = None
+
+
+REST = Axis("..")
+AxisGroup = tuple[Axis, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AxisMap:
+    """``[b, (h, d) -> b, h, d]``; a plain list of axes has no target."""
+
+    source: tuple[AxisGroup, ...]
+    target: tuple[AxisGroup, ...] | None
+
+
+# ---- one use ------------------------------------------------------------------------------------
+
+
+class Misuse(Exception):
+    """A use that the operator refuses, in the words of the file.
+
+    `notes` says something of single operands (counted as in the use), `help` how to mend it.
+    """
+
+    def __init__(
+        self, message: str, notes: Mapping[int, str] | None = None, help: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.notes = dict(notes or {})
+        self.help = tuple(help)
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One use of an operator, as its `configure` sees it. Shapes are expanded (see `Sizes`).
+
+    `targets` are the shapes of the labels that follow, one per output; `peer` is the shape of the
+    operand that this one stands beside.
+    """
+
+    types: tuple[TensorType, ...]
+    own: Attrs
+    axes: AxisMap | None
+    targets: tuple[Shape | None, ...]
+    peer: Shape | None
+    sizes: Sizes
+
+    @property
+    def target(self) -> Shape | None:
+        """The shape of the label that follows, if there is one label with a shape."""
+        return self.targets[0] if len(self.targets) == 1 else None
+
+    def spell(self, shape: Shape) -> str:
+        """A shape as the file would write it."""
+        return "[" + ", ".join(str(self.sizes.fold(dim)) for dim in shape) + "]"
+
+    def refuse_unequal(self, message: str) -> None:
+        """Refuse two operands of different shapes; `message` has a place for each shape."""
+        first, second = (self.spell(type_.shape) for type_ in self.types[:2])
+        if self.types[0].shape != self.types[1].shape:
+            notes = {0: f"this is {first}", 1: f"this is {second}"}
+            raise Misuse(message.format(first, second), notes)
+
+    def named_axes(self) -> tuple[int, ...]:
+        """The axes of the first operand that the brackets list, counted from the end."""
+        shape = self.types[0].shape
+        if self.axes is None:
+            return ()
+        if self.axes.target is not None:
+            raise Misuse("an arrow in brackets makes new axes: this operator only names some")
+        found = [self._axis(shape, axis.name) for group in self.axes.source for axis in group]
+        if len(set(found)) < len(found):
+            raise Misuse("the brackets name an axis twice")
+        return tuple(found)
+
+    def _axis(self, shape: Shape, name: str) -> int:
+        wanted = self.sizes.expand(symbol(name)) if name else ONE
+        places = [place for place, dim in enumerate(shape, -len(shape)) if dim == wanted]
+        if len(places) != 1:
+            what = "more than one axis" if places else "no axis"
+            raise Misuse(f"{self.spell(shape)} has {what} {name or 1}")
+        return places[0]

@@ -1,0 +1,1 @@
+"""Pages and folders that people look at: explorer, lesson, differences, outputs."""

@@ -1,0 +1,145 @@
+"""Every tensor of a compilation under a key that another compilation of it has too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from xg.cost.traffic import Pass
+from xg.ir.across import local_shape
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.instances import INSTANCES_AT_MOST
+from xg.ir.placement import PARTIAL, Placement
+from xg.ir.tensor import TensorType, spell_shape
+
+Key = tuple[Pass, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A tensor as one rank holds it, a term of a sum over `terms`.
+
+    `shape` is as people read it, `dims` are the same without sizes that the file defines.
+    `where` is the way to its block, ``layers.*.attn``; `maker` the glyph of what makes it, or its
+    role. `value` is the forward value that it is, or is the gradient of.
+    """
+
+    direction: Pass
+    where: str
+    name: str
+    shape: str
+    dims: str
+    terms: tuple[str, ...]
+    maker: str
+    line: int
+    value: Value
+
+    @property
+    def key(self) -> Key:
+        """What the same edge of another compilation has too."""
+        return self.direction, self.where, self.name
+
+    @property
+    def state(self) -> tuple[str, tuple[str, ...], str]:
+        """What two compilations of an edge may differ in."""
+        return self.dims, self.terms, self.maker
+
+
+def edges(program: Program) -> Mapping[Key, Edge]:
+    """The edges of a program, in its order; of a placed one as its ranks hold them.
+
+    A value that is moved is one edge, as it was before.
+    """
+    found: dict[Key, Edge] = {}
+    for where, graph in _called(program):
+        for edge in (*_forward(where, graph), *_backward(where, graph, program)):
+            found.setdefault(edge.key, edge)
+    return found
+
+
+def moved_edges(program: Program) -> Mapping[Value, Edge]:
+    """What moves of the entry block make, each as the edge that was moved, lying as it now does."""
+    graph = program.main
+    origins = {edge.value: edge for edge in _forward("", graph)}
+    found: dict[Value, Edge] = {}
+    for step in graph.steps:
+        if isinstance(step, Apply) and step.op.family == FAMILY:
+            value, origin = step.outputs[0], origins[step.inputs[0]]
+            placement = graph.placements.get(value, {})
+            shape, dims = _shapes(graph, graph.types[value], placement)
+            lies = replace(origin, shape=shape, dims=dims, terms=_terms(placement))
+            found[value] = origins[value] = lies
+    return found
+
+
+def _called(program: Program) -> Iterator[tuple[str, Graph]]:
+    """Every graph with the way to it, callers first; a row is one call."""
+    waiting = [("", program.main)]
+    for _ in range(INSTANCES_AT_MOST):
+        if not waiting:
+            return
+        where, graph = waiting.pop(0)
+        yield where, graph
+        for call in graph.named_calls():
+            path = call.path if call.count is None else f"{call.path}.*"
+            below = f"{where}.{path}" if where else path
+            waiting.append((below, program.graphs[call.callee]))
+
+
+def _forward(where: str, graph: Graph) -> Iterator[Edge]:
+    for value in graph.inputs:
+        yield _edge(graph, value, where, "input")
+    for param in graph.params:
+        yield _edge(graph, param.value, where, "param")
+    for step in graph.steps:
+        if isinstance(step, Call):
+            outputs = enumerate(step.outputs)
+            yield from (_edge(graph, v, where, step.path, _at(step.path, n)) for n, v in outputs)
+        elif step.op.family != FAMILY:
+            yield from _made(graph, step, where)
+
+
+def _made(graph: Graph, step: Apply, where: str) -> Iterator[Edge]:
+    visible = (value for value in step.outputs if value.role != "cache")
+    for place, value in enumerate(visible):
+        yield _edge(graph, value, where, step.op.glyph, _at(step.place, place))
+
+
+def _at(place: str, number: int) -> str:
+    """What an edge without a name is called: after what makes it."""
+    return f"{place}{chr(39) * number}"
+
+
+def _edge(graph: Graph, value: Value, where: str, maker: str, place: str = "") -> Edge:
+    placement = graph.placements.get(value, {})
+    shapes = _shapes(graph, graph.types[value], placement)
+    name, line = value.name or place, value.span.line
+    return Edge("forward", where, name, *shapes, _terms(placement), maker, line, value)
+
+
+def _backward(where: str, graph: Graph, program: Program) -> Iterator[Edge]:
+    """The whole gradient of every named edge."""
+    backward = program.backwards.get(graph.key)
+    if backward is None:
+        return
+    for value, total in backward.totals.items():
+        if value.name is None:
+            continue
+        placement = backward.placements.get(total, {})
+        shapes = _shapes(graph, backward.types[total], placement)
+        name, line = f"d{value.name}", value.span.line
+        yield Edge("backward", where, name, *shapes, _terms(placement), "", line, value)
+
+
+def _shapes(graph: Graph, type_: TensorType, placement: Placement) -> tuple[str, str]:
+    """As people read it, and without defined sizes."""
+    shape = type_.shape
+    for axis, state in placement.items():
+        shape = local_shape(shape, state, axis)
+    dims = tuple(graph.sizes.expand(dim) for dim in shape)
+    return spell_shape(graph.sizes.fold_shape(shape)), spell_shape(dims)
+
+
+def _terms(placement: Placement) -> tuple[str, ...]:
+    return tuple(axis for axis, state in placement.items() if state == PARTIAL)

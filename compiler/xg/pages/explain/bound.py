@@ -1,0 +1,98 @@
+"""A program with numbers on every edge: those of an example, or invented ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xg.driver import compile_project
+from xg.frontend.blocks import concerning
+from xg.frontend.examples.bind import Claim, Document
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, declared_dims
+from xg.ir.graph import Program
+from xg.ir.loss import loss_of
+from xg.pages.explorer.play import is_small
+from xg.verify.examples.judge import judge
+from xg.verify.examples.recompute import Array, Recomputation
+from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
+from xg.verify.sizes import verification_sizes
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a document prints for an edge, and how many of its numbers hold."""
+
+    claim: Claim
+    holding: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A program after both passes. `seed` is None where the numbers are those of an example.
+
+    `given` are the cotangents that the backward pass began with. `said` is what the example claims.
+    """
+
+    program: Program
+    title: str
+    record: Record
+    given: Mapping[str, Array]
+    seed: int | None
+    said: Mapping[Edge, tuple[Said, ...]] = field(default_factory=dict[Edge, tuple[Said, ...]])
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The numbers of all sizes."""
+        return self.record.sizes
+
+    def records(self) -> dict[str, Record]:
+        """The run of every call by its path; of one that is made again, the first."""
+        found: dict[str, Record] = {}
+        waiting = [self.record]
+        while waiting:
+            one = waiting.pop(0)
+            found.setdefault(one.path, one)
+            waiting += [each for made in one.calls.values() for each in made]
+        return found
+
+
+def of_example(document: Document) -> Bound:
+    """The numbers of an example; where it has no loss, drawn cotangents go backward."""
+    recomputation = Recomputation(document)
+    run = recomputation.run()
+    loss = loss_of(document.program.main)
+    given = invented.cotangents(run.outputs, 0, None if loss is None else [loss])
+    with np.errstate(all="ignore"):
+        run.interpreter.backward(run.record, given)
+    said: dict[Edge, tuple[Said, ...]] = {}
+    for each in judge(document):
+        edge = recomputation.edge(each.claim.target)
+        holding = int(each.from_givens.holds.sum())
+        said[edge] = (*said.get(edge, ()), Said(each.claim, holding))
+    return Bound(document.program, document.title, run.record, given, None, said)
+
+
+def of_block(project: Project, block: str | None, settings: Settings, seed: int) -> Bound | None:
+    """Drawn numbers at the small sizes of a proof; raises DiagnosticError.
+
+    None where the file itself asks for sizes that nobody would follow.
+    """
+    own = concerning(project, block, settings)
+    draft = compile_project(project, block, own).graphs
+    set_ = {name: value for name, value in own.items() if isinstance(value, int)}
+    sizes = verification_sizes(draft, set_)
+    numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
+    program = compile_project(project, block, {**own, **numbers}).graphs
+    if not is_small(program):
+        return None
+    interpreter = Interpreter(program, initial(program, seed))
+    with np.errstate(all="ignore"):
+        outputs, record = interpreter.forward(invented.inputs(program, seed))
+        loss = loss_of(program.main)
+        given = invented.cotangents(outputs, seed, None if loss is None else [loss])
+        interpreter.backward(record, given)
+    return Bound(program, "", record, given, seed)

@@ -1,0 +1,205 @@
+"""From a program with numbers to a page: every step with what it takes, makes and means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+import numpy as np
+
+from xg.diagnostics.source import Span
+from xg.figures.views.backward import backward_drawn
+from xg.figures.views.forward import forward_drawn
+from xg.figures.views.steps import Drawn
+from xg.ir.graph import Apply, Call, CallBack, Program, Value
+from xg.ir.graph import Step as GraphStep
+from xg.ir.tensor import TensorType
+from xg.pages.explain.bound import Bound, Said
+from xg.pages.explain.naming import Naming
+from xg.pages.explain.page import Page, Pass, Section, Step, Tensor
+from xg.pages.explain.worked import worked
+from xg.pages.explorer.uses import BlockUse, block_uses
+from xg.verify.examples.recompute import Array
+from xg.verify.reference.interpret import Record
+
+
+def compose(bound: Bound) -> Page:
+    """The page of a program with numbers: the block itself first, then what it calls."""
+    main = bound.program.main
+    records = bound.records()
+    counter = _Counter()
+    sections = tuple(
+        _Writer(bound, use, records[use.path], counter).section()
+        for use in block_uses(bound.program)
+        if use.path in records
+    )
+    return Page(
+        title=main.title or main.block,
+        example=bound.title,
+        file=PurePath(main.span.source.name).name,
+        block=main.block,
+        sizes=dict(sorted(bound.sizes.items())),
+        seed=bound.seed,
+        drops=_drops(bound.program),
+        sections=sections,
+    )
+
+
+def _drops(program: Program) -> bool:
+    """Whether anything would be left out at random, were the numbers not to be followed."""
+    steps = (step for graph in program.graphs.values() for step in graph.steps)
+    return any(isinstance(step, Apply) and step.op.name == "dropout" for step in steps)
+
+
+@dataclass(slots=True)
+class _Counter:
+    """Numbers the steps of a page."""
+
+    last: int = 0
+
+    def next(self) -> int:
+        self.last += 1
+        return self.last
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes the section of one block."""
+
+    bound: Bound
+    use: BlockUse
+    record: Record
+    counter: _Counter
+    naming: Naming = field(init=False)
+    values: Mapping[Value, Array] = field(init=False)
+    makers: dict[Value, int] = field(default_factory=dict[Value, int])
+
+    def __post_init__(self) -> None:
+        """Both passes have run: every value has its numbers."""
+        self.naming = Naming.of(self.bound.program, self.use.backward)
+        self.values = self.record.reverse or self.record.values
+
+    def section(self) -> Section:
+        """The block's title, both passes, and its lines in the file."""
+        graph, backward = self.use.graph, self.use.backward
+        given = [value for value in (*graph.inputs, *graph.param_values()) if value in self.values]
+        drawn = forward_drawn(self.bound.program, graph)
+        forward = Pass(drawn.figure, self._tensors(given), self._steps(graph.steps, drawn))
+        behind: Pass | None = None
+        if backward.steps:
+            reverse = backward_drawn(self.bound.program, backward)
+            seeds = self._tensors(backward.cotangents.values())
+            behind = Pass(reverse.figure, seeds, self._steps(backward.steps, reverse))
+        return Section(
+            title=graph.title or graph.block,
+            path=self.use.path,
+            source=graph.span.text.rstrip(),
+            forward=forward,
+            backward=behind,
+        )
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _steps(self, steps: Sequence[GraphStep], drawn: Drawn) -> tuple[Step, ...]:
+        numbers = {step: self.counter.next() for step in steps}
+        readers: dict[Value, list[int]] = {}
+        for step, number in numbers.items():
+            self.makers.update((value, number) for value in step.outputs if value is not None)
+            for value in _reads(step):
+                readers.setdefault(value, []).append(number)
+        return tuple(self._step(step, number, readers, drawn) for step, number in numbers.items())
+
+    def _step(
+        self, step: GraphStep, number: int, readers: Mapping[Value, Sequence[int]], drawn: Drawn
+    ) -> Step:
+        made = [v for v in step.outputs if v is not None and v.role != "cache"]
+        takes = (self.makers[value] for value in _reads(step) if value in self.makers)
+        goes_to = (each for value in made for each in readers.get(value, ()))
+        operator, formula = self._operator(step)
+        span = _span(step)
+        return Step(
+            number=number,
+            equation=self.naming.equation(step),
+            operator=operator,
+            formula=formula,
+            line=span.line if span else 0,
+            source=" ".join(span.source.line_text(span.line).split()) if span else "",
+            tensors=self._tensors(made),
+            takes=tuple(dict.fromkeys(takes)),
+            goes_to=tuple(dict.fromkeys(goes_to)),
+            node=drawn.nodes.get(step, ""),
+            worked=worked(step, self.values) if isinstance(step, Apply) else "",
+            remarks=tuple(self._remarks(made)),
+        )
+
+    def _operator(self, step: GraphStep) -> tuple[str, str]:
+        """What a step is called, and its formula."""
+        match step:
+            case Apply():
+                between = ", " if step.op.glyph.startswith("d") else " "
+                name = step.op.name.replace("_", " ")
+                return f"{step.op.glyph}{between}{name}", _formula(step)
+            case Call():
+                return f"The block {self._block(step)}", ""
+            case CallBack():
+                return f"The backward pass of the block {self._block(step.origin)}", ""
+
+    def _block(self, call: Call) -> str:
+        return self.bound.program.graphs[call.callee].block
+
+    def _tensors(self, values: Iterable[Value]) -> tuple[Tensor, ...]:
+        shown = [value for value in values if value in self.values]
+        return tuple(
+            Tensor(self.naming.name(value), self._type(value), np.asarray(self.values[value]))
+            for value in shown
+        )
+
+    def _type(self, value: Value) -> str:
+        """The shape as the file writes it, and for integers their range."""
+        dims = ", ".join(self.naming.dims(value))
+        type_: TensorType | None = self.use.graph.types.get(value)
+        within = f" in {self.use.graph.sizes.fold(type_.range)}" if type_ and type_.range else ""
+        return f"[{dims}]{within}"
+
+    # ---- claims ---------------------------------------------------------------------------------
+
+    def _remarks(self, made: Sequence[Value]) -> Iterator[str]:
+        """What a document prints of these values."""
+        for value in made:
+            for said in self.bound.said.get((self.record.path, value), ()):
+                yield _remark(said)
+
+
+def _remark(said: Said) -> str:
+    claim, numbers = said.claim, len(said.claim.printed.items)
+    where = f"{claim.place} of the document" if claim.place else "The document"
+    if said.holding == numbers:
+        return f"{where} prints this, and it is right."
+    counted = f"{said.holding or 'none'} of {numbers} numbers {'are' if said.holding > 1 else 'is'}"
+    why = f": {claim.wrong}" if claim.wrong else ""
+    return f"{where} prints something else; {counted} right{why}."
+
+
+def _reads(step: GraphStep) -> Iterator[Value]:
+    read = step.cotangents if isinstance(step, CallBack) else step.inputs
+    return (value for value in read if value is not None)
+
+
+def _span(step: GraphStep) -> Span | None:
+    """Where a step, or the one that it differentiates, was written."""
+    match step:
+        case Apply() if step.origin is None and all(v.role == "cotangent" for v in step.outputs):
+            return None
+        case Apply():
+            return (step.origin or step).span
+        case Call():
+            return step.span
+        case CallBack():
+            return step.origin.span
+
+
+def _formula(step: Apply) -> str:
+    """The operator's formula; of a derived step that of the gradient."""
+    derived = step.origin is not None and step.op.glyph.startswith("d") and step.origin.op.gradient
+    return derived or step.op.formula

@@ -1,0 +1,195 @@
+"""A page as one HTML file that needs nothing else: no script, no network, light and dark.
+
+Text gets in through `xg.diagnostics.escape` alone. The policy lets nothing load, and of styles
+only the one sheet by its hash. Beside every step stands its place in the figure: the figure itself,
+shown again through a small window.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.resources import files
+from string import Template
+from typing import Final
+
+from xg.diagnostics import escape
+from xg.figures import Parts, parts
+from xg.figures.formats.svg_part import sheet
+from xg.figures.model.geometry import Box
+from xg.figures.model.style import DARK, LIGHT, Theme
+from xg.pages.explain import words
+from xg.pages.explain.numbers import rows, shape
+from xg.pages.explain.page import Page, Pass, Section, Step, Tensor
+
+WINDOW: Final = (210.0, 120.0)  # points of the figure that are seen beside a step
+POLICY: Final = ("base-uri 'none'", "form-action 'none'")
+AROUND: Final = 4.0  # between a node and the line around it
+_SUBSCRIPT: Final = re.compile(r"(?<=[^\W\d_])_(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A document, and what went less well than hoped with its figures."""
+
+    text: str
+    warnings: tuple[str, ...]
+
+
+def html(page: Page) -> Written:
+    """The whole document."""
+    passes = list(_passes(page))
+    drawn = parts((one.steps.figure for one in passes), (one.name for one in passes))
+    style = f"{_colors()}\n{sheet(LIGHT)}\n{_asset('page.css')}"
+    policy = ("default-src 'none'", f"style-src '{_hash(style)}'", *POLICY)
+    text = Template(_asset("page.html")).substitute(
+        title=escape.xml(words.heading(page)),
+        policy="; ".join(policy),
+        style=style,
+        origin=escape.xml(words.origin(page)),
+        promise=escape.xml(words.promise(page)),
+        contents="".join(map(_entry, passes)),
+        shared=drawn.shared,
+        body="\n".join(_body(passes, drawn)),
+    )
+    return Written(text, drawn.warnings)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnePass:
+    """A pass of a section; `name` is the id of its figure, `view` forward or backward."""
+
+    name: str
+    view: str
+    section: Section
+    steps: Pass
+
+
+def _passes(page: Page) -> Iterator[_OnePass]:
+    for place, section in enumerate(page.sections):
+        yield _OnePass(f"figure-{place}-forward", "forward", section, section.forward)
+        if section.backward:
+            yield _OnePass(f"figure-{place}-backward", "backward", section, section.backward)
+
+
+def _entry(one: _OnePass) -> str:
+    title = escape.xml(f"{words.name(one.section)}, {one.view}")
+    return f'<li><a href="#{one.name}-steps">{title}</a></li>'
+
+
+def _asset(name: str) -> str:
+    return files("xg.pages.explain").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
+
+
+def _colors() -> str:
+    """The figures' colours as variables; the page's own are made of them."""
+    return (
+        f":root{{{_values(LIGHT)}}}\n@media (prefers-color-scheme:dark){{:root{{{_values(DARK)}}}}}"
+    )
+
+
+def _values(theme: Theme) -> str:
+    return "".join(f"--xg-{name}:{value};" for name, value in theme.colors.items())
+
+
+# ---- sections -----------------------------------------------------------------------------------
+
+
+def _body(passes: list[_OnePass], drawn: Parts) -> Iterator[str]:
+    shown: set[int] = set()
+    for one, markup, nodes in zip(passes, drawn.markup, drawn.nodes, strict=True):
+        if id(one.section) not in shown:
+            shown.add(id(one.section))
+            yield f"<h2>{escape.xml(words.name(one.section))}</h2>"
+            yield f"<pre>{_lines(one.section.source)}</pre>"
+        yield from _pass(one, markup, nodes)
+
+
+def _pass(one: _OnePass, markup: str, nodes: Mapping[str, Box]) -> Iterator[str]:
+    title = f"{one.section.title}, {one.view}"
+    yield f'<section id="{one.name}-steps"><h3>{escape.xml(title)}</h3>'
+    yield f'<div class="figure" tabindex="0">{markup}</div>'
+    yield f"<h4>{words.begins(one.view, one.section)}</h4>"
+    yield f'<div class="given">{"".join(map(_tensor, one.steps.begins))}</div>'
+    for step in one.steps.steps:
+        yield from _step(step, one, nodes.get(step.node))
+    yield "</section>"
+
+
+def _step(step: Step, one: _OnePass, at: Box | None) -> Iterator[str]:
+    yield f'<article id="step-{step.number}">'
+    yield f'<h4><a href="#step-{step.number}">{step.number}</a> {equation(step.equation)}</h4>'
+    yield '<div class="row">'
+    if at is not None:
+        yield _window(one.name, at, step)
+    yield '<div class="told">'
+    formula = f": <code>{escape.xml(step.formula)}</code>" if step.formula else ""
+    yield f"<p>{escape.xml(step.operator)}{formula}. It {_linked(words.way(step, one.steps))}.</p>"
+    if step.source:
+        yield f'<p class="quiet">Line {step.line}: <code>{escape.xml(step.source)}</code></p>'
+    yield from map(_tensor, step.tensors)
+    if step.worked:
+        yield f"<p>First number: <code>{escape.xml(step.worked)}</code></p>"
+    yield from (f'<p class="remark">{escape.xml(remark)}</p>' for remark in step.remarks)
+    yield "</div></div></article>"
+
+
+def _linked(sentence: str) -> str:
+    """Numbers of steps as links; the sentence is one of `words`."""
+    return re.sub(r"\d+", r'<a href="#step-\g<0>">\g<0></a>', sentence)
+
+
+def _window(figure: str, at: Box, step: Step) -> str:
+    """The part of the figure around a node, and a line around the node."""
+    width, height = WINDOW
+    seen = Box.around(at.center, max(width, at.width + 20), max(height, at.height + 20))
+    line = at.grown(AROUND)
+    return (
+        f'<svg class="xg-figure window" viewBox="{_box(seen)}" role="img"'
+        f' aria-label="Step {step.number} in the figure"><use href="#{figure}"/>'
+        f'<rect class="here" rx="5" {_sides(line)}/></svg>'
+    )
+
+
+def _box(box: Box) -> str:
+    return " ".join(f"{side:.1f}" for side in (box.left, box.top, box.width, box.height))
+
+
+def _sides(box: Box) -> str:
+    pairs = (("x", box.left), ("y", box.top), ("width", box.width), ("height", box.height))
+    return " ".join(f'{name}="{value:.1f}"' for name, value in pairs)
+
+
+# ---- tensors and formulas -----------------------------------------------------------------------
+
+
+def _tensor(tensor: Tensor) -> str:
+    shown = rows(tensor.array)
+    cut = f", {shown.cut}" if shown.cut else ""
+    name = f"<b>{equation(tensor.name)}</b> " if tensor.name else ""
+    written = f"{equation(tensor.type)}, " if tensor.array.shape else ""
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape.xml(text)}</td>' for text in row)}</tr>" for row in shown.rows
+    )
+    caption = f"{name}{written}{escape.xml(shape(tensor.array))}{escape.xml(cut)}"
+    return f"<figure><figcaption>{caption}</figcaption><table>{body}</table></figure>"
+
+
+def equation(text: str) -> str:
+    """An equation with its subscripts set below the line.
+
+    >>> equation("dW_2 = H⊤ • dz")
+    'dW<sub>2</sub> = H⊤ • dz'
+    """
+    return _SUBSCRIPT.sub(r"<sub>\1</sub>", escape.xml(text))
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(escape.xml, text.split("\n")))

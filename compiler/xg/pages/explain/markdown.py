@@ -1,0 +1,74 @@
+"""A page as Markdown that reads well as it is, and as anything makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xg.diagnostics import escape
+from xg.pages.explain import words
+from xg.pages.explain.numbers import Rows, rows, shape
+from xg.pages.explain.page import Page, Pass, Section, Step, Tensor
+
+
+def markdown(page: Page) -> str:
+    """The whole page; ends in a newline."""
+    lines = [
+        f"# {escape.markdown(words.heading(page))}",
+        "",
+        escape.markdown(words.origin(page)),
+        "",
+    ]
+    lines += [words.promise(page), ""]
+    for section in page.sections:
+        lines += _section(section)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield from (
+        f"## {escape.markdown(words.name(section))}",
+        "",
+        escape.code_block(section.source),
+        "",
+    )
+    yield from _pass("forward", section, section.forward)
+    if section.backward:
+        yield from _pass("backward", section, section.backward)
+
+
+def _pass(view: str, section: Section, steps: Pass) -> Iterator[str]:
+    title = f"{section.title}, {view}"
+    yield from (f"## {escape.markdown(title)}", "", f"### {words.begins(view, section)}", "")
+    for tensor in steps.begins:
+        yield from _tensor(tensor)
+    for step in steps.steps:
+        yield from _step(step, steps)
+
+
+def _step(step: Step, steps: Pass) -> Iterator[str]:
+    yield from (f"### {step.number}. {escape.code_span(step.equation)}", "")
+    formula = f": {escape.code_span(step.formula)}" if step.formula else ""
+    yield f"{escape.markdown(step.operator)}{formula}. It {words.way(step, steps)}."
+    if step.source:
+        yield f"Line {step.line}: {escape.code_span(step.source)}."
+    yield ""
+    for tensor in step.tensors:
+        yield from _tensor(tensor)
+    if step.worked:
+        yield from (f"First number: {escape.code_span(step.worked)}", "")
+    for remark in step.remarks:
+        yield from (escape.markdown(remark), "")
+
+
+def _tensor(tensor: Tensor) -> Iterator[str]:
+    shown = rows(tensor.array)
+    title = f"{tensor.name} {tensor.type}".strip() if tensor.array.shape else tensor.name
+    cut = f", {shown.cut}" if shown.cut else ""
+    yield from (f"{escape.code_span(title or '[]')}, {shape(tensor.array)}{cut}:", "")
+    yield from (escape.code_block(_grid(shown)), "")
+
+
+def _grid(shown: Rows) -> str:
+    """Rows of numbers, aligned at the right."""
+    width = max((len(text) for row in shown.rows for text in row), default=0)
+    return "\n".join("  ".join(text.rjust(width) for text in row) for row in shown.rows)

@@ -1,0 +1,62 @@
+"""Steps as equations in which parts of a gradient are told from the whole: `dX = dX′ ⊕ dX″`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from xg.figures.views.notation import Notation
+from xg.ir.graph import Backward, Program, Step, Value
+from xg.pages.explorer.equation import Equations
+
+PRIMES: Final = ("′", "″", "‴")
+
+
+@dataclass(slots=True)
+class Naming:
+    """Names and equations of one block."""
+
+    equations: Equations
+
+    @classmethod
+    def of(cls, program: Program, backward: Backward) -> Naming:
+        """What is needed to write the steps of a block."""
+        notation = Notation.of(backward.forward, backward)
+        return cls(_WithParts(program, notation, {}, parts=parts(backward)))
+
+    def equation(self, step: Step) -> str:
+        """A step; those before it have been written. What is turned twice is as it was."""
+        return self.equations.write(step).replace("⊤⊤", "")
+
+    def name(self, value: Value) -> str:
+        """What a value is called; empty for one that has no name."""
+        return self.equations.name(value)
+
+    def dims(self, value: Value) -> list[str]:
+        """A value's shape as the file would write it."""
+        return self.equations.notation.dims(value)
+
+
+def parts(backward: Backward) -> dict[Value, str]:
+    """The marks of cotangents that are only part of a sum."""
+    marks: dict[Value, str] = {}
+    counts: dict[Value, int] = {}
+    for part, primal in backward.of.items():
+        if backward.totals.get(primal) is not part:
+            counts[primal] = counts.get(primal, 0) + 1
+            number = counts[primal]
+            marks[part] = PRIMES[number - 1] if number <= len(PRIMES) else f"⁽{number}⁾"
+    return marks
+
+
+@dataclass(slots=True)
+class _WithParts(Equations):
+    """Equations that mark the parts of sums."""
+
+    parts: Mapping[Value, str] = field(default_factory=dict[Value, str])
+
+    def name(self, value: Value) -> str:
+        """What a value is called, with its mark."""
+        named = Equations.name(self, value)
+        return f"{named}{self.parts.get(value, '')}" if named else ""

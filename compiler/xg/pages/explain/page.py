@@ -1,0 +1,75 @@
+"""What a page tells, as data: sections of blocks, steps with their numbers, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from xg.figures.model.figure import Figure
+from xg.verify.examples.recompute import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor that is shown: its name (empty if it has none), its type as written, its numbers."""
+
+    name: str
+    type: str
+    array: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step. `number` counts through the page; `takes` and `goes_to` are other steps.
+
+    `node` is its id in the figure, empty where it is no node. `line` is that of the file, 0 for a
+    sum of gradients, which nobody wrote. `worked` is its first number, worked out; `remarks` are
+    sentences about it.
+    """
+
+    number: int
+    equation: str
+    operator: str
+    formula: str
+    line: int
+    source: str
+    tensors: tuple[Tensor, ...]
+    takes: tuple[int, ...]
+    goes_to: tuple[int, ...]
+    node: str
+    worked: str = ""
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The steps of one pass of a block, and its figure. `begins` is what it starts from."""
+
+    figure: Figure
+    begins: tuple[Tensor, ...]
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One block; `path` is the call whose numbers are shown, empty for the block itself."""
+
+    title: str
+    path: str
+    source: str
+    forward: Pass
+    backward: Pass | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole page. `seed` is None where the numbers are an example's; `drops`: DO is in it."""
+
+    title: str
+    example: str
+    file: str
+    block: str
+    sizes: Mapping[str, int]
+    seed: int | None
+    drops: bool
+    sections: tuple[Section, ...]

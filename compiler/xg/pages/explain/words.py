@@ -1,0 +1,63 @@
+"""Sentences that every form of a page says alike."""
+
+from __future__ import annotations
+
+from xg.pages.explain.page import Page, Pass, Section, Step
+
+
+def heading(page: Page) -> str:
+    """What the page is about."""
+    return f"{page.title}: {page.example}" if page.example else page.title
+
+
+def origin(page: Page) -> str:
+    """Where its numbers are from."""
+    sizes = ", ".join(f"{name} = {size}" for name, size in page.sizes.items())
+    at = f" at {sizes}" if sizes else ""
+    if page.seed is None:
+        return (
+            f"The block {page.block} of {page.file}{at}, with the numbers that its example gives."
+        )
+    return f"The block {page.block} of {page.file}{at}, with numbers drawn from seed {page.seed}."
+
+
+def promise(page: Page) -> str:
+    """How the numbers are made."""
+    made = (
+        "Nothing below is typed in: every number is computed in float64 from those that are given, "
+        "and every gradient is derived from the diagram."
+    )
+    return f"{made} Dropout is off." if page.drops else made
+
+
+def name(section: Section) -> str:
+    """A section's title, and whose numbers it shows."""
+    return f"{section.title} (as {section.path})" if section.path else section.title
+
+
+def begins(view: str, section: Section) -> str:
+    """What a pass begins with."""
+    if view == "forward":
+        return "What goes in"
+    several = len(section.backward.begins) != 1 if section.backward else True
+    return "The gradients that come in" if several else "The gradient that comes in"
+
+
+def way(step: Step, steps: Pass) -> str:
+    """Where a step stands: what it takes and who goes on with it."""
+    own = {each.number for each in steps.steps}
+    takes = _listed([number for number in step.takes if number in own])
+    saved = _listed([number for number in step.takes if number not in own])
+    parts = [f"takes what {takes} made" if takes else ""]
+    parts.append(f"takes what {saved} saved" if saved else "")
+    goes_to = _listed(list(step.goes_to))
+    parts.append(f"goes to {goes_to}" if goes_to else "leaves the block")
+    return ", ".join(filter(None, parts))
+
+
+def _listed(numbers: list[int]) -> str:
+    """``step 3``, ``steps 3 and 5``."""
+    if not numbers:
+        return ""
+    *others, last = map(str, numbers)
+    return f"steps {', '.join(others)} and {last}" if others else f"step {last}"

@@ -1,0 +1,175 @@
+"""The explorer: one page for a program, with its figures, its code, its costs and real numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from xg.cost.cost import cost
+from xg.driver import Program
+from xg.figures import parts
+from xg.figures.formats.svg_part import sheet
+from xg.figures.model.style import DARK, LIGHT, Theme
+from xg.figures.views.backward import backward_drawn
+from xg.figures.views.forward import forward_drawn
+from xg.figures.views.steps import Drawn
+from xg.frontend.typed import Settings
+from xg.ir.graph import Program as Graphs
+from xg.pages.explorer.code import Code, code
+from xg.pages.explorer.equation import Equations
+from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
+from xg.pages.explorer.formulas import Formulas, axis_rules, start_numbers
+from xg.pages.explorer.plans import mesh_of, planned, plans_data
+from xg.pages.explorer.play import Corner, Run, runs_data
+from xg.pages.explorer.sending import Sending
+from xg.pages.explorer.small import facts_of, proof_sizes, runs
+from xg.pages.explorer.uses import BlockUse, block_uses
+from xg.pages.html import write
+from xg.pages.html.page import Face, Page, Pass, Section
+
+FORMAT: Final = 2  # of the facts
+SIZE_AT_MOST: Final = 300_000  # bytes
+CORNERS: Final[tuple[Corner, ...]] = ((5, 6), (4, 4), (3, 3), (2, 3))
+
+
+@dataclass(frozen=True, slots=True)
+class Explored:
+    """A page, the engines that placed its figures, and what went less well than hoped."""
+
+    page: bytes
+    engines: frozenset[str]
+    warnings: tuple[str, ...]
+
+
+def explore(program: Program, settings: Settings) -> Explored:
+    """The page of a program that was compiled with `settings`."""
+    graphs = program.graphs
+    uses = block_uses(graphs)
+    written = code(graphs, uses)
+    drawn = [_drawn(graphs, use) for use in uses]
+    pictures = parts(one.figure for each in drawn for one in each.values())
+    markup = iter(pictures.markup)
+    facts, ran = _facts(program, settings, uses, drawn, written)
+    page = Page(
+        title=graphs.main.title or graphs.main.block,
+        file=_file(graphs),
+        sections=tuple(
+            _section(title, use, each, written, markup)
+            for title, use, each in zip(_titles(uses), uses, drawn, strict=True)
+        ),
+        facts=facts,
+        shared=pictures.shared,
+        sheet=sheet(LIGHT),
+        colors=(_colors(LIGHT), _colors(DARK)),
+    )
+    written = _small(page, ran)
+    return Explored(written, pictures.engines, (*pictures.warnings, *_too_large(written)))
+
+
+def _small(page: Page, ran: Sequence[Run]) -> bytes:
+    """The page with the largest corners of its tensors with which it is small."""
+    written = b""
+    for corner in CORNERS:
+        facts = {**page.facts, "runs": runs_data(ran, corner)}
+        written = write(replace(page, facts=facts)).encode("utf-8")
+        if len(written) <= SIZE_AT_MOST:
+            break
+    return written
+
+
+def _too_large(written: bytes) -> Iterator[str]:
+    if len(written) > SIZE_AT_MOST:
+        advice = "that of one of its blocks is smaller: --block NAME"
+        yield f"the page has {len(written):,} bytes, more than {SIZE_AT_MOST:,}; {advice}"
+
+
+def _file(program: Graphs) -> str:
+    """The name of the file without its folders, none for standard input; and what plan it is."""
+    name = program.main.span.source.name
+    file = "" if name.startswith("<") else name.rsplit("/", 1)[-1]
+    return ", ".join(filter(None, (file, program.plan and f"plan {program.plan.name}")))
+
+
+def _colors(theme: Theme) -> dict[str, str]:
+    return {str(color): value for color, value in theme.colors.items()}
+
+
+def _drawn(program: Graphs, use: BlockUse) -> dict[Pass, Drawn]:
+    """The figures of a block: a backward one where anything has a gradient."""
+    found: dict[Pass, Drawn] = {"forward": forward_drawn(program, use.graph)}
+    if use.backward.steps:
+        found["backward"] = backward_drawn(program, use.backward)
+    return found
+
+
+def _titles(uses: Sequence[BlockUse]) -> list[str]:
+    """What each block is called; of two that are called the same, with how they are called."""
+    titles = [use.graph.title or use.graph.block for use in uses]
+    return [
+        f"{title} ({use.path})" if titles.count(title) > 1 and use.path else title
+        for title, use in zip(titles, uses, strict=True)
+    ]
+
+
+def _section(
+    title: str, use: BlockUse, views: Iterable[Pass], written: Code, markup: Iterator[str]
+) -> Section:
+    """A block's title, figures and code; its figures are the next ones of the markup."""
+    lines = written.blocks[use.graph.key].lines
+    faces: dict[Pass, Face] = {view: Face(next(markup), lines[view]) for view in views}
+    return Section(title, faces)
+
+
+def _facts(
+    program: Program,
+    settings: Settings,
+    uses: Sequence[BlockUse],
+    drawn: Sequence[Mapping[Pass, Drawn]],
+    written: Code,
+) -> tuple[dict[str, object], list[Run]]:
+    """What the script reads, but for the runs, and these."""
+    graphs, formulas = program.graphs, Formulas()
+    blocks = _blocks(program, uses, drawn, written, formulas)
+    plans = planned(program, settings)
+    compared = plans_data(plans, formulas)
+    mesh = mesh_of(program, *plans.values())
+    sizes, proven = facts_of(graphs), proof_sizes(program, settings)
+    rules = axis_rules(graphs, formulas, sizes)
+    starts = start_numbers(graphs, formulas, sizes, mesh, proven)
+    facts: dict[str, object] = {
+        "format": FORMAT,
+        "plan": graphs.plan.name if graphs.plan else "",
+        "ranks": list(graphs.mesh),
+        "mesh": [{"name": name, "value": size} for name, size in mesh.items()],
+        "sizes": [{"name": n, "value": value} for n, value in starts.items() if n not in mesh],
+        **blocks,
+        "functions": dict(written.operators),
+        "formulas": formulas.data(),
+        **rules,
+        "plans": compared,
+    }
+    return facts, runs(program, settings, proven, starts)
+
+
+def _blocks(
+    program: Program,
+    uses: Sequence[BlockUse],
+    drawn: Sequence[Mapping[Pass, Drawn]],
+    written: Code,
+    formulas: Formulas,
+) -> dict[str, object]:
+    """What is told of every block, and the tables that this refers to."""
+    graphs = program.graphs
+    costs = {each.graph.key: each for each in cost(graphs).blocks}
+    places = {use.graph.key: use.place for use in uses}
+    sending = program.placed and Sending.of(program.placed, graphs, formulas, uses)
+    operators, shapes = Operators(), Shapes()
+    blocks: list[object] = []
+    for use, figures in zip(uses, drawn, strict=True):
+        variables = written.blocks[use.graph.key].variables
+        equations = Equations.of(graphs, use.backward, variables)
+        facts = BlockFacts(graphs, use, places, equations, formulas, shapes, operators, figures)
+        sent = sending.data(use) if sending else []
+        blocks.append({**facts.data(costs[use.graph.key]), "sent": sent})
+    return {"blocks": blocks, "operators": operators.data(), "shapes": shapes.data()}

@@ -1,0 +1,61 @@
+"""The NumPy functions of every block, line by line, each with the steps that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.codegen.emit.module import ModuleWriter
+from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.statements import Mark
+from xg.codegen.numpy.dialect import NUMPY
+from xg.ir.graph import Program, Step, Value
+from xg.pages.explorer.uses import BlockUse
+from xg.pages.html.page import CodeLine, Pass
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCode:
+    """The functions of a block, and what they call the values of its forward pass."""
+
+    lines: Mapping[Pass, tuple[CodeLine, ...]]
+    variables: Mapping[Value, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The functions of all blocks, and by name those of operators that they call."""
+
+    blocks: Mapping[str, BlockCode]
+    operators: Mapping[str, str]
+
+
+def code(program: Program, uses: Sequence[BlockUse]) -> Code:
+    """The code of a program, the same text as in its module."""
+    plan = Plan.start(program, NUMPY.spelling)
+    writer = ModuleWriter(program, NUMPY, plan)
+    written = {key: list(writer.block(key)) for key in writer.reached(program.entry)}
+    blocks: dict[str, BlockCode] = {}
+    for use in uses:
+        key = use.graph.key
+        _, forward, backward = written[key]
+        ids = {step: name for name, step in use.steps()}
+        lines: dict[Pass, tuple[CodeLine, ...]] = {
+            "forward": tuple(_lines(forward, plan.marks[key, False], ids)),
+            "backward": tuple(_lines(backward, plan.marks[key, True], ids)),
+        }
+        blocks[key] = BlockCode(lines, writer.saved[key][0].names)
+    functions = plan.operators.written.items()
+    return Code(blocks, {name: "\n".join(made.source(name)) for name, made in functions})
+
+
+def _lines(
+    lines: Sequence[str], marks: Sequence[Mark], ids: Mapping[Step, str]
+) -> Iterator[CodeLine]:
+    computed = {
+        number: tuple(ids[step] for step in mark.steps)
+        for mark in marks
+        for number in range(mark.first, mark.end)
+    }
+    for number, text in enumerate(lines):
+        yield CodeLine(text, computed.get(number, ()))

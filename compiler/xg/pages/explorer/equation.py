@@ -1,0 +1,103 @@
+"""Steps as equations in the author's names: `P = S(Z)`, `dW_up = H⊤ • dU`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from xg.figures.model.richtext import characters
+from xg.figures.views.notation import Notation
+from xg.figures.views.steps import is_transposed, own_tensors
+from xg.ir.graph import Apply, Backward, Call, CallBack, Program, Step, Value
+from xg.ir.scalar import Scalar
+
+_INFIX: Final = ("•", "⊕", "⊙")
+_LONGEST: Final = 40  # of what stands for a value without a name
+
+
+@dataclass(slots=True)
+class Equations:
+    """Writes the steps of one block. `variables` are what its code calls values."""
+
+    program: Program
+    notation: Notation
+    variables: Mapping[Value, str]
+    made: dict[Value, str] = field(default_factory=dict[Value, str])
+
+    @classmethod
+    def of(cls, program: Program, backward: Backward, variables: Mapping[Value, str]) -> Equations:
+        """What is needed to write the steps of a block."""
+        return cls(program, Notation.of(backward.forward, backward), variables)
+
+    def write(self, step: Step) -> str:
+        """A step; those before it have been written."""
+        match step:
+            case Apply():
+                right = self._applied(step)
+                shown = [value for value in step.outputs if value.role != "cache"]
+            case Call():
+                right = self._called(step, [self.text(value) for value in step.inputs])
+                shown = list(step.outputs)
+            case CallBack():
+                given = [self.text(value) for value in step.cotangents if value]
+                right = "d" + self._called(step.origin, given)
+                shown = [value for value in step.outputs if value]
+        self.made.update((value, right) for value in shown)
+        left = ", ".join(name for value in shown if (name := self.name(value)))
+        return f"{left} = {right}" if left else right
+
+    def name(self, value: Value) -> str:
+        """What a value is called in figure or code; empty for one that has no name."""
+        if value.role == "cache" and value in self.variables:
+            return self.variables[value]
+        if name := characters(self.notation.symbol(value)).replace("^⊤", "⊤"):
+            return name
+        primal = self.notation.backward and self.notation.backward.of.get(value)
+        if primal is not None and (named := self.name(primal)):
+            return f"d{named}"
+        return self.variables.get(value, "")
+
+    def text(self, value: Value, *, factor: bool = False) -> str:
+        """A value as an operand: its name, or how it is made; a `factor` holds together."""
+        if name := self.name(value):
+            return name
+        made = self.made.get(value, "…")
+        if len(made) > _LONGEST:
+            return "…"
+        return f"({made})" if factor and " " in made else made
+
+    def _applied(self, step: Apply) -> str:
+        sign = step.op.glyph
+        infix = len(step.inputs) > 1 and sign in _INFIX
+        operands = [
+            self.text(value, factor=infix and sign != "⊕")
+            + ("⊤" if is_transposed(step, place) else "")
+            for place, value in enumerate(step.inputs)
+        ]
+        if infix:
+            return f" {sign} ".join(operands)
+        own = own_tensors(step)
+        data = [o for o, value in zip(operands, step.inputs, strict=True) if value not in own]
+        rest = [o for o, value in zip(operands, step.inputs, strict=True) if value in own]
+        return f"{sign}({'; '.join(filter(None, (', '.join(data), ', '.join(rest + _own(step)))))})"
+
+    def _called(self, call: Call, operands: Sequence[str]) -> str:
+        callee = self.program.graphs[call.callee]
+        name = f"{callee.block}({', '.join(dict.fromkeys(operands))})"
+        if call.count is None:
+            return name
+        return f"{self.notation.graph.sizes.fold(call.count)} × {name}"
+
+
+def _own(step: Apply) -> list[str]:
+    """The numbers and words that a node is made of, as far as they say something.
+
+    Of a collective it is the mesh axis.
+    """
+    if "across" in step.attrs:
+        return [str(step.attrs["across"])]
+    values = [step.attrs.get(own.name) for own in step.op.own]
+    numbers = [str(value) for value in values if isinstance(value, Scalar)]
+    words = [value for value in values if isinstance(value, str) and value != "none"]
+    return [*numbers, *words]

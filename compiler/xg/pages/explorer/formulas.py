@@ -1,0 +1,92 @@
+"""Formulas as data: every size and cost once, as a text in the symbols of the entry block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from xg.ir.dim import Dim, DimError, product, symbol
+from xg.ir.graph import Program
+from xg.pages.explorer.uses import BlockUse
+from xg.verify.facts import SizeFacts
+
+FREE: Final = (32, 48, 240)  # what symbols without a number begin with: the first that is allowed
+
+
+@dataclass(slots=True)
+class Formulas:
+    """A table of formulas, to which everything else refers by place."""
+
+    table: dict[Dim, int] = field(default_factory=dict[Dim, int])
+
+    def place(self, dim: Dim) -> int:
+        """Where a formula stands in the table."""
+        return self.table.setdefault(dim, len(self.table))
+
+    def symbols(self) -> list[str]:
+        """Every symbol of the table once, in alphabetical order."""
+        return sorted({name for dim in self.table for name in dim.symbols()})
+
+    def data(self) -> list[str]:
+        """The table: sums of terms such as ``3*B*S^2/(2*N_T)``."""
+        return [str(dim) for dim in self.table]
+
+
+def start_numbers(
+    program: Program,
+    formulas: Formulas,
+    facts: SizeFacts,
+    mesh: Mapping[str, int],
+    proven: Mapping[str, int],
+) -> dict[str, int]:
+    """A number for every symbol of the table: the file's, or one for all that have none.
+
+    Where the file forbids that one, it is the number of the proof. `mesh` has the ranks.
+    """
+    given = {**mesh, **program.main.sizes.bind(program.numbers)}
+    named = {name for dim in facts.dims for name in dim.symbols()}
+    for free in FREE:
+        wanted = {name: given.get(name, free) for name in sorted({*formulas.symbols(), *named})}
+        bounded = (low.evaluate(wanted) <= high.evaluate(wanted) for low, high in facts.bounds)
+        if all(_whole(dim, wanted) for dim in facts.dims) and all(bounded):
+            return {name: wanted[name] for name in formulas.symbols()}
+    return {name: given.get(name, proven.get(name, FREE[0])) for name in formulas.symbols()}
+
+
+def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:
+    try:
+        return dim.evaluate(numbers) > 0
+    except (DimError, ZeroDivisionError):
+        return False
+
+
+def axis_rules(program: Program, formulas: Formulas, facts: SizeFacts) -> dict[str, object]:
+    """What numbers have to respect: axes that must be whole, and sizes that bound others.
+
+    Of an axis that ranks share: its whole length, what people call that, and the mesh axes.
+    """
+    fractions = [dim for dim in facts.dims if any(_divides(term) for term in dim.terms)]
+    return {
+        "whole": [_shared(dim, program, formulas) for dim in fractions],
+        "bounds": [[formulas.place(low), formulas.place(high)] for low, high in facts.bounds],
+    }
+
+
+def _shared(dim: Dim, program: Program, formulas: Formulas) -> list[object]:
+    """The length of an axis, whole; where ranks share it, that in words and by which axes."""
+    below = [{name for name, power in term if power < 0} for term, _ in dim.terms]
+    over = [axis for axis in program.mesh if all(axis in names for names in below)]
+    whole = dim * product(map(symbol, over))
+    return [formulas.place(whole), str(program.main.sizes.fold(whole)), over]
+
+
+def _divides(term: tuple[tuple[tuple[str, int], ...], Fraction]) -> bool:
+    monomial, coefficient = term
+    return coefficient.denominator > 1 or any(power < 0 for _, power in monomial)
+
+
+def in_entry(use: BlockUse, entry: Program, dim: Dim) -> Dim:
+    """A size or cost of a block in the sizes of the entry block, nothing defined left in it."""
+    return entry.main.sizes.expand(use.graph.sizes.expand(dim).substitute(use.symbols))

@@ -1,0 +1,58 @@
+"""What the ranks of a program send, as a page tells it: every collective with its elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from xg.cost.communication import SHORT, Sent, inside_of
+from xg.ir.dim import Dim
+from xg.ir.graph import Program, Value
+from xg.pages.explorer.formulas import Formulas, in_entry
+from xg.pages.explorer.uses import BlockUse
+
+Way = Literal["naive", "ring"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Tells of the blocks of a program that was `placed`; `ids` are its steps by what they make."""
+
+    placed: Program
+    program: Program
+    formulas: Formulas
+    ids: Mapping[Value, str]
+
+    @classmethod
+    def of(
+        cls, placed: Program, program: Program, formulas: Formulas, uses: Sequence[BlockUse]
+    ) -> Sending:
+        """What is needed to tell of a rank's program."""
+        steps = (pair for use in uses for pair in use.steps())
+        ids = {value: name for name, step in steps for value in step.outputs[:1] if value}
+        return cls(placed, program, formulas, ids)
+
+    def data(self, use: BlockUse) -> list[list[object]]:
+        """Every collective of one call of a block and of all that it calls.
+
+        Of each: the pass, its sign, the mesh axis, the calls, and of all calls the payload and the
+        elements that a rank sends, naive and around a ring; the bytes of an element, and the id of
+        the step.
+        """
+        return [self._row(part, use) for part in inside_of(self.placed, use.graph.key, "float32")]
+
+    def _row(self, part: Sent, use: BlockUse) -> list[object]:
+        assert part.step
+        dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
+        return [
+            part.direction,
+            SHORT[part.kind],
+            part.over,
+            *(self._place(use, dim) for dim in dims),
+            part.bytes_each,
+            self.ids[part.step.outputs[0]],
+        ]
+
+    def _place(self, use: BlockUse, dim: Dim) -> int:
+        return self.formulas.place(in_entry(use, self.program, dim))

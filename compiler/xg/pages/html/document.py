@@ -1,0 +1,136 @@
+"""The document: head with policy, style and script, body with figures, code and empty panels.
+
+Text of users gets in through `xg.diagnostics.escape` alone. The policy lets nothing run or load but
+the one style sheet and the one script, by their hashes.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from importlib.resources import files
+from string import Template
+from typing import Final
+
+from xg.diagnostics import escape
+from xg.pages.html.page import CodeLine, Page, Pass, Section
+
+SCRIPTS: Final = (
+    "exact",
+    "page",
+    "choice",
+    "detail",
+    "costs",
+    "sending",
+    "ranks",
+    "player",
+    "start",
+)
+NAMES: Final[Mapping[Pass, str]] = {"forward": "Forward", "backward": "Backward"}
+
+
+def document(page: Page) -> str:
+    """The whole document."""
+    style = f"{_colors(page)}\n{page.sheet}\n{_lean(_asset('page.css'))}"
+    script = "\n".join(_lean(_asset(f"{name}.js")) for name in SCRIPTS)
+    title = escape.xml(page.title)
+    return Template(_asset("page.html")).substitute(
+        title=title,
+        file=escape.xml(page.file),
+        policy=_policy(style, script),
+        style=style,
+        script=script,
+        blocks=_blocks(page),
+        figures="\n".join((page.shared, *_figures(page))),
+        code="\n".join(_listings(page)),
+        facts=escape.script_data(page.facts),
+    )
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing from anywhere; of what is in the page, one style sheet and one script."""
+    rules = (
+        "default-src 'none'",
+        f"style-src '{_hash(style)}'",
+        f"script-src '{_hash(script)}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    )
+    return "; ".join(rules)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode('utf-8')).digest()).decode('ascii')}"
+
+
+def _asset(name: str) -> str:
+    return files("xg.pages.html").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _lean(text: str) -> str:
+    """A script or style sheet without indentation and lines of comment."""
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith(("//", "/*")))
+
+
+def _colors(page: Page) -> str:
+    """The figure's colours as variables; the page's own are made of them."""
+    light, dark = (
+        "".join(f"--xg-{name}:{value};" for name, value in colors.items()) for colors in page.colors
+    )
+    return f":root{{{light}}}\n@media (prefers-color-scheme:dark){{:root{{{dark}}}}}"
+
+
+# ---- what is written before the script runs -----------------------------------------------------
+
+
+def _blocks(page: Page) -> str:
+    """The buttons that choose a block; none where there is nothing to choose."""
+    if len(page.sections) == 1:
+        return ""
+    buttons = (
+        f'<button type="button" data-block="{place}">{escape.xml(section.title)}</button>'
+        for place, section in enumerate(page.sections)
+    )
+    return f'<nav aria-label="Blocks">{"".join(buttons)}</nav>'
+
+
+def _figures(page: Page) -> list[str]:
+    """Every figure once: blocks that look the same share one."""
+    owners: dict[str, list[str]] = {}
+    for place, section in enumerate(page.sections):
+        for view, face in section.faces.items():
+            owners.setdefault(face.figure, []).append(f"{place}.{view}")
+    first = "0.forward"
+    return [
+        f'<div class="figure" data-shows="{" ".join(names)}"{"" if first in names else " hidden"}>'
+        f"{figure}</div>"
+        for figure, names in owners.items()
+    ]
+
+
+def _listings(page: Page) -> list[str]:
+    return [
+        listing
+        for place, section in enumerate(page.sections)
+        for listing in _listing(place, section)
+    ]
+
+
+def _listing(place: int, section: Section) -> list[str]:
+    hidden = " hidden" if place else ""
+    return [
+        f'<div class="listing" data-of="{place}.{view}"{hidden}><h3>{NAMES[view]}</h3>'
+        f'<pre role="group" aria-label="{NAMES[view]} pass of {escape.xml(section.title)}'
+        f' in NumPy">{"".join(map(_line, face.code))}</pre></div>'
+        for view, face in section.faces.items()
+    ]
+
+
+def _line(line: CodeLine) -> str:
+    code, sign, comment = line.text.partition("# ")
+    text = escape.xml(code) + (f"<i>{sign}{escape.xml(comment)}</i>" if sign else "")
+    if not line.steps:
+        return f"{text}\n"
+    return f'<span data-steps="{" ".join(line.steps)}">{text}\n</span>'

@@ -1,0 +1,141 @@
+"""Everything that is written for a file: its figures and modules as names and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, Literal, get_args
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.slug import slug, stems
+from xg.driver import BACKENDS, Program, View, compile_project
+from xg.frontend.blocks import concerning, uncalled
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings
+from xg.ir.graph import Call
+
+if TYPE_CHECKING:
+    from xg.figures import Format, ThemeName
+    from xg.figures.model.figure import Figure
+
+Kind = Literal["dot", "svg", "pdf", "png", "html", "numpy", "torch"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block
+PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
+DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is asked for: which kinds, in which colours, of which block in which choice.
+
+    `kernels` asks for fused code, `plan` for a parallel plan.
+    """
+
+    kinds: tuple[Kind, ...] = KINDS
+    theme: ThemeName = "auto"
+    legend: bool = False
+    kernels: bool = False
+    block: str | None = None
+    plan: str | None = None
+    settings: Settings = field(default_factory=dict[str, "str | int"])
+
+
+@dataclass(slots=True)
+class Outputs:
+    """The files of one input, and what went less well than hoped."""
+
+    files: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    warnings: list[str] = field(default_factory=list[str])
+    engines: set[str] = field(default_factory=set[str])
+
+
+def outputs(project: Project, wanted: Wanted) -> Outputs:
+    """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
+
+    Every block has figures; a block that no other calls has a page and modules too. What a plan
+    makes bears its name.
+    """
+    names = [block.name.name for block in project.main.blocks]
+    file = slug(PurePath(project.main.span.source.name).stem)
+    stem = _stems(file, names, wanted.plan)
+    programs = _compiled(project, wanted, names)
+    own = uncalled(project.main) if wanted.block is None else programs
+    made = Outputs()
+    for name, program in programs.items():
+        for view in views(program) if DRAWN & set(wanted.kinds) else ():
+            _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
+        if name in own and "html" in wanted.kinds:
+            page = f"{stem[name]}.html"
+            _explore(made, page, program, concerning(project, name, wanted.settings))
+        for backend in BACKENDS:
+            if name in own and backend in wanted.kinds:
+                code = program.source(backend, kernels=wanted.kernels)
+                made.files[f"{stem[name]}_{backend}.py"] = code.encode()
+    return made
+
+
+def views(program: Program) -> Iterator[View]:
+    """The figures of a block: an overview too where it calls others, or runs on ranks."""
+    yield "forward"
+    if program.graphs.backwards[program.graphs.entry].steps:
+        yield "backward"
+    calls = any(isinstance(step, Call) for step in program.graphs.main.steps)
+    if calls or program.placed is not None:
+        yield "overview"
+
+
+def _stems(file: str, names: Sequence[str], plan: str | None) -> dict[str, str]:
+    """A stem for the files of each block: mlp, and under a plan mlp_tp."""
+    stem = stems(file, names)
+    if plan is None:
+        return stem
+    taken = set(stem.values())
+    planned = {name: slug(f"{stem[name]}_{plan}") for name in names}
+    return {name: one if one not in taken else f"{one}_plan" for name, one in planned.items()}
+
+
+def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[str, Program]:
+    """The blocks asked for, each as a program of its own."""
+    programs: dict[str, Program] = {}
+    mistakes: dict[tuple[str, str], Diagnostic] = {}
+    for name in names if wanted.block is None and names else [wanted.block]:
+        settings = concerning(project, name, wanted.settings)
+        try:
+            program = compile_project(project, name, settings, wanted.plan)
+            programs[program.graphs.main.block] = program
+        except DiagnosticError as error:
+            mistakes.update(((each.code, str(each)), each) for each in error.diagnostics)
+    if programs and wanted.plan is not None:  # a plan is not of every block
+        mistakes = {key: each for key, each in mistakes.items() if key[0] != OF_NOTHING}
+    if mistakes:
+        raise DiagnosticError(mistakes.values())
+    return programs
+
+
+def _explore(made: Outputs, name: str, program: Program, settings: Settings) -> None:
+    """Add the page of a block, in which all that it calls can be opened."""
+    from xg.pages.explorer import explore
+
+    explored = explore(program, settings)
+    made.files[name] = explored.page
+    made.engines |= explored.engines
+    made.warnings += (f"{name}: {warning}" for warning in explored.warnings)
+
+
+def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:
+    """Add a figure in every kind that is asked for."""
+    if "dot" in wanted.kinds:
+        from xg.figures import dot
+
+        made.files[f"{name}.dot"] = dot(figure, wanted.theme).encode()
+    formats: list[Format] = [format for format in PICTURES if format in wanted.kinds]
+    if formats:
+        from xg.figures import pictures
+
+        pictures = pictures(figure, formats, wanted.theme)
+        made.files.update((f"{name}.{kind}", data) for kind, data in pictures.files.items())
+        made.engines.add(pictures.engine)
+        if pictures.warning:
+            made.warnings.append(f"{name}: {pictures.warning}")

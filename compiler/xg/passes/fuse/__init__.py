@@ -1,0 +1,98 @@
+"""Patterns replaced by fused operators, before the backward pass is derived.
+
+Only emission with kernels asks for it. An edge that is read twice or leaves its block stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from xg import ops
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.op import Op
+from xg.ir.tensor import TensorType
+from xg.passes.fuse.pattern import Inside, Match
+from xg.passes.fuse.patterns import fusions
+
+Types = dict[Value, TensorType]
+
+
+def fuse(program: Program) -> Program:
+    """The program with fused forward graphs."""
+    graphs = {key: _fused(graph) for key, graph in program.graphs.items()}
+    return replace(program, graphs=graphs, backwards={})
+
+
+def _fused(graph: Graph) -> Graph:
+    """A graph with every pattern replaced, each kind of fusion in turn."""
+    for fusion in fusions():
+        inside = Inside.of(graph)
+        replacing = _Replacing(graph, fusion.op)
+        for step in reversed(graph.steps):
+            if isinstance(step, Apply) and step.op.glyph == fusion.ends:
+                found = fusion.match(step, inside)
+                if found and not replacing.gone.intersection(found.steps):
+                    replacing.add(found)
+        graph = replacing.graph()
+    return graph
+
+
+@dataclass(slots=True)
+class _Replacing:
+    """One graph while its matches of one fusion are replaced."""
+
+    source: Graph
+    op: Op
+    gone: set[Apply] = field(default_factory=set[Apply])
+    new: dict[Apply, tuple[Apply, ...]] = field(default_factory=dict[Apply, tuple[Apply, ...]])
+    types: Types = field(default_factory=dict[Value, TensorType])
+
+    def add(self, found: Match) -> None:
+        """Note a match: its last step gives way to the fused one, the others to nothing."""
+        last = found.steps[-1]
+        turns = {
+            value: self._turned(value, last) for value in found.inputs if value in found.turned
+        }
+        inputs = tuple(
+            turns[value].outputs[0] if value in turns else value for value in found.inputs
+        )
+        step = Apply(self.op, inputs, (), found.attrs, last.span, found.place, parts=found.steps)
+        self.gone.update(found.steps)
+        self.new[last] = (*turns.values(), replace(step, outputs=self._outputs(step, last)))
+
+    def _outputs(self, step: Apply, last: Apply) -> tuple[Value, ...]:
+        """The output of the pattern's last step, and caches of the fused one's own."""
+        known: Mapping[Value, TensorType] = {**self.source.types, **self.types}
+        body = step.op.body([known[value] for value in step.inputs], step.attrs)
+        first = len(body.outputs) - len(body.caches)
+        caches = tuple(Value(name, "cache", last.span) for name in body.caches)
+        self.types.update(
+            (value, TensorType(out.shape))
+            for value, out in zip(caches, body.outputs[first:], strict=True)
+        )
+        return (last.outputs[0], *caches)
+
+    def _turned(self, value: Value, last: Apply) -> Apply:
+        """A step that transposes the last two axes of a value."""
+        transpose = ops.find("T")
+        assert transpose
+        shape = self.source.types[value].shape
+        front = tuple(range(len(shape) - 2))
+        order = (*front, len(shape) - 1, len(shape) - 2)
+        turned = Value(None, "edge", last.span)
+        self.types[turned] = TensorType((*shape[:-2], shape[-1], shape[-2]))
+        return Apply(transpose, (value,), (turned,), {"order": order}, last.span)
+
+    def graph(self) -> Graph:
+        """The graph with the replacements made."""
+        if not self.new:
+            return self.source
+        steps: list[Apply | Call] = []
+        for step in self.source.steps:
+            if isinstance(step, Apply) and step in self.gone:
+                steps += self.new.get(step, ())
+            else:
+                steps.append(step)
+        types = {**self.source.types, **self.types}
+        return replace(self.source, steps=tuple(steps), types=types)

@@ -1,0 +1,19 @@
+"""The fused operators, one module each; what they stand for is a pattern of the language's own.
+
+Every module holds one `FUSION`. They are found by being here, and tried in the order of names.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from xg.passes.fuse.pattern import Fusion
+
+
+@cache
+def fusions() -> tuple[Fusion, ...]:
+    """All of them."""
+    names = sorted(info.name for info in iter_modules(__path__))
+    return tuple(import_module(f"{__name__}.{name}").FUSION for name in names)

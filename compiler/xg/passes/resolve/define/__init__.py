@@ -1,0 +1,109 @@
+"""An operator that a file defines: ``op RMS(x [.., D]; g [D]) = x / sqrt(mean[D](x^2)) * g``.
+
+Its expression becomes a body in primitives, as if it were one of the shipped operators: shapes,
+gradient, figure box and code follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.dim import symbol
+from xg.ir.op import Op
+from xg.ir.prim import Expr, operand
+from xg.ir.scalar import Scalar, size
+from xg.ir.use import Attrs, Data, Misuse, Number, Own, Tensor, Use
+from xg.passes.resolve.define.body import Trace, finish, trace
+from xg.passes.resolve.define.errors import BadSignature, MisplacedComparison, NotUsed, Wrong
+from xg.passes.resolve.define.signature import Signature, read
+from xg.syntax import ast
+
+
+def define(definition: ast.OpDef) -> Op:
+    """The operator of a definition; raises DiagnosticError with what is wrong."""
+    try:
+        signature = read(definition)
+        own = tuple(_own(own, signature) for own in definition.own)
+        rehearsal = _rehearse(definition, signature)
+    except Wrong as wrong:
+        raise DiagnosticError.of(wrong.problem) from None
+    _refuse_unused(definition, rehearsal)
+    return _operator(definition, signature, own, rehearsal)
+
+
+def _operator(
+    definition: ast.OpDef, signature: Signature, own: tuple[Own, ...], rehearsal: Trace
+) -> Op:
+    def forward(*operands: Expr, **numbers: Scalar) -> Expr:
+        return finish(trace(definition, signature, operands, numbers), signature)
+
+    def configure(use: Use) -> Attrs:
+        signature.bind([type_.shape for type_ in use.types], use.spell)
+        operands = [
+            operand(slot.name, type_.shape)
+            for slot, type_ in zip(signature.slots, use.types, strict=True)
+        ]
+        try:
+            trace(definition, signature, operands, use.own)
+        except Wrong as wrong:  # numbers that do not work, such as a divisor 0
+            raise Misuse(wrong.problem.diagnostic().message) from None
+        return use.own
+
+    return Op(
+        glyph=signature.operator,
+        name=signature.operator,
+        family="nonlinear",
+        data=tuple(Data(slot.name) for slot in signature.data),
+        own=own,
+        outputs=(_output_name([slot.name for slot in signature.slots]),),
+        forward=forward,
+        configure=configure,
+        keeps_shape=bool(signature.data)
+        and rehearsal.result.axes == frozenset(signature.data[0].axes),
+        meaning="defined in the file",
+        formula=" ".join(definition.span.text.split()),
+        gradient="derived from the expression",
+        source=definition.span.source.name,
+    )
+
+
+def _output_name(taken: Sequence[str]) -> str:
+    """``y``, unless that or its cotangent would be taken for an operand."""
+    names = (f"y_{number}" if number else "y" for number in count())
+    return next(name for name in names if name not in taken and "d" + name not in taken)
+
+
+def _own(own: ast.Own, signature: Signature) -> Own:
+    if own.shape is not None:
+        return Tensor(own.name.name)
+    if own.default is None:
+        return Number(own.name.name)
+    empty = Signature(signature.operator, (), (), ())
+    value = Trace(empty, {}, {}).number(own.default).value
+    if isinstance(value, Expr) or value.constant is None:
+        raise Wrong(BadSignature(own.default.span, "a default is a number"))
+    return Number(own.name.name, value.constant)
+
+
+def _rehearse(definition: ast.OpDef, signature: Signature) -> Trace:
+    """The body on operands of unknown sizes: whatever is wrong with it shows here."""
+    lengths = {axis: (symbol(axis),) for axis in signature.axes}
+    operands = [
+        operand(slot.name, tuple(dim for axis in slot.axes for dim in lengths[axis]))
+        for slot in signature.slots
+    ]
+    numbers = {name: size(symbol(name)) for name in signature.numbers}
+    rehearsal = trace(definition, signature, operands, numbers)
+    if rehearsal.is_comparison:
+        raise Wrong(MisplacedComparison(definition.body.span, wanted=False))
+    return rehearsal
+
+
+def _refuse_unused(definition: ast.OpDef, rehearsal: Trace) -> None:
+    named = (*definition.data, *definition.own, *definition.bindings)
+    unused = [part.name for part in named if part.name.name not in rehearsal.read]
+    if unused:
+        operator = definition.name.name
+        raise DiagnosticError.of(*(NotUsed(name.span, operator) for name in unused))

@@ -1,0 +1,185 @@
+"""The body of a defined operator: from its expression to primitives, wherever it is used.
+
+Every tensor lies in the signature's order of axes, with size 1 where it has no such axis (leading
+ones left out), so that broadcasting by name is NumPy's broadcasting and a reduction keeps its axis
+as 1 until the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from xg.ir.dim import ONE
+from xg.ir.prim import Expr, binary, const, reshape, transpose
+from xg.ir.scalar import Scalar, as_scalar, size
+from xg.ir.tensor import Shape
+from xg.passes.resolve.define.errors import BadNumber, MisplacedComparison, UnknownPart, Wrong
+from xg.passes.resolve.define.functions import Part, apply, power
+from xg.passes.resolve.define.signature import REST, Lengths, Signature, Slot
+from xg.syntax import ast
+
+SIGNS: Final[Mapping[str, str]] = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+COMPARISONS: Final[Mapping[str, str]] = {">": "gt", ">=": "ge"}
+
+
+@dataclass(slots=True)
+class Trace:
+    """One reading of a body: `known` parts by name, and the names that were `read`."""
+
+    signature: Signature
+    lengths: Lengths
+    known: dict[str, Part]
+    later: set[str] = field(default_factory=set[str])
+    read: set[str] = field(default_factory=set[str])
+    result: Part = field(default_factory=lambda: Part(as_scalar(0.0)))
+
+    @property
+    def is_comparison(self) -> bool:
+        """Whether the result is one of booleans."""
+        return _is_comparison(self.result)
+
+    def part(self, expr: ast.Expr) -> Part:
+        """The value of an expression, a number if nothing in it is a tensor; raises Wrong."""
+        try:
+            part = self._part(expr)
+            constant = part.value.constant if isinstance(part.value, Scalar) else None
+        except (ArithmeticError, ValueError):
+            raise Wrong(BadNumber(expr.span)) from None
+        if constant is not None and abs(constant) == float("inf"):
+            raise Wrong(BadNumber(expr.span))
+        return part
+
+    def _part(self, expr: ast.Expr) -> Part:
+        match expr:
+            case ast.Number(value=value):
+                return Part(as_scalar(value))
+            case ast.Path():
+                return self._named(expr)
+            case ast.Call():
+                return self._call(expr)
+            case ast.Arithmetic():
+                return self._arithmetic(expr)
+            case ast.Negation():
+                operand = self.number(expr.operand)
+                return replace(operand, value=-operand.value)
+            case ast.Power():
+                return power(self.number(expr.base), self.number(expr.exponent), expr)
+            case ast.Comparison():
+                left, right = self.number(expr.left), self.number(expr.right)
+                return _elementwise(COMPARISONS[expr.sign], left, right)
+            case _:
+                raise Wrong(UnknownPart(expr.span, self.signature.operator, (), below=False))
+
+    def number(self, expr: ast.Expr) -> Part:
+        """A value that is not a comparison."""
+        part = self.part(expr)
+        if _is_comparison(part):
+            raise Wrong(MisplacedComparison(expr.span, wanted=False))
+        return part
+
+    def _named(self, path: ast.Path) -> Part:
+        name = path.name
+        if name in self.known:
+            self.read.add(name)
+            return self.known[name]
+        if name in self.lengths and name != REST:
+            return Part(size(self.lengths[name][0]))
+        known, operator = tuple(self.known), self.signature.operator
+        raise Wrong(UnknownPart(path.span, operator, known, below=name in self.later))
+
+    def _call(self, call: ast.Call) -> Part:
+        values = [argument.value for argument in call.arguments]
+        if call.operator.name == "select" and values:
+            arguments = [self.part(values[0]), *map(self.number, values[1:])]
+        else:
+            arguments = [self.number(value) for value in values]
+        return apply(call, arguments, self._places)
+
+    def _places(self, axis: str) -> tuple[int, ...]:
+        """Where an axis lies in every tensor that has it, counted from the end."""
+        behind = self.signature.axes[self.signature.axes.index(axis) + 1 :]
+        end = -sum(len(self.lengths[name]) for name in behind)
+        return tuple(range(end - len(self.lengths[axis]), end))
+
+    def _arithmetic(self, expr: ast.Arithmetic) -> Part:
+        total = self.number(expr.first)
+        for operation in expr.rest:
+            total = _combine(operation.sign, total, self.number(operation.operand))
+        return total
+
+
+def trace(
+    definition: ast.OpDef,
+    signature: Signature,
+    operands: Sequence[Expr],
+    numbers: Mapping[str, Scalar],
+) -> Trace:
+    """The body on these operands (in the order of a use); raises Wrong."""
+    lengths = signature.bind([expr.shape for expr in operands], str)
+    known = {
+        slot.name: _arrange(expr, slot, signature, lengths)
+        for slot, expr in zip(signature.slots, operands, strict=True)
+    }
+    known |= {name: Part(numbers[name]) for name in signature.numbers}
+    reading = Trace(signature, lengths, known, {part.name.name for part in definition.bindings})
+    for binding in definition.bindings:
+        part = reading.part(binding.value)
+        name = binding.name.name
+        reading.known[name] = (
+            replace(part, value=part.value.named(name)) if isinstance(part.value, Expr) else part
+        )
+    reading.result = reading.part(definition.body)
+    return reading
+
+
+def finish(reading: Trace, signature: Signature) -> Expr:
+    """The result without the axes that were reduced."""
+    part, lengths = reading.result, reading.lengths
+    kept = [lengths[axis] for axis in signature.axes if axis in part.axes]
+    return reshape(const(part.value), tuple(dim for dims in kept for dim in dims))
+
+
+def _arrange(expr: Expr, slot: Slot, signature: Signature, lengths: Lengths) -> Part:
+    """An operand in the signature's order of axes."""
+    ordered = [axis for axis in signature.axes if axis in slot.axes]
+    places = _axis_places(slot.axes, lengths)
+    moved = transpose(expr, [place for axis in ordered for place in places[axis]])
+    first = signature.axes.index(ordered[0]) if ordered else len(signature.axes)
+    shape: list[Shape] = [
+        lengths[axis] if axis in slot.axes else (ONE,) * len(lengths[axis])
+        for axis in signature.axes[first:]
+    ]
+    return Part(reshape(moved, tuple(dim for dims in shape for dim in dims)), frozenset(slot.axes))
+
+
+def _axis_places(axes: Sequence[str], lengths: Lengths) -> dict[str, range]:
+    places: dict[str, range] = {}
+    start = 0
+    for axis in axes:
+        places[axis] = range(start, start + len(lengths[axis]))
+        start += len(lengths[axis])
+    return places
+
+
+def _is_comparison(part: Part) -> bool:
+    return isinstance(part.value, Expr) and part.value.kind == "bool"
+
+
+def _elementwise(prim: str, left: Part, right: Part) -> Part:
+    return Part(binary(prim, left.value, right.value), left.axes | right.axes)
+
+
+def _combine(sign: str, left: Part, right: Part) -> Part:
+    if isinstance(left.value, Expr) or isinstance(right.value, Expr):
+        return _elementwise(SIGNS[sign], left, right)
+    match sign:
+        case "+":
+            return Part(left.value + right.value)
+        case "-":
+            return Part(left.value - right.value)
+        case "*":
+            return Part(left.value * right.value)
+        case _:
+            return Part(left.value / right.value)

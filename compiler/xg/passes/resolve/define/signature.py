@@ -1,0 +1,135 @@
+"""The signature of a defined operator: names, and what its axes are called.
+
+Axes are local names: a use binds them to sizes, ``..`` to any number of leading ones. One order of
+all axes, ``..`` first and then as they first appear, is the order of every shape in the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.ir.tensor import Shape
+from xg.ir.use import Misuse
+from xg.passes.resolve.define.errors import BadSignature, SameName, Wrong
+from xg.syntax import ast
+
+REST = ".."
+Lengths = Mapping[str, Shape]  # the sizes that an axis stands for: one, of `..` any number
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An operand with the names of its axes; without a shape it is ``[..]``."""
+
+    name: str
+    axes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} [{', '.join(self.axes)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """All operands (data, then own tensors), names of own numbers, and every axis in its order."""
+
+    operator: str
+    data: tuple[Slot, ...]
+    tensors: tuple[Slot, ...]
+    numbers: tuple[str, ...]
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """The operands in the order of a use."""
+        return (*self.data, *self.tensors)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Every axis once."""
+        found = dict.fromkeys(axis for slot in self.slots for axis in slot.axes)
+        return tuple(sorted(found, key=lambda axis: axis != REST))
+
+    def bind(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> Lengths:
+        """What the axes stand for where the operands have these shapes; else Misuse."""
+        lengths: dict[str, Shape] = {}
+        for place, (slot, shape) in enumerate(zip(self.slots, shapes, strict=True)):
+            for axis, found in self._matched(slot, shape, place, spell):
+                known = lengths.setdefault(axis, found)
+                if known != found:
+                    both = f"{spell(known)} and {spell(found)}"
+                    raise Misuse(
+                        f"{axis} of {self.operator} would be {both}",
+                        {place: f"{slot} is {spell(shape)}"},
+                    )
+        return lengths
+
+    def _matched(
+        self, slot: Slot, shape: Shape, place: int, spell: Callable[[Shape], str]
+    ) -> Iterator[tuple[str, Shape]]:
+        named = [axis for axis in slot.axes if axis != REST]
+        rest = len(shape) - len(named)
+        if rest < 0 or (rest > 0 and REST not in slot.axes):
+            raise Misuse(f"{self.operator} takes {slot}", {place: f"this is {spell(shape)}"})
+        if REST in slot.axes:
+            yield REST, shape[:rest]
+        yield from ((axis, (dim,)) for axis, dim in zip(named, shape[rest:], strict=True))
+
+
+def read(definition: ast.OpDef) -> Signature:
+    """The signature of a definition; raises Wrong."""
+    _refuse_same_names(definition)
+    return Signature(
+        operator=definition.name.name,
+        data=tuple(_data(port) for port in definition.data),
+        tensors=tuple(_tensor(own, own.shape) for own in definition.own if own.shape),
+        numbers=tuple(_number(own) for own in definition.own if not own.shape),
+    )
+
+
+def _refuse_same_names(definition: ast.OpDef) -> None:
+    seen: set[str] = set()
+    for part in (*definition.data, *definition.own, *definition.bindings):
+        if part.name.name in seen:
+            raise Wrong(SameName(part.name.span))
+        seen.add(part.name.name)
+
+
+def _data(port: ast.Port) -> Slot:
+    if port.range is not None:
+        raise Wrong(BadSignature(port.span, "the operands of a defined op are floats"))
+    return Slot(port.name.name, _axes(port.shape) if port.shape else (REST,))
+
+
+def _tensor(own: ast.Own, shape: ast.Shape) -> Slot:
+    if own.default is not None:
+        what = "an own tensor has no default: the block that uses the op declares it"
+        raise Wrong(BadSignature(own.span, what))
+    return Slot(own.name.name, _axes(shape))
+
+
+def _number(own: ast.Own) -> str:
+    if own.words:
+        what = "an expression has no choices: define one op for each and choose by an option"
+        raise Wrong(BadSignature(own.span, what))
+    return own.name.name
+
+
+def _axes(shape: ast.Shape) -> tuple[str, ...]:
+    axes = tuple(_axis_names(shape))
+    if len(set(axes)) < len(axes):
+        raise Wrong(BadSignature(shape.span, "an operand has two axes of one name"))
+    return axes
+
+
+def _axis_names(shape: ast.Shape) -> Iterator[str]:
+    for place, dim in enumerate(shape.dims):
+        match dim:
+            case ast.Rest() if place == 0:
+                yield REST
+            case ast.Rest():
+                raise Wrong(BadSignature(dim.span, "`..` stands in front of the other axes"))
+            case ast.Path(segments=(segment,)):
+                yield segment.name
+            case _:
+                what = f"the axes of an op have names, and {dim.span.text} is none"
+                raise Wrong(BadSignature(dim.span, what))

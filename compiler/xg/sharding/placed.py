@@ -1,0 +1,188 @@
+"""A plan brought together with a typed program: every value that it reaches, and how that lies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
+from xg.ir.dim import Dim
+from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.instances import INSTANCES_AT_MOST, Symbols, inside
+from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, sized
+
+
+@problem_kind
+class PlanMisfit(Problem):
+    """A line of a plan with other dims than the value has."""
+
+    code: ClassVar[str] = "XG0310"
+    span: Span
+    name: str
+    written: str
+    shape: str
+    declared: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Show both shapes."""
+        return self.report(
+            f"{self.name} is {self.shape}, but the plan says {self.written}",
+            Label(self.span, f"here {self.written}"),
+            Label(self.declared, f"here {self.shape}", primary=False),
+            help=("a plan divides the dims of a value by mesh axes; `_` is whatever stands there",),
+        )
+
+
+@problem_kind
+class PlacedTwice(Problem):
+    """A value that two lines of plans cut differently over one mesh axis."""
+
+    code: ClassVar[str] = "XG0311"
+    span: Span
+    name: str
+    axis: str
+    plans: tuple[str, str]
+    first: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Show both places."""
+        first, second = self.plans
+        help = f"plans join where they speak of different mesh axes: both speak of {self.axis}"
+        return self.report(
+            f"{self.name} is placed twice over {self.axis}",
+            Label(self.span, f"by {second}"),
+            Label(self.first, f"by {first}, differently", primary=False),
+            help=(help,),
+        )
+
+
+@problem_kind
+class PlanOfNothing(Problem):
+    """A plan that places nothing in the block that is compiled."""
+
+    code: ClassVar[str] = "XG0312"
+    plan: str
+    block: str
+    of: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        """Name the blocks that it is of."""
+        help = f"it is of {', '.join(self.of)}" if self.of else "it has no lines"
+        return self.report(f"the plan {self.plan} places nothing in {self.block}", help=(help,))
+
+
+@problem_kind
+class NoMeshSize(Problem):
+    """A mesh axis that is to be run on and has no number of ranks."""
+
+    code: ClassVar[str] = "XG0313"
+    axis: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say how to give one."""
+        help = f"give it one: --set {self.axis}=2, or mesh {self.axis} = 2 in the file"
+        return self.report(f"the mesh axis {self.axis} has no number of ranks", help=(help,))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A value with what is said of it; `symbols` are its graph's in the sizes of the entry."""
+
+    graph: Graph
+    symbols: Symbols
+    value: Value
+    entries: tuple[Entry, ...]
+
+    @property
+    def placing(self) -> Placing:
+        """How it lies; raises Misfit and Clash."""
+        return placing(self.entries, self.graph.types[self.value].shape, self.graph.sizes)
+
+    def cuts(self) -> Iterator[tuple[Dim, tuple[str, ...]]]:
+        """Every size that is cut, whole, with the mesh axes that cut it."""
+        shape = self.graph.types[self.value].shape
+        placing = self.placing
+        for cuts in (placing.rest, placing.use):
+            yield from sized(shape, cuts)
+
+
+def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
+    """What a reach says of the values of a graph, under each name that they have."""
+    params = {param.value for param in graph.params}
+    last: dict[str, list[Entry]] = {}  # those that end here, so that each is looked at once
+    for entry in reach.here:
+        if len(entry.path) == 1:
+            last.setdefault(entry.path[0], []).append(entry)
+    found: dict[Value, tuple[Entry, ...]] = {}
+    for name, value in graph.names():
+        near = Reach((*last.get(name, ()), *last.get(EVERY, ())), ())
+        entries = near.of(name, is_param=value in params)
+        if entries:
+            found[value] = tuple(dict.fromkeys((*found.get(value, ()), *entries)))
+    return found
+
+
+def placed(program: Program) -> Iterator[Placed]:
+    """Every value that the program's plan speaks of, in every call; callers first."""
+    if program.plan is None:
+        return
+    reach = program.plan.reach(program.main.span)
+    waiting: list[tuple[Graph, Symbols, Reach]] = [(program.main, {}, reach)]
+    seen: set[tuple[str, frozenset[tuple[str, Dim]], Reach]] = set()
+    while waiting and len(seen) < INSTANCES_AT_MOST:
+        graph, symbols, reach = waiting.pop(0)
+        key = (graph.key, frozenset(symbols.items()), reach)
+        if key in seen:
+            continue
+        seen.add(key)
+        for value, entries in entries_of(graph, reach).items():
+            yield Placed(graph, symbols, value, entries)
+        for call in graph.steps:
+            if isinstance(call, Call):
+                callee = program.graphs[call.callee]
+                below = reach.inside(callee.span, call.path, repeated=call.count is not None)
+                waiting.append((callee, inside(call, graph, callee, symbols), below))
+
+
+def check_placed(program: Program) -> None:
+    """Raise DiagnosticError with every line of the plan that does not fit what it reaches."""
+    problems: dict[Problem, None] = {}
+    for found in placed(program):
+        try:
+            _ = found.placing
+        except Misfit as misfit:
+            problems[_told(found, misfit)] = None
+        except Clash as clash:
+            name, plans = str(found.value.name), (clash.first.plan, clash.second.plan)
+            spans = clash.second.span, clash.first.span
+            problems[PlacedTwice(spans[0], name, clash.axis, plans, spans[1])] = None
+    if problems:
+        raise DiagnosticError.of(*problems)
+
+
+def _told(found: Placed, misfit: Misfit) -> PlanMisfit:
+    entry = next(e for e in found.entries if misfit.layout in (e.rest, e.use))
+    graph, value = found.graph, found.value
+    shape = "[" + ", ".join(map(str, graph.shape(value))) + "]"
+    return PlanMisfit(entry.span, str(value.name), str(misfit.layout), shape, value.span)
+
+
+def meshed(program: Program) -> Program:
+    """The program on the mesh axes that cut something in it, which must have sizes.
+
+    Raises DiagnosticError for one that has none, and for a plan that places nothing.
+    """
+    layouts = [cuts for graph in program.graphs.values() for cuts in graph.layouts.values()]
+    used = {axis for cuts in layouts for axis in cuts}
+    reached = list(placed(program))
+    used.update(axis for found in reached for _, axes in found.cuts() for axis in axes)
+    plan = program.plan
+    if plan is not None and not reached:
+        blocks = dict.fromkeys(entry.block_name for entry in plan.entries)
+        raise DiagnosticError.of(PlanOfNothing(plan.name, program.main.block, tuple(blocks)))
+    missing = sorted(used - program.mesh.keys())
+    if missing:
+        raise DiagnosticError.of(*(NoMeshSize(axis) for axis in missing))
+    return replace(program, mesh={a: size for a, size in program.mesh.items() if a in used})

@@ -1,0 +1,165 @@
+"""Negative controls: every collective of a rank's code taken away, one after the other.
+
+A check that nothing can fail proves nothing. Without one of its collectives a program has to differ
+from that of one device; one that does not need it sends too much, and that is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from inspect import currentframe
+from types import ModuleType
+from typing import Any, Final, Literal
+
+import numpy as np
+
+import xg_runtime.ranks as ranks
+from xg.verify.trial import Run, Trial
+from xg_runtime.errors import RankError
+from xg_runtime.module import Module
+from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.mesh import Entered, Mesh, Pending
+from xg_runtime.ranks.words import Tensor, words
+
+Verdict = Literal["needed", "zeros", "unused", "not needed"]
+Site = tuple[int, int, str]  # a line of the module, which of its instructions calls, a mesh axis
+
+NEGLIGIBLE: Final = 1e-14  # of what all that is sent at a site may be, to count as zeros
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One call of a collective in the code of a rank, and what became of the check without it.
+
+    It is needed if the check failed. Else, what it sums may be nothing but zeros; or no rank may
+    make use of what others send it, as where a plan gathers more than is used.
+    """
+
+    line: int
+    kind: str
+    over: str
+    code: str
+    verdict: Verdict
+
+
+@dataclass(slots=True)
+class _Seen:
+    kind: str
+    over: str
+    largest: float = 0.0
+
+
+@dataclass(slots=True)
+class _Watch:
+    """Every site that was met, and one at which nothing is sent."""
+
+    module: ModuleType
+    skipped: Site | None = None
+    sites: dict[Site, _Seen] = field(default_factory=dict[Site, _Seen])
+
+    def around(self) -> _Watched:
+        """The mesh of the running rank, watched."""
+        return _Watched(ranks.current(), self)
+
+
+class _Watched(Entered):
+    """A mesh that notes where the module calls it, whatever stands between, as sums do."""
+
+    def __init__(self, real: Mesh, watch: _Watch) -> None:
+        self._real = real
+        self._watch = watch
+        self.sizes, self.tally = real.sizes, real.tally
+        self.rank, self.size = real.rank, real.size
+
+    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> Pending:
+        """Begin a collective, or keep what this rank has of it."""
+        line, instruction = _caller(self._watch.module)
+        site = (line, instruction, call.axis)
+        seen = self._watch.sites.setdefault(site, _Seen(call.kind, call.axis))
+        seen.largest = max(seen.largest, _largest(call, x, self.rank(call.axis)))
+        if site != self._watch.skipped:
+            return self._real.start(call, x, spent=spent)
+        return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A collective in which nothing is sent."""
+
+    result: Tensor
+
+    def wait(self) -> Tensor:
+        return self.result
+
+
+def _caller(module: ModuleType) -> tuple[int, int]:
+    """Where the code of a rank stands."""
+    frame = currentframe()
+    while frame is not None and frame.f_globals is not module.__dict__:
+        frame = frame.f_back
+    assert frame is not None
+    return frame.f_lineno, frame.f_lasti
+
+
+def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
+    """What a rank has where nothing is sent: its own for the whole, or for all parts of it."""
+    match call.kind:
+        case "all_gather":
+            return words(x).stack([x] * size)
+        case "reduce_scatter":
+            return words(x).owned(x[place])
+        case "all_to_all":
+            return words(x).stack([x[place]] * size)
+        case "all_reduce" | "all_reduce_max":
+            return words(x).owned(x)
+
+
+def _largest(call: Call, x: Tensor, place: int) -> float:
+    """The largest number that others get, of what is summed."""
+    sent = np.abs(np.asarray(x))
+    if call.kind == "reduce_scatter":  # its own slice a rank does not send
+        sent = np.delete(sent, place, axis=0)
+    return float(sent.max(initial=0.0))
+
+
+def controls(trial: Trial, module: ModuleType, source: str, alone: Run) -> Iterator[Control]:
+    """A control for every site at which the module of a rank calls a collective, in its order."""
+    lines = source.splitlines()
+    for site, seen in _sites(trial, module).items():
+        verdict: Verdict = "needed"
+        if not _differs(trial, module, alone, site):
+            verdict = _idle(seen, _scale(alone))
+        yield Control(site[0], seen.kind, seen.over, lines[site[0] - 1].strip(), verdict)
+
+
+def _idle(seen: _Seen, scale: float) -> Verdict:
+    """Why nothing is lost without a collective; what only moves may bring what nobody reads."""
+    if seen.largest <= NEGLIGIBLE * scale:
+        return "zeros"
+    return "unused" if seen.kind in ("all_gather", "all_to_all") else "not needed"
+
+
+def _sites(trial: Trial, module: ModuleType) -> Mapping[Site, _Seen]:
+    watch = _Watch(module)
+    trial.together(_as_module(module), watch.around)
+    return watch.sites
+
+
+def _differs(trial: Trial, module: ModuleType, alone: Run, site: Site) -> bool:
+    watch = _Watch(module, site)
+    try:
+        return trial.differs(alone, trial.together(_as_module(module), watch.around))
+    except RankError:
+        return True
+
+
+def _as_module(module: ModuleType) -> Module:
+    found: Any = module
+    return found
+
+
+def _scale(alone: Run) -> float:
+    return max(
+        (float(np.abs(each).max(initial=0.0)) for each in alone.gradients.values()), default=1
+    )

@@ -1,0 +1,224 @@
+"""The first edge on which ranks differ from one device, by the records of the interpreter.
+
+Every value of every call, and the cotangent of every value, is put together from all ranks as its
+placement says. What ranks hold alike must be the same to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.diagnostics.source import Span
+from xg.ir.graph import Apply, Call, CallBack, Graph, Program, Value
+from xg.ir.placement import CONSTANT, Placement, State
+from xg.verify.reference.interpret import Record
+from xg_runtime.ranks.grid import Grid
+
+Array = NDArray[Any]
+Add = Callable[[Array, Array], Array]
+Same = Callable[[Array, Array], bool]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """How many edges were compared, and what is said of the first that differs."""
+
+    count: int
+    first: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A value on all ranks, and on one device where that has it."""
+
+    name: str
+    path: str
+    line: int
+    placement: Placement
+    parts: Sequence[Array]
+    wanted: Array | None
+
+
+def compare_edges(
+    one: Program, record: Record, many: Program, records: Sequence[Record], same: Same, add: Add
+) -> Edges:
+    """All edges, forward and then backward, in the order in which they are made."""
+    both = _Both(one, many)
+    count = 0
+    for edge in both.edges(record, records):
+        count += 1
+        said = _differs(edge, many.mesh, same, add)
+        if said is not None:
+            where = f"{edge.name} of line {edge.line}" + (f" in {edge.path}" if edge.path else "")
+            return Edges(count, f"{where}: {said}")
+    return Edges(count, None)
+
+
+# ---- one edge ------------------------------------------------------------------------------------
+
+
+def _differs(edge: _Edge, mesh: Mapping[str, int], same: Same, add: Add) -> str | None:
+    """What is wrong with an edge, and on which rank; None if nothing is."""
+    grid, parts = Grid(dict(mesh)), list(edge.parts)
+    numbers = list(range(len(parts)))
+    for axis in reversed(list(mesh)):  # the last axis is the innermost
+        state, size = edge.placement.get(axis, CONSTANT), mesh[axis]
+        if state.is_same:
+            unlike = _unlike(parts, numbers, size)
+            if unlike is not None:
+                return f"{grid.describe(unlike)} has other bits than its neighbour along {axis}"
+        parts = [_merged(group, state, add) for group in _groups(parts, size)]
+        numbers = [group[0] for group in _groups(numbers, size)]
+    whole, wanted = parts[0], edge.wanted
+    if wanted is None or (whole.shape == wanted.shape and same(whole, wanted)):
+        return None
+    summed = [axis for axis, state in edge.placement.items() if state.kind in "PM"]
+    if summed:
+        return f"what the ranks of {' and '.join(summed)} hold together differs from one device"
+    return f"{grid.describe(_first_rank(edge, grid, same))} differs from one device"
+
+
+def _groups(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Neighbours, `size` at a time."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def _unlike(parts: Sequence[Array], numbers: Sequence[int], size: int) -> int | None:
+    """The first rank that differs from the first of its group."""
+    for group in _groups(list(zip(parts, numbers, strict=True)), size):
+        first = group[0][0]
+        for part, number in group[1:]:
+            if not np.array_equal(first, part, equal_nan=first.dtype.kind == "f"):
+                return number
+    return None
+
+
+def _merged(group: Sequence[Array], state: State, add: Add) -> Array:
+    match state.kind:
+        case "S":
+            return np.concatenate(group, state.axis)
+        case "P":
+            return reduce(add, group)
+        case "M":
+            return reduce(np.maximum, group)
+        case _:
+            return group[0]
+
+
+def _first_rank(edge: _Edge, grid: Grid, same: Same) -> int:
+    """The first rank whose part differs from that of one device."""
+    assert edge.wanted is not None
+    for number, part in enumerate(edge.parts):
+        own, at = edge.wanted, grid.coordinates(number)
+        for axis, state in edge.placement.items():
+            if state.kind == "S" and own.shape[state.axis] % grid.sizes[axis] == 0:
+                own = np.split(own, grid.sizes[axis], state.axis)[at[axis]]
+        if own.shape != part.shape or not same(own, part):
+            return number
+    return 0
+
+
+# ---- all edges -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    one: Program
+    many: Program
+
+    def edges(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge]:
+        """Every edge of both passes."""
+        yield from self._walk(self._forward, record, records)
+        if self.many.backwards:
+            yield from self._walk(self._backward, record, records)
+
+    def _walk(
+        self,
+        edges: Callable[[Record, Sequence[Record]], Iterator[_Edge | _Inside]],
+        record: Record,
+        records: Sequence[Record],
+    ) -> Iterator[_Edge]:
+        """The edges of calls among those of their callers; calls may be nested deeply."""
+        stack = [edges(record, records)]
+        while stack:
+            found = next(stack[-1], None)
+            if found is None:
+                stack.pop()
+            elif isinstance(found, _Edge):
+                yield found
+            else:
+                stack.append(edges(found.record, found.records))
+
+    def _forward(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge | _Inside]:
+        graph = records[0].graph
+        for step in graph.steps:
+            if isinstance(step, Call):
+                yield from _rounds(step, record, records)
+            for value in step.outputs:
+                parts = [each.values[value] for each in records]
+                name = _name(value, step)
+                placement = graph.placements.get(value, {})
+                wanted = record.values.get(value)
+                yield _Edge(name, record.path, step.span.line, placement, parts, wanted)
+
+    def _backward(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge | _Inside]:
+        graph = records[0].graph
+        backward = self.many.backwards[graph.key]
+        totals = self.one.backwards[record.graph.key].totals
+        made_again = _made_again(graph)
+        of = {cotangent: value for value, cotangent in backward.totals.items()}
+        for step in backward.steps:
+            if isinstance(step, CallBack):
+                inner = list(_rounds(step.origin, record, records))
+                yield from reversed(inner)
+            for made in step.outputs:
+                if made in of:
+                    value = of[made]
+                    parts = [each.reverse[made] for each in records]
+                    known = value in totals and value not in made_again
+                    wanted = record.reverse[totals[value]] if known else None
+                    placement = backward.placements.get(made, {})
+                    line = value.span.line
+                    yield _Edge(f"d{value.name or ''}", record.path, line, placement, parts, wanted)
+
+
+def _made_again(graph: Graph) -> set[Value]:
+    """Values that a second step makes in another state: the gradient of each is a share of it."""
+    makers: dict[tuple[str, Span], list[Apply]] = {}
+    for step in graph.steps:
+        if isinstance(step, Apply) and step.op.family != "collective":
+            makers.setdefault((step.op.glyph, step.span), []).append(step)
+    return {
+        value
+        for steps in makers.values()
+        if len(steps) > 1
+        for step in steps
+        for value in step.outputs
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """The records of one call of a block."""
+
+    record: Record
+    records: Sequence[Record]
+
+
+def _rounds(call: Call, record: Record, records: Sequence[Record]) -> Iterator[_Inside]:
+    inner = zip(*(each.calls[call.saved] for each in records), strict=True)
+    for alone, ranks in zip(record.calls[call.saved], inner, strict=True):
+        yield _Inside(alone, ranks)
+
+
+def _name(value: Value, step: Apply | Call) -> str:
+    if value.name is not None:
+        return value.name
+    return step.op.glyph if isinstance(step, Apply) else step.path

@@ -1,0 +1,119 @@
+"""What stands in a program about its sizes: everything that numbers for them have to respect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xg.cost.cost import cost
+from xg.ir.axes import axes_of
+from xg.ir.body import topological
+from xg.ir.dim import Dim, number, product
+from xg.ir.graph import Apply, Call, Program
+from xg.ir.instances import instances
+from xg.ir.plan import sized
+from xg.ir.prim import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class SizeFacts:
+    """Facts in the symbols of the entry block, each once.
+
+    `dims` are lengths of axes, `shapes` the different lengths of each tensor, `counts` how often
+    calls repeat, `bounds` pairs of which the first is at most the second, `means` the axes that a
+    mean is taken over. `scalars` are to be checked, `operations` what one forward pass takes.
+    """
+
+    dims: tuple[Dim, ...]
+    shapes: tuple[tuple[Dim, ...], ...]
+    counts: tuple[Dim, ...]
+    bounds: tuple[tuple[Dim, Dim], ...]
+    means: tuple[Dim, ...]
+    scalars: Dim
+    operations: Dim
+
+
+def size_facts(program: Program) -> SizeFacts:
+    """Everything that a differentiated program says of its sizes."""
+    return SizeFacts(
+        dims=tuple(dict.fromkeys(_dims(program))),
+        shapes=tuple(dict.fromkeys(_shapes(program))),
+        counts=tuple(dict.fromkeys(_counts(program))),
+        bounds=tuple(dict.fromkeys(bounds(program))),
+        means=tuple(dict.fromkeys(_means(program))),
+        scalars=_scalars(program),
+        operations=cost(program).total.forward,
+    )
+
+
+def _scalars(program: Program) -> Dim:
+    """The floats that gradients are checked for."""
+    main = program.main
+    floats = [main.types[value].shape for value in main.inputs if main.types[value].is_float]
+    return sum(map(product, floats), cost(program).total.parameters)
+
+
+def _dims(program: Program) -> Iterator[Dim]:
+    for graph, symbols in instances(program):
+        yield from (dim.substitute(symbols) for dim in axes_of(graph))
+    if program.is_parallel:
+        yield from shares(program)
+
+
+def shares(program: Program) -> Iterator[Dim]:
+    """What a rank has of each axis that shapes or the plan cut, in a program on its mesh."""
+    from xg.sharding.placed import placed  # most programs have no plan
+
+    cut = [
+        (found.symbols, whole, axes) for found in placed(program) for whole, axes in found.cuts()
+    ]
+    for graph, symbols in instances(program):
+        for value, cuts in graph.layouts.items():
+            shares = sized(graph.types[value].shape, cuts)
+            cut += [(symbols, whole, axes) for whole, axes in shares]
+    for symbols, whole, axes in cut:
+        ranks = prod(program.mesh[axis] for axis in axes if axis in program.mesh)
+        yield whole.substitute(symbols) / number(ranks)
+
+
+def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:
+    """The different sizes of each tensor's axes."""
+    for graph, symbols in instances(program):
+        for type_ in graph.types.values():
+            dims = dict.fromkeys(dim.substitute(symbols) for dim in type_.shape)
+            yield tuple(dim for dim in dims if dim.constant is None)
+
+
+def _counts(program: Program) -> Iterator[Dim]:
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Call) and step.count is not None:
+                yield step.count.substitute(symbols)
+
+
+def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:
+    """Pairs of sizes of which the first must not be larger, as S and S_max."""
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Apply) and step.op.facts is not None:
+                types = [graph.types[value] for value in step.inputs]
+                for fact in step.op.facts(types, step.attrs):
+                    yield fact.smaller.substitute(symbols), fact.larger.substitute(symbols)
+
+
+def _means(program: Program) -> Iterator[Dim]:
+    """The axes that a mean is taken over."""
+    for graph, symbols in instances(program):
+        for step in graph.steps:
+            if isinstance(step, Apply):
+                body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
+                means = (expr for expr in topological(body.outputs) if expr.prim == "mean")
+                yield from (_reduced(expr).substitute(symbols) for expr in means)
+
+
+def _reduced(expr: Expr) -> Dim:
+    axes = expr.attr("axes")
+    assert isinstance(axes, tuple)
+    shape = expr.args[0].shape
+    return product(shape[axis] for axis in axes if isinstance(axis, int))

@@ -1,0 +1,113 @@
+"""A mesh to verify a parallel program on, and sizes that its ranks can share.
+
+Neighbouring axes of the mesh differ in size, so that a sum over the wrong one shows; what ranks cut
+is a prime times their number, also where that follows only from what they compute, as heads do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import cycle
+from typing import Final
+
+from xg.frontend.plans import placed_program, plan_named
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, declared_dims, shape_project
+from xg.ir.axes import axes_of
+from xg.ir.dim import Dim, DimError, number
+from xg.ir.graph import Graph, Program
+from xg.ir.instances import instances
+from xg.passes.differentiate import differentiate
+from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.shard import check, rank_program
+from xg.sharding.placed import check_placed, meshed, placed
+from xg.sharding.shares import check_shares
+from xg.verify.alone import alone
+from xg.verify.facts import bounds, shares
+from xg.verify.sizes import verification_sizes
+from xg_runtime.errors import InputError
+
+RANKS: Final = (2, 3)  # along the axes of a mesh, in turn
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A block under a plan (None for one that is parallel by hand), with all that is set."""
+
+    block: str | None
+    plan: str | None
+    settings: Settings
+    sizes: Mapping[str, int]
+
+
+def case(project: Project, block: str | None, plan: str | None, settings: Settings) -> Case:
+    """A block with a number for every size and mesh axis that is not set.
+
+    Raises DiagnosticError where the plan does not fit, or numbers that are set cannot be shared.
+    """
+    mesh = mesh_sizes(project)
+    chosen: dict[str, str | int] = {**mesh, **settings}
+    typed = _typed(project, block, plan, chosen)
+    given = {name: value for name, value in settings.items() if isinstance(value, int)}
+    whole = differentiate(alone(eliminate_dead(typed)))
+    own = {name: size for name, size in given.items() if name not in mesh}
+    free = _free(typed, own)
+    check_shares(free)  # of what is set
+    try:
+        # What a choice of options leaves unused is cut and bounded as well.
+        unused = tuple(dim for dim in shares(free) if dim.constant is None)
+        sizes = verification_sizes(whole, own, (*_shared(free), *unused), tuple(bounds(free)))
+    except DimError as error:
+        raise InputError(f"no sizes that the ranks can share: {error}") from error
+    declared = declared_dims(project)
+    numbers = {name: n for name, n in sizes.items() if name in declared}
+    return Case(block, plan, {**chosen, **numbers}, sizes)
+
+
+def mesh_sizes(project: Project) -> dict[str, int]:
+    """A small size for every mesh axis that the files declare."""
+    names = dict.fromkeys(mesh.name.name for each in project.modules for mesh in each.meshes)
+    return dict(zip(names, cycle(RANKS), strict=False))
+
+
+def reaches(project: Project, block: str | None, plan: str, settings: Settings) -> bool:
+    """Whether a plan places anything in a block."""
+    chosen: dict[str, str | int] = {**mesh_sizes(project), **settings}
+    typed = shape_project(project, block, chosen)
+    named = replace(typed, plan=plan_named(project, plan, chosen))
+    return next(iter(placed(named)), None) is not None
+
+
+def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> Program:
+    """The typed program on its mesh, whatever numbers its sizes have in the file."""
+    typed = shape_project(project, block, settings)
+    if plan is not None:
+        typed = replace(typed, plan=plan_named(project, plan, settings))
+        check_placed(typed)
+    return meshed(typed)
+
+
+def _free(program: Program, given: Mapping[str, int]) -> Program:
+    """The program without the numbers of the file, which may be none that ranks can share."""
+
+    def free(graph: Graph) -> Graph:
+        sizes = graph.sizes
+        known = {name: size for name, size in sizes.defaults.items() if name in given}
+        return replace(graph, sizes=replace(sizes, defaults=known))
+
+    graphs = {key: free(graph) for key, graph in program.graphs.items()}
+    return replace(program, graphs=graphs, numbers=dict(given))
+
+
+def _shared(program: Program) -> tuple[Dim, ...]:
+    """Every length of an axis in the program of one rank that ranks share, the mesh in numbers."""
+    ranks = rank_program(check(differentiate(placed_program(program))))
+    mesh = {axis: number(size) for axis, size in program.mesh.items()}
+    found = (
+        dim.substitute(symbols).substitute(mesh)
+        for graph, symbols in instances(ranks)
+        for dim in axes_of(graph)
+        if not mesh.keys().isdisjoint(dim.symbols())
+    )
+    return tuple(dict.fromkeys(dim for dim in found if dim.constant is None))

@@ -1,0 +1,358 @@
+"""The reference meaning of every primitive, in NumPy.
+
+Slow and plain on purpose: generated code is tested against this, and this against finite
+differences and torch. Nothing here is shared with what the NumPy backend writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.ir.body import topological
+from xg.ir.dim import Dim
+from xg.ir.prim import Expr
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape
+from xg.verify.reference.random import keep_mask
+
+Array = NDArray[Any]
+Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What numbers are: the meaning of every primitive, and how two arrays are summed."""
+
+    meanings: Mapping[str, Meaning]
+    add: Callable[[Array, Array], Array]
+
+
+class Mesh(Protocol):
+    """The ranks beside this one, by the names of the mesh's axes; axes count from the end."""
+
+    def rank(self, over: str) -> int:
+        """This rank's place along a mesh axis."""
+        ...
+
+    def size(self, over: str) -> int:
+        """The number of ranks along it."""
+        ...
+
+    def all_reduce(self, x: Array, over: str) -> Array:
+        """The sum of what all of them hold."""
+        ...
+
+    def all_reduce_max(self, x: Array, over: str) -> Array:
+        """The largest of what all of them hold."""
+        ...
+
+    def all_gather(self, x: Array, over: str, axis: int) -> Array:
+        """What they hold, one after the other along an axis."""
+        ...
+
+    def reduce_scatter(self, x: Array, over: str, axis: int) -> Array:
+        """This rank's slice of the sum."""
+        ...
+
+    def all_to_all(self, x: Array, over: str, cut: int, joined: int) -> Array:
+        """Parts along one axis for parts along another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a primitive may ask beside its arguments.
+
+    `sizes` numbers the symbols; `key` draws the dropout mask, None turns dropout off; `dtype` is
+    that of every float; `arithmetic` says what a float is. `mesh` is where the rank stands that
+    computes, if there are several.
+    """
+
+    sizes: Mapping[str, int]
+    dtype: type[np.floating[Any]] = np.float64
+    key: int | None = None
+    arithmetic: Arithmetic = field(default_factory=lambda: FLOATS)
+    mesh: Mesh | None = None
+
+    def ranks(self) -> Mesh:
+        """The mesh of a program of one rank."""
+        assert self.mesh is not None, "a rank's program runs on a mesh"
+        return self.mesh
+
+    def size(self, dim: object) -> int:
+        """A size as a number."""
+        assert isinstance(dim, Dim)
+        return dim.evaluate(self.sizes)
+
+    def shape(self, shape: Shape) -> tuple[int, ...]:
+        """A shape as numbers."""
+        return tuple(dim.evaluate(self.sizes) for dim in shape)
+
+    def number(self, scalar: object) -> float:
+        """A scalar as a number."""
+        assert isinstance(scalar, Scalar)
+        return scalar.evaluate(self.sizes)
+
+
+def evaluate(
+    outputs: Sequence[Expr],
+    operands: Mapping[str, Array],
+    context: Context,
+    order: Iterable[Expr] | None = None,
+) -> list[Array]:
+    """The values of `outputs`, given arrays by operand name.
+
+    `order` is all that they need, arguments first, where that is known already.
+    """
+    meanings = context.arithmetic.meanings
+    values: dict[int, Array] = {}
+    for expr in order or topological(outputs):
+        if expr.prim == "operand":
+            values[id(expr)] = operands[str(expr.attr("name"))]
+        else:
+            args = [values[id(arg)] for arg in expr.args]
+            values[id(expr)] = meanings[expr.prim](expr, context, *args)
+    return [values[id(output)] for output in outputs]
+
+
+def _const(expr: Expr, context: Context) -> Array:
+    number = context.number(expr.attr("value"))
+    return np.asarray(number, dtype=np.int64 if expr.kind == "int" else context.dtype)
+
+
+def _iota(expr: Expr, context: Context) -> Array:
+    start = context.size(expr.attr("start"))
+    return np.arange(start, start + context.size(expr.attr("length")))
+
+
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype)
+
+
+def _pow(expr: Expr, context: Context, x: Array) -> Array:
+    return np.asarray(np.power(x, context.number(expr.attr("exponent"))))
+
+
+def _as_float(expr: Expr, context: Context, x: Array) -> Array:
+    return x.astype(context.dtype)
+
+
+def _reduce(function: Callable[..., Array]) -> Meaning:
+    def meaning(expr: Expr, context: Context, x: Array) -> Array:
+        return np.asarray(function(x, axis=expr.attr("axes"), keepdims=bool(expr.attr("keep"))))
+
+    return meaning
+
+
+def _contract(expr: Expr, context: Context, a: Array, b: Array) -> Array:
+    return np.asarray(np.einsum(str(expr.attr("spec")), a, b, optimize=True))
+
+
+def _reshape(expr: Expr, context: Context, x: Array) -> Array:
+    return x.reshape(context.shape(expr.shape))
+
+
+def _transpose(expr: Expr, context: Context, x: Array) -> Array:
+    order: Any = expr.attr("order")
+    return np.transpose(x, order)
+
+
+def _broadcast(expr: Expr, context: Context, x: Array) -> Array:
+    return np.broadcast_to(x, context.shape(expr.shape))
+
+
+def _axis(expr: Expr) -> int:
+    axis = expr.attr("axis")
+    assert isinstance(axis, int)
+    return axis
+
+
+def _concat(expr: Expr, context: Context, *parts: Array) -> Array:
+    return np.concatenate(parts, axis=_axis(expr))
+
+
+def _window(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
+    start = context.size(expr.attr("start"))
+    index: list[Any] = [slice(None)] * expr.rank
+    index[_axis(expr)] = slice(start, start + length)
+    return tuple(index)
+
+
+def _cut(expr: Expr, context: Context, x: Array) -> Array:
+    return x[_window(expr, context, context.size(expr.shape[_axis(expr)]))]
+
+
+def _pad(expr: Expr, context: Context, x: Array) -> Array:
+    result = np.zeros(context.shape(expr.shape), dtype=x.dtype)
+    result[_window(expr, context, x.shape[_axis(expr)])] = x
+    return result
+
+
+def _inside(ids: Array, length: int) -> Array:
+    """The ids, refused if one lies outside: NumPy would count a negative one from the end."""
+    if ids.size and not 0 <= ids.min() <= ids.max() < length:
+        raise IndexError(f"ids from {ids.min()} to {ids.max()} do not index {length} rows")
+    return ids
+
+
+def _gather(table: Array, ids: Array) -> Array:
+    return table[_inside(ids, len(table))]
+
+
+def _scatter_add(expr: Expr, context: Context, updates: Array, ids: Array) -> Array:
+    result = np.zeros(context.shape(expr.shape), dtype=updates.dtype)
+    np.add.at(result, ids, updates)
+    return result
+
+
+def _pick(x: Array, ids: Array) -> Array:
+    return np.take_along_axis(x, _inside(ids, x.shape[-1])[..., None], axis=-1)[..., 0]
+
+
+def _place(expr: Expr, context: Context, values: Array, ids: Array) -> Array:
+    result = np.zeros(context.shape(expr.shape), dtype=values.dtype)
+    np.put_along_axis(result, ids[..., None], values[..., None], axis=-1)
+    return result
+
+
+def _dropout_keep(expr: Expr, context: Context, x: Array) -> Array:
+    """The mask of the whole tensor, of which a rank takes its part."""
+    if context.key is None:
+        return np.ones(x.shape, dtype=bool)
+    cuts: Any = expr.attr("cuts")
+    shape = list(x.shape)
+    for axis, over in cuts:
+        shape[axis] *= context.ranks().size(over)
+    mask = keep_mask(context.key, tuple(shape), context.number(expr.attr("p")))
+    for axis, over in cuts:
+        mask = _part(mask, context.ranks(), over, axis)
+    return mask
+
+
+def _dropout_apply(expr: Expr, context: Context, x: Array, keep: Array) -> Array:
+    if context.key is None:
+        return x
+    scale = 1 / (1 - context.number(expr.attr("p"))) if expr.attr("scaled") else 1.0
+    return np.where(keep, x * scale, np.zeros((), x.dtype))
+
+
+# ---- across ranks -------------------------------------------------------------------------------
+
+
+def _over(expr: Expr) -> str:
+    return str(expr.attr("over"))
+
+
+def _all_reduce(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().all_reduce(x, _over(expr))
+
+
+def _all_reduce_max(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().all_reduce_max(x, _over(expr))
+
+
+def _all_gather(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().all_gather(x, _over(expr), _axis(expr))
+
+
+def _reduce_scatter(expr: Expr, context: Context, x: Array) -> Array:
+    return context.ranks().reduce_scatter(x, _over(expr), _axis(expr))
+
+
+def _all_to_all(expr: Expr, context: Context, x: Array) -> Array:
+    cut, joined = (int(str(expr.attr(name))) for name in ("cut", "joined"))
+    return context.ranks().all_to_all(x, _over(expr), cut, joined)
+
+
+def _part(x: Array, mesh: Mesh, over: str, axis: int) -> Array:
+    return np.split(x, mesh.size(over), axis)[mesh.rank(over)]
+
+
+def _own(expr: Expr, context: Context, x: Array) -> Array:
+    return _part(x, context.ranks(), _over(expr), _axis(expr))
+
+
+def _spread(expr: Expr, context: Context, x: Array) -> Array:
+    mesh, over = context.ranks(), _over(expr)
+    parts = [np.zeros_like(x) for _ in range(mesh.size(over))]
+    parts[mesh.rank(over)] = x
+    return np.concatenate(parts, _axis(expr))
+
+
+def _within(expr: Expr, context: Context, ids: Array) -> Array:
+    """How far ids point behind this rank's first row; 0 where that is not among its rows."""
+    inside = ids - context.ranks().rank(_over(expr)) * context.size(expr.attr("rows"))
+    return np.where(_held(expr, context, ids), inside, 0)
+
+
+def _held(expr: Expr, context: Context, ids: Array) -> Array:
+    rows = context.size(expr.attr("rows"))
+    return ids // rows == context.ranks().rank(_over(expr))
+
+
+def _plain(function: Callable[..., Array]) -> Meaning:
+    """The meaning of a primitive that asks for nothing but its arguments."""
+
+    def meaning(expr: Expr, context: Context, *args: Array) -> Array:
+        return function(*args)
+
+    return meaning
+
+
+MEANING: Final[Mapping[str, Meaning]] = {
+    "const": _const,
+    "iota": _iota,
+    "neg": _plain(np.negative),
+    "exp": _plain(np.exp),
+    "log": _plain(np.log),
+    "sqrt": _plain(np.sqrt),
+    "tanh": _plain(np.tanh),
+    "erf": _plain(_erf),
+    "sin": _plain(np.sin),
+    "cos": _plain(np.cos),
+    "add": _plain(np.add),
+    "sub": _plain(np.subtract),
+    "mul": _plain(np.multiply),
+    "div": _plain(np.divide),
+    "pow": _pow,
+    "maximum": _plain(np.maximum),
+    "minimum": _plain(np.minimum),
+    "gt": _plain(np.greater),
+    "ge": _plain(np.greater_equal),
+    "eq": _plain(np.equal),
+    "where": _plain(np.where),
+    "as_float": _as_float,
+    "sum": _reduce(np.sum),
+    "mean": _reduce(np.mean),
+    "max": _reduce(np.max),
+    "contract": _contract,
+    "reshape": _reshape,
+    "transpose": _transpose,
+    "broadcast": _broadcast,
+    "concat": _concat,
+    "cut": _cut,
+    "pad": _pad,
+    "gather": _plain(_gather),
+    "scatter_add": _scatter_add,
+    "pick": _plain(_pick),
+    "place": _place,
+    "dropout_keep": _dropout_keep,
+    "dropout_apply": _dropout_apply,
+    "all_reduce": _all_reduce,
+    "all_reduce_max": _all_reduce_max,
+    "all_gather": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "own": _own,
+    "spread": _spread,
+    "held": _held,
+    "within": _within,
+}
+
+FLOATS: Final = Arithmetic(MEANING, np.add)

@@ -1,0 +1,293 @@
+"""A direct interpreter of graphs, the reference for every backend: one primitive after the other.
+
+It runs the forward graph and the backward graph on arrays, loops and calls included. Nothing is
+compiled and nothing is clever. Where a document prints a number, that one can stand in the place
+of the computed one (`overrides`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.ir.dim import ONE
+from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.instances import inside
+from xg.ir.parameters import join, param_specs
+from xg.ir.tensor import TensorType
+from xg.verify.reference.evaluate import FLOATS, Arithmetic, Context, Mesh, evaluate
+from xg.verify.reference.random import key, normal
+from xg.verify.reference.traces import Traces
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+Edge = tuple[str, Value]  # the path of a call, and a value of its graph or of its backward pass
+Key = TypeVar("Key")
+
+
+class BadInput(ValueError):
+    """Arrays that do not fit the program, in the file's symbols."""
+
+
+@dataclass(slots=True)
+class Record:
+    """What one run of a graph leaves behind: every value, and the records of its calls.
+
+    After the backward pass `reverse` has every value again, and every cotangent.
+    """
+
+    graph: Graph
+    path: str
+    sizes: Mapping[str, int]
+    values: dict[Value, Array] = field(default_factory=dict[Value, Array])
+    calls: dict[Value, list[Record]] = field(default_factory=dict["Value", "list[Record]"])
+    reverse: dict[Value, Array] = field(default_factory=dict[Value, Array])
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """Runs one program on given parameters (by path). `seed` draws dropout; None turns it off.
+
+    `states` are what the calls of a step find from the step before, by path. `arithmetic` says what
+    the arrays hold: floats, or what stands for them. `overrides` are arrays that take the place of
+    what is computed on an edge, forward or backward. Runs of one program may share its `traces`.
+    `mesh` is where a rank's program finds the other ranks.
+    """
+
+    program: Program
+    params: Arrays
+    seed: int | None = None
+    states: Arrays = field(default_factory=dict[str, Array])
+    arithmetic: Arithmetic = FLOATS
+    overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
+    traces: Traces = field(default_factory=Traces, repr=False)
+    mesh: Mesh | None = None
+
+    def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
+        """Outputs by name, and the record that `backward` needs."""
+        graph = self.program.main
+        sizes = bind_sizes(self.program, {**self.params, **inputs}, self.states)
+        record = self._run(graph, "", sizes, [inputs[str(v.name)] for v in graph.inputs])
+        outputs = [record.values[value] for value in graph.outputs]
+        return dict(zip(graph.output_names, outputs, strict=True)), record
+
+    def next_states(self, record: Record) -> dict[str, Array]:
+        """What every call leaves to the next step, by path."""
+        found: dict[str, Array] = {}
+        waiting = [record]
+        while waiting:
+            one = waiting.pop()
+            found |= {join(one.path, s.name): one.values[s.next] for s in one.graph.states}
+            waiting += [each for records in one.calls.values() for each in records]
+        return found
+
+    def backward(self, record: Record, d_outputs: Arrays) -> dict[str, Array]:
+        """Gradients of all parameters (by path) and float inputs; a missing cotangent is zero."""
+        graph = self.program.main
+        cotangents: dict[Value, Array] = {}
+        for name, value in zip(graph.output_names, graph.outputs, strict=True):
+            if name in d_outputs:  # one value may leave under two names
+                _accumulate(cotangents, value, d_outputs[name], self.arithmetic)
+        gradients: dict[str, Array] = {}
+        inputs = self._reverse(record, cotangents, gradients)
+        for value in graph.inputs:
+            if graph.types[value].is_float:
+                zero = np.zeros_like(record.values[value])
+                gradients[str(value.name)] = inputs.get(value, zero)
+        for path, array in self.params.items():
+            gradients.setdefault(path, np.zeros_like(array))
+        return gradients
+
+    # ---- forward --------------------------------------------------------------------------------
+
+    def _run(
+        self, graph: Graph, path: str, sizes: Mapping[str, int], inputs: list[Array]
+    ) -> Record:
+        record = Record(graph, path, sizes, dict(zip(graph.inputs, inputs, strict=True)))
+        for value in graph.param_values():
+            record.values[value] = self.params[join(path, str(value.name))]
+        for state in graph.states:
+            record.values[state.past] = self.states[join(path, state.name)]
+        for step in graph.steps:
+            if isinstance(step, Apply):
+                self._apply(step, record, graph.types)
+            else:
+                self._call(step, record)
+            self._override(record.path, step.outputs, record.values)
+        return record
+
+    def _override(
+        self, path: str, made: Iterable[Value | None], values: dict[Value, Array]
+    ) -> None:
+        """Put the arrays that override these values in their place."""
+        if self.overrides:
+            for value in made:
+                if value is not None and (path, value) in self.overrides:
+                    values[value] = self.overrides[path, value]
+
+    def _context(self, record: Record, place: str) -> Context:
+        dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
+        drawn = None if self.seed is None else key(self.seed, join(record.path, place))
+        return Context(record.sizes, dtype, drawn, self.arithmetic, self.mesh)
+
+    def _apply(
+        self,
+        node: Apply,
+        record: Record,
+        types: Mapping[Value, TensorType],
+        values: dict[Value, Array] | None = None,
+    ) -> None:
+        known = record.values if values is None else values
+        trace = self.traces.of(node, types)
+        arrays = [known[value] for value in node.inputs]
+        operands = dict(zip(trace.operands, arrays, strict=True))
+        context = self._context(record, node.place)
+        results = evaluate(trace.outputs, operands, context, trace.order)
+        known.update(zip(node.outputs, results, strict=True))
+
+    def _call(self, call: Call, record: Record) -> None:
+        callee = self.program.graphs[call.callee]
+        sizes = rebind(call, record.graph, callee, record.sizes)
+        inputs = [record.values[value] for value in call.inputs]
+        made: list[Record] = []
+        for path in _paths(call, record):
+            made.append(self._run(callee, path, sizes, inputs))
+            outputs = [made[-1].values[value] for value in callee.outputs]
+            inputs = [outputs[0], *inputs[1:]] if call.count is not None else inputs
+        outputs = [made[-1].values[value] for value in callee.outputs] if made else inputs[:1]
+        record.calls[call.saved] = made
+        record.values.update(zip(call.outputs, outputs, strict=True))
+
+    # ---- backward -------------------------------------------------------------------------------
+
+    def _reverse(
+        self, record: Record, cotangents: Mapping[Value, Array], gradients: dict[str, Array]
+    ) -> dict[Value, Array]:
+        """Cotangents of the inputs; parameter gradients are added to `gradients` by path."""
+        backward = self.program.backwards[record.graph.key]
+        types = {**record.graph.types, **backward.types}
+        values = record.reverse = dict(record.values)
+        for value, seed in backward.cotangents.items():
+            values[seed] = cotangents.get(value, np.zeros_like(record.values[value]))
+        self._override(record.path, backward.cotangents.values(), values)
+        for step in backward.steps:
+            if isinstance(step, Apply):
+                self._apply(step, record, types, values)
+            else:
+                self._call_back(step, record, values, gradients)
+            self._override(record.path, step.outputs, values)
+        for value in record.graph.param_values():
+            if value in backward.gradients:
+                path = join(record.path, str(value.name))
+                _accumulate(gradients, path, values[backward.gradients[value]], self.arithmetic)
+        return self._input_gradients(record.graph, backward, values)
+
+    def _input_gradients(
+        self, graph: Graph, backward: Backward, values: Mapping[Value, Array]
+    ) -> dict[Value, Array]:
+        return {
+            value: values[backward.gradients[value]]
+            for value in graph.inputs
+            if value in backward.gradients
+        }
+
+    def _call_back(
+        self,
+        step: CallBack,
+        record: Record,
+        values: dict[Value, Array],
+        gradients: dict[str, Array],
+    ) -> None:
+        callee = self.program.graphs[step.origin.callee]
+        floats = dict.fromkeys(v for v in callee.outputs if callee.types[v].is_float)
+        arriving = {v: values[c] for v, c in zip(floats, step.cotangents, strict=True) if c}
+        totals: dict[Value, Array] = {}
+        for inner in reversed(record.calls[step.origin.saved]):
+            parts = self._reverse(inner, arriving, gradients)
+            carry = callee.inputs[0]
+            for value, part in parts.items():
+                if value is carry:
+                    totals[value] = part
+                else:
+                    _accumulate(totals, value, part, self.arithmetic)
+            if step.origin.count is not None:
+                arriving = {callee.outputs[0]: parts[carry]}
+        if not record.calls[step.origin.saved]:
+            totals[callee.inputs[0]] = next(iter(arriving.values()))
+        for port, source, result in zip(
+            callee.inputs, step.origin.inputs, step.outputs, strict=True
+        ):
+            if result is not None:
+                values[result] = totals.get(port, np.zeros_like(record.values[source]))
+
+
+def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: Arithmetic) -> None:
+    known = totals.get(key)
+    totals[key] = part if known is None else arithmetic.add(known, part)
+
+
+# ---- parameters and sizes -----------------------------------------------------------------------
+
+
+def _paths(call: Call, record: Record) -> list[str]:
+    if call.count is None:
+        return [join(record.path, call.path)]
+    count = call.count.evaluate(record.sizes)
+    return [join(record.path, f"{call.path}.{index}") for index in range(count)]
+
+
+def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
+    """Numbers for a callee's symbols: its own definitions win over the caller's."""
+    known = {name: dim.evaluate(numbers) for name, dim in inside(call, caller, callee, {}).items()}
+    own = {n: value for n, value in callee.sizes.defaults.items() if n not in numbers}
+    return callee.sizes.bind(_free(callee, {**own, **numbers, **known}))
+
+
+def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -> dict[str, int]:
+    """A number for every symbol: from the arrays' shapes, else by default; all must agree."""
+    graph = program.main
+    numbers = dict(graph.sizes.bind(program.numbers))
+    read = (*graph.inputs, *(param.value for param in graph.params))
+    given = {value: arrays.get(str(value.name)) for value in read}
+    given |= {state.past: (states or {}).get(state.name) for state in graph.states}
+    for value, array in given.items():
+        type_ = graph.types[value]
+        if array is None:
+            raise BadInput(f"{value.name} {type_} is missing")
+        if array.ndim != len(type_.shape):
+            raise BadInput(f"{value.name} {type_} cannot have shape {list(array.shape)}")
+        for dim, length in zip(type_.shape, array.shape, strict=True):
+            name, parts = (dim.name, ONE) if dim.name else graph.sizes.carried(dim)
+            if name is not None and name not in graph.sizes.definitions:
+                numbers[name] = length * parts.evaluate(numbers)
+    numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}
+    for value, array in given.items():
+        type_ = graph.types[value]
+        wanted = tuple(dim.evaluate(numbers) for dim in type_.shape)
+        if array is not None and wanted != array.shape:
+            found = list(array.shape)
+            raise BadInput(f"{value.name} {type_} should be {list(wanted)}, but is {found}")
+    return numbers
+
+
+def _free(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
+    return {name: n for name, n in numbers.items() if name not in graph.sizes.definitions}
+
+
+def initial(program: Program, seed: int = 0) -> dict[str, Array]:
+    """Random parameters for tests: nothing zero, nothing one, whatever the file starts them as."""
+    arrays: dict[str, Array] = {}
+    numbers = program.main.sizes.bind(program.numbers)
+    for path, param, graph, symbols in param_specs(program):
+        shape = tuple(
+            graph.sizes.expand(dim).substitute(symbols).evaluate(numbers)
+            for dim in param.type.shape
+        )
+        fan = shape[-2] if len(shape) > 1 else 4
+        offset = 1.0 if param.start == "ones" else 0.0
+        arrays[path] = normal(key(seed, path), shape, fan**-0.5) + offset
+    return arrays

@@ -1,0 +1,168 @@
+"""The meaning of every primitive over the integers modulo a prime; `evaluate` has that of floats.
+
+What only moves numbers, compares them or draws dropout's mask is the same for floats. Integers stay
+integers. A maximum is that of the residues' order, so the maximum of parts is that of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.ir.prim import Expr
+from xg.verify.reference.evaluate import MEANING, Arithmetic, Context, Meaning
+from xg.verify.reference.modular.contraction import contract
+from xg.verify.reference.modular.mixing import exponential, mix
+from xg.verify.reference.modular.residues import (
+    HIDDEN,
+    MINUS_INFINITY,
+    Field,
+    Undefined,
+    finite,
+    hides,
+)
+
+Array = NDArray[Any]
+
+SAME: Final = (
+    *("iota", "maximum", "minimum", "gt", "ge", "eq", "where", "max", "reshape", "transpose"),
+    *("broadcast", "concat", "cut", "pad", "gather", "pick", "place", "dropout_keep"),
+)
+# Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
+MOVED: Final = ("all_reduce_max", "all_gather", "all_to_all", "own", "spread", "held", "within")
+SUMMED: Final = ("all_reduce", "reduce_scatter")
+MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
+
+
+@lru_cache(maxsize=8)
+def modulo(prime: int) -> Arithmetic:
+    """The arithmetic of residues modulo an odd prime below 2³¹."""
+    rules = _Rules(Field(prime))
+    same = [name for name in (*SAME, *MOVED) if name in MEANING]
+    meanings: dict[str, Meaning] = {name: MEANING[name] for name in same}
+    meanings |= {name: rules.summed(MEANING[name]) for name in SUMMED if name in MEANING}
+    meanings |= {name: rules.mixed(name) for name in MIXED}
+    meanings |= {name: _plain(rule) for name, rule in rules.plain().items()}
+    meanings |= rules.asking()
+    return Arithmetic(meanings, rules.add)
+
+
+def _plain(function: Callable[..., Array]) -> Meaning:
+    """The meaning of a primitive that asks for nothing but its arguments."""
+
+    def meaning(expr: Expr, context: Context, *args: Array) -> Array:
+        return function(*args)
+
+    return meaning
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What is not the same as for floats."""
+
+    field: Field
+
+    def plain(self) -> dict[str, Callable[..., Array]]:
+        """By the arguments alone."""
+        return {
+            "neg": self.neg, "add": self.add, "sub": self.sub, "mul": self.mul, "div": self.div,
+            "exp": partial(exponential, self.field), "as_float": self.field.wrap,
+        }  # fmt: skip
+
+    def asking(self) -> dict[str, Meaning]:
+        """By attributes and sizes too."""
+        return {
+            "const": self.const, "pow": self.pow, "sum": self.sum, "mean": self.mean,
+            "contract": self.contract, "scatter_add": self.scatter_add,
+            "dropout_apply": self.dropout_apply,
+        }  # fmt: skip
+
+    def mixed(self, name: str) -> Meaning:
+        """A function of analysis."""
+        return _plain(partial(mix, self.field, name))
+
+    def summed(self, meaning: Meaning) -> Meaning:
+        """A sum over ranks, of which it tells how floats are summed."""
+
+        def total(expr: Expr, context: Context, x: Array) -> Array:
+            finite(x)
+            return self.field.wrap(meaning(expr, context, x))
+
+        return total
+
+    # ---- elementwise ----------------------------------------------------------------------------
+
+    def neg(self, x: Array) -> Array:
+        finite(x)
+        return -x
+
+    def add(self, a: Array, b: Array) -> Array:
+        return self.field.wrap_sum(a + b)
+
+    def sub(self, a: Array, b: Array) -> Array:
+        finite(b)
+        return self.field.wrap_sum(a - b)
+
+    def mul(self, a: Array, b: Array) -> Array:
+        """Of -inf and a number other than 0, -inf: what masks scores may scale them afterwards."""
+        if not hides(a) and not hides(b):
+            return self.field.wrap(a * b)
+        hidden = (a <= HIDDEN) | (b <= HIDDEN)
+        if (hidden & ((a == 0) | (b == 0))).any():
+            raise Undefined("-inf times 0")
+        product = np.where(a <= HIDDEN, 0, a) * np.where(b <= HIDDEN, 0, b)
+        return np.where(hidden, MINUS_INFINITY, self.field.wrap(product))
+
+    def div(self, a: Array, b: Array) -> Array:
+        return self.mul(a, self.field.inverse(b))
+
+    def pow(self, expr: Expr, context: Context, x: Array) -> Array:
+        """A power, of a whole exponent; a root is a function like others."""
+        finite(x)
+        exponent = context.number(expr.attr("exponent"))
+        if not exponent.is_integer() or abs(exponent) > 64:
+            return mix(self.field, f"pow {exponent!r}", x)
+        factor = x if exponent >= 0 else self.field.inverse(x)
+        power = np.ones_like(x)
+        for _ in range(abs(int(exponent))):
+            power = self.field.wrap(power * factor)
+        return power
+
+    # ---- numbers and sums -----------------------------------------------------------------------
+
+    def const(self, expr: Expr, context: Context) -> Array:
+        value = context.number(expr.attr("value"))
+        return np.asarray(int(value) if expr.kind == "int" else self.field.number(value))
+
+    def sum(self, expr: Expr, context: Context, x: Array) -> Array:
+        if expr.kind == "int" or not hides(x):
+            total = MEANING["sum"](expr, context, x)
+            return total if expr.kind == "int" else self.field.wrap(total)
+        hidden = MEANING["max"](expr, context, x <= HIDDEN)
+        shown = MEANING["sum"](expr, context, np.where(x <= HIDDEN, 0, x))
+        return np.where(hidden, MINUS_INFINITY, self.field.wrap(shown))
+
+    def mean(self, expr: Expr, context: Context, x: Array) -> Array:
+        axes = expr.attr("axes")
+        assert isinstance(axes, tuple)
+        count = prod(x.shape[int(str(axis))] for axis in axes)
+        return self.div(self.sum(expr, context, x), np.asarray(count))
+
+    def contract(self, expr: Expr, context: Context, a: Array, b: Array) -> Array:
+        return contract(self.field, str(expr.attr("spec")), a, b)
+
+    def scatter_add(self, expr: Expr, context: Context, updates: Array, ids: Array) -> Array:
+        finite(updates)
+        return self.field.wrap(MEANING["scatter_add"](expr, context, updates, ids))
+
+    def dropout_apply(self, expr: Expr, context: Context, x: Array, keep: Array) -> Array:
+        if context.key is None:
+            return x
+        scale = 1 / (1 - context.number(expr.attr("p"))) if expr.attr("scaled") else 1.0
+        return np.where(keep, self.mul(x, np.asarray(self.field.number(scale))), 0)

@@ -1,0 +1,93 @@
+"""A parallel program against that of one device over the integers modulo primes: exactly equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import xg_runtime.ranks as ranks
+from xg.ir.graph import Program
+from xg.sharding.parts import cuts
+from xg.verify.edges import Edges, compare_edges
+from xg.verify.reference.evaluate import Arithmetic, Mesh
+from xg.verify.reference.interpret import Record
+from xg.verify.reference.modular.meanings import modulo
+from xg.verify.reference.modular.residues import Undefined
+from xg.verify.reference.modular.run import Given, Outcome, interpreter, run_drawn
+from xg.verify.wholes import joined
+from xg_runtime.errors import RankError
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """How many edges agree modulo a prime, and the first difference, None where there is none."""
+
+    prime: int
+    arrays: int
+    edges: int
+    first: str | None
+
+
+def exactly(
+    one: Program, many: Program, prime: int, seed: int, arithmetic: Arithmetic | None = None
+) -> Exact:
+    """Both passes of both programs on random residues, compared edge by edge.
+
+    `arithmetic` may be one for the ranks with a mistake in it. Raises Undefined where the program
+    of one device asks for a number that does not exist, as the inverse of 0, however it is drawn.
+    """
+    given, _ = run_drawn(one, prime, seed)
+    outcome, record = _run(one, given, None, None)
+    where = cuts(many)
+
+    def rank() -> tuple[Outcome, Record]:
+        mine = given.each(lambda arrays: ranks.parts(arrays, where))
+        return _run(many, mine, cast(Mesh, ranks), arithmetic)
+
+    arrays = len(outcome.outputs) + len(outcome.gradients)
+    try:
+        found = ranks.simulate(many.mesh, rank)
+    except RankError as error:
+        if isinstance(error.__cause__, Undefined):
+            return Exact(prime, arrays, 0, str(error))
+        raise
+    edges = _edges(one, record, many, [each for _, each in found], prime)
+    first = edges.first or _first(outcome, [each for each, _ in found], many)
+    return Exact(prime, arrays, edges.count, first)
+
+
+def _run(
+    program: Program, given: Given, mesh: Mesh | None, arithmetic: Arithmetic | None
+) -> tuple[Outcome, Record]:
+    runner = interpreter(program, given, mesh, arithmetic)
+    outputs, record = runner.forward(given.inputs)
+    gradients = runner.backward(record, given.cotangents) if program.backwards else {}
+    return Outcome(outputs, gradients), record
+
+
+def _edges(one: Program, record: Record, many: Program, records: list[Record], prime: int) -> Edges:
+    add = modulo(prime).add
+    return compare_edges(one, record, many, records, np.array_equal, add)
+
+
+def _first(alone: Outcome, together: list[Outcome], many: Program) -> str | None:
+    """The first output or gradient that is not the same, put together from all ranks."""
+    where = cuts(many)
+    pairs = [("", alone.outputs, [each.outputs for each in together])]
+    pairs += [("d", alone.gradients, [each.gradients for each in together])]
+    for prefix, wanted, found in pairs:
+        for name in dict.fromkeys([*wanted, *found[0]]):
+            if name not in wanted or any(name not in each for each in found):
+                return f"{prefix}{name} is missing"
+            parts = [each[name] for each in found]
+            whole = joined(parts, where.get(name, ()), many.mesh)
+            if whole.unlike is not None or not np.array_equal(whole.array, wanted[name]):
+                return f"{prefix}{name}"
+    return None

@@ -1,0 +1,285 @@
+"""Sizes to verify a program at: small, different from each other, and allowed by the file.
+
+A mistake between two axes shows only where their lengths differ, so every symbol gets a prime of
+its own. What must divide does: where ``D/N_H`` is a size, D is its prime times N_H. Repetitions
+happen twice. Primes are dealt so that the proof is as little work as can be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Final
+
+from xg.ir.dim import ONE, Dim, number, symbol
+from xg.ir.graph import Program
+from xg.verify.facts import SizeFacts, size_facts
+
+PRIMES: Final[tuple[int, ...]] = (
+    2,
+    3,
+    5,
+    7,
+    11,
+    13,
+    17,
+    19,
+    23,
+    29,
+    31,
+    37,
+    41,
+    43,
+    47,
+    53,
+    59,
+    61,
+    67,
+    71,
+    73,
+    79,
+)
+ROUNDS: Final = 2  # of every repetition
+LEAST_MEAN: Final = 3  # of two numbers, what LN makes is ±1 whatever they are
+SCALARS_AT_MOST: Final = 5_000  # so many are tried one by one
+EFFORT_AT_MOST: Final = 10**10  # operations, before primes repeat
+
+Numbers = dict[str, int]
+Term = tuple[tuple[tuple[str, int], ...], Fraction]
+
+
+def verification_sizes(
+    program: Program,
+    given: Mapping[str, int],
+    shared: Sequence[Dim] = (),
+    bounded: Sequence[tuple[Dim, Dim]] = (),
+) -> Numbers:
+    """A number for every symbol of a differentiated program that is not `given` one.
+
+    `shared` are lengths of the axes of one rank, which must be whole as well; `bounded` are pairs
+    of sizes besides the program's own, of which the first must not be larger.
+    """
+    facts = size_facts(program)
+    held = [dim for pair in bounded for dim in pair if dim.constant is None]
+    dims = tuple(dict.fromkeys((*facts.dims, *shared, *held)))
+    bounds = tuple(dict.fromkeys((*facts.bounds, *bounded)))
+    search = _Search(replace(facts, dims=dims, bounds=bounds), dict(given))
+    while (stuck := search.stuck()) is not None:
+        for name in stuck:  # no multiple helps: keep the file's own numbers there
+            if name in program.main.sizes.defaults:
+                search.fixed[name] = program.main.sizes.defaults[name]
+        if not stuck or not set(stuck) <= search.fixed.keys():
+            break
+        search.factors.clear()
+    if shared:
+        search.shrink()
+        search.strict = True
+    return search.numbers()
+
+
+@dataclass(slots=True)
+class _Search:
+    """The sizes of a program, which symbols are settled, and what each other is a multiple of.
+
+    `strict` is where different primes are not enough, as the multiples of ranks may meet.
+    """
+
+    facts: SizeFacts
+    fixed: Numbers
+    factors: dict[str, Dim] = field(default_factory=dict[str, Dim])
+    formulas: dict[str, Dim] = field(default_factory=dict[str, Dim], init=False)
+    strict: bool = False
+
+    @property
+    def free(self) -> list[str]:
+        """The symbols that need a number, in alphabetical order."""
+        dims = (*self.facts.dims, *self.facts.counts)
+        names = {name for dim in dims for name in dim.symbols()}
+        return sorted(names - self.fixed.keys())
+
+    def stuck(self) -> tuple[str, ...] | None:
+        """Make every size whole by multiples; the symbols of one where that fails, or None."""
+        for _ in range(len(self.facts.dims) * len(self.free) + 1):
+            terms = [term for dim in self.facts.dims for term in self._known(dim).terms]
+            terms.sort(key=lambda term: len(term[0]))  # H/P before H*W/P^2, which it settles too
+            missing = next((term for term in terms if self._needs(term) != ONE), None)
+            if missing is None:
+                return None
+            if not self._multiply(missing):
+                return tuple(name for name, _ in missing[0])
+        return ()
+
+    def shrink(self) -> None:
+        """Take out of the multiples what others bring along: D = 6*N_H where N_H is one of 6."""
+        for name, divisor in product(self.free, (2, 3, 5, 7)):
+            while name in self.factors:
+                before = self.factors[name]
+                self.factors[name] = before / number(divisor)
+                if not self._is_whole(name):
+                    self.factors[name] = before
+                    break
+
+    def _is_whole(self, name: str) -> bool:
+        """Whether a multiple is one, and every size whole for all primes."""
+        terms = [term for dim in self.facts.dims for term in self._known(dim).terms]
+        whole = all(coefficient.denominator == 1 for _, coefficient in self.factors[name].terms)
+        return whole and all(self._needs(term) == ONE for term in terms)
+
+    def _known(self, dim: Dim) -> Dim:
+        return dim.substitute({name: number(value) for name, value in self.fixed.items()})
+
+    def _needs(self, term: Term) -> Dim:
+        """What a term still has to be multiplied by to be whole for all primes."""
+        ((monomial, coefficient),) = self._in_primes(Dim((term,))).terms
+        needed = number(coefficient.denominator)
+        for name, power in monomial:
+            if power < 0:
+                needed = needed * symbol(name) ** -power
+        return needed
+
+    def _in_primes(self, dim: Dim) -> Dim:
+        """A size with every symbol replaced by its prime times its factors, all the way down."""
+        while any(self.factors.get(name.rstrip("'"), ONE) != ONE for name in _bare(dim)):
+            dim = dim.substitute(
+                {name: symbol(f"{name}'") * self.factors.get(name, ONE) for name in _bare(dim)}
+            )
+        return dim.substitute({name: symbol(f"{name}'") for name in _bare(dim)})
+
+    def _multiply(self, term: Term) -> bool:
+        """Make some symbol above the line a multiple of what is missing."""
+        needed = self._needs(term).substitute({f"{name}'": symbol(name) for name in self.free})
+        for name, power in term[0]:
+            if power > 0 and name not in self._below(needed):
+                self.factors[name] = self.factors.get(name, ONE) * needed
+                return True
+        return False
+
+    def _below(self, dim: Dim) -> set[str]:
+        """The symbols that a size is made of."""
+        return {name.rstrip("'") for name in self._in_primes(dim).symbols()}
+
+    # ---- numbers --------------------------------------------------------------------------------
+
+    def numbers(self) -> Numbers:
+        """A prime for each free symbol, and the numbers that follow from them."""
+        axes = {name for dim in self.facts.dims for name in dim.symbols()}
+        rounds = {name: ROUNDS for name in self.free if name not in axes}
+        names = [name for name in self.free if name in axes]
+        primes = {**rounds, **self._first(names, rounds)}
+        self._improve(primes, lambda: _exchanges(primes, names), apart=self.strict)
+        if self._scalars(primes) > SCALARS_AT_MOST or self._effort(primes) > EFFORT_AT_MOST:
+            # Primes that repeat do as long as the axes of every tensor differ in length.
+            self._improve(primes, lambda: self._changes(primes, names), apart=True)
+        return self._values(primes)
+
+    def _first(self, names: list[str], rounds: Numbers) -> Numbers:
+        """Some dealing of primes that is allowed, to begin with."""
+        primes: Numbers = dict(zip(names, PRIMES, strict=False))
+        for one, other in combinations(names, 2):
+            if not self._allowed({**rounds, **primes}):
+                primes[one], primes[other] = primes[other], primes[one]
+        self._grow(primes, rounds)
+        if self.strict:
+            self._separate(primes, rounds)
+        return primes
+
+    def _separate(self, primes: Numbers, rounds: Numbers) -> None:
+        """Larger primes where axes of one tensor are equally long, for what sets them apart."""
+        for prime in PRIMES:
+            met = self._met({**rounds, **primes})
+            names = {name for dim in met for name in dim.symbols() if name in primes}
+            for name in sorted(names):
+                numbers = self._values({**rounds, **primes, name: prime})
+                lengths = {dim.evaluate(numbers) for dim in met}
+                if prime not in primes.values() and len(lengths) == len(met):
+                    primes[name] = prime
+                    self._grow(primes, rounds)
+                    break
+
+    def _met(self, primes: Numbers) -> tuple[Dim, ...]:
+        """The axes of some tensor that differ as sizes and not in length."""
+        numbers = self._values(primes)
+        for shape in self.facts.shapes:
+            for one, other in combinations(shape, 2):
+                if one.evaluate(numbers) == other.evaluate(numbers):
+                    return (other, one)
+        return ()
+
+    def _grow(self, primes: Numbers, rounds: Numbers) -> None:
+        """Larger primes for what has to be larger than a multiple (S_max, where ranks share S)."""
+        for low, high in self.facts.bounds:
+            numbers = self._values({**rounds, **primes})
+            name = next((name for name in high.symbols() if name in primes), None)
+            for prime in PRIMES:
+                if name is None or low.evaluate(numbers) <= high.evaluate(numbers):
+                    break
+                if prime not in primes.values():
+                    primes[name] = prime
+                    numbers = self._values({**rounds, **primes})
+
+    def _improve(
+        self, primes: Numbers, moves: Callable[[], Iterable[Numbers]], *, apart: bool = False
+    ) -> None:
+        """Make the move that saves most work, as long as one saves any."""
+        best: Numbers | None = {}
+        while best is not None:
+            effort, best = self._effort(primes), None
+            for move in moves():
+                moved = {**primes, **move}
+                if self._effort(moved) < effort and self._allowed(moved, apart=apart):
+                    effort, best = self._effort(moved), move
+            primes.update(best or {})
+
+    def _values(self, primes: Mapping[str, int]) -> Numbers:
+        spelled = {f"{name}'": prime for name, prime in (*primes.items(), *self.fixed.items())}
+        values = {name: dim.evaluate(spelled) for name, dim in self._formulas().items()}
+        return {**self.fixed, **values}
+
+    def _formulas(self) -> dict[str, Dim]:
+        if not self.formulas:
+            self.formulas.update((name, self._in_primes(symbol(name))) for name in self.free)
+        return self.formulas
+
+    def _changes(self, primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
+        """A smaller prime for one symbol, or none for one that is a multiple anyway."""
+        for name in names:
+            multiple = self.factors.get(name, ONE) != ONE
+            smaller = (prime for prime in PRIMES if prime < primes[name])
+            yield from ({name: prime} for prime in ((1,) if multiple else ()))
+            yield from ({name: prime} for prime in smaller)
+        yield from _exchanges(primes, names)
+
+    def _allowed(self, primes: Numbers, *, apart: bool = False) -> bool:
+        """Whether bounds hold (S and S_max), nothing is a mean of too few, and axes differ."""
+        numbers = self._values(primes)
+        bounded = all(
+            low.evaluate(numbers) <= high.evaluate(numbers) for low, high in self.facts.bounds
+        )
+        enough = all(dim.evaluate(numbers) >= LEAST_MEAN for dim in self.facts.means)
+        return bounded and enough and (not apart or self._apart(numbers))
+
+    def _apart(self, numbers: Numbers) -> bool:
+        """Whether axes of one tensor that differ as sizes differ in length, and none is trivial."""
+        for shape in self.facts.shapes:
+            lengths = [dim.evaluate(numbers) for dim in shape]
+            if len(set(lengths)) < len(lengths):
+                return False
+        return all(dim.evaluate(numbers) > 1 for dim in self.facts.dims)
+
+    def _effort(self, primes: Numbers) -> int:
+        """About how much is computed: one pass for every scalar that is moved."""
+        return self._scalars(primes) * self.facts.operations.evaluate(self._values(primes))
+
+    def _scalars(self, primes: Numbers) -> int:
+        return self.facts.scalars.evaluate(self._values(primes))
+
+
+def _exchanges(primes: Numbers, names: Sequence[str]) -> Iterator[Numbers]:
+    for one, other in combinations(names, 2):
+        yield {one: primes[other], other: primes[one]}
+
+
+def _bare(dim: Dim) -> Iterator[str]:
+    return (name for name in dim.symbols() if not name.endswith("'"))

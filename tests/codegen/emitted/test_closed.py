@@ -1,0 +1,103 @@
+"""What no emitter writes does not leave the compiler, wherever it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from xg.codegen.emit.closed import UnknownCode, check_closed
+from xg.codegen.emit.module import emit
+from xg.codegen.numpy.dialect import NUMPY
+from xg.codegen.numpy.vocabulary import VOCABULARY
+from xg.codegen.torch.dialect import TORCH
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source
+from xg.ir.graph import Program
+from xg.passes.differentiate import differentiate
+from xg.passes.infer import infer
+from xg.passes.resolve import resolve
+from xg.syntax import ast
+from xg.syntax.parse import parse
+
+MODULE = '''"""A module."""
+
+import numpy as np
+
+
+def f(x, saved):
+    y = {}
+    return y
+'''
+
+
+def test_what_emitters_write_passes() -> None:
+    check_closed(MODULE.format("np.exp(x.sum(axis=-1)) + saved.shape[0]"), VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "__import__('os').system('id')",
+        "eval('1')",
+        "open('/etc/passwd')",
+        "np.load('x.npy', allow_pickle=True)",
+        "np.ctypeslib.load_library('c', '.')",
+        "x.tofile('out')",
+        "().__class__.__bases__",
+        "f.__globals__",
+        "(lambda: 1)()",
+        "[f][0]()",
+        "(yield x)",
+        "x(1)",
+        "y()",
+        "unbound",
+        "x.__class__",
+        "getattr(x, 'T')",
+        "{1, 2}",
+        "(z := 1)",
+    ],
+)
+def test_expressions_that_no_emitter_writes(planted: str) -> None:
+    with pytest.raises(UnknownCode, match=r"line [67]"):
+        check_closed(MODULE.format(planted), VOCABULARY)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import os",
+        "from os import path",
+        "import numpy",
+        "from math import *",
+        "del np",
+        "del x",
+        "del x.T",
+        "global x",
+        "while True: pass",
+        "try:\n    pass\nfinally:\n    pass",
+        "with x as y: pass",
+        "@f\ndef g(): return 1",
+        "async def g(): return 1",
+        "assert x",
+    ],
+)
+def test_statements_that_no_emitter_writes(line: str) -> None:
+    with pytest.raises(UnknownCode):
+        check_closed(f"{MODULE.format('x')}\n\n{line}\n", VOCABULARY)
+
+
+def compiled(text: str) -> Program:
+    return differentiate(infer(resolve(parse(Source("net.xg", text)), _no_file)))
+
+
+def _no_file(use: ast.Use) -> ast.Module:
+    raise DiagnosticError(())
+
+
+def test_a_title_that_would_get_out_is_caught() -> None:
+    program = compiled('dim B\nblock F "x" (X [B]) -> Y [B] {\n    X -> ReLU : Y\n}\n')
+    for dialect in (NUMPY, TORCH):
+        header = dialect.header.replace("{title}", 'x"""\nimport os\n"""')
+        with pytest.raises(UnknownCode, match="line 2: import os"):
+            emit(program, replace(dialect, header=header))

@@ -1,0 +1,203 @@
+"""Generated modules as their readers and users meet them: text, independence, refusals."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzz.program import generate
+from fuzz.proof import check_layout, compiled
+
+import xg
+from xg.codegen.emit.names import RESERVED
+from xg.codegen.numpy.dialect import NUMPY
+from xg.codegen.numpy.module import emit
+from xg.codegen.torch.dialect import TORCH
+
+GOLDEN = Path(__file__).parent / "golden"
+DIAGRAMS = Path(__file__).parents[3] / "diagrams"
+GOLDENS = {"mha": "MHA", "mlp": "MLP", "transformer": "LM", "llama": "Llama"}
+IN_TORCH = ("mha", "transformer")
+SMALL = {"V": 11, "D": 12, "N_H": 3, "N_L": 2, "D_ff": 7, "S_max": 9}
+
+
+def source(name: str, backend: str = "numpy") -> str:
+    (path,) = DIAGRAMS.rglob(f"{name}.xg")
+    return xg.compile(path, block=GOLDENS[name]).source(backend)
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_modules_read_as_in_the_golden(name: str, golden: Callable[[Path, str], None]) -> None:
+    golden(GOLDEN / f"{name}.py", source(name))
+
+
+@pytest.mark.parametrize("name", IN_TORCH)
+def test_torch_modules_read_as_in_the_golden(
+    name: str, golden: Callable[[Path, str], None]
+) -> None:
+    golden(GOLDEN / f"{name}_torch.py", source(name, "torch"))
+
+
+def test_the_step_reads_as_in_the_golden(golden: Callable[[Path, str], None]) -> None:
+    llama = xg.compile(DIAGRAMS / "models" / "llama.xg", block="Llama")
+    golden(GOLDEN / "llama_step.py", llama.step().source("numpy"))
+
+
+def test_no_golden_without_a_diagram() -> None:
+    in_torch = {f"{name}_torch" for name in IN_TORCH}
+    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *in_torch, "llama_step"}
+
+
+# ---- on their own --------------------------------------------------------------------------------
+
+ALONE = """
+import sys
+sys.modules["xg"] = sys.modules["xg_runtime"] = sys.modules["torch"] = None
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+import transformer
+params = transformer.init(0, np.float64, V=11, D=8, S_max=9)
+inputs = {"ids": np.array([[1, 2, 3]]), "t": np.array([[2, 3, 4]])}
+outputs, saved = transformer.forward(params, inputs, seed=1)
+grads = transformer.backward(params, saved, {"loss": np.array(1.0)})
+assert set(grads) == set(params)
+print(float(outputs["loss"]))
+"""
+
+
+ALONE_IN_TORCH = """
+import sys
+sys.modules["xg"] = sys.modules["xg_runtime"] = None
+sys.path.insert(0, sys.argv[1])
+import torch
+import transformer_torch as transformer
+params = transformer.init(0, torch.float64, V=11, D=8, S_max=9)
+inputs = {"ids": torch.tensor([[1, 2, 3]]), "t": torch.tensor([[2, 3, 4]])}
+outputs, saved = transformer.forward(params, inputs, seed=1)
+grads = transformer.backward(params, saved, {"loss": torch.tensor(1.0)})
+assert set(grads) == set(params)
+print(float(outputs["loss"]))
+"""
+
+
+@pytest.mark.parametrize("script", [ALONE, ALONE_IN_TORCH], ids=["numpy", "torch"])
+def test_a_module_runs_where_xg_is_not(script: str) -> None:
+    command = [sys.executable, "-I", "-W", "error", "-c", script, str(GOLDEN)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert 1.0 < float(ran.stdout) < 5.0
+
+
+def digests() -> list[str]:
+    """What random programs become, as one line each."""
+    found: list[str] = []
+    for seed in range(30):
+        sketch = generate(seed)
+        text = emit(compiled(check_layout(str(sketch)), sketch, dead=False))
+        found.append(hashlib.sha256(text.encode()).hexdigest())
+    return found
+
+
+def test_bytes_do_not_depend_on_hashes_and_locale() -> None:
+    script = "from codegen.emitted.test_emitted import digests; print(*digests(), sep='\\n')"
+    variables = {"PYTHONHASHSEED": "1", "LC_ALL": "C", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", script]
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **variables}
+    )
+    assert ran.stdout.split() == digests(), ran.stderr
+
+
+# ---- sizes ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model() -> ModuleType:
+    return xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SMALL).load("numpy")
+
+
+@pytest.mark.parametrize(("batch", "length"), [(1, 1), (2, 9), (5, 4)])
+def test_sizes_are_read_from_inputs(model: ModuleType, batch: int, length: int) -> None:
+    ids = np.zeros((batch, length), np.int64)
+    outputs, saved = model.forward(model.init(), {"ids": ids, "t": ids})
+    assert outputs["Z"].shape == (batch, length, SMALL["V"])
+    assert model.backward(model.init(), saved, {"Z": outputs["Z"]})["E"].shape == (11, 12)
+
+
+def test_sizes_are_read_from_parameters(model: ModuleType) -> None:
+    params = model.init(V=17, D=6)
+    ids = np.array([[16]])
+    assert model.forward(params, {"ids": ids, "t": ids})[0]["Z"].shape == (1, 1, 17)
+
+
+IDS = np.zeros((2, 3), np.int64)
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # inputs, changed parameters
+    "t [2, 3] is missing": ({"ids": IDS}, {}),
+    "t should have shape [2, 3], not [2, 4]": ({"ids": IDS, "t": np.zeros((2, 4), np.int64)}, {}),
+    "gamma should have shape [12], not [12, 1]": (
+        {"ids": IDS, "t": IDS},
+        {"gamma": np.ones((12, 1))},
+    ),
+    "layers.1.attn.W_Q should have shape [12, 12], not [12, 13]": (
+        {"ids": IDS, "t": IDS},
+        {"layers.1.attn.W_Q": np.ones((12, 13))},
+    ),
+    "layers.0.ffn.b_up [7] is missing": ({"ids": IDS, "t": IDS}, {"layers.0.ffn.b_up": None}),
+    "ids is missing": ({"t": IDS}, {}),
+    "E is missing": ({"ids": IDS, "t": IDS}, {"E": None}),
+    "ids should have 2 axes, not shape [3]": ({"ids": IDS[0], "t": IDS}, {}),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_arrays_that_do_not_fit_are_refused_by_name(model: ModuleType, said: str) -> None:
+    inputs, changes = REFUSED[said]
+    params = model.init() | changes
+    params = {name: value for name, value in params.items() if value is not None}
+    with pytest.raises(ValueError, match=said.replace("[", r"\[").replace("]", r"\]")):
+        model.forward(params, inputs)
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+
+def test_functions_that_modules_bring_along_are_reserved() -> None:
+    words = ["pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"]
+    brought = {*NUMPY.support.closure(["erf", *words]), *TORCH.support.closure(words)}
+    assert {name for name in brought if not name.startswith("_")} <= RESERVED
+
+
+TITLE = "\"''' %s {np} \\N{BELL}\""
+HOSTILE = """\
+dim np = 2, params = 3, range = 4, len = 7, softmax, lambda = 5
+block dropout TITLE (seed [np, params], at [params, range] in 2, len [softmax])
+    -> out [np, params], list [softmax] {
+    param init [len, lambda], table [2, lambda]
+    at -> Emb(table) : one [params, range, lambda]
+    one -> •<=T(init) -> mean[params, range] : float [len]
+    one -> sum[params] -> mean[range, lambda] : grads []
+    len -> S -> DO(0.1) -> ⊕<-BC(grads) : list
+    seed -> S -> ⊕<-(float -> mean[len] -> BC) -> tanh : out
+}
+"""
+
+
+def test_names_that_mean_something_in_python_are_kept_apart(tmp_path: Path) -> None:
+    path = tmp_path / "hostile.xg"
+    path.write_text(HOSTILE.replace("TITLE", TITLE), encoding="utf-8")
+    module = xg.compile(path).load("numpy")
+    params = module.init(0, np.float64)
+    inputs = {"seed": np.ones((2, 3)), "at": np.ones((3, 4), np.int64), "len": np.ones(6)}
+    outputs, saved = module.forward(params, inputs, seed=1)
+    grads = module.backward(params, saved, outputs)
+    assert {name: grad.shape for name, grad in grads.items()} == {
+        "init": (7, 5), "table": (2, 5), "seed": (2, 3), "len": (6,),
+    }  # fmt: skip

@@ -1,0 +1,190 @@
+"""Uses of operators that a kernel computes: arrays to give it, and what the bodies make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from codegen.kernels.samples import uses
+from numpy.typing import NDArray
+from ops.sample import SIZES, Sample
+from ops.trial import Trial
+
+from xg import ops
+from xg.codegen.emit.function import OperatorFunction
+from xg.codegen.emit.kernel import Kernels
+from xg.diagnostics.source import Source, Span
+from xg.ir.body import Body, topological
+from xg.ir.graph import Apply
+from xg.ir.op import Op
+from xg.ir.prim import Cuts
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs
+from xg.verify.reference.evaluate import Context, Mesh, evaluate
+from xg.verify.reference.random import key
+
+Array = NDArray[Any]
+NOWHERE = Span(Source("none.xg", ""), 0, 0)
+SEEDS, PLACE = (None, 5), "somewhere"
+RANKS = {"N_D": (1, 2), "N_T": (1, 3)}  # where a rank stands along a mesh axis, and how many do
+
+
+@dataclass(frozen=True)
+class Case:
+    """One use: the kernel's name and function, its operands, and the values of the body."""
+
+    name: str
+    kernel: str
+    function: OperatorFunction
+    arrays: Sequence[Array | None]
+    wanted: Sequence[Array | None]
+    sizes: Mapping[str, int]
+    seed: int | None
+    cuts: Cuts  # of the mask that it draws
+    spent: Sequence[str]  # operands that it may overwrite
+
+    @property
+    def numbers(self) -> list[float | str]:
+        """The numbers and words that the kernel takes behind its operands."""
+        own = self.function.own
+        return [n.evaluate(self.sizes) if isinstance(n, Scalar) else n for n in own]
+
+    @property
+    def drawn(self) -> tuple[object, ...]:
+        """What it takes behind these if it draws a mask."""
+        places = [(axis, *RANKS[over]) for axis, over in self.cuts]
+        return (self.seed, PLACE, *([places] if places else [])) if self.function.random else ()
+
+
+class Rank:
+    """A rank of a mesh with nobody to speak to."""
+
+    def rank(self, over: str) -> int:
+        return RANKS[over][0]
+
+    def size(self, over: str) -> int:
+        return RANKS[over][1]
+
+
+def cases(kernels: Kernels) -> Iterator[Case]:
+    """Every sample that some kernel fits, forward and backward, dropout off and on, sizes of 1."""
+    for op, sample, name in uses():
+        for sizes in (SIZES, *({**SIZES, symbol: 1} for symbol in sample.symbols())):
+            for seed in SEEDS:
+                trial = _trial(op, sample, sizes, seed)
+                for attrs in (trial.attrs, *_of_ranks(trial)):
+                    yield from _forward(kernels, replace(trial, attrs=attrs), seed, name)
+                    yield from _backward(kernels, replace(trial, attrs=attrs), seed, name)
+
+
+def _trial(op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None) -> Trial:
+    made = Trial.make(op, sample, sizes=sizes)
+    attrs = {name: value for name, value in made.attrs.items() if value is not None}
+    attrs = {name: None for name in made.attrs if name == "ignore"} | attrs
+    drawn = None if seed is None else key(seed, PLACE)
+    context = Context(sizes, np.float64, drawn, mesh=cast(Mesh, Rank()))
+    return Trial(op, sample, attrs, made.arrays, context)
+
+
+def _of_ranks(trial: Trial) -> Iterator[Attrs]:
+    """What a use is on a rank: there are more rows than its own; its mask is a part."""
+    if trial.attrs.get("reduction") == "mean" and "count" in trial.attrs:
+        yield {**trial.attrs, "count": trial.attrs["count"] * 3.0}
+    body = trial.op.body(trial.sample.types, trial.attrs)
+    for expr in topological(body.outputs):
+        if expr.prim == "dropout_keep":
+            yield {**trial.attrs, "cuts": ((-expr.rank, "N_D"), (-1, "N_T"))}
+            yield {**trial.attrs, "cuts": ((-1, "N_T"), (-1, "N_D"))}
+
+
+def _forward(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Iterator[Case]:
+    body = trial.op.body(trial.sample.types, trial.attrs)
+    step = Apply(trial.op, (), (), trial.attrs, NOWHERE)
+    yield from _case(kernels, step, body, trial.arrays, trial.context, seed, name)
+
+
+def _backward(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Iterator[Case]:
+    op, types = trial.op, trial.sample.types
+    floats = [operand for operand, type_ in trial.sample.operands.items() if type_.is_float]
+    if op.pullback:
+        yield from _terms(kernels, trial, seed, name)
+        return
+    if not floats:
+        return
+    forward = Apply(op, (), (), trial.attrs, NOWHERE)
+    derived = op.adjoint_op(types, trial.attrs, floats)
+    known = {**trial.arrays, **trial.outputs(), **trial.cotangents()}
+    made = {**dict(zip(trial.sample.operands, types, strict=True)), **_made(trial)}
+    body = derived.body([made[data.name] for data in derived.data], {})
+    step = Apply(derived, (), (), {}, NOWHERE, origin=forward)
+    arrays = {data.name: known[data.name] for data in derived.data}
+    yield from _case(kernels, step, body, arrays, trial.context, seed, f"gradient of {name}")
+
+
+def _terms(kernels: Kernels, trial: Trial, seed: int | None, name: str) -> Iterator[Case]:
+    """The gradients of an operator that gives them as uses of others, those of one use each."""
+    assert trial.op.pullback
+    for term in trial.op.pullback(trial.attrs).values():
+        if isinstance(term, str) or not all(isinstance(arg, str) for arg in term.args):
+            continue
+        op = ops.table()[term.op]
+        types = {
+            **dict(zip(trial.sample.operands, trial.sample.types, strict=True)),
+            **_made(trial),
+        }
+        known = {**trial.arrays, **trial.cotangents()}
+        args = [f"d{trial.op.outputs[0]}" if arg == "d" else str(arg) for arg in term.args]
+        if not all(arg in known for arg in args):
+            continue
+        body = op.body([types[arg] for arg in args], term.attrs)
+        arrays = {str(expr.name): known[arg] for expr, arg in zip(body.operands, args, strict=True)}
+        step = Apply(op, (), (), term.attrs, NOWHERE)
+        yield from _case(kernels, step, body, arrays, trial.context, seed, f"gradient of {name}")
+
+
+def _made(trial: Trial) -> dict[str, TensorType]:
+    """The types of outputs, caches and cotangents."""
+    body = trial.op.body(trial.sample.types, trial.attrs)
+    names = list(trial.outputs())
+    made = {n: TensorType(e.shape) for n, e in zip(names, body.outputs, strict=True)}
+    return made | {f"d{name}": type_ for name, type_ in made.items()}
+
+
+def _case(
+    kernels: Kernels,
+    step: Apply,
+    body: Body,
+    arrays: Mapping[str, Array | None],
+    context: Context,
+    seed: int | None,
+    name: str,
+) -> Iterator[Case]:
+    for spent in ([], *([str(expr.name)] for expr in body.operands)):
+        found = kernels.find(step, body, spent)
+        if found is not None:
+            yield _found(found, step, spent, body, arrays, context, seed, name)
+
+
+def _found(
+    found: tuple[str, OperatorFunction],
+    step: Apply,
+    spent: Sequence[str],
+    body: Body,
+    arrays: Mapping[str, Array | None],
+    context: Context,
+    seed: int | None,
+    name: str,
+) -> Case:
+    kernel, function = found
+    given: list[Array | None] = [arrays[str(expr.name)] for expr in body.operands]
+    for place in function.absent:
+        given.insert(place, None)
+    if seed is None:  # a mask of all ones is None in generated code
+        given = [None if a is not None and a.dtype == np.bool_ else a for a in given]
+    wanted: list[Array | None] = list(evaluate(body.outputs, arrays, context))  # type: ignore[arg-type]
+    wanted = [None if a is not None and a.dtype == np.bool_ and seed is None else a for a in wanted]
+    cuts = step.attrs["cuts"] if function.cuts else ()
+    return Case(name, kernel, function, given, wanted, context.sizes, seed, cuts, spent)

@@ -1,0 +1,50 @@
+"""Sample uses of fused operators; those of the language have theirs beside `ops`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, floats, ints
+from ops.samples import SAMPLES as OF_LANGUAGE
+
+from xg import ops
+from xg.ir.dim import number
+from xg.ir.op import Op
+from xg.passes.fuse.patterns import fusions
+
+BITS = number(2)
+QKV = {"q": floats(S, D_h), "k": floats(S_k, D_h), "v": floats(S_k, D)}
+SELF = {"q": floats(B, N_H, S, D_h), "k": floats(B, N_H, S, D_h), "v": floats(B, N_H, S, D_h)}
+CROSS = {"q": floats(B, S, D_h), "k": floats(B, S_k, D_h), "v": floats(B, S_k, D)}
+MASKED = {**CROSS, "m": ints(B, S, S_k, below=BITS)}
+LONG = {"q": floats(B, S_k, D_h), "k": floats(B, S, D_h), "v": floats(B, S, D_h)}
+
+SAMPLES: Mapping[str, tuple[Sample, ...]] = {
+    "linear": (
+        Sample({"x": floats(B, S, D), "w": floats(D, V), "b": floats(V)}),
+        Sample({"x": floats(S, D), "w": floats(D, V), "b": floats(V)}),
+        Sample({"x": floats(B, N_H, S, D), "w": floats(D, V), "b": floats(V)}),
+    ),
+    "attention": (
+        Sample(QKV, {"scale": 0.4}),
+        Sample(QKV, {"mask": "causal", "p": 0.3}),
+        Sample(SELF, {"scale": 0.4, "mask": "causal"}),
+        Sample(SELF, {"scale": 0.4, "mask": "causal", "p": 0.3}),
+        Sample(CROSS, {"scale": 0.4, "mask": "causal"}),
+        Sample(CROSS, {"scale": 0.4, "p": 0.3, "scaling": "unscaled"}),
+        Sample(MASKED, {"scale": 0.4}),
+        Sample(MASKED, {"scale": 0.4, "mask": "causal", "p": 0.3}),
+        Sample(LONG, {"scale": 0.4, "mask": "causal"}),
+        Sample(LONG, {"mask": "causal", "p": 0.3, "scaling": "unscaled"}),
+    ),
+}
+
+
+def uses() -> Iterator[tuple[Op, Sample, str]]:
+    """Every sample of every operator, fused ones too."""
+    for glyph, samples in OF_LANGUAGE.items():
+        for place, sample in enumerate(samples):
+            yield ops.table()[glyph], sample, f"{ops.table()[glyph].name}-{place}"
+    for fusion in fusions():
+        for place, sample in enumerate(SAMPLES[fusion.op.name]):
+            yield fusion.op, sample, f"{fusion.op.name}-{place}"

@@ -1,0 +1,162 @@
+"""Fused programs compute what their diagrams say, and fuse only what nobody else reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import xg
+from xg.ir.graph import Apply, Program
+from xg.ir.printer import spell_program
+from xg.verify.reference.interpret import Interpreter, initial
+
+Arrays = dict[str, NDArray[Any]]
+DIAGRAMS = Path(__file__).parents[3] / "diagrams"
+SIZES = {"V": 13, "D": 12, "N_L": 2, "N_H": 3, "D_ff": 10, "S_max": 7}
+CHOICES = [{}, {"norm": "post", "pos": "rope", "head": "own"}, {"ffn": "GatedMLP"}]
+
+HEAD = "dim B = 2, S = 3, D = 5, D_h = 4\nblock F(X [B, S, D]) -> Y [B, S, {width}]{more} {{\n"
+ATTENTION = """\
+    param W_Q, W_K, W_V [D, D_h]
+    X -> •<=W_Q : Q [B, S, D_h]
+    X -> •<=W_K -> T : KT [B, D_h, S]
+    X -> •<=W_V : V [B, S, D_h]
+    Q -> •<=KT -> SM(0.5, causal) : Z [B, S, S]
+    Z -> S : P [B, S, S]
+    P -> DO(0.2) : A [B, S, S]
+    A -> •<=V : Y
+"""
+
+
+def written(text: str, tmp_path: Path, width: str = "D_h", more: str = "") -> xg.Program:
+    file = tmp_path / "f.xg"
+    file.write_text(HEAD.format(width=width, more=more) + text + "}\n", encoding="utf-8")
+    return xg.compile(file)
+
+
+def names(program: Program) -> list[str]:
+    steps = [step for graph in program.graphs.values() for step in graph.steps]
+    return [step.op.name for step in steps if isinstance(step, Apply)]
+
+
+def both_passes(program: Program, params: Arrays, inputs: Arrays, seed: int | None) -> Arrays:
+    interpreter = Interpreter(program, params, seed)
+    outputs, record = interpreter.forward(inputs)
+    draw = np.random.default_rng(3)
+    floats = {name: a for name, a in outputs.items() if a.dtype.kind == "f"}
+    d_outputs = {name: draw.standard_normal(array.shape) for name, array in floats.items()}
+    return {**outputs, **{f"d{n}": g for n, g in interpreter.backward(record, d_outputs).items()}}
+
+
+def inputs_of(program: xg.Program) -> Arrays:
+    draw = np.random.default_rng(2)
+    return {name: draw.integers(0, SIZES["V"], (2, 5)) for name in program.inputs}
+
+
+@pytest.mark.parametrize("seed", [None, 4], ids=["eval", "train"])
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()) or "-")
+def test_a_fused_transformer_computes_the_same(choice: dict[str, str], seed: int | None) -> None:
+    program = xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SIZES, options=choice)
+    assert {"attention", "linear"} <= set(names(program.fused))
+    params, inputs = initial(program.graphs, 1), inputs_of(program)
+    wanted = both_passes(program.graphs, params, inputs, seed)
+    fused = both_passes(program.fused, params, inputs, seed)
+    assert wanted.keys() == fused.keys()
+    total = np.sqrt(sum(np.sum(array**2) for array in wanted.values()))
+    for name, array in wanted.items():
+        assert np.linalg.norm(fused[name] - array) <= 1e-12 * total, name
+
+
+@pytest.mark.parametrize("seed", [None, 4], ids=["eval", "train"])
+@pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: "-".join(choice.values()) or "-")
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_its_modules_do_too(backend: str, choice: dict[str, str], seed: int | None) -> None:
+    program = xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SIZES, options=choice)
+    params, inputs = initial(program.graphs, 1), inputs_of(program)
+    wanted = both_passes(program.graphs, params, inputs, seed)
+    module = program.on_arrays(backend, kernels=True)
+    outputs, saved = module.forward(params, inputs, seed=seed)
+    draw = np.random.default_rng(3)
+    d_outputs = {n: draw.standard_normal(np.shape(array)) for n, array in outputs.items()}
+    gradients = module.backward(params, saved, d_outputs)
+    again = module.backward(params, saved, d_outputs)  # nothing that it is given was overwritten
+    assert all(np.array_equal(gradient, again[name]) for name, gradient in gradients.items())
+    found = {**outputs, **{f"d{name}": gradient for name, gradient in gradients.items()}}
+    total = np.sqrt(sum(np.sum(array**2) for array in wanted.values()))
+    for name, array in found.items():
+        assert np.linalg.norm(wanted[name] - array) <= 1e-12 * total, name
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_a_cotangent_that_is_not_given_is_zero(backend: str) -> None:
+    program = xg.compile(DIAGRAMS / "models" / "transformer.xg", sizes=SIZES)
+    module = program.on_arrays(backend, kernels=True)
+    params, inputs = initial(program.graphs, 1), inputs_of(program)
+    outputs, saved = module.forward(params, inputs, seed=None)
+    one = {"loss": np.ones(())}
+    given = module.backward(params, saved, {**one, "Z": np.zeros_like(outputs["Z"])})
+    for name, gradient in module.backward(params, saved, one).items():
+        np.testing.assert_array_equal(gradient, given[name])
+
+
+def test_the_readable_form_stays() -> None:
+    program = xg.compile(DIAGRAMS / "models" / "transformer.xg")
+    before = program.source("numpy")
+    assert "fuses KT, P, AS" in program.source("numpy", kernels=True)
+    assert program.source("numpy") == before
+    assert "fuses" not in before
+    assert "Attention" in spell_program(program.fused, ("forward",))
+
+
+def test_attention_is_fused(tmp_path: Path) -> None:
+    assert names(written(ATTENTION, tmp_path).fused).count("attention") == 1
+
+
+@pytest.mark.parametrize("edge", ["Z", "P", "A"])
+def test_not_where_an_inner_edge_leaves(edge: str, tmp_path: Path) -> None:
+    program = written(ATTENTION, tmp_path, more=f", {edge} [B, S, S]")
+    assert "attention" not in names(program.fused)
+
+
+@pytest.mark.parametrize("edge", ["Z", "P", "A"])
+def test_not_where_an_inner_edge_has_another_reader(edge: str, tmp_path: Path) -> None:
+    text = ATTENTION.replace("A -> •<=V : Y", f"A -> •<=V -> ⊕<-({edge} -> •<=V) : Y")
+    assert "attention" not in names(written(text, tmp_path).fused)
+
+
+def test_keys_that_are_no_transpose_are_turned(tmp_path: Path) -> None:
+    text = ATTENTION.replace(
+        "X -> •<=W_K -> T : KT [B, D_h, S]",
+        "X -> •<=W_K -> T : KT [B, D_h, S]\n    KT -> T : K [B, S, D_h]",
+    ).replace("A -> •<=V", "A -> •<=K")
+    program = written(text, tmp_path)
+    assert names(program.fused).count("attention") == 1
+    params = initial(program.graphs, 1)
+    inputs = {"X": np.random.default_rng(0).standard_normal((2, 3, 5))}
+    wanted = both_passes(program.graphs, params, inputs, 4)
+    for name, array in both_passes(program.fused, params, inputs, 4).items():
+        np.testing.assert_allclose(array, wanted[name], atol=1e-13)
+
+
+LINEAR = "    param W [D, D_h], b [D_h] = zeros\n"
+
+
+def test_a_bias_for_each_row_is_fused(tmp_path: Path) -> None:
+    program = written(LINEAR + "    X -> •<=W -> ⊕<-BC(b) : Y\n", tmp_path)
+    assert names(program.fused) == ["linear"]
+
+
+def test_a_bias_for_each_column_is_not(tmp_path: Path) -> None:
+    text = (
+        "    param W [D, D_h], b [S] = zeros\n    X -> •<=W -> ⊕<-BC[s -> b=B, s, d=D_h](b) : Y\n"
+    )
+    assert "linear" not in names(written(text, tmp_path).fused)
+
+
+def test_a_product_that_is_read_twice_is_not(tmp_path: Path) -> None:
+    text = LINEAR + "    X -> •<=W : H [B, S, D_h]\n    H -> ⊕<-BC(b) -> ⊕<-H : Y\n"
+    assert "linear" not in names(written(text, tmp_path).fused)

@@ -1,0 +1,107 @@
+"""Every kernel computes what the body of its operator computes."""
+
+# torch says too little of its own types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from codegen.kernels.cases import Case, cases
+from numpy.typing import NDArray
+
+from xg.codegen.numpy import attention as numpy_attention
+from xg.codegen.numpy import kernels as numpy_kernels
+from xg.codegen.numpy.kernel_table import KERNELS as OF_NUMPY
+from xg.codegen.torch import attention as torch_attention
+from xg.codegen.torch import kernels as torch_kernels
+from xg.codegen.torch.kernel_table import KERNELS as OF_TORCH
+
+Array = NDArray[Any]
+Function = Callable[..., Any]
+TABLES = {"numpy": OF_NUMPY, "torch": OF_TORCH}
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    "numpy": vars(numpy_kernels) | vars(numpy_attention),
+    "torch": vars(torch_kernels) | vars(torch_attention),
+}
+CASES = {backend: list(cases(table)) for backend, table in TABLES.items()}
+USES = [(b, name) for b, found in CASES.items() for name in sorted({case.name for case in found})]
+NAMES = [(b, name) for b, found in CASES.items() for name in sorted({c.kernel for c in found})]
+TOLERANCES = {"float64": 1e-10, "float32": 2e-6}
+FLOORS = {"float64": 1e-3, "float32": 1.0}  # below these norms errors are absolute
+TOLERANCE = TOLERANCES["float64"]
+
+
+def in_type(arrays: Sequence[Array | None], dtype: str) -> list[Array | None]:
+    """Copies of arrays, those of floats in a type."""
+    kinds = {"f": dtype}
+    return [None if a is None else a.astype(kinds.get(a.dtype.kind, a.dtype)) for a in arrays]
+
+
+def results(
+    case: Case, backend: str, function: Function, dtype: str = "float64"
+) -> list[Array | None]:
+    """What a kernel makes of a case; operands that something else reads stay what they were."""
+    before, given = in_type(case.arrays, dtype), list[Any](in_type(case.arrays, dtype))
+    if backend == "torch":
+        given = [None if a is None else torch.from_numpy(a) for a in given]
+    made = function(*given, *case.numbers, *case.drawn)
+    names = case.function.head[1:].split(", ")
+    for name, old, now in zip(names, before, given, strict=False):
+        if name.split(":")[0] not in case.spent:
+            np.testing.assert_array_equal(old, now)
+    found: list[Any] = list(made) if case.function.results > 1 else [made]
+    return [None if a is None else np.asarray(a) for a in found]
+
+
+def error(found: list[Array | None], case: Case, dtype: str = "float64") -> float:
+    """The largest relative error of any result."""
+    errors = [0.0]
+    for have, want in zip(found, in_type(case.wanted, dtype), strict=True):
+        if have is None or want is None:
+            assert have is None
+            assert want is None
+            continue
+        assert have.shape == want.shape
+        assert have.dtype == want.dtype
+        size = max(float(np.linalg.norm(want)), FLOORS[dtype])
+        errors.append(float(np.linalg.norm(np.subtract(have, want, dtype=np.float64))) / size)
+    return max(errors)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(("backend", "use"), USES)
+def test_a_kernel_computes_its_body(backend: str, use: str, dtype: str) -> None:
+    for case in (case for case in CASES[backend] if case.name == use):
+        found = results(case, backend, FUNCTIONS[backend][case.kernel], dtype)
+        assert error(found, case, dtype) < TOLERANCES[dtype], (case.kernel, case.sizes, case.seed)
+
+
+@pytest.mark.parametrize("backend", TABLES)
+def test_every_kernel_is_met(backend: str) -> None:
+    assert {case.kernel for case in CASES[backend]} == {k.function for k in TABLES[backend].table}
+
+
+@pytest.mark.parametrize(("backend", "kernel"), NAMES)
+def test_no_kernel_is_called_by_another(backend: str, kernel: str) -> None:
+    """A module may give it another name: a block can be called Attention."""
+    callers = [
+        name for name in TABLES[backend].names() if kernel in TABLES[backend].support.called(name)
+    ]
+    assert not callers
+
+
+@pytest.mark.parametrize(("backend", "kernel"), NAMES)
+def test_a_kernel_that_is_a_little_wrong_is_found(backend: str, kernel: str) -> None:
+    def wrong(*arguments: object) -> Any:  # noqa: ANN401 - whatever the kernel gives
+        given: Any = FUNCTIONS[backend][kernel](*arguments)
+        if not isinstance(given, tuple):
+            return given * (1 + 1e-8)
+        return (given[0] * (1 + 1e-8), *given[1:])
+
+    found = [case for case in CASES[backend] if case.kernel == kernel]
+    assert any(error(results(case, backend, wrong), case) > TOLERANCE for case in found)

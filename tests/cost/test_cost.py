@@ -1,0 +1,112 @@
+"""Costs: formulas against what a person counts, and against what really happens."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from saved import arrays_in
+
+import xg
+from xg.cost.cost import cost
+from xg.cost.flops import ELEMENTWISE, MOVES, REDUCTIONS, flops
+from xg.ir import prim
+from xg.ir.dim import symbol
+from xg.verify.reference.evaluate import MEANING
+from xg.verify.reference.interpret import initial
+from xg.verify.sizes import verification_sizes
+
+LIBRARY = Path(__file__).parents[2] / "diagrams"
+# What is written for one rank needs the others: tests/sharding/test_cost_of_ranks.py has it.
+DIAGRAMS = sorted(path for path in LIBRARY.rglob("*.xg") if path.stem != "node_i")
+B, M, K, N = (symbol(name) for name in "BMKN")
+
+
+def test_a_product_is_two_for_each_term() -> None:
+    a, b = prim.operand("a", (B, M, K)), prim.operand("b", (K, N))
+    assert flops([prim.contract(a, b, "bmk,kn->bmn")]) == B * M * K * N * 2
+
+
+def test_what_is_shared_counts_once_and_numbers_not_at_all() -> None:
+    x = prim.operand("x", (B, N))
+    e = prim.exp(x * 2.0)
+    assert flops([e + e]) == B * N * 3
+    assert flops([x * (prim.const(2.0) + 1.0)]) == B * N
+
+
+def test_moves_cost_nothing_and_reductions_what_they_read() -> None:
+    x = prim.operand("x", (B, N))
+    assert str(flops([prim.transpose(prim.broadcast(x, (M, B, N)), (0, 2, 1))])) == "0"
+    assert flops([prim.reduce_sum(x, -1)]) == B * N
+
+
+def test_every_primitive_has_one_price() -> None:
+    prices = [*ELEMENTWISE, *REDUCTIONS, *MOVES, "contract"]
+    assert sorted(prices) == sorted({*MEANING, "operand"})
+
+
+def test_the_numbers_of_attention() -> None:
+    found = xg.compile(LIBRARY / "notation" / "mha.xg").cost()
+    rows = {row.name: row.amount for row in found.blocks[0].rows}
+    assert str(rows["• : A"].forward) == "2*B*D*S^2"
+    assert str(rows["• : A"].backward) == "4*B*D*S^2"
+    assert str(found.total.parameters) == "6*D + 4*D^2"
+
+
+def test_a_repetition_costs_its_count_times_one() -> None:
+    found = xg.compile(LIBRARY / "models" / "transformer.xg").cost()
+    lm, layer, *_ = found.blocks
+    (row,) = (row for row in lm.rows if row.callee == layer.graph.key)
+    assert row.name == "N_L × Layer"
+    for many, one in zip(row.amount.dims()[:3], layer.total.dims()[:3], strict=True):
+        assert many == one * symbol("N_L")
+
+
+SHARED = """\
+dim B, D = 4, N = 3
+block F(X [B, D], M [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W -> ⊕<-M : Y
+}
+block Net(X [B, D], M [B, D]) -> Y [B, D] {
+    param V [D, D]
+    X -> •<=V  : H
+    H, M -> F as f : G
+    G, M -> f -> •<=f.W -> N × F<-M as row : Y
+}
+"""
+
+
+def test_gradients_of_shared_parameters_and_of_rows_are_summed(tmp_path: Path) -> None:
+    """W is used by f twice and once outside of it; M by f twice, and by each round of the row."""
+    (tmp_path / "shared.xg").write_text(SHARED, encoding="utf-8")
+    found = xg.compile(tmp_path / "shared.xg").cost()
+    rows = {row.name: row.amount for row in found.blocks[0].rows}
+    (b, d, n) = (symbol(name) for name in "BDN")
+    of_parameters = d * d * 2
+    of_m = b * d * 2 + b * d * (n - 1)
+    assert rows["sums of gradients"].backward == of_parameters + of_m
+
+
+@pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+def test_parameters_and_saved_bytes_are_those_of_the_module(path: Path) -> None:
+    draft = xg.compile(path)
+    program = xg.compile(path, sizes=verification_sizes(draft.graphs, {}))
+    params = initial(program.graphs)
+    _, saved = program.load().forward(params, _inputs(program), seed=1)
+    numbers = program.graphs.main.sizes.bind({})
+    total = cost(program.graphs, "float64").total
+    assert total.parameters.evaluate(numbers) == sum(array.size for array in params.values())
+    kept = {id(array): array.nbytes for array in arrays_in(saved)}
+    assert total.saved.evaluate(numbers) == sum(kept.values())
+
+
+def _inputs(program: xg.Program) -> dict[str, NDArray[Any]]:
+    draw = np.random.default_rng(0)
+    made: dict[str, NDArray[Any]] = {}
+    for name, spec in program.inputs.items():
+        shape = cast("tuple[int, ...]", spec.shape)
+        bound = cast("int", spec.range)
+        made[name] = draw.integers(0, bound, shape) if bound else draw.standard_normal(shape)
+    return made

@@ -1,0 +1,77 @@
+"""Recompute policies against what a person counts in attention, and against what modules keep."""
+
+from pathlib import Path
+
+import xg
+from xg.cost.recompute import Policy, attention_steps
+from xg.ir.dim import ZERO, symbol
+from xg.ir.graph import Program
+
+LIBRARY = Path(__file__).parents[2] / "diagrams"
+B, S, D, N_H, N_L = map(symbol, ("B", "S", "D", "N_H", "N_L"))
+
+GATE = """\
+dim B, D = 4, N_E = 3
+block Gate(X [B, D]) -> G [B, N_E] {
+    param W [D, N_E]
+    X -> •<=W -> S : G
+}
+"""
+
+
+def named(program: xg.Program) -> dict[str, Policy]:
+    return {each.name: each for each in program.cost().policies}
+
+
+def test_selective_drops_scores_softmax_and_dropout() -> None:
+    """The weights (4 bytes), what dropout leaves of them (4) and its mask (1)."""
+    found = named(xg.compile(LIBRARY / "notation" / "mha.xg"))
+    all_, selective = found["save all"], found["selective"]
+    assert all_.saved - selective.saved == N_H * B * S * S * 9
+    scores = B * D * S * S * 2
+    masked = N_H * B * S * S * 2 + S * S
+    softmax = N_H * B * S * S * 5 + N_H * B * S * 4
+    assert selective.again == scores + masked + softmax + N_H * B * S * S * 2
+    assert all_.again == ZERO
+
+
+def test_selective_counts_every_layer() -> None:
+    found = named(xg.compile(LIBRARY / "models" / "transformer.xg"))
+    assert found["save all"].saved - found["selective"].saved == N_L * N_H * B * S * S * 9
+
+
+def test_per_block_keeps_the_inputs_of_layers() -> None:
+    program = xg.compile(LIBRARY / "models" / "transformer.xg")
+    found, cost = named(program)["per block"], program.cost()
+    (layer,) = (row.amount for row in cost.blocks[0].rows if row.callee)
+    assert found.again == layer.forward
+    once = cost.blocks[1].total.saved
+    assert found.at_once == once
+    # of each layer its input, and what comes out of the last, which LN keeps
+    outside = sum((row.amount.saved for row in cost.blocks[0].rows if not row.callee), ZERO)
+    assert found.saved - outside == N_L * B * S * D * 4
+
+
+def test_per_block_sends_again_what_the_forward_pass_sends() -> None:
+    program = xg.compile(LIBRARY / "models" / "transformer.xg", plan="TP")
+    (first, second) = named(program)["per block"].sent
+    assert [first.payload, second.payload] == [N_L * B * S * D] * 2
+    assert {first.direction, second.direction} == {"forward"}
+    assert named(program)["selective"].sent == ()
+
+
+def test_a_gate_is_no_attention(tmp_path: Path) -> None:
+    """A softmax over what a parameter multiplied is not one over scores."""
+    text = "dim B, D = 4, N_E = 3\n"
+    text += (
+        "block Gate(X [B, D]) -> G [B, N_E] {\n    param W [D, N_E]\n    X -> •<=W -> S : G\n}\n"
+    )
+    (tmp_path / "gate.xg").write_text(text, encoding="utf-8")
+    program = xg.compile(tmp_path / "gate.xg")
+    assert attention_steps(program.graphs.main) == frozenset()
+    assert [each.name for each in program.cost().policies] == ["save all"]
+
+
+def test_of_attention_the_values_are_kept() -> None:
+    graphs: Program = xg.compile(LIBRARY / "notation" / "mha.xg").graphs
+    assert {step.op.glyph for step in attention_steps(graphs.main)} == {"•", "SM", "S", "DO"}

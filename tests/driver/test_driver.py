@@ -1,0 +1,128 @@
+"""`xg.compile`, the interface of the compiler in Python."""
+
+import inspect
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xg
+from xg.driver import TensorSpec
+
+DIAGRAMS = Path(__file__).parent.parent.parent / "diagrams"
+MHA = DIAGRAMS / "notation" / "mha.xg"
+MODEL = DIAGRAMS / "models" / "transformer.xg"
+
+
+def test_the_interface_is_the_contract() -> None:
+    signature = inspect.signature(xg.compile)
+    assert list(signature.parameters) == ["path", "block", "plan", "sizes", "mesh", "options"]
+
+
+def test_inputs_outputs_and_parameters_in_file_order() -> None:
+    program = xg.compile(MHA, block="MHA", sizes={"B": 2})
+    assert program.inputs == {"X": TensorSpec((2, "S", 64), "float")}
+    assert program.outputs == {"Y": TensorSpec((2, "S", 64), "float")}
+    assert list(program.params)[:3] == ["gamma", "beta", "W_Q"]
+    assert program.params["b_O"] == TensorSpec((64,), "float")
+
+
+def test_integers_have_a_range() -> None:
+    program = xg.compile(MODEL, sizes={"V": 11}, options={"head": "own"})
+    assert program.inputs["ids"] == TensorSpec(("B", "S"), "int", range=11)
+    assert program.params["W_lm"] == TensorSpec((64, 11), "float")
+    assert "layers.3.attn.W_Q" in program.params
+
+
+def test_parameters_are_those_of_the_generated_module() -> None:
+    program = xg.compile(MODEL)
+    made = program.load("numpy").init(0, np.float32)
+    assert {name: spec.shape for name, spec in program.params.items()} == {
+        name: array.shape for name, array in made.items()
+    }
+
+
+def test_the_last_block_is_the_default() -> None:
+    assert xg.compile(MODEL).graphs.main.block == "LM"
+    assert xg.compile(MODEL, block="Layer").graphs.main.block == "Layer"
+
+
+def test_names_may_be_greek_or_english(tmp_path: Path) -> None:
+    text = "dim B, λ = 4\nblock Ω(X [B, λ]) -> Y [B, λ] {\n    X -> ReLU : Y\n}\n"
+    (tmp_path / "greek.xg").write_text(text, encoding="utf-8")
+    for block, size in (("Ω", "λ"), ("Omega", "lambda")):
+        program = xg.compile(tmp_path / "greek.xg", block=block, sizes={size: 7})
+        assert program.inputs["X"].shape == ("B", 7)
+
+
+def test_figures_code_and_cost() -> None:
+    program = xg.compile(MHA)
+    assert program.dot().startswith('digraph "Multi-Head Attention" {')
+    assert program.dot("backward") != program.dot("forward")
+    assert program.render("forward", format="svg").startswith(b"<svg")
+    assert program.render("backward", "pdf").startswith(b"%PDF")
+    assert program.render("overview", "png").startswith(b"\x89PNG")
+    assert program._repr_svg_().startswith("<svg")  # pyright: ignore[reportPrivateUsage]
+    assert "def backward(" in program.source("numpy")
+    assert str(program.cost().total.parameters) == "6*D + 4*D^2"
+
+
+def test_a_loaded_module_shows_its_lines_in_errors() -> None:
+    module = xg.compile(MHA).load()
+    with pytest.raises(ValueError, match="gamma should have shape") as caught:
+        module.forward(module.init(), {"X": np.zeros((2, 3, 5))})
+    (frame,) = traceback.extract_tb(caught.tb)[-1:]
+    assert frame.filename == "<MHA_numpy.py>"
+    assert frame.line
+    assert frame.line.startswith("raise ValueError")
+
+
+def test_a_backend_that_there_is_not() -> None:
+    with pytest.raises(ValueError, match="there are numpy, torch"):
+        xg.compile(MHA).source("fortran")
+    with pytest.raises(ValueError, match="no backend 'jax'"):
+        xg.compile(MHA).source("jax")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ({"block": "Nothing"}, "no block Nothing"),
+        ({"sizes": {"Q": 3}}, "no option or dim is called Q"),
+        ({"sizes": {"D": "wide"}}, "D cannot be wide"),
+        ({"options": {"norm": "pre"}}, "no option or dim is called norm"),
+        ({"plan": "None"}, "no plan is called None"),
+        ({"mesh": {"N_X": 2}}, "no option or dim is called N_X"),
+        ({"sizes": {"N_H": 3}}, "D_h = D/N_H = 64/3 is not a whole number"),
+    ],
+)
+def test_settings_that_do_not_fit(wanted: dict[str, object], message: str) -> None:
+    with pytest.raises(xg.DiagnosticError, match=message):
+        xg.compile(MHA, **wanted)  # pyright: ignore[reportArgumentType]
+
+
+def test_errors_carry_data_and_print_as_the_command_line_does(tmp_path: Path) -> None:
+    (tmp_path / "bad.xg").write_text("dim B\nblock A(X [B]) -> Y [B] {\n    X -> gone : Y\n}\n")
+    with pytest.raises(xg.DiagnosticError) as caught:
+        xg.compile(tmp_path / "bad.xg")
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.line, diagnostic.column, diagnostic.code) == (3, 10, "XG0202")
+    assert str(caught.value).startswith("error: no operator, block or option is called gone\n")
+
+
+def test_compiling_imports_no_numpy_and_no_torch() -> None:
+    code = (
+        "import sys, xg\n"
+        f"p = xg.compile({str(MHA)!r})\n"
+        "p.dot(), p.cost(), p.inputs\n"
+        "print(sorted({'numpy', 'torch', 'xg_runtime'} & set(sys.modules)))\n"
+    )
+    command = [sys.executable, "-c", code]
+    paths = ":".join(sys.path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={"PYTHONPATH": paths}
+    )
+    assert done.stdout == "[]\n"

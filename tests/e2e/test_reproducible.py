@@ -1,0 +1,56 @@
+"""The gallery is the same bytes wherever it is built: bytes depend on source and version only."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE_ROOTS = ("compiler", "runtime", "grammar")
+KINDS = "dot,svg,pdf,numpy"  # a PNG is drawn from the SVG, and takes as long as all the rest
+MACHINES = {
+    "here": {"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "UTC", "COLUMNS": "60"},
+    "far away": {"PYTHONHASHSEED": "2", "LC_ALL": "tr_TR.UTF-8", "TZ": "Asia/Tokyo", "LANG": "tr"},
+}
+
+
+def _start(folder: Path, variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    """Start to build the gallery in a folder of its own, as on a machine of its own."""
+    folder.mkdir()
+    shutil.copytree(ROOT / "diagrams", folder / "diagrams")
+    diagrams = folder / "diagrams"
+    files = sorted(str(file.relative_to(diagrams)) for file in diagrams.rglob("*.xg"))
+    paths = os.pathsep.join(str(ROOT / name) for name in SOURCE_ROOTS)
+    inherited = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "xg", "build", *files, "-o", "../out", f"--only={KINDS}"],
+        cwd=folder / "diagrams",
+        env={**inherited, **variables, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+
+
+def _read(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir())}
+
+
+def _galleries(folder: Path) -> list[dict[str, bytes]]:
+    started = {name: _start(folder / name, variables) for name, variables in MACHINES.items()}
+    for process in started.values():
+        said, _ = process.communicate()
+        assert process.returncode == 0, said.decode("utf-8")
+    return [_read(folder / name / "out") for name in MACHINES]
+
+
+def test_every_byte_is_the_same_everywhere(tmp_path: Path) -> None:
+    here, far_away = _galleries(tmp_path)
+    assert here.keys() == far_away.keys()
+    assert [name for name in here if here[name] != far_away[name]] == []
+    for diagram in (ROOT / "diagrams").rglob("*.xg"):
+        names = [name for name in here if name.startswith(diagram.stem)]
+        endings = (".dot", ".svg", ".pdf", "_numpy.py")
+        assert all(any(name.endswith(ending) for name in names) for ending in endings), diagram.stem
+    for place in (ROOT, tmp_path):
+        assert [name for name in here if str(place).encode() in here[name]] == []

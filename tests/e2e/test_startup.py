@@ -1,0 +1,70 @@
+"""What it takes to start the command, beside a bare interpreter measured in the same minute.
+
+In seconds of the processor, which other work on the machine lengthens least.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+from statistics import median
+
+ROOT = Path(__file__).parents[2]
+ROUNDS = 9
+HELP_AT_MOST = 5  # times a bare interpreter
+CHECK_AT_MOST = 15
+PATHS = os.pathsep.join(str(ROOT / name) for name in ("compiler", "runtime", "grammar"))
+
+
+def seconds(*command: str) -> float:
+    began = used()
+    subprocess.run(
+        [sys.executable, "-P", *command],
+        stdout=subprocess.DEVNULL,
+        check=True,
+        env={"PYTHONPATH": PATHS, "PATH": os.environ["PATH"]},
+        cwd=ROOT,
+    )
+    return used() - began
+
+
+def used() -> float:
+    """By all commands that have ended."""
+    usage = getrusage(RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def hundred_lines(path: Path) -> None:
+    """A file of 100 lines: blocks of the size that people write, each called once."""
+    block = (
+        "block Block_{0}(X [B, S, D]) -> Y [B, S, D] {{\n"
+        "    param γ [D] = ones, β [D] = zeros\n"
+        "    param W_up [D, D_ff], b_up [D_ff] = zeros, W_down [D_ff, D]\n\n"
+        "    X -> LN(γ, β)                         : H [B, S, D]\n"
+        "      -> •<=W_up -> ⊕<-BC(b_up) -> GELU   : U [B, S, D_ff]\n"
+        "      -> •<=W_down -> ⊕<-X                : {1}\n"
+        "}}\n\n"
+    )
+    calls = "\n".join(
+        f"    {'X' if i == 0 else f'Y_{i}'} -> Block_{i} : Y_{i + 1} [B, S, D]" for i in range(9)
+    )
+    text = "dim B, S, D = 64, D_ff = 4*D\n\n"
+    text += "".join(block.format(i, "Y") for i in range(9))
+    text += f"block Net(X [B, S, D]) -> Y [B, S, D] {{\n{calls}\n    Y_9 -> ReLU : Y\n}}\n"
+    path.write_text(text, encoding="utf-8")
+
+
+def test_help_and_check_start_quickly(tmp_path: Path) -> None:
+    hundred_lines(tmp_path / "net.xg")
+    assert 90 <= len((tmp_path / "net.xg").read_text(encoding="utf-8").splitlines()) <= 110
+    bare: list[float] = []
+    help_: list[float] = []
+    check: list[float] = []
+    for _ in range(ROUNDS):  # in turns, so that a busy moment hits all three alike
+        bare.append(seconds("-c", "pass"))
+        help_.append(seconds("-m", "xg", "--help"))
+        check.append(seconds("-m", "xg", "check", str(tmp_path / "net.xg")))
+    ratios = median(help_) / median(bare), median(check) / median(bare)
+    assert ratios[0] <= HELP_AT_MOST, f"xg --help takes {ratios[0]:.1f} times a bare interpreter"
+    assert ratios[1] <= CHECK_AT_MOST, f"xg check takes {ratios[1]:.1f} times a bare interpreter"

@@ -1,0 +1,50 @@
+"""A text with a mark at the place that is asked about."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from xg.diagnostics.source import Source
+from xg.editor.meaning.declared import Declaration, Names
+from xg.editor.meaning.explain import explain
+from xg.editor.meaning.find import find
+from xg.editor.meaning.trail import trail
+from xg.frontend.choices import checked
+from xg.frontend.project import Project, read_edited
+from xg.ir.graph import Graph
+
+MARK = "‸"
+
+
+@cache
+def known(text: str) -> tuple[Project, tuple[Graph, ...]]:
+    """What is read of a text, and the graphs of its blocks."""
+    reading = read_edited(Path("/none/f.xg"), Source("f.xg", text), {})
+    assert reading.project is not None
+    return reading.project, () if reading.diagnostics else checked(reading.project).graphs
+
+
+def read(text: str) -> tuple[Project, tuple[Graph, ...], int]:
+    """What is known of a text without its mark, and where the mark was."""
+    return *known(text.replace(MARK, "")), text.index(MARK)
+
+
+def hover(text: str) -> str:
+    """What is said of the marked place, a line for each paragraph."""
+    found = explain(*read(text))
+    if found is None:
+        return ""
+    return found.text.replace("```xg\n", "").replace("\n```", "").replace("\n\n", "\n")
+
+
+def declared(text: str) -> Declaration | None:
+    """What the name at the mark stands for."""
+    project, _, offset = read(text)
+    return find(Names(project), trail(project.main, offset))
+
+
+def line_of(text: str) -> int | None:
+    """The line, counted from 1, where the name at the mark is declared."""
+    found = declared(text)
+    return found.span.line if found and found.span else None

@@ -1,0 +1,92 @@
+"""Every diagram that comes along: checked in all choices, laid out, drawn, its gradients proven."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from xg.cli.commands.verify import by_default
+from xg.diagnostics.source import Source
+from xg.driver import BACKENDS
+from xg.frontend.choices import check_choices
+from xg.frontend.project import read_project
+from xg.frontend.project.lookup import library_files
+from xg.pages.outputs import Wanted, outputs
+from xg.syntax.format import format
+from xg.verify.proving import prove
+
+LIBRARY = Path(__file__).parents[2] / "diagrams"
+DIAGRAMS = sorted(LIBRARY.rglob("*.xg"))
+GALLERY = Path(__file__).parent / "gallery"
+DOT = Wanted(kinds=("dot",))
+PLANNED = [
+    (LIBRARY / "notation" / f"{stem}.xg", plan)
+    for stem in ("flow", "mha", "mlp")
+    for plan in ("TP", "DP", "DP_TP")
+]  # sections 6 to 8 of seed 001
+planned = pytest.mark.parametrize(
+    ("path", "plan"), PLANNED, ids=lambda one: getattr(one, "stem", one)
+)
+diagrams = pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+
+
+def test_the_gallery_is_there() -> None:
+    assert {path.stem for path in DIAGRAMS} >= {
+        *("attention", "embedding", "flow", "legend", "mha", "mlp", "output", "transformer"),
+        *("cat_sleeps", "encoder_decoder", "ops", "sentiment"),
+        *("bert", "gpt2", "llama", "t5", "vit"),
+    }
+
+
+def test_names_tell_diagrams_apart() -> None:
+    """`use X from NAME` finds one file of the library, in whatever folder it lies."""
+    assert sorted(library_files()) == DIAGRAMS
+    assert len({path.stem for path in DIAGRAMS}) == len(DIAGRAMS)
+
+
+@diagrams
+def test_it_has_no_mistakes_in_any_choice(path: Path) -> None:
+    assert check_choices(read_project(path)) == ()
+
+
+@diagrams
+def test_it_is_laid_out(path: Path) -> None:
+    source = Source.from_bytes(path.name, path.read_bytes())
+    assert format(source) == source.text
+
+
+@diagrams
+def test_its_figures_are_those_of_the_gallery(
+    path: Path, golden: Callable[[Path, str], None]
+) -> None:
+    for name, content in outputs(read_project(path), DOT).files.items():
+        golden(GALLERY / name, content.decode())
+
+
+@planned
+def test_the_figures_of_its_plans_are_those_of_the_gallery(
+    path: Path, plan: str, golden: Callable[[Path, str], None]
+) -> None:
+    for name, content in outputs(read_project(path), replace(DOT, plan=plan)).files.items():
+        golden(GALLERY / name, content.decode())
+
+
+def test_no_figure_is_left_over() -> None:
+    wanted = [*((path, None) for path in DIAGRAMS), *PLANNED]
+    made = {
+        GALLERY / name
+        for path, plan in wanted
+        for name in outputs(read_project(path), replace(DOT, plan=plan)).files
+    }
+    assert set(GALLERY.iterdir()) == made
+
+
+@diagrams
+def test_its_gradients_are_proven(path: Path) -> None:
+    project = read_project(path)
+    for block, settings in by_default(project, {}):
+        proof = prove(project, block, settings, seed=0, backends=BACKENDS)
+        assert proof.gradients.passed, proof.gradients.rows
+        assert list(proof.references) == list(BACKENDS)
+        assert all(reference.first is None for reference in proof.references.values())

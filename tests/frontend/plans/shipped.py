@@ -1,0 +1,23 @@
+"""The models that are shipped with plans, and the block that is the whole of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xg.frontend.project import Project
+
+DIAGRAMS = Path(__file__).parents[3] / "diagrams"
+MODELS = {
+    "models/transformer.xg": "LM",
+    "models/gpt2.xg": "GPT2",
+    "models/llama.xg": "Llama",
+    "models/bert.xg": "MLM",
+    "models/t5.xg": "T5",
+    "models/vit.xg": "ViT",
+}
+
+
+def names(project: Project) -> list[str]:
+    """The plans that a file names itself."""
+    main = project.main
+    return list(dict.fromkeys(each.name.name for each in (*main.plans, *main.products)))

@@ -1,0 +1,47 @@
+"""Every plan that is shipped reaches its model, and is checked with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+from frontend.plans.shipped import DIAGRAMS, MODELS, names
+
+from xg.frontend.plans import plans_of
+from xg.frontend.project import Project, read_project
+from xg.frontend.typed import type_project
+from xg.sharding.placed import meshed, placed
+
+
+@cache
+def project(file: str) -> Project:
+    return read_project(DIAGRAMS / file)
+
+
+def shipped() -> Iterator[tuple[str, str]]:
+    for file in MODELS:
+        yield from ((file, name) for name in names(project(file)))
+
+
+def test_every_model_has_the_usual_plans() -> None:
+    for file in MODELS:
+        plans = set(names(project(file)))
+        assert {"TP", "DP", "FSDP", "DP_TP", "FSDP_TP"} <= plans
+        assert ("SP" in plans) == (file != "models/vit.xg")  # which has 197 positions
+
+
+@pytest.mark.parametrize(("file", "plan"), list(shipped()))
+def test_a_shipped_plan_fits(file: str, plan: str) -> None:
+    found = plans_of(project(file))[plan]
+    typed = type_project(project(file), MODELS[file], {}, plan)
+    assert set(meshed(typed).mesh) == set(found.mesh)
+    values = list(placed(typed))
+    assert {entry.plan for one in values for entry in one.entries} == {
+        entry.plan for entry in found.entries
+    }
+    if plan == "FSDP":
+        params = [one for one in values if one.value.role == "param"]
+        count = sum(len(graph.params) for graph in typed.graphs.values())
+        assert len({one.value for one in params}) == count
+        assert all(one.placing.rest and not one.placing.use for one in params)

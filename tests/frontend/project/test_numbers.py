@@ -1,0 +1,71 @@
+"""Numbers for sizes: what cannot be, and what would do instead."""
+
+from pathlib import Path
+
+import pytest
+
+import xg
+from xg.diagnostics.limits import DimSize
+
+TEXT = """\
+dim B, S, S_max = 8, D = 12, N_H = 3, D_h = D/N_H, N = 2
+
+block Part(X [B, S, D]) -> Y [B, S, D] {
+    X -> R : H [B, N_H, S, D_h] -> S -> R : Y
+}
+
+block Net(ids [B, S] in S_max) -> Y [B, S, D] {
+    param P [S_max, D]
+    range(S) -> Emb(P) : PE [S, D]
+    ids -> Emb(P) -> ⊕<-BC(PE) -> N × Part as parts : Y
+}
+"""
+
+
+@pytest.fixture
+def net(tmp_path: Path) -> Path:
+    (tmp_path / "net.xg").write_text(TEXT, encoding="utf-8")
+    return tmp_path / "net.xg"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"N_H": 5}, "D_h = D/N_H = 12/5 is not a whole number"),
+        ({"S": 9}, "S = 9 is more than S_max = 8"),
+        ({"B": 0}, "B = 0: it is at least 1"),
+        ({"N": -1}, "N = -1: it is at least 0"),
+        ({"D": DimSize.maximum + 1, "N_H": 1}, "this axis has 2,147,483,648 positions"),
+    ],
+)
+def test_numbers_that_cannot_be(net: Path, sizes: dict[str, int], message: str) -> None:
+    with pytest.raises(xg.DiagnosticError) as caught:
+        xg.compile(net, sizes=sizes)
+    assert message in str(caught.value)
+    assert "net.xg:" in str(caught.value)
+
+
+@pytest.mark.parametrize("sizes", [{"N_H": 4}, {"S": 8}, {"B": 1}, {"N": 0}, {"D": 3}])
+def test_numbers_that_can_be(net: Path, sizes: dict[str, int]) -> None:
+    assert xg.compile(net, sizes=sizes)
+
+
+def test_what_would_do_is_told(net: Path) -> None:
+    with pytest.raises(xg.DiagnosticError, match="N_H may be 1, 2, 3, 4, 6 or 12"):
+        xg.compile(net, sizes={"N_H": 5})
+
+
+def test_a_size_that_nothing_uses_is_not_judged(net: Path) -> None:
+    path = net.with_name("plain.xg")
+    path.write_text(
+        "dim B, D = 12, N_H = 5, D_h = D/N_H\n"
+        "block Net(X [B, D]) -> Y [B, D] {\n    X -> ReLU : Y\n}\n"
+    )
+    assert xg.compile(path).inputs["X"].shape == ("B", 12)
+
+
+def test_numbers_of_a_call_are_judged_there(net: Path) -> None:
+    text = TEXT.replace("N × Part as parts", "Part(N_H=5) as parts")
+    net.write_text(text, encoding="utf-8")
+    with pytest.raises(xg.DiagnosticError, match="12/5 is not a whole number"):
+        xg.compile(net)

@@ -1,0 +1,66 @@
+"""Every mistake of names and shapes is told as its golden file shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from xg.diagnostics.diagnostic import Diagnostic, Problem, render
+from xg.frontend.choices import check_choices
+from xg.frontend.examples import errors as of_document
+from xg.frontend.project import read_project
+from xg.passes.infer import errors as of_infer
+from xg.passes.resolve import call_errors as of_calls
+from xg.passes.resolve import errors as of_resolve
+from xg.passes.resolve import plan_errors as of_plans
+from xg.passes.shard import errors as of_shard
+from xg.sharding import placed as of_placed
+from xg.sharding import shares as of_shares
+
+FOLDER = Path(__file__).parent / "errors"
+CASES = sorted(FOLDER.glob("*.xg"))
+
+MODULES = (of_resolve, of_calls, of_plans, of_infer, of_document, of_placed, of_shares, of_shard)
+
+# No file of its own shows these: the syntax finds the first before, the second needs two files,
+# the third a wrong `--block`, the last two a `--plan` for a block that is compiled.
+ELSEWHERE = {
+    of_resolve.NoLabel,
+    of_resolve.NotInFile,
+    of_calls.NoBlock,
+    of_placed.PlanOfNothing,
+    of_placed.NoMeshSize,
+}
+
+
+def mistakes(path: Path) -> tuple[Diagnostic, ...]:
+    return check_choices(read_project(path))
+
+
+def kinds() -> set[type[Problem]]:
+    return {
+        kind
+        for module in MODULES
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        if issubclass(kind, Problem) and kind.__module__ == module.__name__
+    }
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_told_as_in_the_golden(path: Path, golden: Callable[[Path, str], None]) -> None:
+    told = mistakes(path)
+    assert told
+    text = render(told, color=False).replace(str(path), path.name)
+    golden(path.with_suffix(".err"), f"{text}\n")
+
+
+def test_no_golden_without_a_case() -> None:
+    assert [path.stem for path in sorted(FOLDER.glob("*.err"))] == [case.stem for case in CASES]
+
+
+def test_every_kind_of_mistake_has_a_golden() -> None:
+    told = {mistake.code for path in CASES for mistake in mistakes(path)}
+    assert {kind.__name__ for kind in kinds() - ELSEWHERE if kind.code not in told} == set()

@@ -1,0 +1,155 @@
+"""Random plans of random programs: what is not refused agrees with one device.
+
+``python -m generate.plans COUNT SEED`` tries many.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing import Pool
+from random import Random
+
+from fuzz.program import generate
+from fuzz.proof import Failure
+from fuzz.sketch import Block, Sketch
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.driver import Program, compile_project
+from xg.frontend.project import parse_project
+from xg.verify.alone import single
+from xg.verify.counted import count
+from xg.verify.meshes import case
+from xg.verify.reference import interpret
+from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.interpret import Interpreter
+from xg.verify.reference.modular.residues import PRIMES, Undefined
+from xg.verify.residues import exactly
+from xg.verify.trial import Trial
+from xg_runtime.errors import InputError, RankError
+
+AXES = ("N_D", "N_T")
+CUT = 0.35  # how often a value that could be cut is
+LABELS = 0.1  # and an edge that has a label
+CHUNK = 25
+
+
+def with_plan(sketch: Sketch, random: Random) -> str:
+    """The program with a mesh, and a plan called P of its blocks."""
+    plans = [_plan(block, random) for block in sketch.blocks]
+    return "\n".join([str(sketch), f"mesh {', '.join(AXES)}\n", *filter(None, plans)])
+
+
+def _plan(block: Block, random: Random) -> str:
+    lines = [
+        line
+        for name, type_, chance in _values(block)
+        if random.random() < chance and (line := _line(name, type_, random))
+    ]
+    return f"plan P of {block.name} {{\n{''.join(lines)}}}\n" if lines else ""
+
+
+def _values(block: Block) -> Iterator[tuple[str, str, float]]:
+    yield from ((port.name, port.type, CUT) for port in block.inputs)
+    yield from ((param.name, param.type, CUT) for param in block.params)
+    for statement in block.statements:
+        yield from ((port.name, port.type, LABELS) for port in statement.makes)
+
+
+def _line(name: str, type_: str, random: Random) -> str:
+    """One value, some axes cut; a parameter may be gathered where it is used."""
+    dims = _dims(type_.partition(" in ")[0].strip())
+    if not dims:
+        return ""
+    cuts = random.choice(([AXES[0]], [AXES[1]], [AXES[1]], list(AXES)))
+    for over in cuts:
+        place = random.randrange(len(dims))
+        if "/N_" not in dims[place] and not dims[place].isdigit():
+            dims[place] = f"{_whole(dims[place])}/{over}"
+    return f"    {name} [{', '.join(dims)}]\n" if any("/N_" in dim for dim in dims) else ""
+
+
+def _whole(dim: str) -> str:
+    return dim if dim.isidentifier() else f"({dim})"
+
+
+def _dims(shape: str) -> list[str]:
+    """The sizes between brackets; a comma inside parentheses parts nothing."""
+    dims, depth = [""], 0
+    for char in shape.strip("[]"):
+        depth += (char == "(") - (char == ")")
+        if char == "," and depth == 0:
+            dims.append("")
+        else:
+            dims[-1] += char
+    return [dim.strip() for dim in dims if dim.strip()]
+
+
+def prove_plan(seed: int) -> str:
+    """Whether a random plan is proven, refused or plans nothing; raises Failure."""
+    sketch, random = generate(seed), Random(seed)
+    text = with_plan(sketch, random)
+    if "plan P" not in text:
+        return "empty"
+    try:
+        project = parse_project(text.encode())
+        settings = {name: _number(word) for name, word in sketch.settings.items()}
+        chosen = case(project, "Main", "P", settings)
+        many = compile_project(project, "Main", chosen.settings, "P")
+    except DiagnosticError as error:
+        return f"refused {error.diagnostics[0].code}"
+    except InputError:
+        return "refused: no sizes"
+    except Exception as error:
+        raise Failure(type(error).__name__, f"{error}\n{text}") from error
+    try:
+        found = differs(many, seed)
+    except (RankError, ValueError, KeyError, AssertionError) as error:
+        raise Failure("run", f"{type(error).__name__}: {error}\n{text}") from error
+    if found:
+        raise Failure("differs", f"{found}\n{text}")
+    return "proven"
+
+
+def _number(word: str) -> str | int:
+    return int(word) if word.isdigit() else word
+
+
+def differs(many: Program, seed: int) -> str:
+    """What is not as on one device; nothing if all is well."""
+    one = single(many)
+    params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
+    outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
+    cotangents = invented.cotangents(outputs, seed)
+    trial = Trial(many.graphs, params, inputs, cotangents, seed)
+    alone, together = trial.alone(one.on_arrays()), trial.together(many.on_arrays())
+    found = trial.compare(alone, together)
+    assert many.placed
+    wrong = [each for each in count(many.placed, together) if not each.agrees]
+    try:
+        exact = exactly(one.graphs, many.graphs, PRIMES[seed % len(PRIMES)], seed).first
+    except Undefined:
+        exact = None
+    return str(found.first or exact or (wrong and wrong[0]) or "")
+
+
+def main(first: int, last: int) -> tuple[Counter[str], list[str]]:
+    """How often each came out, and what failed."""
+    verdicts, failures = Counter[str](), list[str]()
+    for seed in range(first, last):
+        try:
+            verdicts[prove_plan(seed)] += 1
+        except Failure as failure:
+            failures.append(f"# seed {seed}\n{failure}")
+    return verdicts, failures
+
+
+if __name__ == "__main__":
+    total, start = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    bounds = [(s, min(s + CHUNK, start + total)) for s in range(start, start + total, CHUNK)]
+    with Pool() as pool:
+        results = pool.starmap(main, bounds)
+    print(*(failure for _, failures in results for failure in failures), sep="\n")  # noqa: T201
+    print(sum((verdicts for verdicts, _ in results), Counter[str]()))  # noqa: T201
+    sys.exit(any(failures for _, failures in results))

@@ -1,0 +1,263 @@
+"""What must hold for every program: text, code and gradients against their references."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+from fuzz.model import model_gradients
+from fuzz.sketch import Sketch
+from numpy.typing import NDArray
+
+from xg.codegen.load import load
+from xg.codegen.numpy.module import emit
+from xg.codegen.torch.module import emit as emit_torch
+from xg.diagnostics.source import Source
+from xg.ir.graph import Program
+from xg.ir.numbers import check_numbers
+from xg.passes.differentiate import differentiate
+from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.infer import infer
+from xg.passes.outline import outline
+from xg.passes.resolve import resolve
+from xg.syntax import ast
+from xg.syntax.format import format
+from xg.syntax.parse import parse
+from xg.verify.reference.interpret import Interpreter, initial
+from xg_runtime.tensors import OnArrays, TorchModule
+
+Array = NDArray[Any]
+Arrays = dict[str, Array]
+Generated = ModuleType | OnArrays
+
+CLOSE = 1e-10  # the module against the interpreter
+SLOPE = 1e-6  # gradients against differences
+STEPS = (1e-3, 1e-4, 1e-5, 1e-6)
+DROPOUT = 3  # the seed that it is drawn from
+REACH = 30.0  # by how much a direction may magnify a tensor with small gradients
+
+
+class Failure(AssertionError):
+    """One of the properties does not hold; `kind` says which, so that a smaller case is alike."""
+
+    def __init__(self, kind: str, detail: str) -> None:
+        super().__init__(f"{kind}: {detail}")
+        self.kind = kind
+
+
+def prove(sketch: Sketch, seed: int) -> str:
+    """The source of the generated module, after all properties were found to hold."""
+    text = str(sketch)
+    tree = check_layout(text)
+    program = compiled(tree, sketch, dead=seed % 2 == 0)
+    source = emit(program)
+    module, tensors = load(source, "case"), OnArrays(_torch(program))
+    for numbers in (sketch.numbers, {**sketch.numbers, **sketch.resized}):
+        case = Case.draw(program, module, numbers, seed)
+        case.check_values()
+        case.check_slopes()
+        case.check_precision()
+        case.check_initial()
+        again = Case.draw(program, tensors, numbers, seed)
+        again.check_values()
+        again.check_precision()
+        again.check_initial()
+        check_model(again)
+        if not sketch.resized:
+            break
+    return source
+
+
+def _torch(program: Program) -> TorchModule:
+    source = emit_torch(program, differentiate(outline(program)))
+    return cast("TorchModule", load(source, "case_torch"))
+
+
+def check_layout(text: str) -> ast.Module:
+    """The tree, which formatting keeps; formatting again changes nothing."""
+    source = Source("case.xg", text)
+    tree = parse(source)
+    once = format(source)
+    again = Source("case.xg", once)
+    if parse(again) != tree:
+        raise Failure("format", f"another tree:\n{once}")
+    if format(again) != once:
+        raise Failure("format", f"not idempotent:\n{once}")
+    return tree
+
+
+def compiled(tree: ast.Module, sketch: Sketch, *, dead: bool) -> Program:
+    """The program with its backward pass, with or without its dead steps."""
+    typed = infer(resolve(tree, _no_file, None, sketch.settings))
+    check_numbers(typed, {})
+    return differentiate(typed if dead else eliminate_dead(typed))
+
+
+def _no_file(use: ast.Use) -> ast.Module:
+    raise AssertionError(f"generated programs are one file: {use}")
+
+
+def check_model(case: Case) -> None:
+    """The `torch.nn.Module` gives, under autograd, what the functions give."""
+    assert isinstance(case.module, OnArrays)
+    expected, saved = case.module.forward(case.params, case.inputs, seed=DROPOUT)
+    derived = case.module.backward(case.params, saved, case.cotangents)
+    sizes = case.given_sizes()
+    outputs, gradients = model_gradients(
+        case.module.module, sizes, case.params, case.inputs, case.cotangents, DROPOUT
+    )
+    for name, value in expected.items():
+        if not np.allclose(outputs[name], value, CLOSE, CLOSE):
+            raise Failure("model value", f"{name} is {outputs[name]}, not {value}")
+    case.compare(gradients, derived)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program and its module on random arrays; `sizes` numbers all symbols."""
+
+    program: Program
+    module: Generated
+    sizes: Mapping[str, int]
+    params: Arrays
+    inputs: Arrays
+    random: np.random.Generator
+
+    @classmethod
+    def draw(
+        cls, program: Program, module: Generated, numbers: Mapping[str, int], seed: int
+    ) -> Case:
+        """Random inputs and parameters: nothing zero, whatever the file starts parameters as."""
+        random = np.random.default_rng(seed)
+        graph = program.main
+        sizes = graph.sizes.bind(numbers)
+        inputs: Arrays = {}
+        for value in graph.inputs:
+            type_ = graph.types[value]
+            shape = tuple(dim.evaluate(sizes) for dim in type_.shape)
+            if type_.range is None:
+                inputs[str(value.name)] = random.standard_normal(shape)
+            else:
+                inputs[str(value.name)] = random.integers(0, type_.range.evaluate(sizes), shape)
+        params = initial(replace(program, numbers=numbers), seed)
+        return cls(program, module, sizes, params, inputs, random)
+
+    # ---- what the interpreter says --------------------------------------------------------------
+
+    def check_values(self) -> None:
+        """Outputs and gradients of the module are those of the interpreter."""
+        interpreter = Interpreter(self.program, self.params, DROPOUT)
+        outputs, record = interpreter.forward(self.inputs)
+        found, saved = self.module.forward(self.params, self.inputs, seed=DROPOUT)
+        if list(found) != list(outputs):
+            raise Failure("outputs", f"{list(found)} instead of {list(outputs)}")
+        for name, expected in outputs.items():
+            if not np.allclose(found[name], expected, CLOSE, CLOSE):
+                raise Failure("value", f"{name} is {found[name]}, not {expected}")
+            if not np.isfinite(expected).all():
+                raise Failure("finite", name)
+        gradients = interpreter.backward(record, self.cotangents)
+        derived = self.module.backward(self.params, saved, self.cotangents)
+        self.compare(derived, gradients)
+
+    @cached_property
+    def cotangents(self) -> Arrays:
+        """A random cotangent for each float output, sometimes none for one of several."""
+        outputs, _ = self.module.forward(self.params, self.inputs, seed=DROPOUT)
+        floats = [name for name, value in outputs.items() if value.dtype == np.float64]
+        kept = floats[1:] if len(floats) > 1 and self.random.random() < 0.2 else floats
+        return {name: self.random.standard_normal(outputs[name].shape) for name in kept}
+
+    def compare(self, derived: Arrays, expected: Arrays) -> None:
+        """The derived gradients are those that are expected."""
+        if set(derived) != set(expected):
+            raise Failure("gradients", f"{sorted(derived)} instead of {sorted(expected)}")
+        whole = _norm(expected) + 1e-2 * _norm(self.cotangents)
+        for name, gradient in expected.items():
+            if np.shape(derived[name]) != gradient.shape:
+                shapes = f"{np.shape(derived[name])} instead of {gradient.shape}"
+                raise Failure("gradient shape", f"{name} has {shapes}")
+            distance = float(np.linalg.norm(derived[name] - gradient))
+            if not distance <= CLOSE * (float(np.linalg.norm(gradient)) + 1e-2 * whole):
+                raise Failure("gradient", f"d{name} is {derived[name]}, not {gradient}")
+
+    # ---- what differences say -------------------------------------------------------------------
+
+    def check_slopes(self) -> None:
+        """The gradients predict how the outputs change along one direction through all tensors.
+
+        Each tensor takes part with about the same weight, however small its gradient is, so that
+        none hides behind the others. A step that crosses a kink is no proof of a mistake, so
+        finer ones are tried.
+        """
+        floats = {n: a for n, a in (self.params | self.inputs).items() if a.dtype == np.float64}
+        _, saved = self.module.forward(self.params, self.inputs, seed=DROPOUT)
+        gradients = self.module.backward(self.params, saved, self.cotangents)
+        direction = {name: self._direction(gradients[name]) for name in floats}
+        parts = [float(np.sum(gradients[name] * direction[name])) for name in floats]
+        slope, weight = sum(parts), sum(map(abs, parts))
+        measured: list[float] = []
+        for step in STEPS:
+            measured.append(self._difference(direction, step))
+            if abs(measured[-1] - slope) <= SLOPE * (weight + 1e-3):
+                return
+        raise Failure("slope", f"{slope} along a direction, measured {measured}")
+
+    def _direction(self, gradient: Array) -> Array:
+        drawn = self.random.standard_normal(np.shape(gradient))
+        norm = float(np.linalg.norm(gradient))
+        return drawn * min(REACH, 1 / norm) if norm else drawn
+
+    def _difference(self, direction: Arrays, step: float) -> float:
+        """The slope by a central difference of fourth order."""
+        weights = ((-2, 1), (-1, -8), (1, 8), (2, -1))
+        return sum(w * self._moved(direction, n * step) for n, w in weights) / (12 * step)
+
+    def _moved(self, direction: Arrays, by: float) -> float:
+        """The outputs, weighed by the cotangents, at a point along the direction."""
+
+        def at(arrays: Arrays) -> Arrays:
+            return {n: a + by * direction[n] if n in direction else a for n, a in arrays.items()}
+
+        outputs, _ = self.module.forward(at(self.params), at(self.inputs), seed=DROPOUT)
+        return sum(float(np.sum(outputs[name] * c)) for name, c in self.cotangents.items())
+
+    # ---- precision, initial parameters ----------------------------------------------------------
+
+    def check_precision(self) -> None:
+        """Of 32-bit parameters and inputs everything is computed in 32 bits."""
+        if not any(a.dtype == np.float64 for a in (*self.params.values(), *self.inputs.values())):
+            return
+        params, inputs, cotangents = map(_single, (self.params, self.inputs, self.cotangents))
+        outputs, saved = self.module.forward(params, inputs, seed=DROPOUT)
+        gradients = self.module.backward(params, saved, cotangents)
+        for name, value in {**outputs, **gradients}.items():
+            if value.dtype == np.float64:
+                raise Failure("precision", f"{name} is float64")
+
+    def given_sizes(self) -> dict[str, int]:
+        """The sizes that `init` lets a caller choose."""
+        made_by = self.module.module if isinstance(self.module, OnArrays) else self.module
+        wanted = inspect.signature(made_by.init).parameters
+        return {name: self.sizes[name] for name in wanted if name in self.sizes}
+
+    def check_initial(self) -> None:
+        """`init` makes every parameter, in its shape."""
+        made = self.module.init(0, np.float64, **self.given_sizes())
+        shapes = {name: value.shape for name, value in made.items()}
+        expected = {name: value.shape for name, value in self.params.items()}
+        if shapes != expected:
+            raise Failure("init", f"{shapes} instead of {expected}")
+
+
+def _norm(arrays: Arrays) -> float:
+    return sum(float(np.sum(array * array)) for array in arrays.values()) ** 0.5
+
+
+def _single(arrays: Arrays) -> Arrays:
+    return {n: a.astype(np.float32) if a.dtype == np.float64 else a for n, a in arrays.items()}

@@ -1,0 +1,199 @@
+"""Pages of explanation: every step once, the true numbers, nothing that a file could smuggle in."""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html import unescape
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from pages.explain.pages import HOSTILE_TITLE, hostile, of_project, page
+from verify.examples.test_cat_sleeps import by_hand
+
+from xg.frontend.project import parse_project
+from xg.pages.explain.html import equation, html
+from xg.pages.explain.markdown import markdown
+from xg.pages.explain.numbers import COLUMNS, ROWS, number, rows, shape
+from xg.pages.explain.page import Page, Step
+
+BLOCKS = ("mha", "transformer", "encoder_decoder")
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def all(self, name: str) -> list[str]:
+        """Every value of an attribute."""
+        return [str(attributes[name]) for _, attributes in self.found if name in attributes]
+
+
+def steps(of: Page) -> list[Step]:
+    """Every step of a page, in its order."""
+    passes = [p for s in of.sections for p in (s.forward, s.backward) if p is not None]
+    return [step for each in passes for step in each.steps]
+
+
+# ---- what is told -------------------------------------------------------------------------------
+
+
+def test_the_numbers_are_those_computed_by_hand() -> None:
+    """Read back from the Markdown: a step's name, and the block of numbers below it."""
+    text = markdown(page("cat_sleeps"))
+    found = {
+        name: np.array([[float(each) for each in line.split()] for line in block.splitlines()])
+        for name, block in re.findall(
+            r"^`(\w+)(?: \[[^\]]*\])?`, [^\n]*:\n\n```\n([^`]*)\n```", text, re.MULTILINE
+        )
+    }
+    expected = by_hand()
+    assert set(expected) <= set(found)
+    for name, array in expected.items():
+        scale = np.abs(array).max()
+        np.testing.assert_allclose(
+            found[name], array.reshape(found[name].shape), atol=5.1e-4 * scale, rtol=0
+        )
+
+
+def test_a_first_number_is_worked_out() -> None:
+    (first,) = (step for step in steps(page("cat_sleeps")) if step.equation == "Q = X • W_Q")
+    assert first.worked == "0.1·0.2 + 0.3·0 + 0.5·0.1 + 0.2·0.3 + 0·0 = 0.13"
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_what_is_worked_out_is_so(name: str) -> None:
+    worked = [step for step in steps(page(name, 0)) if step.worked]
+    assert worked
+    for step in worked:
+        terms, _, result = step.worked.partition(" = ")
+        assert number(float(step.tensors[0].array.flat[0])) == result
+        if "…" not in terms:
+            factors = [re.sub("[()]", "", term).split("·") for term in terms.split(" + ")]
+            total = sum(float(a) * float(b) for a, b in factors)
+            size = sum(abs(float(a) * float(b)) for a, b in factors)
+            assert abs(total - float(result)) <= 1e-3 * (size + abs(float(result)))
+
+
+def test_a_step_says_what_the_document_prints() -> None:
+    remarks = {
+        step.tensors[0].name: step.remarks for step in steps(page("cat_sleeps")) if step.remarks
+    }
+    assert remarks["O"] == ("Step 5 of the document prints this, and it is right.",)
+    assert remarks["V"] == (
+        "Step 2 of the document prints something else; 1 of 9 numbers is right: "
+        "only 0.31 is X • W_V.",
+    )
+    assert set(remarks) == set(by_hand())
+
+
+def test_parts_of_a_gradient_are_told_from_the_whole() -> None:
+    equations = [step.equation for step in steps(page("cat_sleeps"))]
+    assert "dy = dy′ ⊕ dy″" in equations
+    assert equations[-1] == "dX = dX′ ⊕ dX″ ⊕ dX‴"
+    for name in BLOCKS:
+        for step in steps(page(name, 0)):
+            left, _, right = step.equation.partition(" = ")
+            assert "⊤⊤" not in step.equation
+            assert not (step.operator.startswith("⊕") and left in right.split(" ⊕ "))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_steps_lead_on_to_each_other(name: str) -> None:
+    for section in page(name, 0).sections:
+        for each in filter(None, (section.forward, section.backward)):
+            known = {step.number: step for step in each.steps}
+            for step in each.steps:
+                assert all(step.number in known[other].takes for other in step.goes_to)
+                assert all(number < step.number for number in step.takes)
+
+
+def test_numbers_are_written_alike() -> None:
+    assert rows(np.array([[0.1, 0.25], [3.0, 4.0]])).rows == (("0.10", "0.25"), ("3.00", "4.00"))
+    assert rows(np.array([1 / 3, 2e-9])).rows == (("0.3333", "0.0000"),)
+    assert rows(np.array([[1e7, -1.0]])).rows == (("1.000e+07", "-1.000e+00"),)
+    assert rows(np.array([[3e-8, 0.0]])).rows == (("3.000e-08", "0.000e+00"),)
+    assert rows(np.array(-np.inf)).rows == (("-∞",),)
+    assert rows(np.array([2, 10])).rows == (("2", "10"),)
+    large = rows(np.zeros((2, ROWS + 1, COLUMNS + 2)))
+    assert large.cut == "the first of 2 matrices, 8 of 9 rows, 8 of 10 columns"
+    assert (len(large.rows), len(large.rows[0])) == (ROWS, COLUMNS)
+    assert [shape(np.zeros(s)) for s in ((), (3,), (3, 1))] == ["one number", "3 numbers", "3 × 1"]
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_step_is_there_once_with_its_place_in_the_figure(name: str) -> None:
+    told = page(name, 0)
+    elements = Elements(html(told).text)
+    names = elements.all("id")
+    assert len(names) == len(set(names))
+    wanted = [f"step-{step.number}" for step in steps(told)]
+    assert [each for each in names if each.startswith("step-")] == wanted
+    windows = [a for tag, a in elements.found if tag == "svg" and "window" in str(a.get("class"))]
+    assert len(windows) == sum(bool(step.node) for step in steps(told)) == len(wanted)
+    links = [href.removeprefix("#") for href in elements.all("href")]
+    assert set(links) <= set(names)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_a_page_is_closed(name: str) -> None:
+    text = html(page(name, 0)).text
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
+    assert policy
+    assert style
+    digest = b64encode(sha256(style[1].encode()).digest()).decode()
+    assert policy[1].split("; ") == [
+        "default-src 'none'",
+        f"style-src 'sha256-{digest}'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+    assert not re.search(r"<script|<img|<link|<iframe|\sstyle=|\son\w+=|url\(|@import", text)
+    assert all(href.startswith("#") for href in Elements(text).all("href"))
+
+
+def test_nothing_of_a_file_gets_out_of_its_place_in_html() -> None:
+    text = html(hostile()).text
+    assert "<script" not in text
+    assert "<img" not in text
+    assert "<b>&lt;" not in text
+    title = re.search(r"<title>(.*?)</title>", text)
+    assert title
+    assert unescape(title[1]) == f"{HOSTILE_TITLE}: {HOSTILE_TITLE}"
+
+
+def test_nothing_of_a_file_gets_out_of_its_place_in_markdown() -> None:
+    text = markdown(hostile())
+    outside = re.sub(r"^(`{3,})\n.*?^\1$", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert "\\</title\\>\\<script\\>" in outside
+    outside = re.sub(r"(`+).*?\1", "", re.sub(r"\\.", "", outside))
+    assert "onerror" not in outside
+    assert not re.search(r"[<>\[*`]", outside)
+
+
+def test_the_same_bytes_again() -> None:
+    project = parse_project(
+        (hostile_source := "dim B\nblock F(x [B]) -> y [B] {\n    x -> GELU : y\n}\n").encode()
+    )
+    first, second = (
+        of_project(project, seed=3),
+        of_project(parse_project(hostile_source.encode()), seed=3),
+    )
+    assert html(first).text == html(second).text
+    assert markdown(first) == markdown(second)
+    assert markdown(first) != markdown(of_project(project, seed=4))
+
+
+def test_subscripts() -> None:
+    assert equation("dW_up = H⊤ • dU < γ_1") == "dW<sub>up</sub> = H⊤ • dU &lt; γ<sub>1</sub>"

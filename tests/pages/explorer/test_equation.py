@@ -1,0 +1,44 @@
+"""Steps as equations in the author's names."""
+
+from pages.explorer.pages import facts, page
+
+
+def equations(name: str, view: str, place: int = 0) -> list[str]:
+    """The equations of a pass of a block of a diagram."""
+    return [step["equation"] for step in facts(page(name))["blocks"][place][view]]
+
+
+def test_forward_equations_are_in_the_authors_names() -> None:
+    assert equations("mlp", "forward") == [
+        "H = LN(X; γ, β, 1e-05)",
+        "H • W_up",
+        "BC(b_up)",
+        "U_1 = H • W_up ⊕ BC(b_up)",
+        "U = GELU(U_1; tanh)",
+        "U • W_down",
+        "BC(b_down)",
+        "Z = U • W_down ⊕ BC(b_down)",
+        "Y_1 = DO(Z; 0.1, scaled)",
+        "Y = Y_1 ⊕ X",
+    ]
+
+
+def test_backward_equations_are_those_of_the_seed() -> None:
+    assert equations("mlp", "backward") == [
+        "dZ = dDO(dY, Y_keep)",
+        "db_down = sum(dZ)",
+        "dU = dZ • W_down⊤",
+        "dW_down = U⊤ • dZ",
+        "dU_1 = dGELU(dU, U_1)",
+        "db_up = sum(dU_1)",
+        "dH = dU_1 • W_up⊤",
+        "dW_up = H⊤ • dU_1",
+        "dX, dγ, dβ = dLN(dH, X, γ, H_mean, H_rstd)",
+        "dX = dY ⊕ dX",
+    ]
+
+
+def test_calls_say_what_they_take_and_how_often() -> None:
+    assert "Y_1 = N_L × Layer(X)" in equations("transformer", "forward")
+    assert "M_1 = Attention(H)" in equations("transformer", "forward", 1)
+    assert any(text.endswith("N_L × Layer(dY_1)") for text in equations("transformer", "backward"))

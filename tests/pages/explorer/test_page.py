@@ -1,0 +1,238 @@
+"""Explorer pages: small, closed, the same bytes; formulas, lines and numbers are the true ones."""
+
+import os
+import re
+import subprocess
+import sys
+from base64 import b64encode
+from hashlib import sha256
+from html import unescape
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from library import shipped
+from pages.explorer.pages import (
+    DIAGRAMS,
+    HOSTILE,
+    HOSTILE_TITLE,
+    LARGE,
+    TIGHT,
+    facts,
+    page,
+    page_of,
+    program,
+    value,
+)
+
+from xg.cost.cost import cost
+from xg.frontend.blocks import uncalled
+from xg.frontend.project import read_project
+from xg.ir.instances import Symbols
+from xg.pages.explorer import SIZE_AT_MOST
+from xg.pages.explorer.play import shown
+from xg.pages.explorer.uses import block_uses
+from xg.pages.outputs import Wanted, outputs
+
+ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))
+THREE = ("mha", "mlp", "transformer")
+three = pytest.mark.parametrize("name", THREE)
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes; text inside scripts is no markup."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_page_is_small_and_has_numbers(name: str) -> None:
+    """Every page, not only that of the last block."""
+    project = read_project(shipped(name))
+    made = outputs(project, Wanted(kinds=("html",))).files
+    assert len(made) == len(uncalled(project.main))
+    for data in made.values():
+        assert len(data) <= SIZE_AT_MOST
+        known = facts(data.decode("utf-8"))
+        assert known["runs"]
+        for place, block in enumerate(known["blocks"]):
+            values = known["runs"][0]["values"][str(place)]
+            read = {v for view in ("forward", "backward") for s in block[view] for v in s["reads"]}
+            assert all(values[value] for value in read)
+
+
+def test_pages_are_the_same_bytes_on_another_machine(tmp_path: Path) -> None:
+    files = [str(shipped(name)) for name in THREE]
+    paths = os.pathsep.join(
+        str(DIAGRAMS.parent / name) for name in ("compiler", "runtime", "grammar")
+    )
+    variables = {"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "Asia/Tokyo", "PYTHONPATH": paths}
+    subprocess.run(
+        [sys.executable, "-P", "-m", "xg", "build", *files, "-o", "out", "--only=html"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables},
+        check=True,
+    )
+    for name, file in zip(THREE, ("mha", "mlp", "transformer_lm"), strict=True):
+        built = (tmp_path / "out" / f"{file}.html").read_text(encoding="utf-8")
+        assert built == page(name)
+        assert str(DIAGRAMS) not in built
+
+
+# ---- closed -------------------------------------------------------------------------------------
+
+
+@three
+def test_the_policy_allows_this_style_and_this_script_and_nothing_else(name: str) -> None:
+    text = page(name)
+    found = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert found
+    style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)
+    script = re.search(r'<script type="module">(.*?)</script>', text, re.DOTALL)
+    assert style
+    assert script
+    rules = dict(rule.split(" ", 1) for rule in found[1].split("; "))
+    assert rules == {
+        "default-src": "'none'",
+        "style-src": f"'{_hash(style[1])}'",
+        "script-src": f"'{_hash(script[1])}'",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
+
+
+@pytest.mark.parametrize("text", [*map(page, THREE), page_of(HOSTILE)])
+def test_nothing_comes_from_outside_and_nothing_runs_inline(text: str) -> None:
+    for tag, attributes in Elements(text).found:
+        assert tag not in ("link", "img", "iframe", "object", "embed", "base", "form")
+        assert not [
+            name for name in attributes if name.startswith("on") or name in ("src", "style")
+        ]
+        assert (attributes.get("href") or "#").startswith("#")
+    scripts = [attributes for tag, attributes in Elements(text).found if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "facts"}, {"type": "module"}]
+    assert "url(" not in text
+    assert "@import" not in text
+
+
+def test_a_hostile_title_is_text() -> None:
+    text = page_of(HOSTILE)
+    assert "<script>document" not in text
+    assert "<img" not in text
+    assert facts(text)["blocks"][0]["title"] == HOSTILE_TITLE
+
+
+# ---- true ---------------------------------------------------------------------------------------
+
+
+@three
+def test_formulas_are_the_costs(name: str) -> None:
+    """The terms in the page give what `xg cost` counts, of every block where it is called first."""
+    graphs, known = program(name).graphs, facts(page(name))
+    numbers = {each["name"]: 12 * p for each, p in zip(known["sizes"], _PRIMES, strict=False)}
+    counted = {block.graph.key: block for block in cost(graphs).blocks}
+    for use in block_uses(graphs):
+        block = known["blocks"][use.place]
+        rows = [step["cost"] for step in block["forward"]] + [row for _, row in block["other"]]
+        inner = rebound(use.symbols, numbers)
+        for column, total in enumerate(counted[use.graph.key].total.dims()):
+            summed = sum(value(known["formulas"][row[column]], numbers) for row in rows)
+            assert summed == total.evaluate(inner)
+
+
+def rebound(symbols: Symbols, numbers: dict[str, int]) -> dict[str, int]:
+    """The numbers of a called block's symbols, given those of the entry."""
+    return {**numbers, **{name: dim.evaluate(numbers) for name, dim in symbols.items()}}
+
+
+_PRIMES = (2, 3, 5, 7, 11, 13, 17)
+
+
+@three
+def test_lines_are_those_of_the_module(name: str) -> None:
+    """The listing is the module's text, and every step that computes something has lines."""
+    module = program(name).source("numpy")
+    text = page(name)
+    for listing in re.findall(r'<pre role="group" [^>]*>(.*?)</pre>', text, re.DOTALL):
+        plain = unescape(re.sub(r"<[^>]*>", "", listing))
+        assert plain.strip() in module
+    marked = {each for ids in re.findall(r'data-steps="([^"]*)"', text) for each in ids.split()}
+    for place, block in enumerate(facts(text)["blocks"]):
+        for view in ("forward", "backward"):
+            ids = {f"{place}.{view[0]}{number}" for number in range(len(block[view]))}
+            assert ids <= marked
+
+
+@three
+def test_a_marked_line_says_the_line_that_its_step_stands_on(name: str) -> None:
+    """A sabotaged mark would point to a step of another line of the file."""
+    text, known = page(name), facts(page(name))
+    for steps, line in re.findall(r'<span data-steps="([^"]*)">([^\n]*)\n</span>', text):
+        said = re.search(r"lines? (\d+)(?:-(\d+))?</i>", line)
+        if not said:
+            continue
+        first, last = int(said[1]), int(said[2] or said[1])
+        for each in steps.split():
+            place, number = each.split(".")
+            view = "forward" if number[0] == "f" else "backward"
+            step = known["blocks"][int(place)][view][int(number[1:])]
+            if "line" in step:
+                assert first <= step["line"] <= last
+
+
+@three
+def test_every_step_is_in_the_figure(name: str) -> None:
+    text = page(name)
+    drawn = {unescape(value) for value in re.findall(r'data-op="([^"]*)"', text)}
+    for block in facts(text)["blocks"]:
+        for view in ("forward", "backward"):
+            assert all(step["node"] in drawn for step in block[view])
+            nodes = [step["node"] for step in block[view]]
+            assert len(set(nodes)) == len(nodes)
+
+
+def test_numbers_are_those_of_the_code() -> None:
+    """What the stepper shows is what the generated module computes from the shown inputs."""
+    known = facts(page("mlp"))
+    block, values = known["blocks"][0], known["runs"][0]["values"]["0"]
+    named = {name: values[place] for place, (name, *_) in enumerate(block["values"])}
+    assert named["H"][0] == [2, 5, 3]
+    x, gamma, beta = (np.asarray(named[name][1]) for name in ("X", "γ", "β"))
+    normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(normal * gamma + beta, named["H"][1], rtol=0.02, atol=0.02)
+    np.testing.assert_allclose(np.asarray(named["dX"][1]).shape, (5, 3))
+
+
+def test_numbers_of_zero_are_zero_on_every_machine() -> None:
+    assert shown(np.array([1e-17, -1e-12, 123456.0]), (5, 6)) == [[3], [[0, 0, 123000]]]
+    assert shown(np.zeros((2, 9, 9)), (5, 6))[1] == [[0] * 6] * 5
+    assert shown(np.array(np.inf), (5, 6))[1] == [["inf"]]
+
+
+def test_blocks_stand_before_what_they_call() -> None:
+    uses = block_uses(program("transformer").graphs)
+    assert [use.path for use in uses] == ["", "layers.0", "layers.0.attn", "layers.0.ffn"]
+    assert all(a.place < b.place for a, b in pairwise(uses))
+
+
+def test_large_sizes_that_a_file_writes_itself_are_not_run() -> None:
+    assert facts(page_of(LARGE))["runs"] == []
+
+
+def test_sizes_begin_where_the_file_allows() -> None:
+    begin = {each["name"]: each["value"] for each in facts(page("transformer"))["sizes"]}
+    assert begin == {"B": 32, "D": 64, "N_H": 4, "N_L": 4, "S": 32, "S_max": 512, "V": 256}
+    known = {each["name"]: each["value"] for each in facts(page_of(TIGHT))["sizes"]}
+    assert known["S"] <= known["S_max"] == 8

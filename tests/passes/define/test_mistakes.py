@@ -1,0 +1,88 @@
+"""What is told about definitions that mean nothing: code, place and words."""
+
+import pytest
+
+from xg.diagnostics.diagnostic import DiagnosticError, render
+from xg.diagnostics.source import Source
+from xg.passes.resolve.define import define
+from xg.passes.resolve.define.functions import NAMES
+from xg.syntax.parse import parse
+
+MISTAKES = [
+    # the definition, the code, the underlined text, some of the words
+    ("op F(x [D, ..]) = x", "XG0250", "..", "`..` stands in front"),
+    ("op F(x [S, S]) = x", "XG0250", "[S, S]", "two axes of one name"),
+    ("op F(x [.., 2*D]) = x", "XG0250", "2*D", "the axes of an op have names"),
+    ("op F(x [S] in V) = x", "XG0250", "x [S] in V", "are floats"),
+    ("op F(x; g [D] = ones) = x * g", "XG0250", "g [D] = ones", "has no default"),
+    ("op F(x; m = a | b) = x", "XG0250", "m = a | b", "an expression has no choices"),
+    ("op F(x; a = 1/D) = a * x", "XG0251", "D", "F has no operand or part D"),
+    ("op F(x; a = tanh(1)) = a * x", "XG0250", "tanh(1)", "a default is a number"),
+    ("op F(x) = x + y", "XG0251", "y", "F has no operand or part y"),
+    ("op F(x) = a where a = b, b = x", "XG0251", "b", "`where` is read from top to bottom"),
+    ("op F(x) = x + bert.E", "XG0251", "bert.E", "F has no operand or part bert.E"),
+    ("op F(x) = silu(x)", "XG0252", "silu", "there are exp, log"),
+    ("op F(x [.., D]) = prod[D](x)", "XG0252", "prod", "there are exp, log"),
+    ("op F(x) = exp(x, x)", "XG0253", "exp(x, x)", "expected exp(x)"),
+    ("op F(x) = sigmoid(x, x)", "XG0253", "sigmoid(x, x)", "expected sigmoid(x)"),
+    ("op F(x) = max(x)", "XG0253", "max(x)", "or max[D](x) over an axis"),
+    ("op F(x) = mean(x)", "XG0253", "mean(x)", "expected mean[D](x)"),
+    ("op F(x) = select(x)", "XG0253", "select(x)", "select(condition"),
+    ("op F(x [.., D]) = exp[D](x)", "XG0253", "exp[D](x)", "exp without brackets"),
+    ("op F(x [.., D]) = sum[D](x, x)", "XG0253", "sum[D](x, x)", "expected sum[D](x)"),
+    ("op F(x) = max(x, y=0)", "XG0253", "max(x, y=0)", "without names"),
+    ("op F(x) = sum[D](x)", "XG0254", "D", "there is no axis D to reduce: the operand has [..]"),
+    ("op F(x [.., D]) = mean[D](sum[D](x))", "XG0254", "D", "there is no axis D to reduce"),
+    ("op F(x [.., D]) = mean[D](2) * x", "XG0254", "D", "the operand has []"),
+    ("op F(x, y) = x", "XG0255", "y", "F does not use y"),
+    ("op F(x; a = 1) = x", "XG0255", "a", "F does not use a"),
+    ("op F(x) = x where a = x", "XG0255", "a", "F does not use a"),
+    ("op F(x, x) = x", "XG0256", "x", "x is there already"),
+    ("op F(x) = x where x = 2", "XG0256", "x", "x is there already"),
+    ("op F(x) = x > 0", "XG0257", "x > 0", "a comparison is no number"),
+    ("op F(x) = x * (x > 0)", "XG0257", "x > 0", "a comparison is no number"),
+    ("op F(x) = exp(x > 0)", "XG0257", "x > 0", "a comparison is no number"),
+    ("op F(x) = select(x, 1, 0)", "XG0257", "x", "a comparison is needed here"),
+    ("op F(x) = select(x > 0, x > 1, 0)", "XG0257", "x > 1", "a comparison is no number"),
+    ("op F(x) = m where m = x > 0", "XG0257", "m", "a comparison is no number"),
+    ("op F(x, y) = x^y", "XG0258", "y", "an exponent is a number"),
+    ("op F(x) = 1/0 * x", "XG0259", "1/0 * x", "is not a finite number"),
+    ("op F(x) = sqrt(0 - 1) * x", "XG0259", "sqrt(0 - 1)", "is not a finite number"),
+    ("op F(x) = log(0) * x", "XG0259", "log(0)", "is not a finite number"),
+    ("op F(x) = (0 - 1)^(1/2) * x", "XG0259", "(0 - 1)^(1/2)", "is not a finite number"),
+    ("op F(x) = x * 10^400", "XG0259", "10^400", "is not a finite number"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "code", "place", "words"), MISTAKES, ids=lambda part: part)
+def test_a_mistake_is_told_with_its_place(text: str, code: str, place: str, words: str) -> None:
+    (definition,) = parse(Source("ops.xg", text + "\n")).ops
+    with pytest.raises(DiagnosticError) as caught:
+        define(definition)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.code == code
+    assert diagnostic.span
+    assert diagnostic.span.text == place
+    assert words in render([diagnostic], color=False)
+
+
+def test_every_code_has_a_mistake() -> None:
+    assert {code for _, code, _, _ in MISTAKES} == {f"XG{number:04}" for number in range(250, 260)}
+
+
+def test_all_that_is_unused_is_told_at_once() -> None:
+    (definition,) = parse(Source("ops.xg", "op F(x, y; a = 1) = x\n")).ops
+    with pytest.raises(DiagnosticError) as caught:
+        define(definition)
+    assert [diagnostic.message for diagnostic in caught.value.diagnostics] == [
+        "F does not use y",
+        "F does not use a",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_function_that_the_help_lists_exists(name: str) -> None:
+    others = {"max": ", 1", "min": ", 1", "select": " > 0, x, 1"}
+    body = f"{name}(x{others.get(name, '')})"
+    (definition,) = parse(Source("ops.xg", f"op F(x [.., D]) = {body}\n")).ops
+    assert define(definition).glyph == "F"

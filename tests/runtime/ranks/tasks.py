@@ -1,0 +1,123 @@
+"""What the ranks of the tests do; processes find it as a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from runtime.ranks.meaning import CASES, tensor
+
+from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.errors import NonFiniteError
+from xg_runtime.module import Arrays
+from xg_runtime.ranks import (
+    all_gather,
+    all_reduce,
+    current,
+    number,
+    own,
+    rank,
+    size,
+    start_all_reduce,
+    start_reduce_scatter,
+)
+from xg_runtime.ranks.saving import save
+from xg_runtime.ranks.task import Answer, Json, Task
+
+X = np.ones((2, 3))
+
+
+def task(name: str, options: Json | None = None, arrays: Arrays | None = None) -> Task:
+    """A function of this file as a task."""
+    return Task(f"{Path(__file__)}:{name}", options or {}, arrays or {}, {"plan": "none"})
+
+
+def collectives(options: Json, arrays: Arrays) -> Answer:
+    """Every collective over every axis, on arrays and on tensors, of several types."""
+    found: Arrays = {}
+    over = ""
+    for over in current().sizes:
+        for name, (called, _) in CASES.items():
+            for kind in options["types"]:
+                x = arrays[str(number())].astype(kind)
+                found[f"{name} {over} {kind}"] = called(x, over)
+                y: Any = tensor(x)
+                found[f"{name} {over} {kind} torch"] = np.asarray(called(y, over))
+    scalar = np.float64(number())
+    found["scalar"] = np.asarray(all_reduce(scalar, over))
+    for kind in ("uint16", "uint32", "uint64", "bool"):
+        some = np.array([number(), 3]).astype(kind)
+        found[kind] = all_gather(some, over, -1)
+        if kind != "bool":
+            found[f"sum {kind}"] = all_reduce(some - some[1], over)
+    found["empty"] = all_gather(np.zeros((2, 0)), over, -2)
+    found["strided"] = all_reduce(np.broadcast_to(np.float64(number()), (2, 3)).T, over)
+    return Answer(found, {"at": [current().rank(axis) for axis in current().sizes]})
+
+
+def step(options: Json, arrays: Arrays) -> Answer:
+    """Steps of an MLP under data and tensor parallelism, its gradients summed beside the rest."""
+    X, T = (own(arrays[name], "N_D", -2) for name in ("X", "T"))
+    one, two = own(arrays["W"], "N_T", -1), own(arrays["V"], "N_T", -2)
+    losses: list[float] = []
+    for _ in range(options["steps"]):
+        with current().tally.during("forward"):
+            U = np.tanh(X @ one)
+            error = all_reduce(U @ two, "N_T") - T
+            loss = all_reduce((error * error).sum(), "N_D") / (len(X) * size("N_D"))
+        with current().tally.during("backward"):
+            dY = 2 * error / (len(X) * size("N_D"))
+            d_two = start_all_reduce(U.T @ dY, "N_D")
+            d_one = start_reduce_scatter(X.T @ (dY @ two.T * (1 - U * U)), "N_D", -1)
+            two = two - 0.1 * d_two.wait()
+            one = one - 0.1 * all_gather(d_one.wait(), "N_D", -1)
+        losses.append(float(loss))
+    return Answer({"W": one, "V": two}, {"losses": losses})
+
+
+def both(options: Json, arrays: Arrays) -> Answer:
+    """All collectives, then the steps."""
+    one, two = collectives(options, arrays), step(options, arrays)
+    return Answer(one.arrays | two.arrays, one.facts | two.facts)
+
+
+def misstep(options: Json, arrays: Arrays) -> Answer:
+    """Three collectives, then something that one rank should not do, then one more."""
+    for _ in range(3):
+        all_reduce(X, "N_T")
+    if rank("N_T") == options["at"]:
+        Path(options["mark"]).write_text(str(time.time()), encoding="utf-8")
+        _misbehave(options["how"])
+        if options["how"] == "leaves":
+            return Answer()
+    all_reduce(X, "N_T")
+    return Answer({"X": X})
+
+
+def saves(options: Json, arrays: Arrays) -> Answer:
+    """Save a checkpoint together, and another one during which one rank is killed."""
+    run, cuts = Path(options["run"]), {"W": (("N_T", -1),)}
+    save(run, Checkpoint(1, {"W": X}, {}, {}), cuts)
+    if rank("N_T") == 1:
+        Path(options["mark"]).write_text(str(time.time()), encoding="utf-8")
+        os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+    save(run, Checkpoint(2, {"W": 2 * X}, {}, {}), cuts)
+    return Answer()
+
+
+def _misbehave(how: str) -> None:
+    match how:
+        case "sleeps":
+            time.sleep(60)
+        case "raises":
+            raise NonFiniteError("loss is nan", "loss", 7)
+        case "errs":
+            raise ZeroDivisionError("division by zero")
+        case "differs":
+            all_reduce(X.astype(np.float32), "N_T")
+        case _:
+            pass

@@ -1,0 +1,117 @@
+"""Every shipped plan on several meshes against one device: ``python -m proof.sweep simulated``.
+
+``processes`` does the same on 2 and 4 gloo processes, readable code and kernels. One line for every
+model and mesh; what fails is printed in full.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from multiprocessing import Pool
+
+from frontend.plans.shipped import DIAGRAMS, MODELS, names
+
+from xg.cli.ranking_processes import prove_on_processes
+from xg.cli.render.proven_ranks import lines
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.frontend.plans import plans_of
+from xg.frontend.project import read_project
+from xg.verify.ranking import RankProof, prepared, prove_ranks
+from xg_runtime.errors import XgRuntimeError
+
+MESHES = ((2, 3), (3, 2), (2, 4), (4, 2), (3, 4), (4, 3))  # N_D and N_T
+GROUPS = {(2, 3): 2, (3, 2): 3, (2, 4): 3, (4, 2): 3, (3, 4): 2, (4, 3): 2}  # N_G of them
+TIMEOUT = 300.0
+Mesh = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """The plans of one file to be proven on one mesh; `on` is simulated, processes or kernels."""
+
+    file: str
+    mesh: Mesh
+    plans: tuple[str, ...]
+    on: str
+
+
+def jobs(on: str) -> Iterator[Job]:
+    """Every plan of every file on every mesh that it has the axes of, once."""
+    for file in MODELS:
+        project = read_project(DIAGRAMS / file)
+        found: dict[Mesh, list[str]] = {}
+        for plan in names(project):
+            axes = tuple(plans_of(project)[plan].mesh)
+            meshes = _simulated(axes) if on == "simulated" else _processes(axes)
+            for mesh in dict.fromkeys(meshes):
+                found.setdefault(mesh, []).append(plan)
+        for mesh, plans in found.items():
+            yield Job(file, mesh, tuple(plans), on)
+
+
+def _simulated(axes: Sequence[str]) -> Iterator[Mesh]:
+    """Neighbouring axes differ."""
+    for data, tensor in MESHES:
+        sizes = {"N_D": data, "N_T": tensor, "N_G": GROUPS[data, tensor]}
+        yield tuple((axis, sizes[axis]) for axis in axes)
+
+
+def _processes(axes: Sequence[str]) -> Iterator[Mesh]:
+    """All ways in which 2 or 4 ranks have these axes; of 4 on several axes none has 4."""
+    for sizes in product((1, 2, 4), repeat=len(axes)):
+        if prod(sizes) in (2, 4) and (len(axes) == 1 or 4 not in sizes):
+            yield tuple(zip(axes, sizes, strict=True))
+
+
+def prove(job: Job) -> tuple[str, bool]:
+    """One line about a job, with what failed before it; and whether nothing did."""
+    said = f"{job.file} on " + " × ".join(f"{axis} = {size}" for axis, size in job.mesh)
+    settings = dict(job.mesh)
+    try:
+        proofs = list(_proofs(job, settings))
+    except (DiagnosticError, XgRuntimeError) as error:
+        return f"{error}\n{said}, {job.on}: {', '.join(job.plans)} STOPPED", False
+    wrong = [proof for proof in proofs if not proof.passed]
+    details = [line for proof in wrong for line in lines(job.file, settings, proof)]
+    counted = (
+        f"{len(proofs)} plans, {len(wrong)} FAILED" if wrong else f"{len(proofs)} plans proven"
+    )
+    line = f"{said}, {job.on}: {counted} ({', '.join(job.plans)}){_measured(proofs)}"
+    return "\n".join([*details, line]), not wrong
+
+
+def _proofs(job: Job, settings: Mapping[str, int]) -> Iterator[RankProof]:
+    project, block = read_project(DIAGRAMS / job.file), MODELS[job.file]
+    if job.on == "simulated":
+        yield from (prove_ranks(project, block, plan, settings, seed=0) for plan in job.plans)
+        return
+    found = [prepared(project, block, plan, settings) for plan in job.plans]
+    for _, proof in prove_on_processes(found, 0, TIMEOUT, kernels=job.on == "kernels"):
+        yield proof
+
+
+def _measured(proofs: Sequence[RankProof]) -> str:
+    floats = [proof.floats for proof in proofs if proof.floats]
+    error = max(found.error for each in floats for found in each.agreements.values())
+    controls = [control for each in floats for control in each.controls]
+    needed = sum(control.verdict == "needed" for control in controls)
+    missed = f", {needed} of {len(controls)} collectives missed" if controls else ""
+    return f", error at most {error:.1e}{missed}"
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1:] or ["simulated", "processes", "kernels"]
+    failed = 0
+    for on in asked:
+        todo = list(jobs(on))
+        with Pool(None if on == "simulated" else 1) as pool:
+            for text, passed in pool.imap(prove, todo):
+                print(text, flush=True)  # noqa: T201
+                failed += not passed
+        plans = sum(len(job.plans) for job in todo)
+        print(f"{on}: {plans} plans on {len(todo)} meshes of models, {failed} FAILED")  # noqa: T201
+    sys.exit(failed > 0)

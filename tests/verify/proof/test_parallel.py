@@ -1,0 +1,138 @@
+"""Plans against one device: every shipped plan of the language model, blocks written by hand."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.driver import compile_project
+from xg.frontend.plans import plans_of
+from xg.frontend.project import Project, parse_project, read_project
+from xg.verify.meshes import case
+from xg.verify.ranking import RankProof, prove_ranks, wanted
+
+ROOT = Path(__file__).parents[3]
+MODEL = ROOT / "diagrams" / "models" / "transformer.xg"
+VIT = ROOT / "diagrams" / "models" / "vit.xg"
+BY_HAND = ROOT / "tests" / "programs" / "08_node_i.xg"
+
+
+@cache
+def project(path: Path) -> Project:
+    return read_project(path)
+
+
+@cache
+def proven(block: str, plan: str | None, path: Path = MODEL, **settings: int) -> RankProof:
+    return prove_ranks(project(path), block, plan, settings, seed=0)
+
+
+@pytest.mark.parametrize("plan", plans_of(project(MODEL)))
+def test_a_shipped_plan_is_proven(plan: str) -> None:
+    proof = proven("LM", plan)
+    assert proof.passed
+    assert proof.floats
+    assert proof.floats.edges
+    assert proof.exact
+    assert len(set(proof.program.graphs.mesh.values())) == len(proof.program.graphs.mesh)
+    assert proof.floats.agreements["numpy"].gradients == 36
+    assert all(each.agrees for each in proof.floats.sent)
+    assert [each.edges for each in proof.exact] == [proof.floats.edges.count] * 3
+    verdicts = {each.verdict for each in proof.floats.controls}
+    assert verdicts <= ({"needed"} if "FSDP" not in plan and plan != "Stream" else IDLE)
+
+
+IDLE = {"needed", "zeros", "unused"}
+
+
+def test_what_a_plan_gathers_for_nothing_is_told() -> None:
+    """Of X, which the plan of the stream gathers, every rank of the MLP uses but its own part."""
+    proof = proven("LM", "Stream")
+    assert proof.floats
+    idle = [each for each in proof.floats.controls if each.verdict != "needed"]
+    assert [(each.kind, each.verdict) for each in idle] == [
+        ("all_gather", "unused"),
+        ("reduce_scatter", "zeros"),
+    ]
+
+
+@pytest.mark.parametrize("block", ["MLP_i", "MHA_i", "MLP_sp"])
+def test_a_block_by_hand_is_proven(block: str) -> None:
+    proof = proven(block, None, BY_HAND, N_T=3)
+    assert proof.passed
+    assert proof.floats
+    assert len(proof.floats.controls) >= 2
+
+
+def test_plans_and_blocks_by_hand_are_found() -> None:
+    plans = list(plans_of(project(MODEL)))
+    found = list(wanted(project(MODEL), None, None, {}))
+    assert [plan for block, plan in found if block == "LM"] == plans
+    assert ("GatedMLP", "TP") in found
+    assert ("GatedMLP", "DP") not in found
+    assert [block for block, _ in wanted(project(BY_HAND), None, None, {})] == [
+        "MLP_sp",
+        "MHA_i",
+        "MLP_i",
+    ]
+
+
+def test_plans_of_a_file_are_those_that_it_names() -> None:
+    """Attention brings a plan for the stream, but ViT has none for its own layers."""
+    found = list(wanted(project(VIT), None, None, {}))
+    assert [plan for block, plan in found if block == "ViT"] == [
+        "TP", "DP", "VP", "FSDP", "DP_TP", "FSDP_TP"
+    ]  # fmt: skip
+
+
+def test_an_axis_that_a_plan_does_not_use_is_no_size() -> None:
+    assert "N_D" not in case(project(MODEL), "LM", "TP", {"N_T": 2, "N_D": 4}).sizes
+
+
+def test_heads_are_shared_too() -> None:
+    chosen = case(project(MODEL), "LM", "SP", {"N_T": 4})
+    assert chosen.sizes["N_H"] % 4 == 0
+    assert chosen.sizes["S"] % 4 == 0
+    assert chosen.sizes["S"] <= chosen.sizes["S_max"]
+
+
+@pytest.mark.parametrize("plan", ["FSDP", "Stream"])
+def test_what_a_choice_leaves_unused_is_shared_and_bounded(plan: str) -> None:
+    """With positions by sines the table of positions is typed and cut, though nothing reads it."""
+    chosen = case(project(MODEL), "LM", plan, {"pos": "sinusoidal"})
+    assert chosen.sizes["S"] <= chosen.sizes["S_max"]
+    compile_project(project(MODEL), "LM", chosen.settings, plan)
+
+
+UNUSED = """\
+dim B = 5, D = 4, S = 3, S_max = 7
+mesh N_T = 2
+block Net(X [B, D]) -> Y [B, D] {
+    param P [S_max, D], W [D, D]
+    range(S) -> Emb(P) : E [S, D]
+    X -> •<=W : Y
+}
+plan P of Net {
+    W [D, D/N_T]
+}
+"""
+
+
+def test_what_only_unused_steps_bound_is_bounded() -> None:
+    sizes = case(parse_project(UNUSED.encode()), "Net", "P", {}).sizes
+    assert sizes["S"] <= sizes["S_max"]
+
+
+@pytest.mark.parametrize("plan", ["DP_TP", "FSDP_TP", "All"])
+def test_axes_of_one_tensor_differ(plan: str) -> None:
+    sizes = case(project(MODEL), "LM", plan, {}).sizes
+    assert len({sizes["B"], sizes["S"], sizes["D"]}) == 3
+    assert len({sizes["V"], sizes["D"]}) == 2
+
+
+def test_sizes_that_are_set_have_to_fit() -> None:
+    with pytest.raises(DiagnosticError, match="B = 4 is not divisible by N_D = 3"):
+        case(project(MODEL), "LM", "DP", {"N_D": 3, "B": 4})

@@ -1,0 +1,88 @@
+"""Sizes to verify at."""
+
+from itertools import combinations
+from math import prod
+from pathlib import Path
+
+import pytest
+
+import xg
+from xg.verify.sizes import LEAST_MEAN, PRIMES, ROUNDS, SCALARS_AT_MOST, verification_sizes
+
+DIAGRAMS = sorted((Path(__file__).parents[3] / "diagrams").rglob("*.xg"))
+
+
+def sizes_of(text: str, folder: Path, given: dict[str, int] | None = None) -> dict[str, int]:
+    (folder / "net.xg").write_text(text, encoding="utf-8")
+    return verification_sizes(xg.compile(folder / "net.xg").graphs, given or {})
+
+
+@pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+def test_every_element_of_every_diagram_can_be_tried(path: Path) -> None:
+    sizes = verification_sizes(xg.compile(path).graphs, {})
+    program = xg.compile(path, sizes=sizes)
+    specs = {**program.params, **program.inputs}.values()
+    shapes = [[int(axis) for axis in spec.shape] for spec in specs if spec.dtype == "float"]
+    assert sum(map(prod, shapes)) <= SCALARS_AT_MOST
+
+
+@pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
+def test_axes_that_differ_have_different_lengths(path: Path) -> None:
+    """Else an exchange of two axes would not be seen."""
+    program = xg.compile(path)
+    sizes = verification_sizes(program.graphs, {})
+    for type_ in program.graphs.main.types.values():
+        for one, other in combinations(set(type_.shape), 2):
+            if one.constant is None or other.constant is None:
+                assert one.evaluate(sizes) != other.evaluate(sizes), f"{one} and {other}"
+
+
+def test_symbols_without_ties_are_different_primes(tmp_path: Path) -> None:
+    sizes = sizes_of(
+        "dim B, D = 64, E = 3\nblock Net(X [B, D]) -> Y [B, E] {\n"
+        "    param W [D, E]\n    X -> •<=W : Y\n}\n",
+        tmp_path,
+    )
+    assert sizes.keys() == {"B", "D", "E"}
+    assert len(set(sizes.values())) == 3
+    assert all(size in PRIMES for size in sizes.values())
+
+
+def test_what_divides_does(tmp_path: Path) -> None:
+    sizes = sizes_of(
+        "dim B, S, D, N_H, D_h = D/N_H, H, P\n"
+        "block Net(X [B, S, D], I [B, H]) -> Y [B, S, D], Z [B, H] {\n"
+        "    X -> R : Q [B, N_H, S, D_h] -> RoPE -> R : Y\n"
+        "    I -> R[b, (h, p=P) -> b, (p, h)] : Z [B, H]\n}\n",
+        tmp_path,
+    )
+    assert sizes["D"] % (2 * sizes["N_H"]) == 0  # RoPE turns pairs
+    assert sizes["H"] % sizes["P"] == 0
+    assert sizes["H"] > sizes["P"]
+
+
+def test_bounds_hold_and_rounds_are_few(tmp_path: Path) -> None:
+    sizes = sizes_of(
+        "dim B, S, S_max, D, N = 100\n"
+        "block Part(X [B, S, D]) -> Y [B, S, D] {\n    X -> LN : Y\n}\n"
+        "block Net(X [B, S, D]) -> Y [B, S, D] {\n"
+        "    param P [S_max, D]\n"
+        "    range(S) -> Emb(P) : E [S, D]\n"
+        "    X -> ⊕<-BC(E) -> N × Part as parts : Y\n}\n",
+        tmp_path,
+    )
+    assert sizes["S"] <= sizes["S_max"]
+    assert sizes["N"] == ROUNDS
+    assert sizes["D"] >= LEAST_MEAN
+
+
+def test_what_is_given_stays(tmp_path: Path) -> None:
+    text = (
+        "dim B, S, D = 64, N_H = 4, D_h = D/N_H\n"
+        "block Net(X [B, S, D]) -> Y [B, S, D] {\n"
+        "    X -> R : Q [B, N_H, S, D_h] -> S -> R : Y\n}\n"
+    )
+    assert sizes_of(text, tmp_path, {"N_H": 4})["D"] % 4 == 0
+    fixed = sizes_of(text, tmp_path, {"D": 64})
+    assert fixed["D"] == 64
+    assert fixed["N_H"] == 4  # no prime divides 64, so the file's own number stays

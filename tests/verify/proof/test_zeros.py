@@ -1,0 +1,87 @@
+"""Zero gradients: the reason where there is one, none where there is none."""
+
+from pathlib import Path
+
+import pytest
+
+import xg
+from xg.verify.zeros import why_zero
+
+HEAD = """\
+dim B, S, D = 4
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    param b [D], c [S], d [D], W [D, D]
+"""
+CASES = {
+    # keys shifted by one vector: every row of scores by one number
+    "shift before softmax": ("X -> ⊕<-BC(b) -> T : K [B, D, S]", "X -> •<=K -> SM -> S", "line 5"),
+    "under a causal mask": (
+        "X -> ⊕<-BC(b) -> T : K [B, D, S]",
+        "X -> •<=K -> SM(0.5, causal) -> S",
+        "line 5",
+    ),
+    "queries are not keys": ("X -> ⊕<-BC(b) : K [B, S, D]", "K -> •<=T(X) -> S", None),
+    "keys that are scaled": ("X -> ⊙<-BC(b) -> T : K [B, D, S]", "X -> •<=K -> S", None),
+    "turned by position": ("X -> ⊕<-BC(b) -> RoPE -> T : K [B, D, S]", "X -> •<=K -> S", None),
+    "used elsewhere too": ("X -> ⊕<-BC(b) -> T : K [B, D, S]", "X -> ⊕<-BC(b) -> •<=K -> S", None),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_bias_on_keys(case: str, tmp_path: Path) -> None:
+    keys, scores, line = CASES[case]
+    text = (
+        "dim B, S, D = 4\nblock Net(X [B, S, D]) -> Y [B, S, S] {\n    param b [D]\n"
+        f"    {keys}\n    {scores} : Y\n}}\n"
+    )
+    reason = _why(text, "b", tmp_path)
+    assert (reason is None) if line is None else (reason is not None and line in reason)
+
+
+@pytest.mark.parametrize(
+    ("chain", "zero"),
+    [
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> LN : Y", True),  # a whole row moved: LN centres it
+        ("X -> ⊕<-BC[d -> b=B, s=S, d](d) -> LN : Y", False),
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> GELU -> LN : Y", False),
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> scale(2) -> LN : Y", True),
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> ⊕<-X -> S : Y", True),
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> ⊙<-X -> S : Y", False),
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> T -> S -> T : Y", False),  # softmax over S
+        ("X -> ⊕<-BC[s -> b=B, s, d=D](c) -> DO(0.5) -> LN : Y", False),
+    ],
+)
+def test_a_shift_of_whole_rows(chain: str, zero: bool, tmp_path: Path) -> None:
+    name = "d" if "(d)" in chain else "c"
+    size = "D" if name == "d" else "S"
+    text = (
+        "dim B, S, D = 4\nblock Net(X [B, S, D]) -> Y [B, S, D] {\n"
+        f"    param {name} [{size}]\n    {chain}\n}}\n"
+    )
+    assert (_why(text, name, tmp_path) is not None) == zero
+
+
+def test_steps_have_no_slope(tmp_path: Path) -> None:
+    text = (
+        "dim B, D\nop Step(x) = select(x > 0, 1, 0)\n"
+        "block Net(X [B, D]) -> Y [B, D] {\n    param b [D]\n"
+        "    X -> ⊕<-(b -> BC[d -> b=B, d] -> Step) : Y\n}\n"
+    )
+    assert _why(text, "b", tmp_path) == "Step in line 5 has no slope"
+
+
+def test_calls_are_not_looked_into(tmp_path: Path) -> None:
+    """What cannot be shown is no reason: then a gradient of zero fails."""
+    text = (
+        "dim B, D\nblock Part(X [B, D]) -> Y [B, D] {\n    X -> S : Y\n}\n"
+        "block Net(X [B, D]) -> Y [B, D] {\n    param c [B]\n"
+        "    X -> ⊕<-BC[b -> b, d=D](c) -> Part : Y\n}\n"
+    )
+    assert _why(text, "c", tmp_path) is None
+
+
+def _why(text: str, name: str, folder: Path) -> str | None:
+    (folder / "net.xg").write_text(text, encoding="utf-8")
+    graph = xg.compile(folder / "net.xg").graphs.main
+    (value,) = (param.value for param in graph.params if param.value.name == name)
+    return why_zero(graph, value)
