@@ -173,7 +173,7 @@ class Program:
         It gives one output, by default the first with an axis of positions. Raises DiagnosticError
         where earlier positions depend on later ones.
         """
-        from xg.passes.increment import increment
+        from xg.passes.decode_step import increment
 
         return Program(increment(self.graphs, output), self.project)
 
@@ -183,7 +183,7 @@ class Program:
 
         An encoder is run once for a text: its output is an input of the decoder's step.
         """
-        from xg.passes.increment import once
+        from xg.passes.decode_step import once
 
         found = once(self.graphs, output)
         return found and Program(_differentiated(eliminate_dead(found)), self.project)
@@ -243,7 +243,7 @@ def compile_project(
 
 def _parallel(typed: Graphs, project: Project) -> Program:
     """The program of one rank, and the whole with its moves."""
-    from xg.sharding.placed import meshed
+    from xg.sharding.apply_plan import meshed
 
     whole = eliminate_dead(meshed(typed))
     ranks, placed = _ranks(whole)

@@ -9,8 +9,9 @@
 
 The folder is filled under another name, manifest last, flushed, and renamed: a kill at any moment
 leaves the older checkpoints whole. Damage is a CheckpointError that says how to go on; nothing
-falls back to an older state by itself. What many ranks write together (`xg_runtime.ranks.saving`)
-has the same format; `load` gives it whole, whatever mesh it was written on.
+falls back to an older state by itself. Checkpoints that many ranks write together
+(`xg_runtime.ranks.checkpoint`) have the same format; `load` returns them whole, whatever mesh they
+were written on.
 """
 
 from collections.abc import Callable

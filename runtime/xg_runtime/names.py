@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from xg_runtime import files
 from xg_runtime.errors import InputError
-from xg_runtime.layout import Layout, Misfit
+from xg_runtime.tensor_layout import Layout, Misfit
 
 _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config")
 

@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from xg_runtime.errors import InputError
-from xg_runtime.layout import Misfit, Sizes
 from xg_runtime.module import Array, Arrays
 from xg_runtime.names import Line, Names, filled, numbers
+from xg_runtime.tensor_layout import Misfit, Sizes
 from xg_runtime.weights import Weights
 
 Shape = tuple[int, ...]

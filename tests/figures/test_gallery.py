@@ -14,7 +14,7 @@ from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_files
 from xg.pages.outputs import Wanted, outputs
 from xg.syntax.format import format
-from xg.verify.proving import prove
+from xg.verify.gradient_proof import prove
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 DIAGRAMS = sorted(LIBRARY.rglob("*.xg"))

@@ -17,8 +17,8 @@ from figures.layout_checks import overlaps, struck
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
-from xg.figures.layout.layout import ENGINES, layout, probe
 from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
 

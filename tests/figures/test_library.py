@@ -8,7 +8,7 @@ from figures.layout_checks import overlaps, struck
 from library import shipped
 
 import xg
-from xg.figures.layout.layout import layout
+from xg.figures.layout.run_engine import layout
 from xg.figures.views import View, figure
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"

@@ -7,7 +7,7 @@ import pytest
 from figures.layout_checks import overlaps, struck
 
 import xg
-from xg.figures.layout.layout import layout
+from xg.figures.layout.run_engine import layout
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, NodeKind
 from xg.figures.model.richtext import characters
 from xg.figures.views import View, figure

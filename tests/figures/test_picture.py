@@ -14,7 +14,7 @@ from figures.hostile import HOSTILE, hostile_figure
 
 from xg.figures import render
 from xg.figures.draw.paint import paint
-from xg.figures.layout.layout import layout
+from xg.figures.layout.run_engine import layout
 from xg.figures.model.legend import meanings
 
 

@@ -16,8 +16,8 @@ from xg.passes.resolve import call_errors as of_calls
 from xg.passes.resolve import errors as of_resolve
 from xg.passes.resolve import plan_errors as of_plans
 from xg.passes.shard import errors as of_shard
-from xg.sharding import placed as of_placed
-from xg.sharding import shares as of_shares
+from xg.sharding import apply_plan as of_placed
+from xg.sharding import divisibility as of_shares
 
 FOLDER = Path(__file__).parent / "errors"
 CASES = sorted(FOLDER.glob("*.xg"))

@@ -18,15 +18,15 @@ from fuzz.sketch import Block, Sketch
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
-from xg.verify.alone import single
-from xg.verify.counted import count
+from xg.verify.check_traffic import count
 from xg.verify.meshes import case
+from xg.verify.rank_comparison import Trial
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.residues import exactly
-from xg.verify.trial import Trial
+from xg.verify.single_device import single
 from xg_runtime.errors import InputError, RankError
 
 AXES = ("N_D", "N_T")

@@ -19,7 +19,7 @@ from xg.codegen.numpy.module import emit
 from xg.codegen.torch.module import emit as emit_torch
 from xg.diagnostics.source import Source
 from xg.ir.graph import Program
-from xg.ir.numbers import check_numbers
+from xg.ir.size_checks import check_numbers
 from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.infer import infer

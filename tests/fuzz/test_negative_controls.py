@@ -12,7 +12,7 @@ from fuzz.hunt import hunt, outcome
 from fuzz.program import generate
 
 from xg import ops
-from xg.codegen.emit import body, templates, words
+from xg.codegen.emit import array_ops, body, templates
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import SupportFile
 from xg.codegen.emit.text import Text
@@ -94,7 +94,7 @@ def transposed_operand_that_stays(patch: Patch) -> None:
     def swapped(text: Text, rank: int) -> Text:
         return text
 
-    wrong = words.contraction(swapped, 'np.einsum("{spec}", {a}, {b})')
+    wrong = array_ops.contraction(swapped, 'np.einsum("{spec}", {a}, {b})')
     patch.setitem(_table(spelling.WORDS), "contract", wrong)
 
 
@@ -116,11 +116,11 @@ def dropout_without_its_scale(patch: Patch) -> None:
 
 
 def minus_sign_that_torch_loses(patch: Patch) -> None:
-    patch.setitem(_table(torch_spelling.WORDS), "neg", words.bare)
+    patch.setitem(_table(torch_spelling.WORDS), "neg", array_ops.bare)
 
 
 def whole_numbers_that_torch_rounds(patch: Patch) -> None:
-    patch.setitem(_table(torch_spelling.WORDS), "as_float", words.bare)
+    patch.setitem(_table(torch_spelling.WORDS), "as_float", array_ops.bare)
 
 
 def zeros_that_torch_makes_wide(patch: Patch) -> None:

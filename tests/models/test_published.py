@@ -18,11 +18,11 @@ from xg.cli.published import numbers
 from xg.driver import Backend
 from xg_runtime import agreement, rename
 from xg_runtime.errors import InputError
-from xg_runtime.layout import Layout
 from xg_runtime.module import Module, is_float
 from xg_runtime.names import Line, Names
 from xg_runtime.names import numbers as numbers_in
 from xg_runtime.norm import global_norm
+from xg_runtime.tensor_layout import Layout
 
 TOLERANCE: Final = 1e-8
 BACKENDS: Final = ("numpy", "torch")

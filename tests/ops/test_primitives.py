@@ -8,7 +8,7 @@ from ops.sample import B, D, S, Sample, V, floats, ints
 from ops.trial import Array, Trial
 
 from xg.ir import prim
-from xg.ir.across import COLLECTIVES, LOCAL
+from xg.ir.collective_prims import COLLECTIVES, LOCAL
 from xg.ir.derivative import RULES
 from xg.ir.dim import ONE
 from xg.ir.op import Op

@@ -3,8 +3,8 @@ import pytest
 
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected, fit
-from xg_runtime.invent import invent, spread
 from xg_runtime.module import Arrays
+from xg_runtime.random_inputs import invent, spread
 
 WANTED = {
     "X": Expected(("B", "S", 3)),

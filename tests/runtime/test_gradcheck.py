@@ -11,8 +11,8 @@ import pytest
 from xg_runtime import agreement, gradtable
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.gradcheck import Report, Row, check, check_module
-from xg_runtime.invent import spread
 from xg_runtime.module import Array, Arrays, Module, Saved
+from xg_runtime.random_inputs import spread
 
 Spoil = Callable[[Arrays], None]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.driver import Program
-from xg.sharding.parts import Cuts, cuts
+from xg.sharding.shard_spec import Cuts, cuts
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from xg.frontend.project import read_project
-from xg.verify.ranking import prove_ranks
+from xg.verify.plan_proof import prove_ranks
 
 NODE_I = read_project(Path(__file__).parents[2] / "diagrams" / "notation" / "node_i.xg")
 

@@ -10,9 +10,9 @@ from saved import arrays_in
 import xg
 import xg_runtime.ranks as ranks
 from xg.cost.cost import cost
-from xg.verify.alone import single
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter, initial
+from xg.verify.single_device import single
 
 DIAGRAMS = Path(__file__).parents[2] / "diagrams"
 SIZES = {"B": 4, "S": 6, "D": 12, "N_H": 6, "N_L": 2, "V": 18, "S_max": 12}

@@ -13,9 +13,9 @@ import xg_runtime.ranks as ranks
 from xg.codegen.emit import backward
 from xg.codegen.emit.overlap import Overlap, Step
 from xg.ir.graph import Apply
-from xg.verify.alone import single
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import initial
+from xg.verify.single_device import single
 from xg_runtime.module import Arrays
 
 MODEL = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"

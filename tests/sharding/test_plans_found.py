@@ -9,7 +9,7 @@ from fuzz.plans import differs
 
 import xg
 from xg.frontend.project import read_project
-from xg.verify.ranking import prove_ranks
+from xg.verify.plan_proof import prove_ranks
 
 NET = """\
 dim B, D = 8

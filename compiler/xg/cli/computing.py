@@ -8,7 +8,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 from xg.cli.edges import kept as kept_of
-from xg.cli.given import Given
+from xg.cli.input_arrays import Given
 from xg.cli.ranks import Ranks
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
@@ -36,7 +36,7 @@ def kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
         interpreter = Interpreter(program.graphs, params, seed)
         return kept_of(interpreter.forward(given.inputs)[1], options.keep)
     import xg_runtime.ranks as ranks
-    from xg.sharding.parts import cuts
+    from xg.sharding.shard_spec import cuts
 
     where = cuts(program.graphs)
 

@@ -34,7 +34,7 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
     array, placement = run.values[value], run.graph.placements.get(value)
     if placement is None:
         return array
-    from xg.sharding.parts import placed_cuts
+    from xg.sharding.shard_spec import placed_cuts
     from xg_runtime.ranks import all_reduce, all_reduce_max, current, whole
 
     for axis, state in placement.items():

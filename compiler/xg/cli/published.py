@@ -19,8 +19,8 @@ from xg.driver import Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
-from xg.ir.carried import carried
 from xg.ir.parameters import param_specs
+from xg.ir.sizes_from_arrays import carried
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.names import Names

@@ -14,9 +14,9 @@ from typing import Final
 from xg.cli.ranks import Ranks
 from xg.diagnostics.limits import Processes
 from xg.driver import Backend
-from xg.verify.counted import count
-from xg.verify.ranking import Floats, Prepared, RankProof, trial_of
-from xg.verify.trial import Agreement, Arrays, Run, Trial
+from xg.verify.check_traffic import count
+from xg.verify.plan_proof import Floats, Prepared, RankProof, trial_of
+from xg.verify.rank_comparison import Agreement, Arrays, Run, Trial
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.task import Answer, Json
 

@@ -15,7 +15,7 @@ from xg.diagnostics.limits import Processes, SimulatedRanks
 if TYPE_CHECKING:
     from xg.driver import Program
     from xg_runtime.module import Arrays
-    from xg_runtime.ranks.running import Place
+    from xg_runtime.ranks.run_task import Place
     from xg_runtime.ranks.task import Answer, Json
     from xg_runtime.ranks.terms import Terms
 
@@ -91,10 +91,10 @@ class Ranks:
 
         `aloud` lets rank 0 print. Raises RankError.
         """
-        from xg_runtime.ranks.running import run_task
+        from xg_runtime.ranks.run_task import run_task
         from xg_runtime.ranks.task import Task
 
-        task = Task(f"{Path(__file__).with_name('ranked.py')}:{function}", options, arrays)
+        task = Task(f"{Path(__file__).with_name('rank_tasks.py')}:{function}", options, arrays)
         return run_task(task, self.sizes, on=self.on, terms=self.terms, aloud=aloud)
 
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from xg.diagnostics.terminal import printable
 from xg.driver import Program
-from xg.ir.conditions import conditions
 from xg.ir.dim import Dim
 from xg.ir.graph import Value
+from xg.ir.size_constraints import conditions
 from xg_runtime.errors import InputError
 from xg_runtime.generate import Reader, Rereading, Stepping, TokenModel, generate
 from xg_runtime.sample import Sampling

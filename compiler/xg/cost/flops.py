@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.ir.across import COLLECTIVES, LOCAL
 from xg.ir.body import topological
+from xg.ir.collective_prims import COLLECTIVES, LOCAL
 from xg.ir.dim import ZERO, Dim, product
 from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 

@@ -42,8 +42,8 @@ def pictures(figure: Figure, formats: Iterable[Format], theme: ThemeName = "ligh
     """Draw a figure in several formats at once: it is placed only once."""
     from xg.figures.draw.paint import paint
     from xg.figures.draw.side_by_side import side_by_side
-    from xg.figures.layout.across import first_column
-    from xg.figures.layout.layout import layout
+    from xg.figures.layout.columns import first_column
+    from xg.figures.layout.run_engine import layout
 
     placed = layout(first_column(figure))
     display = side_by_side(figure, placed) if figure.columns else paint(placed)
@@ -70,7 +70,7 @@ def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
     """Draw figures as parts of one page; what is inside of each gets its name as an id."""
     from xg.figures.draw.paint import node_boxes, paint
     from xg.figures.formats.svg_part import Shared, svg_part
-    from xg.figures.layout.layout import layout
+    from xg.figures.layout.run_engine import layout
 
     shared = Shared()
     placed = [layout(figure) for figure in figures]

@@ -12,8 +12,8 @@ from xg.ir.plan import Plan
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.resolve.plans import multiply, resolve_plans
 from xg.passes.shard import place, rank_program, wish
-from xg.sharding.placed import check_placed, meshed
-from xg.sharding.shares import check_shares
+from xg.sharding.apply_plan import check_placed, meshed
+from xg.sharding.divisibility import check_shares
 from xg.syntax.spelling import ascii_name
 
 

@@ -9,7 +9,7 @@ from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.ir.graph import Program as Graphs
-from xg.ir.numbers import check_numbers
+from xg.ir.size_checks import check_numbers
 from xg.passes.infer import infer, infer_partly
 from xg.passes.resolve import resolve
 from xg.syntax.spelling import ascii_name

@@ -11,9 +11,9 @@ from xg.importing.chains import Chains, Link, operands
 from xg.importing.diagram import Model, Step, Weight
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import NotSpoken, Unspeakable
-from xg.importing.layout import Value
 from xg.importing.names import Names, Roles, edge_name, identifier, parameter_name
 from xg.importing.spelling import node_text, source_text
+from xg.importing.views import Value
 
 LONGEST = 84  # a chain that would be longer goes on in the next line
 

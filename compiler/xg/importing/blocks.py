@@ -9,7 +9,7 @@ from typing import Final
 
 from xg.importing.diagram import Model, Step
 from xg.importing.exported import Scope
-from xg.importing.layout import Value
+from xg.importing.views import Value
 
 FEWEST: Final = 3  # a module of fewer nodes is written where it is used; layouts do not count
 UNSEEN: Final = frozenset({"R", "T", "BC", "range", "sinusoid", "slice", "pick"})

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from xg.importing.blocks import Instance, Run
 from xg.importing.diagram import Model, Step
-from xg.importing.layout import Value
 from xg.importing.spelling import spreads_in_front
+from xg.importing.views import Value
 
 Node = Step | Run
 SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow

@@ -12,8 +12,8 @@ from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import is_narrow
 from xg.importing.known import Formula, Operand, Part
-from xg.importing.layout import Value, View
 from xg.importing.lowering import Lowering
+from xg.importing.views import Value, View
 
 GLYPHS: Final = {"tanh": "tanh", "sigmoid": "sigmoid"}  # functions that are nodes on their own
 

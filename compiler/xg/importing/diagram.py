@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xg.importing.exported import Scope
-from xg.importing.layout import Value
 from xg.importing.sizes import Size, Sizes
+from xg.importing.views import Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from xg.importing.diagram import Arrangement, Model, Step
-from xg.importing.layout import Value
 from xg.importing.sizes import Size, Sizes
+from xg.importing.views import Value
 from xg.ir.dim import ONE, ZERO, Dim, number, symbol
 
 STRONG: Final = 3  # a proposal of less weight gives way to a product of named parts

@@ -7,8 +7,8 @@ from typing import cast
 
 from xg.importing.blocks import Blocks, Builder, Instance, Run
 from xg.importing.diagram import Arrangement, Model, Step
-from xg.importing.layout import Value
 from xg.importing.sizes import Size
+from xg.importing.views import Value
 
 
 def fold(model: Model) -> Blocks:

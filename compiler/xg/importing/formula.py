@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from xg.importing.known import Formula, Known, Operand, Part, Term
-from xg.importing.layout import View
+from xg.importing.views import View
 
 REDUCTIONS: Final = ("mean", "sum", "max")
 

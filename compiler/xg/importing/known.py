@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from xg.importing.fixed import Fixed
-from xg.importing.layout import View
+from xg.importing.views import View
 
 HIDDEN: Final = -1e4  # a score so low has the weight 0
 

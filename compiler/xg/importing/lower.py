@@ -13,10 +13,10 @@ from xg.importing.exported import BOOL, INTEGERS, Argument, Call, Exported, Ref
 from xg.importing.fixed import Fixed
 from xg.importing.fixed_rules import RULES as FIXED
 from xg.importing.known import Condition, Formula, Known, Lost, Mask
-from xg.importing.layout import Value, View
 from xg.importing.lowering import Dependent, Lowering, reads
 from xg.importing.rules import FILLS, RULES
 from xg.importing.rules_view import indexed, laid_out
+from xg.importing.views import Value, View
 from xg.ir.dim import number
 
 IGNORED: Final = (

@@ -10,8 +10,8 @@ from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Call, Exported, Ref
 from xg.importing.fixed import Fixed, FixedPart
 from xg.importing.known import Formula, Known, Lost, Mask, Turning
-from xg.importing.layout import Axis, Factor, Value, View, align
 from xg.importing.sizes import Size, Sizes
+from xg.importing.views import Axis, Factor, Value, View, align
 from xg.ir.dim import Dim, number
 
 LAYOUT: Final = frozenset({"R", "T", "BC", "slice", "pick"})

@@ -8,9 +8,9 @@ from typing import Any
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Condition, Known, Mask
-from xg.importing.layout import View
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import Visible, visible
+from xg.importing.views import View
 
 
 def as_mask(lowering: Lowering, known: Known, form: str) -> Mask:

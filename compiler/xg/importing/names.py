@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.importing.blocks import Instance, Run
 from xg.importing.diagram import Model, Step
-from xg.importing.layout import Value
+from xg.importing.views import Value
 
 RESERVED: Final = frozenset(
     {"as", "block", "dim", "edition", "example", "expect", "from", "given", "if", "in", "mesh"}

@@ -13,8 +13,8 @@ from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import HIDDEN, Known
-from xg.importing.layout import Axis, Factor, View
 from xg.importing.lowering import Lowering
+from xg.importing.views import Axis, Factor, View
 from xg.ir.dim import Dim
 
 Sized = tuple[dict[str, int], Array]

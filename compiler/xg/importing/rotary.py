@@ -5,9 +5,9 @@ from __future__ import annotations
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Known, Operand, Turning
-from xg.importing.layout import Value, View
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import rotary_base
+from xg.importing.views import Value, View
 
 
 def turning(lowering: Lowering, view: View, table: Fixed) -> Turning:

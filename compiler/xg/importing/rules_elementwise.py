@@ -11,12 +11,12 @@ from xg.importing.exported import Ref
 from xg.importing.fixed import Fixed
 from xg.importing.formula import combine, is_narrow
 from xg.importing.known import HIDDEN, Formula, Known, Mask
-from xg.importing.layout import View
 from xg.importing.lowering import Lowering
 from xg.importing.masking import as_mask, show
 from xg.importing.recognise import is_sinusoid, single
 from xg.importing.rotary import rotary, turning
 from xg.importing.rules_layout import cut, place_of
+from xg.importing.views import View
 from xg.ir.dim import number
 
 Operand = Known | float

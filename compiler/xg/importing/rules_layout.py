@@ -9,8 +9,8 @@ from xg.importing.diagram import Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import WHOLE
 from xg.importing.known import Known
-from xg.importing.layout import Axis, Factor, Value, View, expand, regroup, split
 from xg.importing.lowering import Lowering
+from xg.importing.views import Axis, Factor, Value, View, expand, regroup, split
 from xg.ir.dim import ONE, Dim, DimError, as_dim, number
 
 Rule = Callable[[Lowering, View], View]

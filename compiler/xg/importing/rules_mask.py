@@ -8,11 +8,11 @@ from dataclasses import replace
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import BOOL
 from xg.importing.known import HIDDEN, Condition, Known, Mask
-from xg.importing.layout import View
 from xg.importing.lowering import Lowering
 from xg.importing.masking import as_mask, show
 from xg.importing.recognise import single
 from xg.importing.rules_elementwise import operand, operands, tensor
+from xg.importing.views import View
 from xg.ir.dim import number
 
 

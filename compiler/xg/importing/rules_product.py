@@ -9,11 +9,11 @@ from typing import Final
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref
 from xg.importing.known import Known
-from xg.importing.layout import Axis, Factor, Value, View, align
 from xg.importing.lowering import Lowering
 from xg.importing.masking import masked
 from xg.importing.recognise import constant_row, positions
 from xg.importing.rules_layout import add_bias
+from xg.importing.views import Axis, Factor, Value, View, align
 from xg.ir.dim import number
 
 FEW: Final = 8  # a table of fewer rows, such as that of token types, is no vocabulary

@@ -8,11 +8,11 @@ from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref
 from xg.importing.formula import combine
 from xg.importing.known import Known
-from xg.importing.layout import Axis, Factor, Value, View, align
 from xg.importing.lowering import Lowering
 from xg.importing.masking import show
 from xg.importing.rules_elementwise import plain
 from xg.importing.rules_layout import place_of
+from xg.importing.views import Axis, Factor, Value, View, align
 
 
 def softmax(lowering: Lowering) -> View:

@@ -9,9 +9,9 @@ from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Ref
 from xg.importing.fixed import Fixed
 from xg.importing.known import Condition, Known, Mask
-from xg.importing.layout import Axis, View
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import positions
+from xg.importing.views import Axis, View
 from xg.ir.dim import Dim
 
 ALL_POSITIONS = "it indexes a tensor with other than all positions"

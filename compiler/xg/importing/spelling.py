@@ -9,8 +9,8 @@ from xg.importing.diagram import Arrangement, Step
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import number_text
-from xg.importing.layout import Value
 from xg.importing.sizes import Size
+from xg.importing.views import Value
 from xg.ir.dim import Dim
 
 LETTERS = "qgxyzuvwabcdefhijklmnoprst"  # of axes whose own letter is taken

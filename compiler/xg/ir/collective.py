@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.ir.across import all_gather, all_reduce, all_to_all, own, reduce_scatter, spread
+from xg.ir.collective_prims import all_gather, all_reduce, all_to_all, own, reduce_scatter, spread
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.placement import MOVES, State, dual
 from xg.ir.prim import Expr

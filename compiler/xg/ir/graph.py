@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from xg.diagnostics.source import Span
+from xg.ir.axis_cuts import Cuts
 from xg.ir.dim import Dim
-from xg.ir.layout import Cuts
 from xg.ir.op import Op
 from xg.ir.placement import Placement, Wish
 from xg.ir.scalar import Scalar

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from xg.diagnostics.source import Span
+from xg.ir.axis_cuts import Cuts, Layout
 from xg.ir.dim import Dim
-from xg.ir.layout import Cuts, Layout
 from xg.ir.tensor import Shape, Sizes
 
 EVERY: Final = "*"  # a segment of a path: every parameter at its end, any call or round before it

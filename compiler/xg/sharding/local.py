@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from xg.ir.across import all_reduce, all_reduce_max, held, local_shape, own, within
 from xg.ir.body import Body
+from xg.ir.collective_prims import all_reduce, all_reduce_max, held, local_shape, own, within
 from xg.ir.dim import ONE, Dim
 from xg.ir.placement import PARTIAL, State, shard
 from xg.ir.prim import Attr, Expr, const, where

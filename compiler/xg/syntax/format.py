@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xg.diagnostics.source import Source
 from xg.syntax.alignment import padding
-from xg.syntax.layout import Writer
+from xg.syntax.line_layout import Writer
 from xg.syntax.lines import LineSplitter
 from xg.syntax.parse import parse
 from xg.syntax.spacing import Spacing

@@ -13,9 +13,9 @@ from itertools import takewhile
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source
+from xg.syntax.known_errors import ITEM_WORDS, STATEMENT_WORDS, Finding, Stop, find
 from xg.syntax.lalr import Parser
 from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, StatementTokens
-from xg.syntax.mistakes import ITEM_WORDS, STATEMENT_WORDS, Finding, Stop, find
 from xg.syntax.tokens import Token
 
 _STATEMENTS = ("statement", "placement", "claim", "item")

@@ -15,12 +15,12 @@ from typing import Any, Final, Literal
 import numpy as np
 
 import xg_runtime.ranks as ranks
-from xg.verify.trial import Run, Trial
+from xg.verify.rank_comparison import Run, Trial
 from xg_runtime.errors import RankError
 from xg_runtime.module import Module
+from xg_runtime.ranks.array_ops import Tensor, words
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.mesh import Entered, Mesh, Pending
-from xg_runtime.ranks.words import Tensor, words
 
 Verdict = Literal["needed", "zeros", "unused", "not needed"]
 Site = tuple[int, int, str]  # a line of the module, which of its instructions calls, a mesh axis

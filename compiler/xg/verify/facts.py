@@ -63,7 +63,7 @@ def _dims(program: Program) -> Iterator[Dim]:
 
 def shares(program: Program) -> Iterator[Dim]:
     """What a rank has of each axis that shapes or the plan cut, in a program on its mesh."""
-    from xg.sharding.placed import placed  # most programs have no plan
+    from xg.sharding.apply_plan import placed  # most programs have no plan
 
     cut = [
         (found.symbols, whole, axes) for found in placed(program) for whole, axes in found.cuts()

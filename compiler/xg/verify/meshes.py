@@ -21,10 +21,10 @@ from xg.ir.instances import instances
 from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.shard import check, rank_program
-from xg.sharding.placed import check_placed, meshed, placed
-from xg.sharding.shares import check_shares
-from xg.verify.alone import alone
+from xg.sharding.apply_plan import check_placed, meshed, placed
+from xg.sharding.divisibility import check_shares
 from xg.verify.facts import bounds, shares
+from xg.verify.single_device import alone
 from xg.verify.sizes import verification_sizes
 from xg_runtime.errors import InputError
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
-from xg.sharding.parts import cuts
+from xg.sharding.shard_spec import cuts
 from xg.verify.edges import Edges, compare_edges
+from xg.verify.gather_shards import joined
 from xg.verify.reference.evaluate import Arithmetic, Mesh
 from xg.verify.reference.interpret import Record
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import Undefined
 from xg.verify.reference.modular.run import Given, Outcome, interpreter, run_drawn
-from xg.verify.wholes import joined
 from xg_runtime.errors import RankError
 
 Array = NDArray[Any]

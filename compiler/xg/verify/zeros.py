@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xg.ir.graph import Apply, Graph, Value
-from xg.verify.shifts import Shift, spread
+from xg.verify.perturbation import Shift, spread
 
 
 def why_zero(graph: Graph, value: Value) -> str | None:

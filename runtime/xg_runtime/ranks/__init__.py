@@ -26,12 +26,12 @@ from xg_runtime.ranks.collectives import (
     start_all_to_all,
     start_reduce_scatter,
 )
+from xg_runtime.ranks.comm_counters import Count, Tally
 from xg_runtime.ranks.local import held, number, own, rank, size, spread, within
 from xg_runtime.ranks.mesh import Mesh, current
 from xg_runtime.ranks.parts import Cuts, part_of, parts, places, whole, whole_shape, wholes
 from xg_runtime.ranks.simulated import SimulatedMesh, simulate
 from xg_runtime.ranks.sums import Sums
-from xg_runtime.ranks.tally import Count, Tally
 
 __all__ = [
     "all_reduce",

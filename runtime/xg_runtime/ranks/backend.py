@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 
 from xg_runtime.module import Array
+from xg_runtime.ranks.array_ops import Tensor, is_array
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.words import Tensor, is_array
 
 _dist: Any = dist  # much of it has no annotations
 

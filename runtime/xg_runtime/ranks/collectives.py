@@ -20,10 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.call import Call, Kind
-from xg_runtime.ranks.cutting import cut, join
 from xg_runtime.ranks.mesh import Pending, current
-from xg_runtime.ranks.words import Tensor
+from xg_runtime.ranks.split_axis import cut, join
 
 T = TypeVar("T")
 

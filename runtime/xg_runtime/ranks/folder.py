@@ -10,7 +10,7 @@ from typing import Any
 from xg_runtime import files, tensorfile
 from xg_runtime.errors import RankError
 from xg_runtime.module import Arrays
-from xg_runtime.ranks.tally import Tally
+from xg_runtime.ranks.comm_counters import Tally
 from xg_runtime.ranks.task import Answer
 
 

@@ -20,12 +20,12 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.errors import InputError
-from xg_runtime.ranks.agreeing import Agreement
+from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import PATIENCE, check_world, shake_hands
+from xg_runtime.ranks.heartbeat import NoRecord, Record
 from xg_runtime.ranks.process_mesh import ProcessMesh, Watched
-from xg_runtime.ranks.record import NoRecord, Record
-from xg_runtime.ranks.roll import call_roll
+from xg_runtime.ranks.rendezvous import call_roll
 from xg_runtime.ranks.terms import Terms
 
 _dist: Any = dist

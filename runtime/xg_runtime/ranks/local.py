@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from xg_runtime.ranks.cutting import width
+from xg_runtime.ranks.array_ops import Tensor, words
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.mesh import current
-from xg_runtime.ranks.words import Tensor, words
+from xg_runtime.ranks.split_axis import width
 
 T = TypeVar("T")
 

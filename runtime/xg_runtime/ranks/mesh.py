@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from xg_runtime.errors import RunError
+from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.tally import Tally
-from xg_runtime.ranks.words import Tensor
+from xg_runtime.ranks.comm_counters import Tally
 
 
 class Pending(Protocol):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from xg_runtime.ranks.array_ops import Tensor, words
 from xg_runtime.ranks.collectives import all_gather
 from xg_runtime.ranks.local import own, rank, size
-from xg_runtime.ranks.words import Tensor, words
 
 T = TypeVar("T", bound=Tensor)
 Cuts = Sequence[tuple[int, str]]

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch.distributed.device_mesh import DeviceMesh
 
-from xg_runtime.ranks.agreeing import Agreement
+from xg_runtime.ranks.agreement import Agreement
+from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.backend import begin, ended, flat, meet, shaped, unpacked
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.failure import failure_of
 from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.heartbeat import NoRecord, Record
 from xg_runtime.ranks.mesh import set_process_mesh
-from xg_runtime.ranks.placed import Placed
-from xg_runtime.ranks.record import NoRecord, Record
-from xg_runtime.ranks.words import Tensor
+from xg_runtime.ranks.rank_mesh import Placed
 
 
 @dataclass(frozen=True)

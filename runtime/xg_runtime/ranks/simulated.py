@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 from xg_runtime.errors import RankError
+from xg_runtime.ranks.array_ops import Tensor, words
 from xg_runtime.ranks.call import Call
+from xg_runtime.ranks.cooperative_threads import Failed, Overdue, Stuck, Turns
 from xg_runtime.ranks.disagreement import Stand, differing, ended_early, stalled
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.meeting import Meeting
-from xg_runtime.ranks.placed import Placed
-from xg_runtime.ranks.turns import Failed, Overdue, Stuck, Turns
-from xg_runtime.ranks.words import Tensor, words
+from xg_runtime.ranks.rank_mesh import Placed
+from xg_runtime.ranks.simulated_collective import Meeting
 
 T = TypeVar("T")
 

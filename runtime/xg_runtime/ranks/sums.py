@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Final, TypeVar
 
+from xg_runtime.ranks.array_ops import Tensor, words
 from xg_runtime.ranks.collectives import Handle, start_all_reduce
-from xg_runtime.ranks.words import Tensor, words
 
 T = TypeVar("T", bound=Tensor)
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, cast
 
 from xg_runtime.errors import FileError, InputError
 from xg_runtime.module import Array, Arrays
-from xg_runtime.ranks.tally import Count, Key
+from xg_runtime.ranks.comm_counters import Count, Key
 
 Json: TypeAlias = dict[str, Any]
 

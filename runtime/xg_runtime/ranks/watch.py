@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from xg_runtime.errors import RankError
-from xg_runtime.ranks import record
+from xg_runtime.ranks import heartbeat
 from xg_runtime.ranks.disagreement import Stand, calls, ended_early, rank_error, stalled, waits
 from xg_runtime.ranks.folder import Folder
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import PATIENCE
-from xg_runtime.ranks.record import Note
+from xg_runtime.ranks.heartbeat import Note
 
 _GRACE: Final = 1.0  # seconds in which the reason is looked for behind an echo
 _TAIL: Final = 5  # lines
@@ -54,7 +54,7 @@ class Watch:
             code = process.poll()
             if code is not None:
                 self._ended.setdefault(rank, code)
-            note = record.read(self._folder.record(rank))
+            note = heartbeat.read(self._folder.record(rank))
             if note != self._notes[rank][0]:
                 self._notes[rank] = (note, now)
         failed = [rank for rank, code in self._ended.items() if code != 0]

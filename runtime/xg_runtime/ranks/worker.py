@@ -17,7 +17,7 @@ from xg_runtime.errors import RankError
 from xg_runtime.ranks.failure import CollectiveFailed
 from xg_runtime.ranks.folder import Folder, Report
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.record import Record
+from xg_runtime.ranks.heartbeat import Record
 from xg_runtime.ranks.task import Task, function_of, options_of
 from xg_runtime.ranks.terms import Terms
 

@@ -21,7 +21,7 @@ from xg_runtime.checkpoint import Checkpoint
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.norm import squares
-from xg_runtime.ranks import saving
+from xg_runtime.ranks import checkpoint
 from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current
@@ -97,11 +97,11 @@ class RankWorld:
 
     def save(self, run: Path, state: Checkpoint) -> None:
         """Write a checkpoint of the parts of all; raises FileError."""
-        saving.save(run, state, self._saved_cuts, plan=self.plan)
+        checkpoint.save(run, state, self._saved_cuts, plan=self.plan)
 
     def load(self, run: Path, *, previous: bool) -> Checkpoint:
         """This rank's part of a checkpoint of any mesh; raises CheckpointError, FileError."""
-        return saving.load(run, self._saved_cuts, previous=previous)
+        return checkpoint.load(run, self._saved_cuts, previous=previous)
 
     def _stands_for(self, name: str) -> bool:
         """Whether this is the first of the ranks that hold the same part of a parameter."""

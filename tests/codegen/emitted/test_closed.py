@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from xg.codegen.emit.closed import UnknownCode, check_closed
+from xg.codegen.emit.allowlist import UnknownCode, check_closed
 from xg.codegen.emit.module import emit
 from xg.codegen.numpy.dialect import NUMPY
 from xg.codegen.numpy.vocabulary import VOCABULARY

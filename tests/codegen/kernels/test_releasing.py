@@ -16,7 +16,7 @@ from bench.contestants import Task, make
 from bench.turns import torch_peak
 
 import xg
-from xg.codegen.emit.release import releasing
+from xg.codegen.emit.free_saved import releasing
 
 FILE = Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg"
 SIZES = {"V": 13, "D": 12, "N_L": 2, "N_H": 3, "D_ff": 10, "S_max": 5}

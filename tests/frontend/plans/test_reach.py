@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from xg.diagnostics.source import Source, Span
+from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, symbol
-from xg.ir.layout import Layout
 from xg.ir.plan import Clash, Entry, Misfit, Plan, Reach, cut_axes, placing, sized
 from xg.ir.tensor import Sizes
 

@@ -10,7 +10,7 @@ import xg
 from xg.frontend.plans import plan_named, plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.sharding.placed import Placed, meshed, placed
+from xg.sharding.apply_plan import Placed, meshed, placed
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 PLANS = read_project(PROGRAMS / "08_plans.xg")

@@ -11,7 +11,7 @@ from frontend.plans.shipped import DIAGRAMS, MODELS, names
 from xg.frontend.plans import plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.sharding.placed import meshed, placed
+from xg.sharding.apply_plan import meshed, placed
 
 
 @cache

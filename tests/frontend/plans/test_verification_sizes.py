@@ -11,7 +11,7 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.sharding.placed import meshed, placed
+from xg.sharding.apply_plan import meshed, placed
 from xg.verify.sizes import verification_sizes
 
 MODEL = read_project(Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg")

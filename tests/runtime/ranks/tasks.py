@@ -25,7 +25,7 @@ from xg_runtime.ranks import (
     start_all_reduce,
     start_reduce_scatter,
 )
-from xg_runtime.ranks.saving import save
+from xg_runtime.ranks.checkpoint import save
 from xg_runtime.ranks.task import Answer, Json, Task
 
 X = np.ones((2, 3))

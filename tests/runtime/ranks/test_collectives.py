@@ -30,8 +30,8 @@ from xg_runtime.ranks import (
     start_reduce_scatter,
     within,
 )
+from xg_runtime.ranks.comm_counters import Count, Tally
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.tally import Count, Tally
 
 SHAPE = (6, 6, 12)
 PLACES = [(sizes, over) for sizes in MESHES for over in sizes]

@@ -24,7 +24,7 @@ from runtime.ranks.test_collectives import parts
 from xg_runtime import checkpoint
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.launch import launch
-from xg_runtime.ranks.running import run_task
+from xg_runtime.ranks.run_task import run_task
 from xg_runtime.ranks.task import Task
 from xg_runtime.ranks.terms import Terms
 

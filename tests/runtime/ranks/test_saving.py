@@ -17,8 +17,8 @@ from xg_runtime.errors import CheckpointError, RankError
 from xg_runtime.module import Arrays
 from xg_runtime.parts import Cuts, Layout
 from xg_runtime.ranks import current, number, own, simulate
+from xg_runtime.ranks.checkpoint import load, save
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.saving import load, save
 
 SHAPES = {"W": (4, 12), "V": (12, 4), "E": (24, 2), "b": (12,), "g": (), "n": (0, 6)}
 PLANS: Mapping[str, tuple[dict[str, int], dict[str, Cuts]]] = {

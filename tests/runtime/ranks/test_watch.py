@@ -13,7 +13,7 @@ from xg_runtime.errors import RankError
 from xg_runtime.ranks import watch as watching
 from xg_runtime.ranks.folder import Folder, Report
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.record import Note, Record, read
+from xg_runtime.ranks.heartbeat import Note, Record, read
 from xg_runtime.ranks.watch import Watch
 
 CALL = "all_reduce over N_T of float64 [2]"

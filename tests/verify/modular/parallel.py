@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
 from xg.ir.prim import Expr
-from xg.sharding.parts import cuts
+from xg.sharding.shard_spec import cuts
 from xg.verify.reference.evaluate import Arithmetic, Context, Mesh
 from xg.verify.reference.modular.meanings import SUMMED, modulo
 from xg.verify.reference.modular.residues import Undefined

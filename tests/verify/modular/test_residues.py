@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xg.verify.reference.modular.contraction import contract
-from xg.verify.reference.modular.mixing import POSITIVE, exponential, mix
+from xg.verify.reference.modular.function_stand_ins import POSITIVE, exponential, mix
 from xg.verify.reference.modular.residues import (
     MINUS_INFINITY,
     PRIMES,

@@ -20,7 +20,7 @@ from xg.cli.render.proven_ranks import lines
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.plans import plans_of
 from xg.frontend.project import read_project
-from xg.verify.ranking import RankProof, prepared, prove_ranks
+from xg.verify.plan_proof import RankProof, prepared, prove_ranks
 from xg_runtime.errors import XgRuntimeError
 
 MESHES = ((2, 3), (3, 2), (2, 4), (4, 2), (3, 4), (4, 3))  # N_D and N_T

@@ -12,7 +12,7 @@ from xg.driver import compile_project
 from xg.frontend.plans import plans_of
 from xg.frontend.project import Project, parse_project, read_project
 from xg.verify.meshes import case
-from xg.verify.ranking import RankProof, prove_ranks, wanted
+from xg.verify.plan_proof import RankProof, prove_ranks, wanted
 
 ROOT = Path(__file__).parents[3]
 MODEL = ROOT / "diagrams" / "models" / "transformer.xg"

@@ -12,12 +12,12 @@ import pytest
 from xg.codegen.load import load
 from xg.driver import compile_project
 from xg.frontend.project import read_project
-from xg.verify.alone import single
 from xg.verify.meshes import case
+from xg.verify.rank_comparison import Run, Trial
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
-from xg.verify.trial import Run, Trial
+from xg.verify.single_device import single
 from xg_runtime.errors import RankError
 
 MODEL = read_project(Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg")

@@ -16,7 +16,7 @@ from xg.cli.render.table import table
 from xg.cli.training.threads import limit_threads
 
 if TYPE_CHECKING:
-    from xg.verify.proving import Proof
+    from xg.verify.gradient_proof import Proof
     from xg_runtime.train import Outcome
 
 EXAMPLE = "xg demo --out out/demo"
@@ -97,7 +97,7 @@ def _show(name: str, folder: Path) -> Shown:
     from xg.frontend.project import read_project
     from xg.frontend.project.lookup import library_file
     from xg.pages.outputs import Wanted, outputs
-    from xg.verify.proving import prove
+    from xg.verify.gradient_proof import prove
 
     path = library_file(name) or Path(f"{name}.xg")
     project = read_project(path)
@@ -110,8 +110,8 @@ def _show(name: str, folder: Path) -> Shown:
 def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
     """Train the language model on text for a moment; also what it has to beat, and a sample."""
     from xg.cli.dispatch import parse
-    from xg.cli.training.learning import learn
-    from xg.cli.training.teaching import lesson
+    from xg.cli.training.data import lesson
+    from xg.cli.training.loop import learn
     from xg.frontend.project.lookup import library_file
 
     words = [str(library_file(MODEL)), "--steps", str(options.steps), *SIZES, *LEARNING]

@@ -97,7 +97,7 @@ def _blas() -> Finding:
 
 def _engines() -> Iterator[Finding]:
     """The layout engines; one is enough."""
-    from xg.figures.layout.layout import FIX, probe
+    from xg.figures.layout.run_engine import FIX, probe
 
     found = probe()
     usable = any(engine.usable for engine in found)

@@ -140,7 +140,7 @@ def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: C
 
 def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     """The model of a run, and the tokens at which it stops."""
-    from xg.cli.training.trained import Trained
+    from xg.cli.training.load_run import Trained
     from xg.cli.writer import Writer
 
     held = Trained.read(Path(options.file), diagram=options.diagram, previous=options.previous)
@@ -159,7 +159,7 @@ def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
 
 def _published(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     """A diagram with parameters from a file, and the tokens at which it stops."""
-    from xg.cli.given import expected
+    from xg.cli.input_arrays import expected
     from xg.cli.published import Published
     from xg.cli.writer import Writer
     from xg_runtime.expect import fit

@@ -58,7 +58,7 @@ def edges(text: str) -> list[str]:
 def run(options: Namespace, console: Console) -> int:
     """Read, compute, write."""
     from xg.cli.computing import compute, kept
-    from xg.cli.given import Given
+    from xg.cli.input_arrays import Given
     from xg_runtime import arrays
 
     refuse_backend(options)

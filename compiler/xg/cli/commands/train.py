@@ -14,8 +14,8 @@ from xg.cli.ranks import add_ranks
 from xg.cli.training.threads import add_threads, limit_threads
 
 if TYPE_CHECKING:
-    from xg.cli.training.learning import Learned
-    from xg.cli.training.lesson import Lesson
+    from xg.cli.training.loop import Learned
+    from xg.cli.training.setup import Lesson
     from xg_runtime.train import Outcome
 
 EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
@@ -112,7 +112,7 @@ def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
     refuse_backend(options)
     limit_threads(options.threads)
-    from xg.cli.training.teaching import lesson
+    from xg.cli.training.data import lesson
 
     folder = folder_of(options)
     learned = teach(lesson(options, folder), options, folder, console)
@@ -126,7 +126,7 @@ def folder_of(options: Namespace) -> Path:
 
 def teach(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
     """Train, and let the rank that leads say how it went."""
-    from xg.cli.training.learning import learn
+    from xg.cli.training.loop import learn
 
     learned = learn(what, options, folder, console)
     if learned.outcome:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from xg.frontend.project import Project
     from xg.frontend.typed import Settings
     from xg.verify.examples.check import Checked
-    from xg.verify.proving import Proof
-    from xg.verify.ranking import RankProof
+    from xg.verify.gradient_proof import Proof
+    from xg.verify.plan_proof import RankProof
 
 EXAMPLE = "xg verify diagrams/notation/mha.xg"
 
@@ -107,7 +107,7 @@ class _Part:
 def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
     """Derived gradients, and the code of one device; people see each at once."""
     from xg.cli.render import proven_gradients
-    from xg.verify.proving import prove
+    from xg.verify.gradient_proof import prove
 
     backends = _backends(kinds)
     found: list[tuple[str, Settings, Proof]] = []
@@ -144,7 +144,7 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
 def _on_simulated(
     project: Project, options: Namespace, kinds: Sequence[str]
 ) -> Iterator[tuple[Settings, RankProof]]:
-    from xg.verify.ranking import prove_ranks
+    from xg.verify.plan_proof import prove_ranks
 
     for block, plan, settings in _wanted_plans(project, options):
         yield (
@@ -169,7 +169,7 @@ def _on_processes(
     del kinds  # single is all there is
     from xg.cli.ranking_processes import prove_on_processes
     from xg.codegen.load import require_torch
-    from xg.verify.ranking import prepared
+    from xg.verify.plan_proof import prepared
 
     require_torch()
     found = [prepared(project, *each) for each in _wanted_plans(project, options)]
@@ -182,7 +182,7 @@ def _on_processes(
 def _wanted_plans(
     project: Project, options: Namespace
 ) -> Iterator[tuple[str, str | None, Settings]]:
-    from xg.verify.ranking import wanted, wanted_in_every_choice
+    from xg.verify.plan_proof import wanted, wanted_in_every_choice
 
     settings = settings_of(options)
     if options.block is None and options.every_choice:

@@ -43,7 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace, console: Console) -> int:
     """Read, say what was found, write."""
-    from xg.cli.given import expected
+    from xg.cli.input_arrays import expected
     from xg.cli.published import Published
     from xg_runtime import arrays, weights
     from xg_runtime.expect import fit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xg.cli.render.counted import evaluated
+from xg.cli.render.amounts import evaluated
 from xg.cost.communication import SHORT, Sent, total, total_bytes, total_formula
 from xg.cost.cost import BlockCost, Row
 from xg.cost.hardware import Estimate

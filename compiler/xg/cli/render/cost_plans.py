@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from xg.cli.arguments import open_project, settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
+from xg.cli.render.amounts import counted, seconds
 from xg.cli.render.cost_sections import ESTIMATE
 from xg.cli.render.cost_text import sizes
-from xg.cli.render.counted import counted, seconds
 from xg.cli.render.table import table
 from xg.cost.communication import total_bytes, total_formula
 from xg.cost.hardware import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from xg.cli.render.counted import counted, seconds
+from xg.cli.render.amounts import counted, seconds
 from xg.cli.render.table import table
 from xg.cost.communication import SHORT, Sent, summed, total, total_bytes, total_formula
 from xg.cost.report import Report

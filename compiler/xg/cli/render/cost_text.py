@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from xg.cli.render.amounts import counted
 from xg.cli.render.cost_sections import memory, recomputing, sending, times
-from xg.cli.render.counted import counted
 from xg.cli.render.table import table
 from xg.cost.communication import total_formula
 from xg.cost.cost import BlockCost, Row

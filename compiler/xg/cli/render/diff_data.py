@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xg.cli.render.counted import evaluated
+from xg.cli.render.amounts import evaluated
 from xg.cost.communication import SHORT, Sent
 from xg.ir.dim import Dim
 from xg.pages.diff import Change, Difference, Edge

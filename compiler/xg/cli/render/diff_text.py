@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from xg.cli.render.counted import evaluated
+from xg.cli.render.amounts import evaluated
 from xg.cli.render.table import table
 from xg.cost.communication import SHORT, Sent, Way, total_formula
 from xg.pages.diff import Change, Difference, Edge

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
-    from xg.verify.proving import Proof
+    from xg.verify.gradient_proof import Proof
 
 NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
 

@@ -10,12 +10,12 @@ from xg.cli.render.table import table
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
+    from xg.verify.check_traffic import Sent
     from xg.verify.controls import Control
-    from xg.verify.counted import Sent
     from xg.verify.edges import Edges
-    from xg.verify.ranking import Floats, RankProof
+    from xg.verify.plan_proof import Floats, RankProof
     from xg.verify.residues import Exact
-    from xg_runtime.ranks.running import Place
+    from xg_runtime.ranks.run_task import Place
 
 NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
 PLACES: Final[Mapping[Place, str]] = {

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from xg.cli.training.lesson import LEXICON
+from xg.cli.training.load_run import trained_program
 from xg.cli.training.reviewing import judging, sizes
+from xg.cli.training.setup import LEXICON
 from xg.cli.training.task import ReviewTask
-from xg.cli.training.trained import trained_program
 from xg_runtime import checkpoint, lexicon
 from xg_runtime.errors import CheckpointError, FileError, InputError
 from xg_runtime.lexicon import Lexicon

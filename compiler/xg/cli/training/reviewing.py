@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from xg.cli.arguments import settings_of
-from xg.cli.training.lesson import LEXICON, Lesson
+from xg.cli.training.setup import LEXICON, Lesson
 from xg.cli.training.task import ReviewTask, loss_of, review_task
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project

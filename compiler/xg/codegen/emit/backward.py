@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xg.codegen.emit.deferred_all_reduce import LateSum, all_reduce_of, late_sums
 from xg.codegen.emit.forward import Forward
-from xg.codegen.emit.late_sums import LateSum, all_reduce_of, late_sums
-from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.free_saved import releasing
+from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.names import Names, spell_symbol
 from xg.codegen.emit.overlap import Overlap, overlap
 from xg.codegen.emit.plan import Plan
-from xg.codegen.emit.release import releasing
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
 from xg.codegen.emit.text import Text, tuple_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xg.codegen.emit.closed import Vocabulary
+from xg.codegen.emit.allowlist import Vocabulary
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.support import SupportFile

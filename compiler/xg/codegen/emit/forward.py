@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.names import Names, identifier, spell_symbol
 from xg.codegen.emit.plan import Plan

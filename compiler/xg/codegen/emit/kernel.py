@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from xg.codegen.emit.across import places_of
+from xg.codegen.emit.collectives import places_of
 from xg.codegen.emit.function import OperatorFunction
 from xg.codegen.emit.support import SupportFile
 from xg.ir.body import Body

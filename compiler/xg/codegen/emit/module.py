@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from xg.codegen.emit import across
+from xg.codegen.emit import collectives
+from xg.codegen.emit.allowlist import Vocabulary, check_closed
 from xg.codegen.emit.backward import backward_function
-from xg.codegen.emit.closed import Vocabulary, check_closed
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
-from xg.codegen.emit.layout import arguments, bracketed, indented
+from xg.codegen.emit.line_breaks import arguments, bracketed, indented
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.public import PublicWriter
@@ -64,13 +64,13 @@ class ModuleWriter:
     def _vocabulary(self, source: str) -> Vocabulary:
         """That of the backend, and what ranks call."""
         vocabulary = self.dialect.vocabulary
-        line = across.imports(source)
+        line = collectives.imports(source)
         if not line:
             return vocabulary
         return replace(
             vocabulary,
             imports=vocabulary.imports | {ast.unparse(ast.parse(line))},
-            methods=vocabulary.methods | across.METHODS,
+            methods=vocabulary.methods | collectives.METHODS,
         )
 
     def _assembled(self, parts: Sequence[str]) -> str:
@@ -97,7 +97,7 @@ class ModuleWriter:
         file = graph.span.source.name.rsplit("/", 1)[-1]
         return self.dialect.header.format(
             standard=_standard(self.dialect.header + code),
-            ranks=across.imports(code),
+            ranks=collectives.imports(code),
             what="forward and backward pass" if self.plan.saves else "step",
             function="forward" if self.plan.saves else "step",
             title=safe(graph.title),

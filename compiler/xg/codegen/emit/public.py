@@ -8,12 +8,12 @@ from typing import Final
 
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
-from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Located, Source, closure, definition_lines, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
+from xg.codegen.emit.param_table import cut_lines, table_lines
 from xg.codegen.emit.plan import Plan, carried_symbols
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.starts import cut_lines, table_lines
 from xg.codegen.emit.text import WIDTH, tuple_of
 from xg.codegen.emit.writer import may_be_none
 from xg.ir.graph import Graph, Value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xg.codegen.emit.body import VIEWS, BodyWriter, is_inline, repeats
 from xg.codegen.emit.function import OperatorFunction, operator_function
 from xg.codegen.emit.kernel import Kernels
-from xg.codegen.emit.layout import broken
+from xg.codegen.emit.line_breaks import broken
 from xg.codegen.emit.names import Names, snake, spell_symbol
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, closure, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
+from xg.codegen.emit.param_table import state_lines
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.starts import state_lines
-from xg.ir.conditions import conditions
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
+from xg.ir.size_constraints import conditions
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.plan import Plan, carried_symbols

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit import across, words
+from xg.codegen.emit import array_ops, collectives
 from xg.codegen.emit.body import PLAIN
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.support import SupportFile
@@ -73,7 +73,7 @@ def _swapped(text: Text, rank: int) -> Text:
 def _transpose(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     order = expr.attr("order")
     assert isinstance(order, tuple)
-    pair = words.moved_axes([int(str(axis)) for axis in order])
+    pair = array_ops.moved_axes([int(str(axis)) for axis in order])
     if len(order) == 2:
         return Text(f"{args[0].atom}.T")
     if pair:
@@ -96,17 +96,17 @@ def _concat(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 
 def _keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    p = words.scalar(expr, "p", scope).text
-    cuts = across.places_of(expr.attr("cuts"))
+    p = array_ops.scalar(expr, "p", scope).text
+    cuts = collectives.places_of(expr.attr("cuts"))
     if cuts:
         return call(scope.use("keep_part"), f"{args[0].atom}.shape", p, "seed", "place", cuts)
     return call(scope.use("keep_mask"), f"{args[0].atom}.shape", p, "seed", "place")
 
 
 WORDS: Final[Mapping[str, Spell]] = {
-    **words.ARITHMETIC,
-    **across.WORDS,
-    "const": words.constant("np.inf"),
+    **array_ops.ARITHMETIC,
+    **collectives.WORDS,
+    "const": array_ops.constant("np.inf"),
     "iota": _iota,
     "exp": _unary("exp"),
     "log": _unary("log"),
@@ -115,24 +115,24 @@ WORDS: Final[Mapping[str, Spell]] = {
     "erf": _unary("erf"),
     "sin": _unary("sin"),
     "cos": _unary("cos"),
-    "maximum": words.function("np.maximum"),
-    "minimum": words.function("np.minimum"),
-    "where": words.function("np.where"),
-    "as_float": words.bare,  # the writer casts where the type matters
-    "sum": words.reduction("sum", "axis", "keepdims"),
-    "mean": words.reduction("mean", "axis", "keepdims"),
-    "max": words.reduction("max", "axis", "keepdims"),
-    "contract": words.contraction(_swapped, 'np.einsum("{spec}", {a}, {b}, optimize=True)'),
-    "reshape": words.reshaped,
+    "maximum": array_ops.function("np.maximum"),
+    "minimum": array_ops.function("np.minimum"),
+    "where": array_ops.function("np.where"),
+    "as_float": array_ops.bare,  # the writer casts where the type matters
+    "sum": array_ops.reduction("sum", "axis", "keepdims"),
+    "mean": array_ops.reduction("mean", "axis", "keepdims"),
+    "max": array_ops.reduction("max", "axis", "keepdims"),
+    "contract": array_ops.contraction(_swapped, 'np.einsum("{spec}", {a}, {b}, optimize=True)'),
+    "reshape": array_ops.reshaped,
     "transpose": _transpose,
     "broadcast": _broadcast,
     "concat": _concat,
-    "cut": words.cut,
-    "pad": words.pad,
-    "gather": words.gather,
-    "scatter_add": words.scatter_add,
-    "pick": words.support("pick"),
-    "place": words.place,
+    "cut": array_ops.cut,
+    "pad": array_ops.pad,
+    "gather": array_ops.gather,
+    "scatter_add": array_ops.scatter_add,
+    "pick": array_ops.support("pick"),
+    "place": array_ops.place,
     "dropout_keep": _keep,
-    "dropout_apply": words.drop,
+    "dropout_apply": array_ops.drop,
 }

@@ -1,10 +1,10 @@
-"""Everything that a generated NumPy module may mention (see `xg.codegen.emit.closed`)."""
+"""Everything that a generated NumPy module may mention (see `xg.codegen.emit.allowlist`)."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.closed import Vocabulary
+from xg.codegen.emit.allowlist import Vocabulary
 
 IMPORTS: Final = frozenset(
     {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.module import ModuleWriter
 from xg.codegen.emit.names import Names, spell_symbol

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit import across, words
+from xg.codegen.emit import array_ops, collectives
 from xg.codegen.emit.body import PLAIN
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.support import SupportFile
@@ -86,7 +86,7 @@ def _extreme(function: str, bound: str) -> Spell:
 
 
 def _comparison(symbol: str) -> Spell:
-    spell = words.sign(symbol, Binding.COMPARE)
+    spell = array_ops.sign(symbol, Binding.COMPARE)
 
     def of_tensors(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         plain = all(map(_is_plain, expr.args))
@@ -127,7 +127,7 @@ def _swapped(text: Text, rank: int) -> Text:
 def _transpose(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     order = expr.attr("order")
     assert isinstance(order, tuple)
-    pair = words.moved_axes([int(str(axis)) for axis in order])
+    pair = array_ops.moved_axes([int(str(axis)) for axis in order])
     if pair == (-1, -2):
         return _swapped(args[0], len(order))
     if pair:
@@ -150,17 +150,17 @@ def _concat(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 
 def _keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    p = words.scalar(expr, "p", scope).text
-    cuts = across.places_of(expr.attr("cuts"))
+    p = array_ops.scalar(expr, "p", scope).text
+    cuts = collectives.places_of(expr.attr("cuts"))
     if cuts:
         return call(scope.use("keep_part"), args[0].text, p, "seed", "place", cuts)
     return call(scope.use("keep_mask"), args[0].text, p, "seed", "place")
 
 
 WORDS: Final[Mapping[str, Spell]] = {
-    **words.ARITHMETIC,
-    **across.WORDS,
-    "const": words.constant("torch.inf"),
+    **array_ops.ARITHMETIC,
+    **collectives.WORDS,
+    "const": array_ops.constant("torch.inf"),
     "iota": _iota,
     "exp": _unary("exp"),
     "log": _unary("log"),
@@ -176,20 +176,20 @@ WORDS: Final[Mapping[str, Spell]] = {
     "eq": _comparison("=="),
     "where": _where,
     "as_float": _double,
-    "sum": words.reduction("sum", "dim", "keepdim"),
-    "mean": words.reduction("mean", "dim", "keepdim"),
-    "max": words.reduction("amax", "dim", "keepdim"),
-    "contract": words.contraction(_swapped, 'torch.einsum("{spec}", {a}, {b})'),
-    "reshape": words.reshaped,
+    "sum": array_ops.reduction("sum", "dim", "keepdim"),
+    "mean": array_ops.reduction("mean", "dim", "keepdim"),
+    "max": array_ops.reduction("amax", "dim", "keepdim"),
+    "contract": array_ops.contraction(_swapped, 'torch.einsum("{spec}", {a}, {b})'),
+    "reshape": array_ops.reshaped,
     "transpose": _transpose,
     "broadcast": _broadcast,
     "concat": _concat,
-    "cut": words.cut,
-    "pad": words.pad,
-    "gather": words.gather,
-    "scatter_add": words.scatter_add,
-    "pick": words.support("pick"),
-    "place": words.place,
+    "cut": array_ops.cut,
+    "pad": array_ops.pad,
+    "gather": array_ops.gather,
+    "scatter_add": array_ops.scatter_add,
+    "pick": array_ops.support("pick"),
+    "place": array_ops.place,
     "dropout_keep": _keep,
-    "dropout_apply": words.drop,
+    "dropout_apply": array_ops.drop,
 }

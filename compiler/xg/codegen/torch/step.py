@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xg.codegen.emit.layout import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.names import Names, spell_symbol
 from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.writer import names_by_label, size_variables

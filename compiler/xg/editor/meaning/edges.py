@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from xg.diagnostics.source import Span
+from xg.ir.axis_cuts import Cuts, Layout
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.layout import Cuts, Layout
 from xg.syntax import ast
 from xg.syntax.spelling import greek_name
 from xg.syntax.tree import Syntax

@@ -16,10 +16,10 @@ from xg.editor.meaning.find import find
 from xg.editor.meaning.outline import outline
 from xg.editor.meaning.trail import trail
 from xg.editor.server.analysis import source_of
-from xg.editor.server.layout import layout_edits
+from xg.editor.server.formatting import layout_edits
 from xg.editor.server.positions import Positions
+from xg.editor.server.report import symbol
 from xg.editor.server.session import Client, Session
-from xg.editor.server.told import symbol
 
 
 class XgServer(LanguageServer):

@@ -14,7 +14,7 @@ from pygls.uris import to_fs_path
 from xg.diagnostics.source import Span
 from xg.editor.server.analysis import Analysis, analyse
 from xg.editor.server.positions import Positions
-from xg.editor.server.told import diagnostic
+from xg.editor.server.report import diagnostic
 
 PAUSE = 0.15  # seconds after a key until the text is checked; the next key begins them anew
 

@@ -13,7 +13,7 @@ from xg.figures.draw.glyph import frame, text_in
 from xg.figures.draw.move import moved
 from xg.figures.draw.paint import body, bounds, page
 from xg.figures.draw.typeset import typeset
-from xg.figures.layout.across import alone, segments
+from xg.figures.layout.columns import alone, segments
 from xg.figures.layout.crossings import crossings
 from xg.figures.layout.measure import node_lines, node_size
 from xg.figures.layout.placed import PlacedFigure

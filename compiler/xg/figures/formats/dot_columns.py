@@ -9,7 +9,7 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.figures.formats.dot_label import quiet_lines
-from xg.figures.layout.across import Names, alone, bar_id, segments
+from xg.figures.layout.columns import Names, alone, bar_id, segments
 from xg.figures.layout.measure import label_size
 from xg.figures.layout.unit import units
 from xg.figures.model import style

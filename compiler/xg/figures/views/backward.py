@@ -14,7 +14,13 @@ from xg.figures.model.richtext import RichText, Run, characters, plain
 from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
-from xg.figures.views.joints import Joints, backward_joints, joint_node, through, with_joints
+from xg.figures.views.inner_collectives import (
+    Joints,
+    backward_joints,
+    joint_node,
+    through,
+    with_joints,
+)
 from xg.figures.views.notation import Notation, kind
 from xg.figures.views.steps import (
     Drawn,

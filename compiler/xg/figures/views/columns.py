@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import product as combinations
 from typing import Final
 
-from xg.figures.layout.across import expanded
+from xg.figures.layout.columns import expanded
 from xg.figures.model.figure import (
     EdgeRole,
     EdgeStyle,
@@ -25,10 +25,10 @@ from xg.figures.model.figure import (
 )
 from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.figures.views.arrange import Terminal, arrange
-from xg.figures.views.opened import Opener
+from xg.figures.views.assign_to_stages import settled
+from xg.figures.views.expanded_blocks import Opener
 from xg.figures.views.overview import Naming, gradients
 from xg.figures.views.prices import name, prices
-from xg.figures.views.settle import settled
 from xg.figures.views.sketch import Sketch, sketches
 from xg.figures.views.stages import Piece, Sent
 from xg.figures.views.steps import plan_name

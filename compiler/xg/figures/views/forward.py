@@ -10,7 +10,7 @@ from xg.figures.model.richtext import characters
 from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
-from xg.figures.views.joints import Joints, joint_node, joints, through, with_joints
+from xg.figures.views.inner_collectives import Joints, joint_node, joints, through, with_joints
 from xg.figures.views.leaves import Leaves, find_leaves
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import (

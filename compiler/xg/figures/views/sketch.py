@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from xg.figures.views.joints import Joints, joints
+from xg.figures.views.inner_collectives import Joints, joints
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
 from xg.ir.placement import MOVES, State, dual

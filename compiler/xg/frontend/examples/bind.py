@@ -15,8 +15,8 @@ from xg.frontend.examples.names import Site, Target, target
 from xg.frontend.examples.numbers import Numbers, read
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project, type_project
-from xg.ir.carried import carried
 from xg.ir.graph import Program
+from xg.ir.sizes_from_arrays import carried
 from xg.ir.tensor import TensorType
 from xg.passes.differentiate import differentiate
 from xg.passes.resolve.errors import Refused

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from xg.cost.traffic import Pass
-from xg.ir.across import local_shape
 from xg.ir.collective import FAMILY
+from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import INSTANCES_AT_MOST
 from xg.ir.placement import PARTIAL, Placement

@@ -9,12 +9,12 @@ import xg_runtime.ranks as ranks
 from xg.driver import Program
 from xg.pages.explorer.play import SEED, Run, recorded
 from xg.pages.explorer.uses import BlockUse
-from xg.sharding.parts import cuts
-from xg.verify.alone import single
+from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.body_cache import Traces
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter, Record, initial
-from xg.verify.reference.traces import Traces
+from xg.verify.single_device import single
 from xg_runtime.ranks.grid import Grid
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
+from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, DimError, number, symbol
-from xg.ir.layout import Layout
 from xg.ir.scalar import FUNCTIONS, Scalar, as_scalar, function
 from xg.ir.scalar import size as scalar_size
 from xg.ir.tensor import Shape, TensorType

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from xg.diagnostics.source import Span
+from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Apply, Call, Value
-from xg.ir.layout import Layout
 from xg.ir.op import Op
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.passes.resolve.call_errors import ParamOfRow

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from xg.ir.graph import Apply, Call, Graph, Program
+from xg.passes.shard.annotate import wish
 from xg.passes.shard.block import TornApart
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
 from xg.passes.shard.elaborate import elaborate, refuse_left_over
 from xg.passes.shard.localise import localise
-from xg.passes.shard.wishes import wish
-from xg.sharding.shares import check_parts
+from xg.sharding.divisibility import check_parts
 
 __all__ = ["Unsound", "check", "place", "rank_program", "wish"]
 

@@ -27,9 +27,9 @@ from xg.passes.shard.calls import (
 )
 from xg.passes.shard.demand import demands
 from xg.passes.shard.errors import refuse, refuse_move, refuse_output
-from xg.passes.shard.lifts import FREE, Way, combinations, ways
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
+from xg.passes.shard.reshard import FREE, Way, combinations, ways
 from xg.sharding.argument import IllTyped
 
 

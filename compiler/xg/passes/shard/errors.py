@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
-from xg.ir.across import local_shape
+from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.placement import State

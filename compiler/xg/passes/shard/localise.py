@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.ir.across import local_shape
 from xg.ir.body import Body, substitute, topological
 from xg.ir.collective import FAMILY, moved
+from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
 from xg.ir.op import Op
 from xg.ir.placement import Placement, State, same
@@ -22,9 +22,9 @@ from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor
 from xg.passes.shard.errors import CutApart
-from xg.sharding.alike import alike
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
+from xg.sharding.same_computation import alike
 from xg.sharding.typing import type_body
 
 

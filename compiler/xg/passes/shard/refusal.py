@@ -9,8 +9,8 @@ from xg.ir.graph import Apply, Graph, Value
 from xg.ir.placement import INVARIANT, REPLICATED, State, shard
 from xg.ir.prim import Expr
 from xg.ir.tensor import Sizes
-from xg.passes.shard.lifts import FREE, Way, combinations
 from xg.passes.shard.moves import Moves
+from xg.passes.shard.reshard import FREE, Way, combinations
 from xg.sharding.argument import IllTyped
 from xg.sharding.reshaping import groups
 

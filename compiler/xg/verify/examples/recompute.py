@@ -21,8 +21,8 @@ from xg.ir.graph import Value
 from xg.ir.loss import loss_of
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
+from xg.verify.reference.body_cache import Traces
 from xg.verify.reference.interpret import Edge, Interpreter, Record
-from xg.verify.reference.traces import Traces
 
 Array: TypeAlias = NDArray[Any]
 Arrays: TypeAlias = dict[str, Array]

@@ -19,9 +19,9 @@ from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.parameters import join, param_specs
 from xg.ir.tensor import TensorType
+from xg.verify.reference.body_cache import Traces
 from xg.verify.reference.evaluate import FLOATS, Arithmetic, Context, Mesh, evaluate
 from xg.verify.reference.random import key, normal
-from xg.verify.reference.traces import Traces
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from xg.ir.prim import Expr
 from xg.verify.reference.evaluate import MEANING, Arithmetic, Context, Meaning
 from xg.verify.reference.modular.contraction import contract
-from xg.verify.reference.modular.mixing import exponential, mix
+from xg.verify.reference.modular.function_stand_ins import exponential, mix
 from xg.verify.reference.modular.residues import (
     HIDDEN,
     MINUS_INFINITY,

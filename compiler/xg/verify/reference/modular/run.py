@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
+from xg.verify.reference.body_cache import Traces
 from xg.verify.reference.evaluate import Arithmetic, Mesh
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import PRIMES, Field, Undefined
 from xg.verify.reference.random import key, words
-from xg.verify.reference.traces import Traces
 
 Array = NDArray[Any]
 Arrays = Mapping[str, Array]

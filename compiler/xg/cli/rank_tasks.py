@@ -1,0 +1,80 @@
+"""What one rank does of a command; `ranks` has it done by all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xg.cli.commands.train import folder_of, teach
+from xg.cli.console import Console
+from xg.cli.dispatch import parse
+from xg.cli.training.data import lesson
+from xg.cli.training.loop import agreed_facts
+from xg.codegen.load import load
+from xg.verify.rank_comparison import run_rank
+from xg_runtime.errors import InputError, NonFiniteError
+from xg_runtime.module import Array, Arrays
+from xg_runtime.on_arrays import on_arrays
+from xg_runtime.ranks import number, parts, wholes
+from xg_runtime.ranks.task import Answer
+from xg_runtime.run import checked, computed
+
+
+def run(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of `xg run`: of whole arrays to whole results, which rank 0 brings back.
+
+    Of `arrays`, "inputs/X" and "cotangents/Y" are given, and "params/W" where they are not drawn.
+    """
+    code = load(options["source"], "rank")
+    module = on_arrays(code, options["backend"], options["half"])
+    cuts = code.cuts()
+    own = {kind: parts(_of(kind, arrays), cuts) for kind in ("inputs", "params", "cotangents")}
+    params: Arrays = own["params"] or module.init(options["seed"], options["dtype"])
+    d_outputs = own["cotangents"] if options["backward"] else None
+    results = computed(module, params, own["inputs"], d_outputs=d_outputs, seed=options["dropout"])
+    of_result = {name: cuts.get(name.removeprefix("d/"), ()) for name in results}
+    found = checked(wholes(results, of_result))
+    if options["keep params"]:
+        found |= {f"params/{name}": whole for name, whole in wholes(params, cuts).items()}
+    return Answer(found, {"order": list(found)}) if number() == 0 else Answer()
+
+
+def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of `xg verify`: trials one after the other, each with a module of its own.
+
+    The arrays of trial N begin with "N/", of its answer as well: they are what this rank has.
+    """
+    found: Arrays = {}
+    told: list[dict[str, Any]] = []
+    for place, trial in enumerate(options["trials"]):
+        code = load(trial["source"], f"trial_{place}")
+        given = {kind: _of(f"{place}/{kind}", arrays) for kind in trial["kinds"]}
+        ran = run_rank(on_arrays(code, options["backend"]), code.cuts(), given, trial["seed"])
+        for kind, own in (("outputs", ran.outputs), ("gradients", ran.gradients)):
+            found |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
+        sent = [[*key, *counts] for key, counts in ran.sent.items()]
+        told.append({"order": [list(ran.outputs), list(ran.gradients)], "sent": sent})
+    return Answer(found, {"trials": told})
+
+
+def train(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of `xg train`: the same words, the same file and data, read again."""
+    del arrays
+    words = parse("train", options["words"])
+    folder = folder_of(words)
+    what = lesson(words, folder)
+    if agreed_facts(what, words) != options["facts"]:
+        raise InputError(f"{words.file} has changed while ranks were started")
+    try:
+        learned = teach(what, words, folder, Console(words.color))
+    except NonFiniteError as error:
+        return Answer(facts={"tensor": error.tensor, "reason": error.reason, "step": error.step})
+    return Answer(facts={"interrupted": learned.interrupted})
+
+
+def _of(kind: str, arrays: Arrays) -> dict[str, Array]:
+    """The arrays of a kind by their own names."""
+    return {
+        name.removeprefix(f"{kind}/"): array
+        for name, array in arrays.items()
+        if name.startswith(f"{kind}/")
+    }

@@ -1,0 +1,107 @@
+"""Which lesson a diagram and its data make: a text, reviews, or rows of arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+from xg.cli.arguments import open_project, settings_of
+from xg.cli.input_arrays import at_sizes_of, expected_inputs
+from xg.cli.training.reviewing import of_reviews
+from xg.cli.training.setup import Lesson
+from xg.cli.training.task import TextTask, loss_of, review_task, text_task
+from xg.driver import Program, compile_project
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, declared_dims
+from xg.ir.dim import Dim
+from xg.ir.sizes_from_arrays import carried
+from xg_runtime import arrays, corpus, files
+from xg_runtime.batches import ArraySource, TextSource
+from xg_runtime.errors import InputError
+from xg_runtime.expect import fit
+
+WINDOW = 64  # tokens, where nothing says otherwise
+HELD = 10  # of so many rows one is kept for validation
+
+
+def lesson(options: Namespace, folder: Path) -> Lesson:
+    """What FILE and the options ask for, of a run in `folder`.
+
+    Raises DiagnosticError, InputError, FileError, CheckpointError.
+    """
+    project = open_project(options.file)
+    found = _on_one_device(project, options, folder)
+    if options.plan is None and found.program.placed is None:
+        return found
+    sizes = found.sizes or found.settings
+    parallel = compile_project(project, options.block, sizes, options.plan)
+    # Only in fused code do the sums of a batch's parts wait for the last one, to be sent once.
+    fused = options.kernels or options.accumulate > 1
+    return replace(found, parallel=parallel, kernels=fused)
+
+
+def _on_one_device(project: Project, options: Namespace, folder: Path) -> Lesson:
+    """The lesson without its plan."""
+    draft = compile_project(project, options.block, settings_of(options)).undivided
+    if options.data is None or options.data.suffix not in arrays.ENDINGS:
+        if (task := text_task(draft.graphs)) is not None:
+            return _of_text(project, draft, task, options)
+        if review_task(draft.graphs) is not None:
+            return of_reviews(project, options, folder)
+    if options.data is None:
+        raise InputError(f"{draft.graphs.main.block} is not trained on text: --data names an .npz")
+    return _of_rows(project, draft, options)
+
+
+def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> Lesson:
+    text = corpus.load(options.data, options.level)
+    numbers = draft.graphs.main.sizes.bind({})
+    window = options.seq or numbers.get(task.window.name or "", WINDOW)
+    wanted = {task.window: window, task.batch: options.batch, task.vocabulary: text.vocabulary.size}
+    known = {dim.name: n for dim, n in wanted.items() if dim.name in declared_dims(project)}
+    settings: Settings = {**known, **settings_of(options)}
+    program = compile_project(project, options.block, settings)
+    held = _number(program, task.vocabulary)
+    if held < text.vocabulary.size:
+        raise InputError(
+            f"the text has {text.vocabulary.size} kinds of tokens, and {task.ids} takes {held}: "
+            f"--set {task.vocabulary}={text.vocabulary.size} makes room"
+        )
+    names = (task.ids, task.targets)
+    source = TextSource(text, options.batch, window, options.seed, names)
+    references = {"unigram entropy": text.entropy}
+    loss = loss_of(program.graphs, options.loss)
+    of_text = (text, window)
+    how = options.backend, options.kernels
+    return Lesson(program, source, loss, settings, *how, references, of_text)
+
+
+def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
+    found = arrays.read(options.data)
+    program = at_sizes_of(found, project, options.block, settings_of(options))
+    source_name = str(options.data)
+    rows = fit(found, expected_inputs(program.undivided), dtype=options.dtype, source=source_name)
+    main = draft.graphs.main
+    first = main.types[main.inputs[0]].shape[:1]
+    batched = frozenset(
+        str(value.name) for value in main.inputs if main.types[value].shape[:1] == first
+    )
+    if not first:
+        raise InputError(f"{main.inputs[0].name} has no axis of rows to draw from")
+    sha256 = hashlib.sha256(files.read(options.data)).hexdigest()
+    held = len(rows[str(main.inputs[0].name)]) // HELD
+    source = ArraySource(rows, batched, options.batch, sha256, held, options.seed)
+    loss = loss_of(program.graphs, options.loss)
+    how = options.backend, options.kernels
+    settings = settings_of(options)
+    carrying = {name: array.shape for name, array in found.items()}
+    known = {**carried(draft.graphs, carrying), str(first[0]): options.batch}
+    sizes = {name: n for name, n in known.items() if name in declared_dims(project)}
+    return Lesson(program, source, loss, settings, *how, sizes={**sizes, **settings})
+
+
+def _number(program: Program, dim: Dim) -> int:
+    """A size that has a number by now."""
+    return dim.evaluate(program.graphs.main.sizes.bind({}))

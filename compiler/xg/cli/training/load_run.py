@@ -1,0 +1,54 @@
+"""What `xg train` has left in a folder: the program, compiled again, its parameters, its tokens."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from xg.cli.arguments import open_project
+from xg.cli.training.run_config import Recipe
+from xg.driver import compile_project
+from xg_runtime import checkpoint
+from xg_runtime.errors import CheckpointError, InputError
+from xg_runtime.tokens import Vocabulary, vocabulary_from
+
+if TYPE_CHECKING:
+    from xg.driver import Program
+    from xg_runtime.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model of text that was trained; of a longer text it has only ever seen a window."""
+
+    program: Program
+    params: dict[str, NDArray[Any]]
+    window: int
+    vocabulary: Vocabulary
+
+    @classmethod
+    def read(cls, folder: Path, *, diagram: str | None, previous: bool) -> Trained:
+        """What a run has trained; raises CheckpointError, InputError, DiagnosticError."""
+        held = checkpoint.load(folder, previous=previous)
+        if "vocabulary" not in held.facts:
+            raise InputError(f"{folder} was not trained on text")
+        program = trained_program(folder, diagram, held)
+        window = held.facts["data"]["window"]
+        return cls(program, held.params, window, vocabulary_from(held.facts["vocabulary"]))
+
+
+def trained_program(folder: Path, diagram: str | None, held: Checkpoint) -> Program:
+    """What was trained, compiled again; raises CheckpointError if it is not the same any more."""
+    recipe = Recipe.read(folder)
+    file = diagram or recipe.file_from(folder)
+    program = compile_project(open_project(file), recipe.block, recipe.settings)
+    if hashlib.sha256(program.source().encode()).hexdigest() != held.facts["program"]:
+        raise CheckpointError(
+            f"{file} does not give the program that was trained: it has changed since, or xg has; "
+            "train again, or name the file as it was with --diagram"
+        )
+    return program

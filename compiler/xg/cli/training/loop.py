@@ -1,0 +1,190 @@
+"""Training on this device, on simulated ranks, or as one rank among processes.
+
+However the ranks are made, each runs `_learn` with its world: the whole of data and options, and
+its part of everything else. Rank 0 alone writes and speaks. A number that is not finite is found
+by all ranks together, and is the error of none of them: it travels as a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from argparse import Namespace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import TIMEOUT_MAX
+from typing import Any
+
+from xg import __version__
+from xg.cli.console import Console
+from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
+from xg.cli.training.run_config import Recipe
+from xg.cli.training.setup import Lesson
+from xg.cli.training.task import split_of
+from xg_runtime.checkpoint import exists
+from xg_runtime.config import TrainConfig
+from xg_runtime.errors import InputError, NonFiniteError
+from xg_runtime.interrupt import Interrupt
+from xg_runtime.train import Outcome, check_free, train
+from xg_runtime.world import ALONE, World
+
+
+@dataclass(frozen=True)
+class Learned:
+    """How training ended, as rank 0 tells it; None where this process is another rank.
+
+    `interrupted` names the signal that ended it. Parameters are whole where a sample is wanted.
+    """
+
+    outcome: Outcome | None
+    interrupted: str | None
+
+
+def learn(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+    """Train in a folder; raises DiagnosticError and XgRuntimeError."""
+    ranks = Ranks.of(what.trained, options)
+    if ranks is None:
+        return _told(_learn(what, options, folder, console, ALONE), leads=True)
+    if is_on_mesh():
+        return _as_rank(what, options, folder, console)
+    if ranks.on == "processes" and is_process_of_many():
+        return _under_torchrun(what, options, folder, console, ranks)
+    if not options.resume:
+        check_free(folder, overwrite=options.overwrite)  # before any rank begins
+    if ranks.on == "simulated":
+        return _on_simulated(what, options, folder, console, ranks)
+    return _on_processes(what, options, folder, ranks)
+
+
+def _learn(
+    what: Lesson,
+    options: Namespace,
+    folder: Path,
+    console: Console,
+    world: World,
+    stop: Interrupt | None = None,
+) -> Outcome | NonFiniteError:
+    """Train as one rank of a world; what it needs later is left by the first."""
+    if world.leads and not options.resume and (options.overwrite or not exists(folder)):
+        Recipe.of(folder, what, options).write(folder)
+        what.leave(folder)
+    try:
+        outcome = train(
+            what.module,
+            what.source,
+            _config(options, what.loss),
+            folder,
+            facts=what.facts,
+            references=what.references,
+            accuracy=what.judging and what.judging[1],
+            resume="newest" if options.resume else None,
+            overwrite=options.overwrite,
+            world=world,
+            stop=stop,
+            split=split_of(what.program.graphs, what.loss, what.source.batched, options.accumulate),
+        )
+    except NonFiniteError as error:
+        place = what.place_of(error.tensor)
+        if place and world.leads:
+            console.note(f"{error.tensor} is made in {place}")
+        return error
+    if world.leads:
+        what.leave(folder)  # a run that goes on may have lost it
+    return replace(outcome, params=world.whole(outcome.params)) if options.sample else outcome
+
+
+def _told(found: Outcome | NonFiniteError, *, leads: bool) -> Learned:
+    """What is told of training; raises NonFiniteError."""
+    if isinstance(found, NonFiniteError):
+        raise found
+    return Learned(found if leads else None, found.interrupted)
+
+
+def _world(what: Lesson) -> World:
+    """The world of the rank that runs this."""
+    from xg.sharding.shard_spec import cuts
+    from xg_runtime.ranks.world import RankWorld
+
+    graphs = what.trained.graphs
+    return RankWorld(cuts(graphs), graphs.plan.name if graphs.plan else "")
+
+
+def _on_simulated(
+    what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
+) -> Learned:
+    """Train on all ranks in this process; signals come to its main thread."""
+    from xg_runtime.ranks import simulate
+
+    with Interrupt() as stop:
+        found = simulate(
+            ranks.sizes,
+            lambda: _learn(what, options, folder, console, _world(what), stop),
+            timeout=TIMEOUT_MAX,  # on one rank there may be no collective until the end
+        )
+    return _told(found[0], leads=True)
+
+
+def _as_rank(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+    """Train as the rank that this process is."""
+    world = _world(what)
+    found = _learn(what, options, folder, console, world)
+    return _told(found, leads=world.leads)
+
+
+def _under_torchrun(
+    what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
+) -> Learned:
+    """Join the processes that torchrun has started; what it starts anew goes on."""
+    from xg_runtime.ranks.joining import joined
+
+    holds_a_run = exists(folder)  # asked before any rank begins one
+    with joined(ranks.sizes, agreed_facts(what, options), ranks.terms) as mesh:
+        if holds_a_run and mesh.again:
+            options.resume = True
+        elif holds_a_run and not options.resume:
+            check_free(folder, overwrite=options.overwrite)
+        world = _world(what)
+        leads = world.leads
+        found = _learn(what, options, folder, console, world)
+    return _told(found, leads=leads)
+
+
+def _on_processes(what: Lesson, options: Namespace, folder: Path, ranks: Ranks) -> Learned:
+    """Start a process for each rank; each reads its words and the data again."""
+    if options.file == "-":
+        raise InputError("ranks that are processes read the file themselves: give it a name")
+    facts = agreed_facts(what, options)
+    order: dict[str, Any] = {"words": options.words, "facts": facts}
+    told = ranks.do("train", order, {}, aloud=True)[0].facts
+    if "tensor" in told:
+        raise NonFiniteError(told["reason"], told["tensor"], told["step"])
+    return Learned(None, told["interrupted"])
+
+
+def agreed_facts(what: Lesson, options: Namespace) -> dict[str, str]:
+    """What processes compare before the first step: the program of a rank, and its type."""
+    code = what.trained.source(options.backend)
+    return {
+        "program": hashlib.sha256(code.encode()).hexdigest()[:16],
+        "plan": options.plan or "",
+        "dtype": options.dtype,
+        "version": __version__,
+    }
+
+
+def _config(options: Namespace, loss: str) -> TrainConfig:
+    """The options of a run, in the words of the runtime."""
+    return TrainConfig(
+        steps=options.steps,
+        rate=options.lr,
+        schedule=options.schedule,
+        warmup=options.warmup,
+        optimizer=options.optimizer,
+        momentum=options.momentum,
+        weight_decay=options.weight_decay,
+        clip=options.clip or None,
+        dtype=options.dtype,
+        seed=options.seed,
+        loss=loss,
+        evaluate_every=options.eval,
+        checkpoint_every=options.checkpoint,
+    )

@@ -1,0 +1,102 @@
+"""What a training run needs: a module at the right sizes, its data, and what to compare with."""
+
+from __future__ import annotations
+
+import hashlib
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from xg.cli.writer import Writer
+from xg.driver import Program
+from xg.frontend.typed import Settings
+from xg.ir.graph import Call
+from xg.verify.single_device import single
+from xg_runtime import files
+from xg_runtime.accuracy import Accuracy
+from xg_runtime.batches import Source
+from xg_runtime.corpus import Corpus
+from xg_runtime.errors import InputError
+from xg_runtime.lexicon import Lexicon
+from xg_runtime.module import Module
+from xg_runtime.sample import Sampling
+
+LEXICON: Final = "lexicon.safetensors"  # in the folder of a run on reviews
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A program, its generated module, and the data it learns from.
+
+    `parallel` is what ranks run of it; `program` is then the same without a plan, where there is
+    such a program.
+    """
+
+    program: Program
+    source: Source
+    loss: str
+    settings: Settings  # under which the program was compiled
+    backend: str
+    kernels: bool
+    references: Mapping[str, float] = field(default_factory=dict[str, float])
+    text: tuple[Corpus, int] | None = None  # and the window
+    judging: tuple[Lexicon, Accuracy] | None = None
+    parallel: Program | None = None
+    sizes: Settings | None = None  # under which that is compiled, where not as the program is
+
+    @property
+    def trained(self) -> Program:
+        """What is run."""
+        return self.parallel or self.program
+
+    @property
+    def module(self) -> Module:
+        """The generated module; of a parallel program that of a rank."""
+        return self.trained.on_arrays(self.backend, kernels=self.kernels)
+
+    @cached_property
+    def facts(self) -> dict[str, object]:
+        """What a resumed run must find unchanged: a plan and its mesh may change.
+
+        Of a program that is written for one of several ranks that is what they compute together.
+        """
+        code = single(self.program).source()
+        known: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
+        if self.text:
+            known["vocabulary"] = self.text[0].vocabulary.describe()
+        return known
+
+    def leave(self, folder: Path) -> None:
+        """Write what a run needs besides its parameters; raises FileError."""
+        if self.judging:
+            files.write(folder / LEXICON, self.judging[0].packed)
+
+    def sample(self, params: Arrays, options: Namespace) -> str:
+        """A prompt and what the model makes of it."""
+        if self.text is None:
+            raise InputError("a model of rows of arrays has no text to go on with")
+        text, window = self.text
+        how = Sampling(options.temperature, seed=options.seed)
+        writer = Writer(self.program, params, text.vocabulary, window)
+        return writer.write(options.prompt, options.sample, how)
+
+    def place_of(self, tensor: str) -> str | None:
+        """Where the file makes a tensor: ``line 12 of mlp.xg``, if it has a name there."""
+        graphs = self.program.graphs
+        graph, rest = graphs.main, tensor.split(".")
+        while len(rest) > 1:
+            calls = {step.path: step for step in graph.steps if isinstance(step, Call)}
+            if rest[0] not in calls:
+                return None
+            call = calls[rest[0]]
+            graph, rest = graphs.graphs[call.callee], rest[1 if call.count is None else 2 :]
+        spans = {str(value.name): value.span for value in graph.types if value.name}
+        name = max((n for n in spans if f"{rest[-1]}_".startswith(f"{n}_")), key=len, default=None)
+        return f"line {spans[name].line} of {spans[name].source.name}" if name else None

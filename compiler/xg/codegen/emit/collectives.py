@@ -1,0 +1,82 @@
+"""What ranks say to each other, in the words of the runtime that generated code imports.
+
+They are the same in every backend: the mesh on which a rank runs knows how to send its tensors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from xg.codegen.emit.array_ops import length
+from xg.codegen.emit.spelling import Scope, Spell
+from xg.codegen.emit.text import WIDTH, Text, call
+from xg.ir.prim import Expr
+
+MODULE: Final = "xg_runtime.ranks"
+
+
+def _sent(name: str, *axes: str) -> Spell:
+    """A collective, or a rank's view of a whole: tensor, mesh axis, axes."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        return call(name, args[0].text, _over(expr), *(str(expr.attr(axis)) for axis in axes))
+
+    return spell
+
+
+def _of_rows(name: str) -> Spell:
+    """What ids mean among the rows of a rank."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        return call(name, args[0].text, _over(expr), length(expr, "rows", scope).text)
+
+    return spell
+
+
+def _over(expr: Expr) -> str:
+    return f'"{expr.attr("over")}"'
+
+
+def places_of(cuts: object) -> str:
+    """Which part of a mask a rank draws; empty for the whole."""
+    assert isinstance(cuts, tuple)
+    texts = [f'({axis}, "{over}")' for axis, over in cuts]  # pyright: ignore
+    return f"places({', '.join(texts)})" if texts else ""
+
+
+WORDS: Final[dict[str, Spell]] = {
+    "all_reduce": _sent("all_reduce"),
+    "all_reduce_max": _sent("all_reduce_max"),
+    "all_gather": _sent("all_gather", "axis"),
+    "reduce_scatter": _sent("reduce_scatter", "axis"),
+    "all_to_all": _sent("all_to_all", "cut", "joined"),
+    "own": _sent("own", "axis"),
+    "spread": _sent("spread", "axis"),
+    "held": _of_rows("held"),
+    "within": _of_rows("within"),
+}
+METHODS: Final = frozenset({"add", "finish", "wait"})  # of Sums and of what is under way
+FUNCTIONS: Final = frozenset(WORDS) | {
+    "start_all_reduce",
+    "places",
+    "part_of",
+    "parts",
+    "wholes",
+    "whole_shape",
+}
+
+
+def imports(code: str) -> str:
+    """The import of what the code calls of the runtime; empty if it calls nothing."""
+    code = re.sub(r'(?m)^\s*(#.*|""".*)$', "", code)
+    named = [name for name in FUNCTIONS if re.search(rf"(?<![\w.]){name}\(", code)]
+    named += [name for name in ("Cuts", "Mesh", "Sums") if re.search(rf"\b{name}\b", code)]
+    if not named:
+        return ""
+    line = f"from {MODULE} import {', '.join(sorted(named))}"
+    if len(line) <= WIDTH:
+        return f"{line}\n"
+    items = "".join(f"    {name},\n" for name in sorted(named))
+    return f"from {MODULE} import (\n{items})\n"

@@ -1,0 +1,48 @@
+"""Lines that let go of saved tensors as soon as a backward function has read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from xg.codegen.emit.line_breaks import bracketed
+from xg.codegen.emit.text import WIDTH
+
+
+def releasing(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
+    """The lines, with ``del saved.X`` behind the last statement that mentions a field.
+
+    Not behind a ``return``, with which everything goes.
+    """
+    statements = _statements(lines)
+    last = {name: _last(statements, rf"\bsaved\.{name}\b") for name in fields}
+    found: list[str] = []
+    for number, statement in enumerate(statements):
+        found += statement
+        spent = [f"saved.{name}" for name, place in last.items() if place == number]
+        if spent and not statement[0].startswith("return "):
+            found += _deleted(spent)
+    return found
+
+
+def _statements(lines: Sequence[str]) -> list[list[str]]:
+    """Statements of one function with all their lines."""
+    found: list[list[str]] = []
+    for line in lines:
+        if found and line[:1] in (" ", ")", "]", "}"):
+            found[-1].append(line)
+        else:
+            found.append([line])
+    return found
+
+
+def _last(statements: Sequence[Sequence[str]], pattern: str) -> int:
+    """The number of the last statement in which something stands, -1 if there is none."""
+    mention = re.compile(pattern)
+    places = [n for n, lines in enumerate(statements) if any(map(mention.search, lines))]
+    return places[-1] if places else -1
+
+
+def _deleted(names: Sequence[str]) -> list[str]:
+    line = f"del {', '.join(names)}"
+    return [line] if len(line) + 4 <= WIDTH else bracketed("del (", names, ")", 4)

@@ -1,0 +1,178 @@
+"""Tables of what belongs to calls, parameters and states, with loops kept as loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.text import tuple_of
+from xg.ir.dim import Dim
+from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.instances import inside
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape
+from xg.sharding.shard_spec import placed_cuts
+
+Symbols = Mapping[str, Dim]
+Row = tuple[str, str]  # a name, and what is said of it as text
+Rows = Callable[[Graph, Symbols, Scope], list[Row]]
+
+
+def table_lines(program: Program, scope: Scope) -> list[str]:
+    """Lines that fill ``starts``, a dictionary from name to shape and start.
+
+    The parameters of a graph stand before those of its calls.
+    """
+    return _lines(program, scope, "starts", _params, _having(program, lambda g: bool(g.params)))
+
+
+def state_lines(program: Program, scope: Scope) -> list[str]:
+    """Lines that fill ``found``, a dictionary from the name of a state to shape and kind."""
+    return _lines(program, scope, "found", _states, _having(program, lambda g: bool(g.states)))
+
+
+def cut_lines(program: Program, scope: Scope) -> list[str]:
+    """Lines that fill ``found``, a dictionary from the name of what is cut to its cuts.
+
+    Parameters by their paths; of the entry also inputs and outputs.
+    """
+    main = program.main
+    named = [(str(value.name), value) for value in main.inputs]
+    named += zip(main.output_names, main.outputs, strict=True)
+    lines = [
+        f'    "{name}": {text},'
+        for name, value in named
+        if (text := _cuts(main, value, program.mesh)) != "()"
+    ]
+
+    def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
+        found = [(str(p.value.name), _cuts(graph, p.value, program.mesh)) for p in graph.params]
+        return [(name, text) for name, text in found if text != "()"]
+
+    having = _having(program, lambda graph: bool(rows(graph, {}, scope)))
+    head = ["found |= {", *lines, "}"] if lines else []
+    return [*head, *_lines(program, scope, "found", rows, having)]
+
+
+def _cuts(graph: Graph, value: Value, mesh: Mapping[str, int]) -> str:
+    """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
+    cuts = placed_cuts(graph.placements.get(value, {}), mesh)
+    return tuple_of([f'({axis}, "{over}")' for axis, over in cuts]) if cuts else "()"
+
+
+def _lines(
+    program: Program, scope: Scope, table: str, rows: Rows, having: frozenset[str]
+) -> list[str]:
+    lines: list[str] = []
+    waiting = [_Level(program.main, "", 0, {})]
+    while waiting:
+        level = waiting.pop()
+        lines += level.lines(scope, table, rows)
+        inner = [level.below(call, program, scope) for call in _calls(level.graph)]
+        waiting += reversed([each for each in inner if each.graph.key in having])
+    return lines
+
+
+def _calls(graph: Graph) -> list[Call]:
+    """One call for each path and callee: later ones share its parameters, and its states."""
+    calls = [step for step in graph.steps if isinstance(step, Call)]
+    return list({(call.path, call.callee): call for call in reversed(calls)}.values())[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One use of a graph: where its parameters are, inside how many loops, and their sizes.
+
+    `loop` is the line that begins the innermost loop, where this use is its body.
+    """
+
+    graph: Graph
+    path: str
+    depth: int
+    symbols: Mapping[str, Dim]
+    loop: str = ""
+
+    def lines(self, scope: Scope, table: str, rows: Rows) -> Iterator[str]:
+        indent = "    " * self.depth
+        if self.loop:
+            yield self.loop
+        own = [
+            f"{indent}    {_key(self.path, name)}: {text},"
+            for name, text in rows(self.graph, self.symbols, scope)
+        ]
+        if own:
+            yield from (f"{indent}{table} |= {{", *own, f"{indent}}}")
+
+    def below(self, call: Call, program: Program, scope: Scope) -> _Level:
+        """The use of the callee of a call."""
+        callee = program.graphs[call.callee]
+        inner = inside(call, self.graph, callee, self.symbols)
+        path = f"{self.path}.{call.path}" if self.path else call.path
+        if call.count is None:
+            return _Level(callee, path, self.depth, inner)
+        counter = "ijklmn"[self.depth]
+        count = scope.size(call.count.substitute(self.symbols)).text
+        loop = f"{'    ' * self.depth}for {counter} in range({count}):"
+        return _Level(callee, f"{path}.{{{counter}}}", self.depth + 1, inner, loop)
+
+
+def _params(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
+    return [
+        (
+            str(param.value.name),
+            f"({_shape(_in_entry(param.type.shape, graph, symbols), scope)}, "
+            f"{_start(param.start, graph, symbols, scope)})",
+        )
+        for param in graph.params
+    ]
+
+
+def _states(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
+    types = [(state.name, graph.types[state.past]) for state in graph.states]
+    return [
+        (
+            name,
+            f"({_shape(_in_entry(type_.shape, graph, symbols), scope)}, "
+            + ('"float")' if type_.is_float else '"int")'),
+        )
+        for name, type_ in types
+    ]
+
+
+def _in_entry(shape: Shape, graph: Graph, symbols: Symbols) -> Shape:
+    """A shape in the symbols of the entry."""
+    return tuple(graph.sizes.expand(dim).substitute(symbols) for dim in shape)
+
+
+def _key(path: str, name: str) -> str:
+    full = f"{path}.{name}" if path else name
+    return f'f"{full}"' if "{" in full else f'"{full}"'
+
+
+def _shape(shape: Shape, scope: Scope) -> str:
+    return tuple_of(scope.shape(shape)) if shape else "()"
+
+
+def _start(start: str | Scalar, graph: Graph, symbols: Mapping[str, Dim], scope: Scope) -> str:
+    if isinstance(start, str):
+        return f'"{start}"'
+    expanded = start.substitute({name: graph.sizes.expand(dim) for name, dim in _self(start)})
+    return scope.number(expanded.substitute(symbols)).text
+
+
+def _self(scalar: Scalar) -> Iterator[tuple[str, Dim]]:
+    from xg.ir.dim import symbol
+
+    for name in scalar.symbols():
+        yield name, symbol(name)
+
+
+def _having(program: Program, has: Callable[[Graph], bool]) -> frozenset[str]:
+    """The graphs that have something, or whose calls have."""
+    found: set[str] = set()
+    for key, graph in program.graphs.items():  # callees stand first
+        calls = (step.callee for step in graph.steps if isinstance(step, Call))
+        if has(graph) or not found.isdisjoint(calls):
+            found.add(key)
+    return frozenset(found)

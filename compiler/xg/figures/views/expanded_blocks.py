@@ -1,0 +1,255 @@
+"""Blocks opened where something is sent inside, for the overview of ranks side by side.
+
+What stands between two collectives is one box if it is long; the rest of the blocks stays closed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
+from xg.figures.model.richtext import RichText, plain
+from xg.figures.views.arrange import Flow, Operation
+from xg.figures.views.communication import bar_node
+from xg.figures.views.forward import ForwardDrawing, forward_drawing
+from xg.figures.views.inner_collectives import Joint, joint_bar, through
+from xg.figures.views.notation import Notation, kind
+from xg.figures.views.sketch import Move, Sketch, move_of
+from xg.figures.views.stages import Opening, Piece, Sent, ends, stages
+from xg.figures.views.steps import Ids, times
+from xg.ir.collective import FAMILY
+from xg.ir.graph import Apply, Call, Graph, Value
+
+_SHORT: Final = 3  # so many nodes in a row are drawn, more are one box
+
+
+@dataclass(frozen=True, slots=True)
+class Brace:
+    """The nodes that a repetition repeats."""
+
+    label: RichText
+    nodes: list[str]
+
+
+@dataclass(slots=True)
+class Opener:
+    """Opens the blocks of a program for one rank.
+
+    A block may be opened more than once, so what is inside of one is called anew: `notations` tells
+    in whose symbols it is written, and what it is there. `homes` tells where leaves are at home:
+    one that a block is given stands beside the node that takes it.
+    """
+
+    sketches: Mapping[str, Sketch]
+    rank: Mapping[str, int]
+    ids: Ids = field(default_factory=Ids)
+    notations: dict[Value, tuple[Notation, Value]] = field(
+        default_factory=dict[Value, tuple[Notation, Value]]
+    )
+    homes: dict[Value, ForwardDrawing] = field(default_factory=dict[Value, ForwardDrawing])
+    braces: list[Brace] = field(default_factory=list[Brace])
+    graphs: dict[str, Graph] = field(init=False)
+    sending: dict[str, frozenset[Sent]] = field(init=False)
+    open: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find out, callees first, which blocks send something."""
+        self.graphs = {key: sketch.graph for key, sketch in self.sketches.items()}
+        self.sending = {}
+        opened: set[str] = set()
+        for key, sketch in self.sketches.items():
+            below = [step.callee for step in sketch.graph.steps if isinstance(step, Call)]
+            sent = (self.sending[callee] for callee in below)
+            self.sending[key] = frozenset(_sent(sketch.moves)).union(*sent)
+            bars = sketch.joints or any(_is_bar(step) for step in sketch.graph.steps)
+            if bars or opened & set(below):
+                opened.add(key)
+        self.open = frozenset(opened)
+
+    def drawing(self, key: str, *, called: bool) -> ForwardDrawing:
+        """Begin to draw a block."""
+        graph = self.graphs[key]
+        drawing = forward_drawing(
+            graph, self.graphs, self.ids, self.rank, called=called, known=self.sketches[key].joints
+        )
+        leaves = (*drawing.leaves.plain, *drawing.leaves.views)
+        self.homes.update(dict.fromkeys(leaves, drawing))
+        return drawing
+
+    def pieces(self, key: str, drawing: ForwardDrawing) -> list[Piece]:
+        """Return the nodes of the entry block's column."""
+        waiting = list(self._steps(key, drawing, {}))
+        found: list[Piece] = []
+        braces: list[tuple[int, Brace]] = []  # how much is still to come when one ends
+        while waiting:
+            first = waiting.pop(0)
+            while braces and braces[-1][0] > len(waiting):
+                braces.pop()
+            if isinstance(first, Piece):
+                found.append(first)
+                for _, brace in braces:
+                    brace.nodes.append(first.operation.node.id)
+                continue
+            if first.call.count is not None:
+                graph = self.graphs[first.call.callee]
+                label = (*times(first.call), *plain(f" {graph.title or graph.block}"))
+                self.braces.append(Brace(label, []))
+                braces.append((len(waiting), self.braces[-1]))
+            waiting[:0] = self._opened(first)
+        return found
+
+    def _opened(self, opening: Opening) -> list[Piece | Opening]:
+        """Return what is in a called block, stage by stage."""
+        key = opening.call.callee
+        graph, drawing = self.graphs[key], self.drawing(key, called=True)
+        pairs = (
+            *zip(graph.inputs, opening.call.inputs, strict=True),
+            *zip(graph.outputs, opening.call.outputs, strict=True),
+        )
+        outside = {inner: opening.outside.get(outer, outer) for inner, outer in pairs}
+        made = [value for step in graph.steps for value in step.outputs if value not in outside]
+        made += (joint.value for some in drawing.joints.values() for joint in some)
+        inside = {value: replace(value) for value in made}
+        self.notations.update({new: (drawing.notation, old) for old, new in inside.items()})
+        outside |= inside
+        return list(self._staged(list(self._steps(key, drawing, outside)), key, drawing, outside))
+
+    def _steps(
+        self, key: str, drawing: ForwardDrawing, outside: Mapping[Value, Value]
+    ) -> Iterator[Piece | Opening]:
+        sketch = self.sketches[key]
+        for step in drawing.steps():
+            if isinstance(step, Call):
+                if step.callee in self.open:
+                    yield Opening(step, drawing, outside)
+                    continue
+                operation, sent, move = drawing.call(step), self.sending[step.callee], None
+            elif step.op.family == FAMILY and _is_bar(step):
+                move = move_of(step)
+                node_id = self.ids.take(f"{move.forward or 'd' + move.backward} {move.axis}")
+                node = bar_node(move, node_id, drawing.notation)
+                operation = Operation(node, (Flow(step.inputs[0]),), step.outputs)
+                sent = frozenset[Sent]()
+            else:
+                operation, move = drawing.apply(step), None
+                sent = frozenset(_sent(_of(step, sketch, drawing)))
+            here = drawing.joints.get(step, ())
+            first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
+            yield Piece(self._renamed(first, outside), step, sent, move)
+            for joint, operation in zip(here, behind, strict=True):
+                yield Piece(self._renamed(operation, outside), step, move=_move(joint))
+
+    def _bar(self, joint: Joint, drawing: ForwardDrawing) -> FigureNode:
+        return joint_bar(joint, self.ids.take(joint.id), drawing.graph.sizes)
+
+    def _renamed(self, operation: Operation, outside: Mapping[Value, Value]) -> Operation:
+        """Let an operation take and give the values of the call it is in."""
+        if not outside:
+            return operation
+        flows = [replace(one, value=outside.get(one.value, one.value)) for one in operation.flows]
+        beside = (
+            (self.homes[flow.value].tensor(flow.value), flow.style)
+            for flow in flows
+            if flow.value in self.homes
+        )
+        return replace(
+            operation,
+            flows=tuple(flow for flow in flows if flow.value not in self.homes),
+            outputs=tuple(outside.get(value, value) for value in operation.outputs),
+            beside=(*operation.beside, *beside),
+        )
+
+    # ---- stages ---------------------------------------------------------------------------------
+
+    def _staged(
+        self,
+        items: Sequence[Piece | Opening],
+        key: str,
+        drawing: ForwardDrawing,
+        outside: Mapping[Value, Value],
+    ) -> Iterator[Piece | Opening]:
+        """Yield a block's nodes, stage by stage; those of a long one as a box."""
+        leaving = {outside[value] for value in self.graphs[key].outputs}
+        for between, stage in stages(items):
+            pieces = [item for item in stage if isinstance(item, Piece)]
+            if between or not _is_long(pieces):
+                yield from stage
+            else:
+                others = (item for item in items if item not in pieces)
+                read = {value for item in others for value in ends(item)[0]}
+                yield self._boxed(pieces, key, drawing, outside, read | leaving)
+
+    def _boxed(
+        self,
+        pieces: Sequence[Piece],
+        key: str,
+        drawing: ForwardDrawing,
+        outside: Mapping[Value, Value],
+        read: Set[Value],
+    ) -> Piece:
+        """Put several nodes into one box, with the matrices that they take."""
+        graph = self.graphs[key]
+        taken = dict.fromkeys(flow.value for one in pieces for flow in one.operation.flows)
+        made = dict.fromkeys(value for one in pieces for value in one.operation.outputs)
+        node = FigureNode(
+            self.ids.take(graph.block),
+            NodeKind.BLOCK,
+            plain(graph.title or graph.block),
+            drawing.notation.listed(_matrices(pieces, drawing)),
+            title=graph.block,
+        )
+        flows = tuple(Flow(value) for value in taken if value not in made)
+        inner = (value for one in pieces for value in one.step.inputs)
+        given = dict.fromkeys(outside.get(value, value) for value in inner)
+        beside = tuple(
+            (self.homes[value].tensor(value), EdgeStyle.SINGLE)
+            for value in given
+            if value.role == "input" and value in self.homes
+        )
+        outputs = tuple(value for value in made if value in read)
+        operation = Operation(node, flows, outputs, beside)
+        return Piece(operation, pieces[0].step, frozenset[Sent]().union(*(p.sent for p in pieces)))
+
+
+def _move(joint: Joint) -> Move:
+    return Move(joint.axis, "AR" * bool(joint.forward), "AR" * bool(joint.backward), joint.value)
+
+
+def _is_bar(step: object) -> bool:
+    """Tell whether a step is a move for which something is sent, forward or backward."""
+    if not isinstance(step, Apply) or step.op.family != FAMILY or "source" not in step.attrs:
+        return False
+    move = move_of(step)
+    return bool(move.forward or move.backward)
+
+
+def _sent(moves: Iterable[Move]) -> Iterator[Sent]:
+    for move in moves:
+        if move.forward:
+            yield move.forward, move.axis, True
+        if move.backward:
+            yield move.backward, move.axis, False
+
+
+def _of(step: Apply, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]:
+    """Yield the moves of the parameters that a node takes, also as views."""
+    views = drawing.leaves.views
+    taken = {views[value].inputs[0] if value in views else value for value in step.inputs}
+    owners = {sketch.owners[value] for value in taken if value in sketch.owners}
+    return (move for move in sketch.moves if move.param in owners)
+
+
+def _is_long(pieces: Sequence[Piece]) -> bool:
+    """Tell whether some nodes are drawn as one box: many, or several with a matrix product."""
+    steps = [one.step for one in pieces]
+    products = any(isinstance(s, Apply) and kind(s.op) is NodeKind.MATMUL for s in steps)
+    return len(pieces) > (1 if products else _SHORT)
+
+
+def _matrices(pieces: Sequence[Piece], drawing: ForwardDrawing) -> list[Value]:
+    """Return the parameters of at least two axes that some nodes take."""
+    params = set(drawing.graph.param_values())
+    taken = dict.fromkeys(value for one in pieces for value in one.step.inputs if value in params)
+    return [value for value in taken if len(drawing.graph.types[value].shape) > 1]

@@ -1,0 +1,171 @@
+"""A block as a step: the new positions of a text go in, the past ones are kept in states.
+
+`increment` makes of a block that takes whole texts one that takes them piece by piece and gives the
+same. No operator has a rule for it: what a node needs of earlier positions is read off its body,
+axis by axis (`positions`, `retype`); what is needed whole is kept (`block`, `views`), what needs no
+position is given (`before`); the result is an ordinary program whose graphs have states
+(`assemble`); and whether an earlier position could ever depend on a later one is checked on that
+result (`causal`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.dim import Dim, symbol
+from xg.ir.graph import Graph, Param, Program, Value
+from xg.ir.tensor import TensorType
+from xg.passes.decode_step.assemble import Assembler
+from xg.passes.decode_step.block import BlockPlanner
+from xg.passes.decode_step.causal import check_causal
+from xg.passes.decode_step.errors import NoPositions
+from xg.passes.decode_step.plan import Asking, Called, Kept, Planned, Request, Used
+from xg.passes.decode_step.prologue import before
+
+
+def increment(program: Program, output: str | None = None) -> Program:
+    """The step of a typed program that gives one output, by default the first that has positions.
+
+    Raises DiagnosticError where a step cannot give what the whole text would.
+    """
+    request, past = _request(program, output), _past(program)
+    length = request.same[0]
+    plans = _plans(program, request, past)
+    plans[request] = _with_state(plans[request])
+    keys = _keys(plans)
+    params = _params(program, plans)
+    graphs = {
+        keys[each]: Assembler(plan, keys).graph(params[each], frozenset(plan.graph.foreign))
+        for each, plan in plans.items()
+    }
+    numbers = {name: n for name, n in program.numbers.items() if name != length}
+    step = Program(graphs, keys[request], {}, numbers)
+    lengths = {keys[each]: plan.positions.length for each, plan in plans.items()}
+    check_causal(step, lengths, past)
+    return step
+
+
+def once(program: Program, output: str | None = None) -> Program | None:
+    """What the step of a program is given, computed from inputs without positions; None: nothing.
+
+    The output of an encoder is the same in every step. Steps that nothing needs are not left out.
+    """
+    request = _request(program, output)
+    plans = _plans(program, request, _past(program))
+    if not plans[request].given:
+        return None
+    graphs = dict(program.graphs)
+    keys: dict[Request, str] = {}
+    for number, (each, plan) in enumerate(plans.items()):
+        if plan.given:
+            keys[each] = f"{each.callee} once ({number})"
+            graphs[keys[each]] = before(plan, program, graphs, keys)
+    return replace(program, graphs=graphs, entry=keys[request], backwards={})
+
+
+def _request(program: Program, output: str | None) -> Request:
+    """What is asked of the entry block: one output at the new positions."""
+    main = program.main
+    place, length = _output(main, output)
+    whole = (False,) * len(main.types[main.outputs[place]].shape)
+    return Request(program.entry, (length,), ((place, whole),), alone=True)
+
+
+def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:
+    """The output that a step gives, and the symbol of its axis of positions, the last but one."""
+    types = [graph.types[value] for value in graph.inputs]
+    known = {name for type_ in types for name in _positions(type_)}
+    known -= {type_.shape[0].name for type_ in types if len(type_.shape) > 1 + type_.is_float}
+    for place, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
+        type_ = graph.types[value]
+        if wanted in (None, name) and type_.is_float and len(type_.shape) > 1:
+            length = type_.shape[-2].name
+            if length is not None and length in known:
+                return place, length
+    pairs = zip(graph.output_names, graph.output_types, strict=True)
+    found = tuple(f"{name} {type_}" for name, type_ in pairs if wanted in (None, name))
+    raise DiagnosticError.of(NoPositions(graph.span, graph.block, found, wanted))
+
+
+def _positions(type_: TensorType) -> tuple[str, ...]:
+    """What may be an axis of positions: the last of integers, the last but one of floats."""
+    axes = type_.shape[-2:-1] if type_.is_float else type_.shape[-1:]
+    return tuple(dim.name for dim in axes if dim.name is not None)
+
+
+def _past(program: Program) -> Dim:
+    """A symbol for the past positions that the program does not use."""
+    used: set[str] = set()
+    for graph in program.graphs.values():
+        used |= {
+            name for type_ in graph.types.values() for d in type_.shape for name in d.symbols()
+        }
+        used |= {*graph.sizes.defaults, *graph.sizes.definitions}
+    names = ["T", "S_past", *(f"T_{number}" for number in range(len(used) + 1))]
+    return symbol(next(name for name in names if name not in used))
+
+
+def _plans(program: Program, request: Request, past: Dim) -> dict[Request, Planned]:
+    """The plans of a request and of all that it asks, callees first; no recursion."""
+    done: dict[Request, Planned] = {}
+    stack: list[tuple[Request, Asking]] = [(request, BlockPlanner(program, request, past).plan())]
+    answer: Planned | None = None
+    while stack:
+        current, planning = stack[-1]
+        try:
+            asked = planning.send(answer) if answer is not None else next(planning)
+        except StopIteration as stop:
+            done[current] = answer = stop.value
+            stack.pop()
+            continue
+        answer = done.get(asked)
+        if answer is None:
+            stack.append((asked, BlockPlanner(program, asked, past).plan()))
+    return done
+
+
+def _with_state(plan: Planned) -> Planned:
+    """The entry's plan with a state, which tells how many positions were there before."""
+    if any(isinstance(part, Kept) for part in plan.parts):
+        return plan
+    for place, whole in plan.inputs:
+        value = plan.graph.inputs[place]
+        every = plan.positions.all(plan.graph.types[value].shape)
+        if sum(every) == 1 and not any(whole):
+            kept = Kept(value, every.index(True), value.span)
+            return replace(plan, parts=(kept, *plan.parts))
+    return plan
+
+
+def _keys(plans: Mapping[Request, Planned]) -> dict[Request, str]:
+    """A key for every plan: the block's own, numbered where a block has several steps."""
+    keys: dict[Request, str] = {}
+    for request in sorted(plans, key=lambda each: each.suffix):
+        number = sum(other.callee == request.callee for other in keys) + 1
+        keys[request] = request.callee + (f" ({number})" if number > 1 else "")
+    return keys
+
+
+def _params(program: Program, plans: Mapping[Request, Planned]) -> dict[Request, tuple[Param, ...]]:
+    """The parameters of each block that its steps read, or that a caller reads too."""
+    read: dict[Request, dict[Value, None]] = {request: {} for request in plans}
+    lent: set[tuple[Request, str]] = set()
+    for request, plan in plans.items():
+        for part in plan.parts:
+            if isinstance(part, Used):
+                read[request].update((v, None) for v, _ in part.inputs if v.role == "param")
+        calls = {p.step.path: p.request for p in plan.parts if isinstance(p, Called)}
+        for value in plan.graph.foreign:
+            path, _, name = str(value.name).partition(".")
+            if value in read[request] and path in calls:
+                lent.add((calls[path], name))
+    return {
+        request: tuple(
+            param
+            for param in plan.graph.params
+            if param.value in read[request] or (request, str(param.value.name)) in lent
+        )
+        for request, plan in plans.items()
+    }

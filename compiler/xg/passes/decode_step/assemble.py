@@ -1,0 +1,191 @@
+"""The graph of a planned step: its values, its operators in order, the states that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from xg import ops
+from xg.ir.dim import symbol
+from xg.ir.graph import Apply, Call, Graph, Param, State, Value
+from xg.ir.op import Op
+from xg.ir.tensor import TensorType
+from xg.passes.decode_step.plan import Called, Kept, Planned, Request, Token, Used
+from xg.passes.decode_step.positions import Whole
+
+_APPEND: Final = "C"
+
+
+@dataclass(slots=True)
+class Assembler:
+    """Makes the graph of one plan. `keys` name the graphs of the requests."""
+
+    plan: Planned
+    keys: Mapping[Request, str]
+    values: dict[Token, Value] = field(default_factory=dict[Token, Value])
+    types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    states: list[State] = field(default_factory=list[State])
+    names: dict[Value, str] = field(default_factory=dict[Value, str])
+
+    def graph(self, params: tuple[Param, ...], foreign: frozenset[Value]) -> Graph:
+        """The graph, with these parameters of its own."""
+        source, request = self.plan.graph, self.plan.request
+        self.names = _labels(self.plan)
+        for param in params:
+            self.types[param.value] = source.types[param.value]
+        read = [v for v in source.foreign if v in foreign]
+        self.types.update((value, source.types[value]) for value in read)
+        inputs = tuple(self._value((source.inputs[i], whole)) for i, whole in self.plan.inputs)
+        inputs += tuple(map(self._given, self.plan.given))
+        steps: list[Apply | Call] = []
+        for part in self.plan.parts:
+            match part:
+                case Used():
+                    steps.append(self._use(part))
+                case Kept():
+                    steps.append(self._append(part))
+                case Called():
+                    steps.append(self._call(part))
+        outputs = [self._value((source.outputs[i], whole)) for i, whole in request.outputs]
+        return replace(
+            source,
+            key=self.keys[request],
+            inputs=inputs,
+            outputs=tuple(outputs),
+            output_names=tuple(
+                source.output_names[i] + ("_all" if any(w) else "") for i, w in request.outputs
+            ),
+            output_types=tuple(self.types[value] for value in outputs),
+            params=params,
+            steps=tuple(steps),
+            sizes=source.sizes.without(frozenset(request.same)),
+            foreign=tuple(read),
+            claims=(),
+            states=tuple(self.states),
+            types=self.types,
+        )
+
+    # ---- values ---------------------------------------------------------------------------------
+
+    def _value(self, token: Token) -> Value:
+        while token in self.plan.alias:
+            token = self.plan.alias[token]
+        value, whole = token
+        if value.role == "param":
+            return value
+        if token not in self.values:
+            self.values[token] = made = Value(self._name(value, whole), value.role, value.span)
+            self.types[made] = self.plan.positions.type(self.plan.graph.types[value], whole)
+        return self.values[token]
+
+    def _given(self, value: Value) -> Value:
+        """A value that was an edge as an input."""
+        type_ = self.plan.type_of(value)
+        made = Value(given_names(self.plan)[value], "input", value.span)
+        self.values[value, (False,) * len(type_.shape)] = made
+        self.types[made] = type_
+        return made
+
+    def _new(self, value: Value) -> Token:
+        """A value that has no positions, or new ones only."""
+        return value, (False,) * len(self.plan.type_of(value).shape)
+
+    def _name(self, value: Value, whole: Whole) -> str | None:
+        """The author's name, for what is whole if there are two: the new positions are K_new."""
+        name = self.names.get(value)
+        states = self.plan.states_of(value)
+        if name is None or len(states) == 1:
+            return name
+        if value.role == "input":
+            return f"{name}_all" if any(whole) else name
+        return name if any(whole) else f"{name}_new"
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _use(self, part: Used) -> Apply:
+        step, use = part.step, part.use
+        inputs = tuple(self._value(token) for token in part.inputs)
+        found = use.op.body([self.types[value] for value in inputs], use.attrs)
+        outputs: list[Value] = []
+        wanted = dict(zip(use.visible, part.outputs, strict=True))
+        caches = len(found.outputs) - len(found.caches)
+        for place, expr in enumerate(found.outputs):
+            if place in wanted:
+                outputs.append(self._value(wanted[place]))
+                continue
+            cache = place >= caches
+            name = found.caches[place - caches] if cache else None
+            outputs.append(Value(name, "cache" if cache else "edge", step.span))
+            self.types[outputs[-1]] = TensorType(expr.shape)
+        return replace(step, op=use.op, inputs=inputs, outputs=tuple(outputs), attrs=use.attrs)
+
+    def _append(self, part: Kept) -> Apply:
+        """``C(K_past, K_new) : K``."""
+        value, positions = part.value, self.plan.positions
+        rank = len(self.plan.graph.types[value].shape)
+        new = self._value((value, (False,) * rank))
+        whole = self._value((value, tuple(axis == part.axis for axis in range(rank))))
+        label = self.names.get(value) or "part"
+        past = Value(f"{label}_past", "state", part.span)
+        shape = list(self.types[new].shape)
+        lengths = (positions.past, shape[part.axis])
+        shape[part.axis] = positions.past
+        self.types[past] = replace(self.types[new], shape=tuple(shape))
+        taken = {state.name for state in self.states}
+        name = f"{label}{self.plan.request.suffix}"
+        number = next(n for n in range(1, len(taken) + 2) if _numbered(name, n) not in taken)
+        self.states.append(State(_numbered(name, number), past, whole))
+        attrs = {"axis": part.axis - rank, "count": 2, "lengths": lengths}
+        return Apply(_concat(), (past, new), (whole,), attrs, part.span)
+
+    def _call(self, part: Called) -> Call:
+        length, *others = part.request.same or (None,)
+        sizes = {name: dim for name, dim in part.step.sizes.items() if name not in others}
+        if length is not None:
+            sizes[length] = symbol(str(self.plan.positions.length))
+        return replace(
+            part.step,
+            callee=self.keys[part.request],
+            inputs=tuple(map(self._value, (*part.inputs, *map(self._new, part.given)))),
+            outputs=tuple(map(self._value, part.outputs)),
+            saved=Value(part.step.saved.name, "saved", part.step.span),
+            sizes=sizes,
+        )
+
+
+def given_names(plan: Planned) -> dict[Value, str]:
+    """What the values are called that were edges and are inputs now, each otherwise."""
+    labels = _labels(plan)
+    taken = {str(value.name) for value in plan.graph.inputs}
+    names: dict[Value, str] = {}
+    for value in plan.given:
+        base = labels.get(value) or value.name or "given"
+        count = range(1, len(plan.given) + 2)
+        names[value] = next(n for n in (_numbered(base, i) for i in count) if n not in taken)
+        taken.add(names[value])
+    return names
+
+
+def _labels(plan: Planned) -> dict[Value, str]:
+    """What each value is called: as written; where a step leaves nothing to do, as its result."""
+    names = {v: v.name for v in plan.graph.types if v.name}
+    for (result, _), (operand, _) in reversed(list(plan.alias.items())):
+        if result in names:
+            names.setdefault(operand, names[result])
+    for step in reversed(plan.graph.steps):
+        label = next((names[v] for v in step.outputs if v in names), None)
+        for value in step.inputs:
+            if label and any(isinstance(p, Kept) and p.value is value for p in plan.parts):
+                names.setdefault(value, f"{label}_in")
+    return names
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}_{number}"
+
+
+def _concat() -> Op:
+    found = ops.find(_APPEND)
+    assert found is not None
+    return found

@@ -1,0 +1,221 @@
+"""One block as a step: what is wanted of its outputs decides, backwards, what each value must be.
+
+A value that is wanted whole is kept: the new positions are appended to those of the steps before,
+which the block finds in a state of its own. So every block takes new positions and gives new ones,
+and its callers need not know what it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.source import Span
+from xg.ir.dim import Dim, symbol
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.instances import inside
+from xg.ir.tensor import TensorType
+from xg.passes.decode_step.errors import LooksAhead, NoStep, Refused
+from xg.passes.decode_step.operator import step_use
+from xg.passes.decode_step.plan import Asking, Called, Kept, Planned, Port, Request, Token, Used
+from xg.passes.decode_step.positions import Positions, Whole
+from xg.passes.decode_step.specialize import specialize
+from xg.passes.decode_step.views import kept_earlier
+
+
+@dataclass(slots=True)
+class BlockPlanner:
+    """Plans one request."""
+
+    program: Program
+    request: Request
+    past: Dim
+    graph: Graph = field(init=False)
+    positions: Positions = field(init=False)
+    wanted: dict[Value, dict[Whole, None]] = field(init=False)
+    parts: list[Used | Kept | Called] = field(init=False)
+    alias: dict[Token, Token] = field(init=False)
+    given: list[Value] = field(init=False)
+    handed: dict[Value, TensorType] = field(init=False)
+
+    def plan(self) -> Asking:
+        """The plan; yields what it has to know of the blocks that are called."""
+        graph = self.program.graphs[self.request.callee]
+        length, *others = self.request.same or (None,)
+        one = {name: symbol(length) for name in others if length is not None and name}
+        self.graph = graph = specialize(graph, one)
+        self.positions = Positions(length, self.past)
+        self.wanted, self.parts, self.alias, self.given, self.handed = {}, [], {}, [], {}
+        producers = {value: step for step in graph.steps for value in step.outputs}
+        constant = self._constants(graph.param_values())
+        fixed = self._fixed(constant) if self.request.alone else frozenset[Value]()
+        suffixes = self._suffixes()
+        for place, whole in self.request.outputs:
+            self._want((graph.outputs[place], whole))
+        for step in reversed(graph.steps):
+            for value in step.outputs:
+                if value in fixed:
+                    self._give(value, producers)
+                elif value not in constant:
+                    self._keep(value, step.span, producers)
+            if isinstance(step, Apply):
+                self._use(step)
+            elif any(value in self.wanted for value in step.outputs):
+                yield from self._call(step, suffixes[step])
+        for value in graph.inputs:
+            self._keep(value, value.span, producers)
+        inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
+        parts = tuple(reversed(self.parts))
+        return Planned(
+            self.request,
+            graph,
+            self.positions,
+            tuple(inputs),
+            parts,
+            self.alias,
+            tuple(reversed(self.given)),
+            self.handed,
+        )
+
+    def _want(self, token: Token) -> Token:
+        value, whole = token
+        if value.role == "param" and any(self._all(value, value.span)):
+            help = "give it rows enough for the longest text: range(S) -> Emb(P), P [S_max, D]"
+            what = "has exactly as many rows as there are positions"
+            raise DiagnosticError.of(NoStep(value.span, str(value.name), what, help))
+        self.wanted.setdefault(value, {})[whole] = None
+        return token
+
+    def _refuse(self, span: Span, node: str, what: str, *, ahead: bool = False) -> NoReturn:
+        problem: Problem = (LooksAhead if ahead else NoStep)(span, node, what)
+        raise DiagnosticError.of(problem)
+
+    def _all(self, value: Value, span: Span) -> Whole:
+        try:
+            return self.positions.all(self.graph.types[value].shape)
+        except Refused as refused:
+            self._refuse(span, value.name or "this node", str(refused))
+
+    def _constants(self, known: Iterable[Value]) -> frozenset[Value]:
+        """What depends on no input: positions and tables, which a step computes at any length."""
+        found = {*known}
+        for step in self.graph.steps:
+            if isinstance(step, Apply) and found.issuperset(step.inputs):
+                found.update(step.outputs)
+        return frozenset(found)
+
+    def _fixed(self, constant: frozenset[Value]) -> frozenset[Value]:
+        """What depends on inputs, but on none that has positions: the output of an encoder."""
+        known = {v for v in self.graph.inputs if not any(self._all(v, v.span))} | constant
+        for step in self.graph.steps:
+            if step.inputs and known.issuperset(step.inputs):
+                known.update(v for v in step.outputs if not any(self._all(v, step.span)))
+        return frozenset(known - constant)
+
+    def _give(self, value: Value, producers: dict[Value, Apply | Call]) -> None:
+        """Make a fixed value that is wanted an input, where that is its place."""
+        if value in self.wanted and not kept_earlier(value, producers, self.graph.types):
+            del self.wanted[value]
+            self.given.append(value)
+
+    def _suffixes(self) -> dict[Call, str]:
+        """A second call under one name has the same parameters and states of its own."""
+        seen: dict[str, int] = {}
+        suffixes: dict[Call, str] = {}
+        for step in self.graph.steps:
+            if isinstance(step, Call):
+                seen[step.path] = number = seen.get(step.path, 0) + 1
+                suffixes[step] = self.request.suffix + (f"_{number}" if number > 1 else "")
+        return suffixes
+
+    # ---- caches ---------------------------------------------------------------------------------
+
+    def _keep(self, value: Value, span: Span, producers: dict[Value, Apply | Call]) -> None:
+        """Make a value that is wanted whole one that is kept, where that is its place."""
+        for whole in list(self.wanted.get(value, ())):
+            every = self._all(value, span)
+            if not any(whole) or (sum(every) > 1 and whole != every):
+                continue  # new, or of queries that are new and keys that are not
+            if sum(every) > 1:
+                what = f"is needed for every pair of positions {self.positions.length}"
+                self._refuse(span, value.name or "this node", what)
+            if not kept_earlier(value, producers, self.graph.types):
+                del self.wanted[value][whole]
+                self._want((value, (False,) * len(whole)))
+                self.parts.append(Kept(value, whole.index(True), span))
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _use(self, step: Apply) -> None:
+        for ports in _rounds([list(self.wanted.get(value, ())) for value in step.outputs]):
+            types = [self.graph.types[value] for value in step.inputs]
+            try:
+                use = step_use(step, types, ports, self.positions)
+            except Refused as refused:
+                self._refuse(step.span, step.op.glyph, str(refused), ahead=refused.ahead)
+            names = dict(zip(step.op.operand_names(step.attrs), step.inputs, strict=True))
+            inputs = tuple(self._want((names[name], whole)) for name, whole in use.operands)
+            outputs = tuple((step.outputs[place], whole) for place, whole in ports)
+            if use.same is not None:
+                self.alias[outputs[0]] = inputs[0]
+            else:
+                self.parts.append(Used(step, use, inputs, outputs))
+
+    def _call(self, call: Call, suffix: str) -> Generator[Request, Planned, None]:
+        callee = self.program.graphs[call.callee]
+        same = self._positions_of(call, callee)
+        if call.count is not None and self.positions.length in call.count.symbols():
+            self._refuse(call.span, callee.block, "is repeated once for each position")
+        for ports in _rounds([list(self.wanted.get(value, ())) for value in call.outputs]):
+            alone = self.request.alone and call.count is None
+            request = Request(call.callee, same, tuple(ports), suffix, alone)
+            planned = yield request
+            given = tuple(self._hand(call, callee, planned, value) for value in planned.given)
+            carried = [whole for place, whole in planned.inputs if place == 0]
+            if call.count is not None and [any(whole) for whole in carried] != [False]:
+                self._refuse(call.span, callee.block, "goes round with more than new positions")
+            inputs = [self._want((call.inputs[place], whole)) for place, whole in planned.inputs]
+            outputs = tuple((call.outputs[place], whole) for place, whole in ports)
+            self.parts.append(Called(call, request, tuple(inputs), outputs, given))
+
+    def _hand(self, call: Call, callee: Graph, planned: Planned, value: Value) -> Value:
+        """A value that a called block is given, as one that this block is given."""
+        symbols = inside(call, self.graph, callee, {})
+        here = Value(value.name, "input", call.span)
+        self.handed[here] = planned.type_of(value).substitute(symbols)
+        self.given.append(here)
+        return here
+
+    def _positions_of(self, call: Call, callee: Graph) -> tuple[str, ...]:
+        """The callee's symbols that are the caller's axis of positions here; inputs' come first."""
+        length = self.positions.length
+        if length is None:
+            return ()
+        symbols = {length: symbol(length), **inside(call, self.graph, callee, {})}
+        mentioned = [name for dim in _axes(callee) for name in dim.symbols()]
+        found: dict[str, None] = {}
+        for name in mentioned:
+            dim = symbols.get(name)
+            if dim is not None and length in dim.symbols():
+                if dim.name != length:
+                    what = f"takes {dim} positions where {callee.block} says {name}"
+                    self._refuse(call.span, callee.block, what)
+                found[name] = None
+        return tuple(found)
+
+
+def _axes(graph: Graph) -> list[Dim]:
+    """Every size that a graph mentions on its edges, those of the inputs first."""
+    values = [*graph.inputs, *graph.types]
+    return [dim for value in values for dim in graph.types[value].shape]
+
+
+def _rounds(states: Sequence[list[Whole]]) -> list[list[Port]]:
+    """The outputs that are made together: the first state of each, then the second of some …"""
+    count = max(map(len, states), default=0)
+    return [
+        [(place, found[turn]) for place, found in enumerate(states) if turn < len(found)]
+        for turn in range(count)
+    ]

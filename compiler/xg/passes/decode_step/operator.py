@@ -1,0 +1,140 @@
+"""One use of an operator in a step: the operator itself where it fits, else its body retyped.
+
+Most operators do in a step what they always do, on other sizes: then the node stays what it was.
+Those that count positions, or take one operand in two states, become an operator of the same glyph
+with the retyped body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from xg.ir.body import Body, substitute, topological
+from xg.ir.graph import Apply
+from xg.ir.op import Op
+from xg.ir.prim import Expr, ShapeError
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs, Data, Tensor
+from xg.passes.decode_step.positions import Positions, Whole
+from xg.passes.decode_step.retype import Retyped, Wanted, retype
+from xg.passes.decode_step.specialize import attribute
+
+
+@dataclass(frozen=True, slots=True)
+class StepUse:
+    """An operator, its attributes, the operands that it takes and which of its outputs it gives.
+
+    `same` is the operand that the only output is, where nothing is left to do (dropout).
+    """
+
+    op: Op
+    attrs: Attrs
+    operands: tuple[Wanted, ...]
+    visible: tuple[int, ...]
+    same: Wanted | None = None
+
+
+def step_use(
+    step: Apply,
+    types: Sequence[TensorType],
+    wanted: Sequence[tuple[int, Whole]],
+    positions: Positions,
+) -> StepUse:
+    """The use of `step` that gives the `wanted` outputs, its operands having had these types."""
+    body = step.op.body(types, step.attrs)
+    outputs = [(body.outputs[index], whole) for index, whole in wanted]
+    retyped = retype(outputs, positions)
+    visible = tuple(index for index, _ in wanted)
+    (first, *rest) = retyped.outputs
+    if not rest and first.prim == "operand":
+        same = next(name for name, expr in retyped.operands if expr is first)
+        return StepUse(step.op, step.attrs, (same,), visible, same)
+    return _itself(step, types, body, retyped, visible, positions) or _other(step, retyped, visible)
+
+
+def _itself(
+    step: Apply,
+    types: Sequence[TensorType],
+    body: Body,
+    retyped: Retyped,
+    visible: tuple[int, ...],
+    positions: Positions,
+) -> StepUse | None:
+    """The operator itself, if it computes the same under some attributes."""
+    names = [str(expr.name) for expr in body.operands]
+    flags = dict(name for name, _ in retyped.operands)
+    if len(flags) != len(retyped.operands):
+        return None  # an operand in two states
+    wholes = [
+        flags.get(name, (False,) * len(t.shape)) for name, t in zip(names, types, strict=True)
+    ]
+    found = [positions.type(t, whole) for t, whole in zip(types, wholes, strict=True)]
+    grown = {key: attribute(value, positions.grown) for key, value in step.attrs.items()}
+    for attrs in (step.attrs, grown):
+        with suppress(ShapeError):
+            outputs = step.op.body(found, attrs).outputs
+            if _equal([outputs[index] for index in visible], retyped.outputs):
+                return StepUse(step.op, attrs, tuple(zip(names, wholes, strict=True)), visible)
+    return None
+
+
+def _other(step: Apply, retyped: Retyped, visible: tuple[int, ...]) -> StepUse:
+    """An operator of the same glyph whose body is the retyped one."""
+    own = {own.name for own in step.op.own if isinstance(own, Tensor)}
+    ordered = sorted(retyped.operands, key=lambda item: item[0][0] in own)  # data first
+    names = _names([name for (name, _), _ in ordered])
+    olds = [id(expr) for _, expr in ordered]
+
+    def forward(*operands: Expr, **_: object) -> list[Expr]:
+        given = dict(zip(olds, operands, strict=True))
+        return [out for out in substitute(retyped.outputs, given) if out is not None]
+
+    whole = tuple(name for (name, _), _ in ordered)
+    op = replace(
+        step.op,
+        name=f"offset {step.op.name}",
+        forward=forward,
+        data=tuple(Data(n, "any") for n, old in zip(names, whole, strict=True) if old not in own),
+        own=tuple(Tensor(n) for n, old in zip(names, whole, strict=True) if old in own),
+        outputs=step.op.output_names(len(visible)) if len(visible) == len(step.op.outputs) else (),
+        variadic=False,
+        configure=None,
+        pullback=None,
+        adjoint=None,
+        facts=None,
+    )
+    attrs = {key: value for key, value in step.attrs.items() if key != "absent"}
+    return StepUse(op, attrs, tuple(wanted for wanted, _ in ordered), tuple(range(len(visible))))
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Each name once: what stands in two states is told apart by a number."""
+    seen: dict[str, int] = {}
+    unique: list[str] = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        unique.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return unique
+
+
+def _equal(left: Sequence[Expr], right: Sequence[Expr]) -> bool:
+    """Whether two lists of expressions are the same computation."""
+    numbers: list[dict[int, int]] = [{}, {}]
+    walks = [list(topological(left)), list(topological(right))]
+    if len(walks[0]) != len(walks[1]):
+        return False
+    for a, b in zip(*walks, strict=True):
+        for number, expr in zip(numbers, (a, b), strict=True):
+            number[id(expr)] = len(number)
+        args = [[n[id(x)] for x in e.args] for n, e in zip(numbers, (a, b), strict=True)]
+        if args[0] != args[1] or (a.prim, a.shape, a.kind, a.attrs) != (
+            b.prim,
+            b.shape,
+            b.kind,
+            b.attrs,
+        ):
+            return False
+    roots = [[n[id(x)] for x in r] for n, r in zip(numbers, (left, right), strict=True)]
+    return roots[0] == roots[1]

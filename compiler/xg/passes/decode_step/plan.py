@@ -1,0 +1,98 @@
+"""A block as a step before its values are made: what is asked of it, and its parts in order."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+
+from xg.diagnostics.source import Span
+from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.tensor import TensorType
+from xg.passes.decode_step.operator import StepUse
+from xg.passes.decode_step.positions import Positions, Whole
+
+Token = tuple[Value, Whole]  # a value in one of its states
+Port = tuple[int, Whole]  # an input or output by its place
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a block: which outputs in which state.
+
+    `same` are its symbols that are the axis of positions, the first of which stays. `suffix` tells
+    the states of several calls under one name apart. Of a block that is called `alone`, not in a
+    row, what depends on no position is computed before the first step, and given.
+    """
+
+    callee: str
+    same: tuple[str, ...]
+    outputs: tuple[Port, ...]
+    suffix: str = ""
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """An operator of the step; `outputs` has a token where the output is read, else None."""
+
+    step: Apply
+    use: StepUse
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value of which all positions are kept, along one axis."""
+
+    value: Value
+    axis: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A call in the step, what it asks of its callee, and what it hands on to it as given."""
+
+    step: Call
+    request: Request
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+    given: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A block as a step, before its values are made: `parts` in order.
+
+    `given` are values that were edges, here or in a block that is called, and are inputs now;
+    `handed` are those of called blocks, with their types here.
+    """
+
+    request: Request
+    graph: Graph
+    positions: Positions
+    inputs: tuple[Port, ...]
+    parts: tuple[Used | Kept | Called, ...]
+    alias: Mapping[Token, Token]
+    given: tuple[Value, ...] = ()
+    handed: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+
+    def type_of(self, value: Value) -> TensorType:
+        """The type of a value of the block, or of one that it hands on."""
+        return self.handed.get(value) or self.graph.types[value]
+
+    def states_of(self, value: Value) -> frozenset[Whole]:
+        """In which states a value occurs."""
+        found = {whole for place, whole in self.inputs if self.graph.inputs[place] is value}
+        for part in self.parts:
+            if isinstance(part, Kept):
+                if part.value is value:
+                    rank = len(self.graph.types[value].shape)
+                    found |= {(False,) * rank, tuple(i == part.axis for i in range(rank))}
+            else:
+                found |= {whole for made, whole in part.outputs if made is value}
+        return frozenset(found)
+
+
+Asking = Generator[Request, Planned, Planned]

@@ -1,0 +1,65 @@
+"""What comes before the steps of a block: what it is given, from inputs without positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.passes.decode_step.assemble import given_names
+from xg.passes.decode_step.plan import Called, Planned, Request
+
+
+def before(
+    plan: Planned, program: Program, graphs: Mapping[str, Graph], keys: Mapping[Request, str]
+) -> Graph:
+    """A block that gives what its step is given, and nothing else."""
+    graph = program.graphs[plan.request.callee]
+    asked: dict[Value, list[Called]] = {}
+    for part in plan.parts:
+        if isinstance(part, Called) and part.given:
+            asked.setdefault(part.step.saved, []).append(part)
+    steps: list[Apply | Call] = []
+    for step in graph.steps:
+        steps.append(step)
+        if isinstance(step, Call):
+            callee = program.graphs[step.callee]
+            for part in asked.get(step.saved, ()):
+                ready = graphs[keys[part.request]]
+                steps.append(_call_before(step, part, callee, ready, plan.request.same))
+    wanted = set(plan.given)
+    for step in reversed(steps):
+        if not wanted.isdisjoint(step.outputs):
+            wanted.update(step.inputs)
+    names = given_names(plan)
+    return replace(
+        graph,
+        key=keys[plan.request],
+        inputs=tuple(value for value in graph.inputs if value in wanted),
+        outputs=plan.given,
+        output_names=tuple(names[value] for value in plan.given),
+        output_types=tuple(map(plan.type_of, plan.given)),
+        steps=tuple(steps),
+        foreign=tuple(value for value in graph.foreign if value in wanted),
+        claims=(),
+        types={**graph.types, **plan.handed},
+    )
+
+
+def _call_before(
+    call: Call, part: Called, callee: Graph, before: Graph, positions: tuple[str, ...]
+) -> Call:
+    """The call of what comes before the steps of its callee; of sizes without positions."""
+    ports = zip(callee.inputs, call.inputs, strict=True)
+    return replace(
+        call,
+        callee=before.key,
+        inputs=tuple(value for port, value in ports if port in before.inputs),
+        outputs=part.given,
+        saved=Value(call.saved.name, "saved", call.span),
+        sizes={
+            name: dim
+            for name, dim in call.sizes.items()
+            if not set(positions).intersection(dim.symbols())
+        },
+    )

@@ -1,0 +1,205 @@
+"""A body of primitives for a step: which operands it needs whole, and what it becomes then.
+
+Flags go backwards, from what is wanted of the outputs to what the operands must be: an elementwise
+primitive wants of its operands what is wanted of it; an axis that is summed away is wanted whole.
+Then the expressions are built anew in the sizes of the step. A primitive that counts positions
+begins at T where only the new ones are wanted. Dropout is off in a step, and gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from xg.ir.body import topological
+from xg.ir.dim import Dim, product
+from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Shape
+from xg.passes.decode_step.errors import Refused
+from xg.passes.decode_step.positions import Positions, Whole
+
+_ALIGNED: Final = (
+    UNARY
+    | ARITHMETIC
+    | COMPARE
+    | {"pow", "where", "as_float", "broadcast", "dropout_keep", "dropout_apply"}
+)
+_REDUCTIONS: Final = frozenset({"sum", "mean", "max"})
+_PARTS: Final = {
+    "concat": "puts something beside",
+    "cut": "takes some of",
+    "pad": "puts zeros beside",
+}
+
+Wanted = tuple[str, Whole]  # an operand by its name, and how
+
+
+@dataclass(frozen=True, slots=True)
+class Retyped:
+    """The outputs in the sizes of a step, and the operands that they mention, in order."""
+
+    outputs: tuple[Expr, ...]
+    operands: tuple[tuple[Wanted, Expr], ...]
+
+
+def retype(wanted: Sequence[tuple[Expr, Whole]], positions: Positions) -> Retyped:
+    """The wanted outputs of a body; Refused where no step can give them."""
+    demands = _demands(wanted, positions)
+    made: dict[tuple[int, Whole], Expr] = {}
+    operands: dict[Wanted, Expr] = {}
+    for expr in topological([expr for expr, _ in wanted]):
+        for whole in demands.get(id(expr), ()):
+            shapes = _of_arguments(expr, whole, positions)
+            args = tuple(made[id(a), w] for a, w in zip(expr.args, shapes, strict=True))
+            built = _build(expr, whole, args, positions)
+            made[id(expr), whole] = built
+            if expr.prim == "operand":
+                operands[str(expr.name), whole] = built
+    outputs = tuple(made[id(expr), whole] for expr, whole in wanted)
+    return Retyped(outputs, tuple(operands.items()))
+
+
+def _demands(
+    wanted: Sequence[tuple[Expr, Whole]], positions: Positions
+) -> Mapping[int, Mapping[Whole, None]]:
+    demands: dict[int, dict[Whole, None]] = {}
+    for expr, whole in wanted:
+        demands.setdefault(id(expr), {})[whole] = None
+    for expr in reversed(list(topological([expr for expr, _ in wanted]))):
+        for whole in demands.get(id(expr), ()):
+            flags = _of_arguments(expr, whole, positions)
+            for arg, flag in zip(expr.args, flags, strict=True):
+                demands.setdefault(id(arg), {})[flag] = None
+    return demands
+
+
+# ---- what a primitive wants of its arguments ----------------------------------------------------
+
+
+def _of_arguments(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]:
+    for dim in expr.shape:
+        positions.is_axis(dim)
+    if expr.prim in _ALIGNED:
+        return [_aligned(arg.shape, whole, positions) for arg in expr.args]
+    if expr.prim in _REDUCTIONS:
+        return [_reduced(expr, whole, positions)]
+    match expr.prim:
+        case "contract":
+            return _contracted(expr, whole, positions)
+        case "reshape":
+            return [_reshaped(expr.args[0].shape, expr.shape, whole, positions)]
+        case "transpose":
+            order = expr.attr("order")
+            assert isinstance(order, tuple)
+            flags = dict(zip(order, whole, strict=True))
+            return [tuple(flags[axis] for axis in range(expr.rank))]
+        case "concat" | "cut" | "pad":
+            axis = expr.attr("axis")
+            assert isinstance(axis, int)
+            for tensor in (expr, *expr.args):
+                _refuse_positions([tensor.shape[axis]], positions, _PARTS[expr.prim])
+            return [whole for _ in expr.args]
+        case "gather":
+            table, ids = expr.args
+            _refuse_positions(table.shape[:1], positions, "looks up in a table of")
+            return [(False, *whole[ids.rank :]), whole[: ids.rank]]
+        case "pick":
+            _refuse_positions(expr.args[0].shape[-1:], positions, "chooses among")
+            return [(*whole, False), whole]
+        case "place":
+            _refuse_positions(expr.shape[-1:], positions, "chooses among")
+            return [whole[:-1], whole[:-1]]
+        case "scatter_add":
+            _, ids = expr.args
+            _refuse_positions((*ids.shape, *expr.shape[:1]), positions, "adds up")
+            rest = whole[1:]
+            return [(*[False] * ids.rank, *rest), tuple(False for _ in ids.shape)]
+        case _:
+            return []
+
+
+def _aligned(shape: Shape, whole: Whole, positions: Positions) -> Whole:
+    """The flags of an operand that is repeated to the result's shape: its last axes are these."""
+    flags = whole[len(whole) - len(shape) :]
+    return tuple(f and positions.is_axis(d) for d, f in zip(shape, flags, strict=True))
+
+
+def _reduced(expr: Expr, whole: Whole, positions: Positions) -> Whole:
+    (arg,) = expr.args
+    axes = expr.attr("axes")
+    assert isinstance(axes, tuple)
+    gone = {int(axis) % arg.rank for axis in axes if isinstance(axis, int)}
+    if expr.prim == "mean":
+        over = [arg.shape[axis] for axis in sorted(gone)]
+        _refuse_positions(over, positions, "averages over", ahead=True)
+    left = iter(whole)
+    flags: list[bool] = []
+    for axis, dim in enumerate(arg.shape):
+        kept = axis not in gone
+        flag = next(left) if kept or expr.attr("keep") else False
+        flags.append(flag if kept else positions.is_axis(dim))
+    return tuple(flags)
+
+
+def _contracted(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]:
+    inputs, output = str(expr.attr("spec")).split("->")
+    of = dict(zip(output, whole, strict=True))
+    return [
+        tuple(
+            of[letter] if letter in of else positions.is_axis(dim)
+            for letter, dim in zip(letters, arg.shape, strict=True)
+        )
+        for letters, arg in zip(inputs.split(","), expr.args, strict=True)
+    ]
+
+
+def _reshaped(before: Shape, after: Shape, whole: Whole, positions: Positions) -> Whole:
+    """The positions stay an axis of their own: as much stands before it as after the change."""
+    sources = [i for i, dim in enumerate(before) if positions.is_axis(dim)]
+    targets = [i for i, dim in enumerate(after) if positions.is_axis(dim)]
+    flags = [False] * len(before)
+    if len(sources) != len(targets):
+        raise Refused(f"merges the positions {positions.length} with another axis")
+    for source, target in zip(sources, targets, strict=True):
+        if product(before[:source]) != product(after[:target]):
+            raise Refused(f"moves the positions {positions.length} among other axes")
+        flags[source] = whole[target]
+    return tuple(flags)
+
+
+def _refuse_positions(
+    dims: Sequence[Dim], positions: Positions, verb: str, *, ahead: bool = False
+) -> None:
+    length = positions.length
+    if length is not None and any(length in dim.symbols() for dim in dims):
+        raise Refused(f"{verb} the positions {length}", ahead=ahead)
+
+
+# ---- the primitive in a step --------------------------------------------------------------------
+
+
+def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: Positions) -> Expr:
+    shape = positions.shape(expr.shape, whole)
+    if expr.prim == "dropout_apply":
+        return args[0]
+    if expr.prim == "iota":
+        return _counted(expr, shape, whole, positions)
+    for _, value in expr.attrs:
+        if isinstance(value, Scalar) and positions.length in value.symbols():
+            raise Refused(f"computes with the number of positions {positions.length}")
+    same = all(new is old for new, old in zip(args, expr.args, strict=True))
+    return expr if same and shape == expr.shape else replace(expr, args=args, shape=shape)
+
+
+def _counted(expr: Expr, shape: Shape, whole: Whole, positions: Positions) -> Expr:
+    """Integers in order; of the positions the new ones come after T others."""
+    start = expr.attr("start")
+    assert isinstance(start, Dim)
+    if positions.length in start.symbols():
+        raise Refused(f"counts from {start}, which depends on the number of positions")
+    if not positions.is_axis(expr.shape[0]):
+        return expr
+    first = start if whole[0] else start + positions.past
+    return replace(expr, shape=shape, attrs=(("length", shape[0]), ("start", first)))

@@ -1,0 +1,126 @@
+"""What a plan, and shapes divided by mesh axes, wish of every value of every call.
+
+A block that is called in two places may be parallel in two ways: it becomes two graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from xg.ir.axis_cuts import Cuts
+from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.placement import INVARIANT, State, Wish, shard
+from xg.ir.plan import Reach, placing
+from xg.sharding.apply_plan import entries_of
+
+Wishes = dict[Value, dict[str, Wish]]
+NOTHING = Reach((), ())
+
+
+def wish(program: Program) -> Program:
+    """The program with wishes on its graphs, and its mesh in an order in which they can be met."""
+    begin = program.plan.reach(program.main.span) if program.plan else NOTHING
+    instances = _Instances(program)
+    entry = instances.name(program.entry, begin)
+    while instances.waiting:
+        instances.add(*instances.waiting.pop())
+    graphs = {key: instances.graphs[key] for key in instances.callees_first(entry)}
+    wished = replace(program, graphs=graphs, entry=entry)
+    return replace(wished, mesh=_gathered_last(wished))
+
+
+@dataclass(slots=True)
+class _Instances:
+    """Every graph under every reach that it is called with."""
+
+    program: Program
+    names: dict[tuple[str, Reach], str] = field(default_factory=dict[tuple[str, Reach], str])
+    waiting: list[tuple[str, Reach]] = field(default_factory=list[tuple[str, Reach]])
+    graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
+
+    def name(self, key: str, reach: Reach) -> str:
+        """The key of a graph under a reach; the first keeps its own."""
+        if (key, reach) not in self.names:
+            others = sum(known == key for known, _ in self.names)
+            self.names[key, reach] = f"{key} #{others + 1}" if others else key
+            self.waiting.append((key, reach))
+        return self.names[key, reach]
+
+    def add(self, key: str, reach: Reach) -> None:
+        """The graph with what is wished of it, and its calls."""
+        graph, name = self.program.graphs[key], self.names[key, reach]
+        wishes = _by_hand(graph) | _planned(graph, reach)
+        for value in graph.foreign:
+            path, _, inside = str(value.name).partition(".")
+            call = next(step for step in graph.named_calls() if step.path == path)
+            callee = self.program.graphs[call.callee]
+            lent = {str(v.name): v for v in callee.param_values()}[inside]
+            found = _planned(callee, self._below(call, reach)).get(lent)
+            if found:
+                wishes[value] = found
+        steps = tuple(
+            replace(step, callee=self.name(step.callee, self._below(step, reach)))
+            if isinstance(step, Call)
+            else step
+            for step in graph.steps
+        )
+        self.graphs[name] = replace(graph, key=name, steps=steps, wishes=wishes)
+
+    def _below(self, call: Call, reach: Reach) -> Reach:
+        callee = self.program.graphs[call.callee]
+        return reach.inside(callee.span, call.path, repeated=call.count is not None)
+
+    def callees_first(self, entry: str) -> list[str]:
+        """The keys in the order of a program."""
+        order: dict[str, None] = {}
+        stack = [(entry, False)]
+        while stack:
+            key, ready = stack.pop()
+            if key in order:
+                continue
+            if ready:
+                order[key] = None
+                continue
+            stack.append((key, True))
+            calls = [step for step in self.graphs[key].steps if isinstance(step, Call)]
+            stack.extend((call.callee, False) for call in reversed(calls))
+        return list(order)
+
+
+def _by_hand(graph: Graph) -> Wishes:
+    """What shapes in the block say. A shape that is not divided says nothing of ranks."""
+    return {value: _cut(cuts, cuts, cuts) for value, cuts in graph.layouts.items()}
+
+
+def _planned(graph: Graph, reach: Reach) -> Wishes:
+    """What plans say; on the mesh axes that they speak of, what they do not cut is whole."""
+    found: Wishes = {}
+    for value, entries in entries_of(graph, reach).items():
+        said = placing(entries, graph.types[value].shape, graph.sizes)
+        found[value] = _cut(said.rest, said.use, sorted(said.over))
+    return found
+
+
+def _cut(rest: Cuts, use: Cuts, over: Mapping[str, int] | list[str]) -> dict[str, Wish]:
+    wishes: dict[str, Wish] = {}
+    for axis in over:
+        resting, used = _state(rest, axis), _state(use, axis)
+        wishes[axis] = Wish(resting, None if resting == used else used)
+    return wishes
+
+
+def _state(cuts: Cuts, axis: str) -> State:
+    return shard(cuts[axis]) if axis in cuts else INVARIANT
+
+
+def _gathered_last(program: Program) -> dict[str, int]:
+    """What is put together for its use must be cut last: only then its parts lie side by side."""
+    gathered = {
+        axis
+        for graph in program.graphs.values()
+        for wishes in graph.wishes.values()
+        for axis, wish in wishes.items()
+        if wish.use is not None
+    }
+    return dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))

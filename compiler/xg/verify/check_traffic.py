@@ -1,0 +1,68 @@
+"""What ranks sent, against what the formulas of the placed program say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xg.cost.traffic import traffic
+from xg.ir.graph import Program
+from xg.verify.rank_comparison import Counts, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Collectives of one kind over one mesh axis in one pass: calls and elements of payload.
+
+    Where sums of gradients are `bundled` one call may stand for several.
+    """
+
+    direction: str
+    kind: str
+    over: str
+    said: tuple[int, int]
+    counted: tuple[int, int]
+    bundled: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether what was counted is what the formulas say."""
+        return self.said == self.counted or self.saves_calls
+
+    @property
+    def saves_calls(self) -> bool:
+        """Whether the same was sent in fewer calls, as it may be."""
+        (calls, elements), (made, sent) = self.said, self.counted
+        return self.bundled and elements == sent and 0 < made < calls
+
+
+def expected(placed: Program) -> Counts:
+    """The formulas in numbers."""
+    numbers = {**placed.main.sizes.bind(placed.numbers), **placed.mesh}
+    found: Counts = {}
+    for each in traffic(placed):
+        if placed.mesh[each.over] > 1:
+            key = (each.direction, each.kind, each.over)
+            calls, elements = found.get(key, (0, 0))
+            times = each.count.evaluate(numbers)
+            found[key] = calls + times, elements + times * each.payload.evaluate(numbers)
+    return found
+
+
+def count(placed: Program, together: Sequence[Run], *, bundled: bool = False) -> tuple[Sent, ...]:
+    """Both, one row for each pass, kind and mesh axis; of ranks that differ the first such.
+
+    Code that is `bundled`, as kernels are, sends sums of several gradients at once.
+    """
+    said = expected(placed)
+    counted = next((run.sent for run in together if run.sent != said), together[0].sent)
+    keys = [*said, *(key for key in counted if key not in said)]
+    return tuple(
+        Sent(
+            *key,
+            said.get(key, (0, 0)),
+            counted.get(key, (0, 0)),
+            bundled and key[:2] == ("backward", "all_reduce"),
+        )
+        for key in keys
+    )

@@ -1,0 +1,76 @@
+"""What the ranks of a mesh hold of an array, put together; and which of them holds it wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.sharding.shard_spec import Cuts
+from xg_runtime.ranks.grid import Grid
+
+Array = NDArray[Any]
+Window = tuple[slice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An array put together; `unlike` is the first rank with other bits than one of the same part.
+
+    Where parts differ in shape the array is the first such part.
+    """
+
+    array: Array
+    unlike: int | None
+
+
+def joined(
+    parts: Sequence[Array], where: Cuts, mesh: Mapping[str, int], counting: int | None = None
+) -> Whole:
+    """The whole of all ranks' parts; of one part the last rank's, or that of rank `counting`."""
+    shape = list(parts[0].shape)
+    for axis, over in where:
+        shape[axis] *= mesh[over]
+    whole, filled = np.zeros(shape, parts[0].dtype), set[tuple[int, ...]]()
+    unlike: int | None = None
+    for number, part in enumerate(parts):
+        if part.shape != parts[0].shape:
+            return Whole(part, number)
+        window = _window(part.shape, where, Grid(dict(mesh)).coordinates(number), mesh)
+        same = np.array_equal(whole[window], part, equal_nan=part.dtype.kind == "f")
+        corner = tuple(each.start for each in window)
+        if corner in filled and not same and unlike is None:
+            unlike = number
+        filled.add(corner)
+        whole[window] = part
+    if counting is not None:
+        at = Grid(dict(mesh)).coordinates(counting)
+        whole[_window(parts[0].shape, where, at, mesh)] = parts[counting]
+    return Whole(whole, unlike)
+
+
+def furthest(parts: Sequence[Array], wanted: Array, where: Cuts, mesh: Mapping[str, int]) -> int:
+    """The rank whose part is furthest from that of a wanted whole of the same shape."""
+    grid = Grid(dict(mesh))
+
+    def distance(number: int) -> float:
+        part = parts[number]
+        mine = wanted[_window(part.shape, where, grid.coordinates(number), mesh)]
+        with np.errstate(invalid="ignore"):  # of two infinities
+            apart = np.where(part == mine, 0.0, np.subtract(part, mine, dtype=np.float64))
+        return float(np.linalg.norm(np.nan_to_num(apart, nan=np.inf)))
+
+    return max(range(len(parts)), key=distance)
+
+
+def _window(
+    shape: Sequence[int], where: Cuts, at: Mapping[str, int], mesh: Mapping[str, int]
+) -> Window:
+    """Where the part of a rank at these coordinates lies in the whole."""
+    place = [0] * len(shape)
+    for axis, over in where:
+        place[axis] = place[axis] * mesh[over] + at[over]
+    return tuple(slice(p * n, p * n + n) for p, n in zip(place, shape, strict=True))

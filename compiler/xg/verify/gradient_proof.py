@@ -1,0 +1,169 @@
+"""One proof: the derived gradients of a block against differences, its code against the reference.
+
+Every parameter is drawn at random, away from the ones and zeros that it starts as, and dropout is
+on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.driver import Backend, Program, compile_project
+from xg.frontend.blocks import concerning
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, declared_dims
+from xg.ir.parameters import param_specs
+from xg.verify.reference import interpret
+from xg.verify.reference.interpret import Interpreter
+from xg.verify.single_device import single
+from xg.verify.sizes import verification_sizes
+from xg.verify.zeros import why_zero
+from xg_runtime import agreement, gradcheck, random_inputs
+from xg_runtime.errors import InputError
+from xg_runtime.expect import Expected
+from xg_runtime.module import Module
+from xg_runtime.norm import global_norm
+
+REFERENCE_TOLERANCE: Final = 1e-10
+
+Arrays = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """How far generated code is from the interpreter; `first` is the first that differs."""
+
+    outputs: int
+    gradients: int
+    error: float
+    first: str | None
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was found of one block, at which sizes."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    gradients: gradcheck.Report
+    references: Mapping[Backend, Reference]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every gradient agrees, and the code of every backend with the interpreter."""
+        agree = all(reference.first is None for reference in self.references.values())
+        return self.gradients.passed and agree
+
+
+def prove(
+    project: Project,
+    block: str | None,
+    settings: Settings,
+    seed: int,
+    backends: Sequence[Backend] = ("numpy",),
+    *,
+    kernels: bool = False,
+) -> Proof:
+    """Prove one block of a file; raises DiagnosticError, and RunError for a NaN.
+
+    With `kernels` the code that is held against differences and interpreter is the fused one.
+    """
+    own = concerning(project, block, settings)
+    compiled = compile_project(project, block, own)
+    draft = single(compiled)
+    if not any(backward.gradients for backward in draft.graphs.backwards.values()):
+        raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
+    given = {name: value for name, value in own.items() if isinstance(value, int)}
+    sizes = verification_sizes(compiled.whole or draft.graphs, given)
+    numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
+    program = single(compile_project(project, block, {**own, **numbers}))
+    params = interpret.initial(program.graphs, seed)
+    inputs = random_inputs.invent(_expected(program), {}, seed)
+    report = gradcheck.check_module(
+        program.on_arrays(kernels=kernels),
+        params,
+        inputs,
+        zeros=dict(_zeros(program)),
+        dropout=seed,
+        seed=seed,
+    )
+    references: dict[Backend, Reference] = {
+        backend: _compared(
+            program, program.on_arrays(backend, kernels=kernels), params, inputs, seed
+        )
+        for backend in backends
+    }
+    return Proof(program, sizes, report, references)
+
+
+def _expected(program: Program) -> dict[str, Expected]:
+    """What has to be invented: every axis has its number by now."""
+    specs = program.inputs.items()
+    return {name: Expected(spec.shape, below=_whole(spec.range)) for name, spec in specs}
+
+
+def _whole(size: int | str | None) -> int | None:
+    assert not isinstance(size, str)
+    return size
+
+
+def _zeros(program: Program) -> Iterator[tuple[str, str]]:
+    """Gradients that must be zero, with the reason."""
+    main = program.graphs.main
+    for value in main.inputs:
+        reason = why_zero(main, value) if main.types[value].is_float else None
+        if reason:
+            yield str(value.name), reason
+    shared = {value.name for graph in program.graphs.graphs.values() for value in graph.foreign}
+    known: dict[tuple[str, str], str | None] = {}
+    for path, param, graph, _ in param_specs(program.graphs):
+        name = str(param.value.name)
+        if not any(str(other).endswith(f".{name}") for other in shared):
+            key = (graph.key, name)
+            known[key] = known[key] if key in known else why_zero(graph, param.value)
+            if reason := known[key]:
+                yield path, reason
+
+
+def _compared(
+    program: Program, module: Module, params: Arrays, inputs: Arrays, seed: int
+) -> Reference:
+    """Run code and interpreter on the same arrays, with the same dropout and cotangents."""
+    outputs, saved = module.forward(params, inputs, seed=seed)
+    reference = Interpreter(program.graphs, params, seed)
+    expected, record = reference.forward(inputs)
+    draw = np.random.default_rng(seed)
+    cotangents = {
+        name: draw.standard_normal(array.shape)
+        for name, array in expected.items()
+        if np.issubdtype(array.dtype, np.floating)
+    }
+    gradients = module.backward(params, saved, cotangents)
+    derived = reference.backward(record, cotangents)
+    errors = {
+        **_errors(outputs, expected),
+        **{f"d{name}": error for name, error in _errors(gradients, derived).items()},
+    }
+    wrong = [name for name, error in errors.items() if not error <= REFERENCE_TOLERANCE]
+    first = wrong[0] if wrong else None
+    return Reference(len(expected), len(derived), max(errors.values()), first)
+
+
+def _errors(found: Arrays, expected: Arrays) -> dict[str, float]:
+    """How far each array is off, as the contract measures; infinity where one is missing."""
+    finite = {name: np.isfinite(array) for name, array in expected.items()}
+    total = global_norm({name: np.where(finite[name], expected[name], 0.0) for name in expected})
+    errors: dict[str, float] = {}
+    for name, want in expected.items():
+        have, where = found.get(name), finite[name]
+        fits = have is not None and have.shape == want.shape
+        if have is not None and fits and np.array_equal(where, np.isfinite(have)):
+            errors[name] = agreement.error(have[where], want[where], total)
+        else:
+            errors[name] = float("inf")
+    return errors

@@ -1,0 +1,250 @@
+"""One proof of a parallel program: the code of its ranks against one device, floats and residues.
+
+Parameters are drawn at random and dropout is on, as where gradients are proven. Ranks are simulated
+here; `ranking_processes` has them as processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+import xg_runtime.ranks as ranks
+from xg.driver import Backend, Program, compile_project
+from xg.frontend.blocks import concerning
+from xg.frontend.choices import choices_to_meet
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings, shape_project
+from xg.verify.check_traffic import Sent, count
+from xg.verify.controls import Control, controls
+from xg.verify.edges import Edges, compare_edges
+from xg.verify.meshes import Case, case, mesh_sizes, reaches
+from xg.verify.rank_comparison import TOLERANCE, Agreement, Trial
+from xg.verify.reference import interpret
+from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.body_cache import Traces
+from xg.verify.reference.evaluate import FLOATS, Mesh
+from xg.verify.reference.interpret import Interpreter, Record
+from xg.verify.reference.modular.residues import PRIMES, Undefined
+from xg.verify.residues import Exact, exactly
+from xg.verify.single_device import single
+from xg_runtime import agreement
+from xg_runtime.errors import InputError, RankError
+from xg_runtime.ranks.run_task import Place
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Floats:
+    """What was found in floats: of every backend's code, and of what is sent.
+
+    Of processes nobody sees the edges.
+    """
+
+    agreements: Mapping[Backend, Agreement]
+    edges: Edges | None = None
+    sent: tuple[Sent, ...] = ()
+    controls: tuple[Control, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether ranks agree with one device, and all that they send is counted and needed."""
+        agree = all(found.first is None for found in self.agreements.values())
+        counted = all(each.agrees for each in self.sent)
+        edges = self.edges is None or self.edges.first is None
+        return agree and edges and counted and not self.idle
+
+    @property
+    def idle(self) -> tuple[Control, ...]:
+        """Collectives whose loss goes unnoticed, though they sum what is not zero."""
+        return tuple(each for each in self.controls if each.verdict == "not needed")
+
+
+@dataclass(frozen=True)
+class RankProof:
+    """What was found of one block under one plan; None for what was not asked."""
+
+    program: Program
+    case: Case
+    floats: Floats | None = None
+    exact: tuple[Exact, ...] | None = None
+    on: Place = "simulated"
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything that was asked holds."""
+        exact = all(each.first is None for each in self.exact or ())
+        return exact and (self.floats is None or self.floats.passed)
+
+
+def wanted(
+    project: Project, block: str | None, plan: str | None, settings: Settings
+) -> Iterator[tuple[str, str | None]]:
+    """Blocks and plans to prove: those named, or every plan that reaches a block that is not met.
+
+    A block whose text speaks of ranks is one of them without a plan. Callers come first. Plans are
+    those that the file itself names: one that comes with a block need not fit its callers.
+    """
+    declared = (*project.main.plans, *project.main.products)
+    plans = list(dict.fromkeys(each.name.name for each in declared)) if plan is None else [plan]
+    met: set[str] = set()
+    blocks = [block] if block is not None else [b.name.name for b in reversed(project.main.blocks)]
+    for name in blocks:
+        if name in met:
+            continue
+        own = concerning(project, name, settings)
+        typed = shape_project(project, name, {**mesh_sizes(project), **own})
+        met.update(graph.block for graph in typed.graphs.values())
+        if plan is not None:
+            if block is not None or reaches(project, name, plan, own):
+                yield name, plan
+        elif typed.is_parallel:
+            yield name, None
+        else:
+            yield from ((name, each) for each in plans if reaches(project, name, each, own))
+
+
+def wanted_in_every_choice(
+    project: Project, plan: str | None, settings: Settings
+) -> Iterator[tuple[str, str | None, Settings]]:
+    """The same with settings, in which every block meets all options that it can tell apart."""
+    for block, chosen in choices_to_meet(project, settings):
+        own = concerning(project, block, chosen)
+        for name, each in wanted(project, block, plan, chosen):
+            if each is None or reaches(project, name, each, own):
+                yield name, each, chosen
+
+
+def prove_ranks(
+    project: Project,
+    block: str,
+    plan: str | None,
+    settings: Settings,
+    seed: int,
+    backends: Sequence[Backend] = ("numpy",),
+    *,
+    floats: bool = True,
+    exact: bool = True,
+    kernels: bool = False,
+) -> RankProof:
+    """Prove a block under a plan; raises DiagnosticError where it does not fit."""
+    found = prepared(project, block, plan, settings)
+    one, many = found.one, found.many
+    return RankProof(
+        many,
+        found.case,
+        _floats(one, many, seed, backends, kernels=kernels) if floats else None,
+        tuple(_exact(one, many, prime, seed) for prime in PRIMES) if exact else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A parallel program and that of one device, at sizes that its ranks can share."""
+
+    settings: Settings
+    case: Case
+    one: Program
+    many: Program
+
+
+def prepared(project: Project, block: str, plan: str | None, settings: Settings) -> Prepared:
+    """What is to be proven; raises DiagnosticError where the plan does not fit."""
+    chosen = case(project, block, plan, concerning(project, block, settings))
+    many = compile_project(project, block, chosen.settings, plan)
+    if many.whole is None:
+        raise InputError(f"{block} runs on one device: say --plan NAME")
+    return Prepared(settings, chosen, single(many), many)
+
+
+def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:
+    try:
+        return exactly(one.graphs, many.graphs, prime, seed)
+    except Undefined as error:
+        return Exact(prime, 0, 0, f"on one device: {error}")
+
+
+def _floats(
+    one: Program, many: Program, seed: int, backends: Sequence[Backend], *, kernels: bool
+) -> Floats:
+    trial = trial_of(one, many, seed)
+    agreements: dict[Backend, Agreement] = {}
+    for backend in backends:
+        module = one.on_arrays(backend, kernels=kernels)
+        alone_run = trial.alone(module)
+        try:
+            together = trial.together(many.on_arrays(backend, kernels=kernels))
+        except RankError as error:
+            agreements[backend] = Agreement(0, 0, float("inf"), str(error))
+            continue
+        agreements[backend] = trial.compare(alone_run, together)
+    sent, found = _sent(one, many, trial, kernels=kernels)
+    return Floats(agreements, _edges(one, many, trial), sent, found)
+
+
+def _sent(
+    one: Program, many: Program, trial: Trial, *, kernels: bool
+) -> tuple[tuple[Sent, ...], tuple[Control, ...]]:
+    """What the NumPy code sends, counted, and each of its collectives taken away once."""
+    placed = many.fused_placed if kernels else many.placed
+    assert placed
+    module = many.load(kernels=kernels)
+    alone_run = trial.alone(one.on_arrays(kernels=kernels))
+    try:
+        together = trial.together(cast(Any, module))
+    except RankError:
+        return (), ()
+    sent = count(placed, together, bundled=kernels)
+    if trial.differs(alone_run, together):
+        return sent, ()  # without a check that holds no control says anything
+    source = many.source(kernels=kernels)
+    return sent, tuple(controls(trial, module, source, alone_run))
+
+
+def trial_of(one: Program, many: Program, seed: int) -> Trial:
+    """Both programs with what they are given."""
+    params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
+    outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
+    return Trial(many.graphs, params, inputs, invented.cotangents(outputs, seed), seed)
+
+
+def _edges(one: Program, many: Program, trial: Trial) -> Edges:
+    """Every edge of the interpreter's run on ranks against its run on one device."""
+    alone_record = _record(Interpreter(one.graphs, trial.params, trial.seed), trial)
+    traces = Traces()
+
+    def rank() -> Record:
+        mine = trial.each(lambda arrays: ranks.parts(arrays, trial.cuts))
+        mesh = cast(Mesh, ranks)
+        return _record(
+            Interpreter(many.graphs, mine.params, trial.seed, traces=traces, mesh=mesh), mine
+        )
+
+    try:
+        records = ranks.simulate(many.graphs.mesh, rank)
+    except RankError as error:
+        return Edges(0, str(error))
+    held = alone_record.reverse or alone_record.values
+    scale = max(float(np.linalg.norm(_finite(x))) for x in held.values())
+
+    def same(a: Array, b: Array) -> bool:
+        alike = np.array_equal(np.isfinite(a), np.isfinite(b))
+        return alike and agreement.error(_finite(a), _finite(b), scale) <= TOLERANCE
+
+    return compare_edges(one.graphs, alone_record, many.graphs, records, same, FLOATS.add)
+
+
+def _record(runner: Interpreter, trial: Trial) -> Record:
+    _, record = runner.forward(trial.inputs)
+    if runner.program.backwards:
+        runner.backward(record, trial.cotangents)
+    return record
+
+
+def _finite(array: Array) -> Array:
+    return np.where(np.isfinite(array), array, 0.0)

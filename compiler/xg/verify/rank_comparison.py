@@ -1,0 +1,198 @@
+"""A parallel program and that of one device, run on the same arrays by the same code.
+
+Every rank gets its parts of parameters, inputs and cotangents; what it gives is put together and
+held against the outputs and gradients of one device. What ranks hold alike has to be the same to
+the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+import xg_runtime.ranks as ranks
+from xg.ir.graph import Program
+from xg.sharding.shard_spec import Cuts, cuts
+from xg.verify.gather_shards import furthest, joined
+from xg_runtime import agreement
+from xg_runtime.module import Module
+from xg_runtime.norm import global_norm
+from xg_runtime.ranks.grid import Grid
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+Counts = dict[tuple[str, str, str], tuple[int, int]]
+
+TOLERANCE: Final = 1e-10
+FAINT: Final = 1e-2  # of ‖cotangents‖: where all gradients together are less, rounding may be all
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Outputs and gradients by name; of a rank its parts, and what it sent in each pass.
+
+    Calls and elements are counted by pass, kind and mesh axis.
+    """
+
+    outputs: Arrays
+    gradients: Arrays
+    sent: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far ranks are from one device; `first` is the first array that differs, and why."""
+
+    outputs: int
+    gradients: int
+    error: float
+    first: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far ranks are from one device in one array, `furthest` the most of them.
+
+    `unlike` is the first rank that differs in bits from another that holds the same part.
+    """
+
+    name: str
+    error: float
+    furthest: int
+    unlike: int | None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is more than rounding."""
+        return not self.error <= TOLERANCE or self.unlike is not None
+
+    def describe(self, grid: Grid) -> str:
+        """The array, and a rank that has it wrong."""
+        if self.error <= TOLERANCE and self.unlike is not None:
+            return f"{self.name}, in bits, on {grid.describe(self.unlike)}"
+        return f"{self.name}, most on {grid.describe(self.furthest)}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What both programs are given."""
+
+    ranks: Program
+    params: Arrays
+    inputs: Arrays
+    cotangents: Arrays
+    seed: int
+
+    def each(self, change: Callable[[Arrays], Arrays]) -> Trial:
+        """The same with arrays changed by name, as into one rank's parts of them."""
+        params, inputs = change(self.params), change(self.inputs)
+        return replace(self, params=params, inputs=inputs, cotangents=change(self.cotangents))
+
+    @property
+    def arrays(self) -> dict[str, Arrays]:
+        """The whole arrays that a rank takes its parts of, by kind."""
+        return {"params": self.params, "inputs": self.inputs, "cotangents": self.cotangents}
+
+    @cached_property
+    def cuts(self) -> Mapping[str, Cuts]:
+        """Which axes of its arrays are cut."""
+        return cuts(self.ranks)
+
+    def alone(self, module: Module) -> Run:
+        """The run of one device."""
+        params = dict(self.params)
+        outputs, saved = module.forward(params, dict(self.inputs), seed=self.seed)
+        return Run(outputs, module.backward(params, saved, dict(self.cotangents)), {})
+
+    def together(
+        self, module: Module, around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    ) -> list[Run]:
+        """The runs of all simulated ranks; raises RankError where they do not fit together.
+
+        `around` is entered by every rank.
+        """
+
+        def rank() -> Run:
+            with around():
+                return run_rank(module, self.cuts, self.arrays, self.seed)
+
+        return ranks.simulate(self.ranks.mesh, rank)
+
+    def compare(self, alone: Run, together: Sequence[Run]) -> Agreement:
+        """Every output and gradient against one device, in the contract's measure."""
+        worst, first = 0.0, None
+        for found in self.differences(alone, together):
+            worst = max(worst, found.error)
+            if first is None and found.is_wrong:
+                first = found.describe(Grid(dict(self.ranks.mesh)))
+        return Agreement(len(alone.outputs), len(alone.gradients), worst, first)
+
+    def differs(self, alone: Run, together: Sequence[Run]) -> bool:
+        """Whether anything is not as it should be."""
+        return any(found.is_wrong for found in self.differences(alone, together))
+
+    def differences(self, alone: Run, together: Sequence[Run]) -> Iterator[Difference]:
+        """How far every output and gradient is from that of one device."""
+        outputs = [run.outputs for run in together]
+        yield from self._differences("", alone.outputs, outputs, 0.0)
+        gradients = [run.gradients for run in together]
+        faint = FAINT * global_norm(dict(self.cotangents))
+        yield from self._differences("d", alone.gradients, gradients, faint)
+
+    def _differences(
+        self, prefix: str, wanted: Arrays, found: Sequence[Arrays], faint: float
+    ) -> Iterator[Difference]:
+        total = global_norm({name: _finite(each) for name, each in wanted.items()})
+        total = max(total, faint)
+        for name in dict.fromkeys([*wanted, *(name for each in found for name in each)]):
+            missing = next((n for n, each in enumerate(found) if name not in each), None)
+            if name not in wanted or missing is not None:
+                yield Difference(prefix + name, float("inf"), missing or 0, None)
+                continue
+            parts = [each[name] for each in found]
+            yield self._difference(prefix + name, parts, wanted[name], name, total)
+
+    def _difference(
+        self, said: str, parts: Sequence[Array], wanted: Array, name: str, total: float
+    ) -> Difference:
+        where, mesh = self.cuts.get(name, ()), self.ranks.mesh
+        whole = joined(parts, where, mesh)
+        error = _error(whole.array, wanted, total)
+        if whole.array.shape != wanted.shape or (whole.unlike is None and error <= TOLERANCE):
+            return Difference(said, error, whole.unlike or 0, whole.unlike)
+        worst = furthest(parts, wanted, where, mesh)
+        whole = joined(parts, where, mesh, worst)
+        return Difference(said, _error(whole.array, wanted, total), worst, whole.unlike)
+
+
+def run_rank(
+    module: Module, where: Mapping[str, Cuts], given: Mapping[str, Arrays], seed: int
+) -> Run:
+    """The run of the rank that calls this, on its parts of whole arrays, `Trial.arrays`."""
+    tally = ranks.current().tally
+    tally.clear()
+    own = {kind: ranks.parts(arrays, where) for kind, arrays in given.items()}
+    with tally.during("forward"):
+        outputs, saved = module.forward(own["params"], own["inputs"], seed=seed)
+    with tally.during("backward"):
+        gradients = module.backward(own["params"], saved, own["cotangents"])
+    counts = {key: (one.calls, one.elements) for key, one in tally.counts.items()}
+    return Run(outputs, gradients, counts)
+
+
+def _error(found: Array, wanted: Array, total: float) -> float:
+    if found.shape != wanted.shape:
+        return float("inf")
+    if not np.array_equal(np.isfinite(found), np.isfinite(wanted)):
+        return float("inf")
+    return agreement.error(_finite(found), _finite(wanted), total)
+
+
+def _finite(array: Array) -> Array:
+    return np.where(np.isfinite(array), array, 0.0)

@@ -1,0 +1,81 @@
+"""The few words in which rank code speaks of arrays, for NumPy arrays and for torch tensors."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+Tensor: TypeAlias = Any  # a NumPy array or a torch tensor; this package does not import torch
+
+
+class Words(Protocol):
+    """What is done to arrays of one kind."""
+
+    def owned(self, x: Tensor) -> Tensor:
+        """Return a copy, contiguous."""
+        ...
+
+    def stack(self, parts: list[Tensor]) -> Tensor:
+        """Return the parts along a new leading axis."""
+        ...
+
+    def flat(self, parts: list[Tensor]) -> Tensor:
+        """Return all elements of all parts, one after the other."""
+        ...
+
+    def move(self, x: Tensor, source: int, target: int) -> Tensor:
+        """Return `x` with one axis at another place."""
+        ...
+
+    def maximum(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return the larger of two, element by element."""
+        ...
+
+    def zeros(self, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Return zeros of the type, and on the device, of `like`."""
+        ...
+
+    def where(self, mask: Tensor, a: Tensor) -> Tensor:
+        """Return `a` where the mask holds, else 0."""
+        ...
+
+
+class _NumPy:
+    def owned(self, x: Tensor) -> Tensor:
+        return np.array(x, order="C")
+
+    def stack(self, parts: list[Tensor]) -> Tensor:
+        return np.stack(parts)
+
+    def flat(self, parts: list[Tensor]) -> Tensor:
+        return np.concatenate([part.reshape(-1) for part in parts])
+
+    def move(self, x: Tensor, source: int, target: int) -> Tensor:
+        return np.moveaxis(x, source, target)
+
+    def maximum(self, a: Tensor, b: Tensor) -> Tensor:
+        return np.maximum(a, b)
+
+    def zeros(self, like: Tensor, shape: tuple[int, ...]) -> Tensor:
+        return np.zeros(shape, like.dtype)
+
+    def where(self, mask: Tensor, a: Tensor) -> Tensor:
+        return np.where(mask, a, np.zeros((), a.dtype))
+
+
+_NUMPY = _NumPy()
+
+
+def is_array(x: Tensor) -> bool:
+    """Whether this is NumPy's."""
+    return isinstance(x, np.ndarray | np.generic)
+
+
+def words(x: Tensor) -> Words:
+    """The words for arrays like `x`."""
+    if is_array(x):
+        return _NUMPY
+    from xg_runtime.ranks.torch_ops import TensorWords
+
+    return TensorWords()

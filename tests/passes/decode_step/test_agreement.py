@@ -1,0 +1,158 @@
+"""A step gives what the whole text gives, in pieces of any size, to 1e-12 in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from passes.decode_step.stepping import (
+    LENGTH,
+    LIBRARY,
+    Stepping,
+    entered,
+    llama,
+    stepping,
+    transformer,
+)
+
+import xg
+from xg.ir.dim import ZERO
+from xg.ir.graph import Apply
+from xg.ir.printer import spell_program
+
+PIECES = ((LENGTH,), (1,) * LENGTH, (3, 4), (2, 1, 4))
+EXACT = 1e-12
+WORDS = {
+    "norm": ("pre", "post"),
+    "ffn": ("MLP", "GatedMLP"),
+    "act": ("GELU", "ReLU"),
+    "pos": ("learned", "sinusoidal", "rope"),
+    "head": ("tied", "own"),
+}
+VARIANTS = [dict(zip(WORDS, words, strict=True)) for words in product(*WORDS.values())]
+
+
+def error(one: Stepping, pieces: tuple[int, ...] = (2, 1, 4)) -> float:
+    """The largest difference between the output of pieces and that of the whole text."""
+    return float(np.abs(one.stepped(pieces) - one.expected()).max())
+
+
+@pytest.mark.parametrize("options", VARIANTS, ids=lambda options: "-".join(options.values()))
+def test_every_variant_of_the_language_model(options: dict[str, str]) -> None:
+    assert error(stepping(transformer(**options))) < EXACT
+
+
+@pytest.mark.parametrize("pieces", PIECES, ids=str)
+def test_pieces_of_every_size(pieces: tuple[int, ...]) -> None:
+    assert error(stepping(transformer()), pieces) < EXACT
+    assert error(stepping(llama()), pieces) < EXACT
+    odd = xg.compile(Path(__file__).with_name("odd.xg"))
+    assert error(stepping(odd, output="Z"), pieces) < EXACT
+
+
+def test_a_decoder_behind_an_encoder() -> None:
+    sizes = {"V_e": 13, "V_d": 11, "S_e": 5, "N": 2, "N_H": 3, "D": 12, "D_ff": 14}
+    whole = xg.compile(LIBRARY / "models" / "encoder_decoder.xg", "Transformer", sizes=sizes)
+    one = stepping(whole, axis="S_d")
+    once = whole.once()
+    assert once is not None
+    assert (list(once.inputs), list(once.outputs)) == (["x"], ["M"])
+    assert list(one.step.inputs) == ["y", "M"]
+    assert {name.split(".")[0] for name in once.params} == {"E_x", "encoder"}
+    assert {name.split(".")[0] for name in one.step.params} == {"E_y", "W", "b", "decoder"}
+    assert error(one) < EXACT
+    inside = stepping(
+        xg.compile(LIBRARY / "models" / "encoder_decoder.xg", "Translator", sizes=sizes), "S_d"
+    )
+    assert list(inside.step.inputs) == ["y", "M"]
+    assert error(inside) < EXACT
+    wrong = replace(one, given={"M": one.given["M"] * 1.1})
+    assert error(wrong) > 1e-3
+
+
+def test_keys_and_values_of_a_text_that_stays_are_given() -> None:
+    attention = xg.compile(LIBRARY / "models" / "transformer.xg", "Attention", sizes={"S_k": 5})
+    one = stepping(attention)
+    assert list(one.step.inputs) == ["X", "K", "V"]
+    assert error(one) < EXACT
+    assert transformer().once() is None
+
+
+def test_grouped_queries_keep_the_few_heads() -> None:
+    states = {path: array.shape for path, array in stepping(llama()).empty().items()}
+    assert states == {
+        "ids": (2, 0),
+        **{f"layers.{i}.attn.{name}": (2, 2, 0, 4) for i in range(2) for name in ("K", "V")},
+    }
+
+
+def test_a_second_call_by_one_name_has_states_of_its_own() -> None:
+    odd = xg.compile(Path(__file__).with_name("odd.xg"))
+    states = stepping(odd, output="Z").empty()
+    assert sorted(states) == ["H_1", "H_3", "mix.KT", "mix.KT_2", "mix.Y_in", "mix.Y_in_2"]
+
+
+def test_the_loss_and_dropout_are_gone() -> None:
+    step = transformer().step()
+    text = spell_program(step.graphs)
+    assert list(step.inputs) == ["ids"]
+    assert "CE(" not in text
+    assert "DO(" not in text
+    assert set(step.params) == set(transformer().params)
+
+
+def without_offset(step: Apply) -> Apply:
+    """The same operator counting from 0, as if nothing had been there before."""
+    if step.op.name != "offset range":
+        return step
+
+    def forward(**_: object) -> object:
+        body = step.op.forward()
+        return [replace(out, attrs=(out.attrs[0], ("start", ZERO))) for out in body]
+
+    return replace(step, op=replace(step.op, forward=forward))
+
+
+def test_a_wrong_offset_is_seen() -> None:
+    one = stepping(transformer())
+    main = one.step.graphs.main
+    broken = replace(
+        main,
+        steps=tuple(without_offset(s) if isinstance(s, Apply) else s for s in main.steps),
+    )
+    graphs = {**one.step.graphs.graphs, main.key: broken}
+    wrong = replace(one, step=replace(one.step, graphs=replace(one.step.graphs, graphs=graphs)))
+    assert error(one) < EXACT
+    assert error(wrong) > 1e-2
+    assert error(wrong, (LENGTH,)) < EXACT  # the first step begins at 0
+
+
+def test_a_forgotten_state_is_seen() -> None:
+    one = stepping(llama())
+    _, states = one.one(one.empty(), 0, 3)
+    right, _ = one.one(states, 3, LENGTH)
+    wrong, _ = one.one({**states, "layers.1.attn.V": states["layers.1.attn.V"] * 0}, 3, LENGTH)
+    assert np.abs(right - one.expected()[:, 3:]).max() < EXACT
+    assert np.abs(wrong - right).max() > 1e-2
+
+
+def test_the_figure_shows_what_was_before() -> None:
+    attention = entered(llama().step(), "GQA")
+    dot = attention.dot()
+    assert "step" in attention.figure("forward").subtitle
+    assert dot.count("past") >= 2
+
+
+def test_a_step_costs_what_its_cache_is_long() -> None:
+    step = llama().step()
+    forward = step.cost().total.forward
+    numbers = step.graphs.main.sizes.bind(step.graphs.numbers) | {"B": 1, "S": 1}
+    at = [forward.evaluate(numbers | {"T": length}) for length in (100, 200, 300)]
+    assert at[2] - at[1] == at[1] - at[0]
+    whole = llama().cost().total.forward
+    again = [whole.evaluate(numbers | {"S": length}) for length in (101, 201, 301)]
+    assert again[2] - again[1] > again[1] - again[0]
+    assert at[0] * 20 < again[0]

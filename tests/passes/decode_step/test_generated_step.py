@@ -1,0 +1,89 @@
+"""The generated step of both backends gives what the whole text gives, and refuses what it must."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from passes.decode_step.stepping import (
+    BATCH,
+    LENGTH,
+    LIBRARY,
+    Stepping,
+    generated,
+    llama,
+    stepping,
+    transformer,
+)
+
+import xg
+
+EXACT = 1e-12
+
+
+def models() -> dict[str, Stepping]:
+    encoder_decoder = {"V_e": 13, "V_d": 11, "N": 2, "N_H": 3, "D": 12, "D_ff": 14, "S_e": 5}
+    return {
+        "learned": stepping(transformer()),
+        "sinusoidal": stepping(transformer(pos="sinusoidal", norm="post", head="own")),
+        "rope": stepping(transformer(pos="rope", ffn="GatedMLP")),
+        "llama": stepping(llama()),
+        "odd": stepping(xg.compile(Path(__file__).with_name("odd.xg")), output="Z"),
+        "encoder_decoder": stepping(
+            xg.compile(
+                LIBRARY / "models" / "encoder_decoder.xg", "Translator", sizes=encoder_decoder
+            ),
+            axis="S_d",
+        ),
+    }
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("name", models())
+def test_pieces_agree_with_the_whole(name: str, backend: str) -> None:
+    one = models()[name]
+    for pieces in ((LENGTH,), (1,) * LENGTH, (3, 1, 3)):
+        assert np.abs(generated(one, pieces, backend) - one.expected()).max() < EXACT
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("name", models())
+def test_pieces_agree_with_kernels_too(name: str, backend: str) -> None:
+    one = models()[name]
+    for pieces in ((LENGTH,), (3, 1, 3)):
+        found = generated(one, pieces, backend, kernels=True)
+        assert np.abs(found - one.expected()).max() < EXACT
+
+
+def test_a_text_longer_than_the_table_is_refused() -> None:
+    one = stepping(transformer())
+    module = one.step.load()
+    cache = module.empty_cache(one.params, B=BATCH)
+    _, cache = module.step(one.params, cache, one.cut(0, LENGTH))
+    with pytest.raises(ValueError, match="S \\+ T = 8 is more than S_max = 7: the table must"):
+        module.step(one.params, cache, one.cut(0, 1))
+
+
+def test_a_cache_of_something_else_is_refused() -> None:
+    one = stepping(llama())
+    module = one.step.load()
+    cache = module.empty_cache(one.params, B=BATCH)
+    longer = {**cache, "layers.1.attn.V": np.zeros((BATCH, 2, 1, 4))}
+    del cache["layers.0.attn.K"]
+    with pytest.raises(ValueError, match=r"layers\.0\.attn\.K \[2, 2, 0, 4\] is missing"):
+        module.step(one.params, cache, one.cut(0, 1))
+    with pytest.raises(ValueError, match=r"layers\.1\.attn\.V should have shape"):
+        module.step(one.params, longer, one.cut(0, 1))
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+def test_a_step_leaves_the_cache_that_it_was_given(kernels: bool) -> None:
+    one = stepping(llama())
+    module = one.step.load(kernels=kernels)
+    empty = module.empty_cache(one.params, B=BATCH)
+    _, cache = module.step(one.params, empty, one.cut(0, 3))
+    assert {array.shape[1] for name, array in empty.items() if name == "ids"} == {0}
+    first, _ = module.step(one.params, cache, one.cut(3, 5))
+    again, _ = module.step(one.params, cache, one.cut(3, 5))
+    assert np.array_equal(first["Z"], again["Z"])
