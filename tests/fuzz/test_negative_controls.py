@@ -20,6 +20,7 @@ from xg.codegen.numpy import spelling
 from xg.codegen.torch import spelling as torch_spelling
 from xg.ir import derivative
 from xg.ir.body import topological
+from xg.ir.cotangent import Cotangent
 from xg.ir.derivative import Cotangents
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_mean
@@ -39,10 +40,10 @@ def tanh_without_its_square(patch: Patch) -> None:
 
 
 def maximum_that_gives_to_both(patch: Patch) -> None:
-    def rule(y: Expr, d: Expr) -> Cotangents:
+    def rule(y: Expr, d: Cotangent) -> Sequence[Cotangent]:
         return d, d
 
-    patch.setitem(_table(derivative.RULES), "maximum", rule)
+    patch.setitem(_table(derivative.CHOOSING), "maximum", rule)
 
 
 def softmax_with_a_mean(patch: Patch) -> None:

@@ -9,7 +9,7 @@ from ops.trial import Array, Trial
 
 from xg.ir import prim
 from xg.ir.collective_prims import COLLECTIVES, LOCAL
-from xg.ir.derivative import RULES
+from xg.ir.derivative import CHOOSING, RULES
 from xg.ir.dim import ONE
 from xg.ir.op import Op
 from xg.ir.prim import Expr
@@ -91,7 +91,8 @@ def test_every_primitive_is_here() -> None:
     """But for those across ranks, which tests/sharding runs on several."""
     alone = set(MEANING) - COLLECTIVES - LOCAL
     assert set(CASES) == alone
-    assert alone - set(RULES) == {"const", "iota"}
+    assert alone - {*RULES, *CHOOSING} == {"broadcast", "const", "iota"}
+    assert CHOOSING.keys().isdisjoint(RULES)
 
 
 def trial(prim: str) -> Trial:

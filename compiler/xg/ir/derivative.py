@@ -2,16 +2,21 @@
 
 A rule takes the cotangent of a primitive's result and gives one cotangent per argument, None where
 no gradient flows. Rules are written in primitives, so a derived adjoint is a body like any other.
+Where a primitive chooses among its arguments, the sweep puts a gate in the way (`xg.ir.cotangent`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from xg.ir.body import topological
+from xg.ir.cotangent import Cotangent, Gate
 from xg.ir.dim import ONE, Dim
 from xg.ir.prim import (
+    ARITHMETIC,
+    UNARY,
     Expr,
     broadcast,
     contract,
@@ -31,7 +36,6 @@ from xg.ir.prim import (
     where,
 )
 from xg.ir.scalar import Scalar, as_scalar
-from xg.ir.tensor import Shape
 
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
@@ -44,32 +48,47 @@ def pullback(
 ) -> Cotangents:
     """Cotangents of `inputs`, given those of `outputs`; None for an input without influence."""
     order = list(topological(outputs))
-    totals: dict[int, Expr] = {}
+    totals: dict[int, Cotangent] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
-        _accumulate(totals, output, cotangent)
+        _accumulate(totals, output, Cotangent(cotangent))
     wanted = {id(expr) for expr in inputs}
     reached = _reaches(order, wanted)
     for expr in reversed(order):
         total = totals.get(id(expr))
         if total is None or not expr.args or id(expr) not in reached:
             continue
-        for arg, cotangent in zip(expr.args, RULES[expr.prim](expr, total), strict=True):
+        for arg, cotangent in zip(expr.args, _pulled(expr, total), strict=True):
             if cotangent is not None and id(arg) in reached:
-                _accumulate(totals, arg, unbroadcast(cotangent, arg.shape))
-    return tuple(totals.get(id(expr)) for expr in inputs)
+                _accumulate(totals, arg, cotangent.summed(arg.shape))
+    return tuple(totals[id(e)].closed if id(e) in totals else None for e in inputs)
 
 
-def unbroadcast(x: Expr, shape: Shape) -> Expr:
-    """The seed's reduce_like: sum over the axes along which a `shape` was repeated (000, 3.1)."""
-    if x.shape == shape:
-        return x
-    extra = x.rank - len(shape)
-    leading = tuple(range(-x.rank, -len(shape)))
-    repeated = tuple(
-        i - len(shape) for i, dim in enumerate(shape) if dim == ONE and x.shape[extra + i] != ONE
-    )
-    summed = reduce_sum(x, repeated) if repeated else x
-    return reduce_sum(summed, leading, keep=False) if leading else summed
+def _pulled(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
+    """The cotangents of the arguments of a primitive, behind the gates of its result."""
+    if y.prim in CHOOSING:
+        return CHOOSING[y.prim](y, d)
+    if y.prim == "broadcast":
+        return [d]  # summed where it arrives
+    if y.prim in SIGNED or y.prim in SLOPED:
+        parts = RULES[y.prim](y, d.value)
+        if y.prim in SIGNED:
+            return [part and replace(d, value=part) for part in parts]
+        return [part and d.sloped(part) for part in parts]
+    closed = d.closed
+    parts = RULES[y.prim](y, closed)
+    if y.prim not in MOVING or not d.gates:
+        return [part and Cotangent(part) for part in parts]
+    return [
+        part and d.moved(part, y.shape, lambda c, i=i: _moved(y, c, i))
+        for i, part in enumerate(parts)
+    ]
+
+
+def _moved(y: Expr, condition: Expr, i: int) -> Expr:
+    """A condition on the result of a primitive that moves elements, as one on its argument `i`."""
+    moved = MOVING[y.prim](y, condition)[i]
+    assert moved
+    return moved
 
 
 def _reaches(order: Sequence[Expr], wanted: set[int]) -> set[int]:
@@ -80,9 +99,9 @@ def _reaches(order: Sequence[Expr], wanted: set[int]) -> set[int]:
     return reached
 
 
-def _accumulate(totals: dict[int, Expr], expr: Expr, cotangent: Expr) -> None:
-    known = totals.get(id(expr))
-    totals[id(expr)] = cotangent if known is None else known + cotangent
+def _accumulate(totals: dict[int, Cotangent], expr: Expr, cotangent: Cotangent) -> None:
+    before = totals.get(id(expr))
+    totals[id(expr)] = cotangent if before is None else before.plus(cotangent)
 
 
 def _scalar(expr: Expr, key: str) -> Scalar:
@@ -121,17 +140,17 @@ def _pow(y: Expr, d: Expr) -> Cotangents:
     return (d * exponent * base,)
 
 
-def _choose(y: Expr, d: Expr) -> Cotangents:
+def _larger(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
     # At a tie the first argument takes the gradient, as relu'(0) = 0 for max(x, 0) wants it not:
     # the comparison is strict, so a tie with a constant gives the variable nothing.
     a, b = y.args
     first = a > b if y.prim == "maximum" else b > a
-    return where(first, d, 0.0), where(first, 0.0, d)
+    return d.through(Gate(first)), d.through(Gate(first, holds=False))
 
 
-def _where(y: Expr, d: Expr) -> Cotangents:
+def _where(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
     condition = y.args[0]
-    return None, where(condition, d, 0.0), where(condition, 0.0, d)
+    return None, d.through(Gate(condition)), d.through(Gate(condition, holds=False))
 
 
 def _spread(y: Expr, d: Expr) -> Expr:
@@ -150,11 +169,12 @@ def _mean(y: Expr, d: Expr) -> Cotangents:
     return (_spread(y, d) / count,)
 
 
-def _max(y: Expr, d: Expr) -> Cotangents:
+def _largest(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
     # Equal maxima share the gradient, so that their order does not matter.
     x = y.args[0]
-    hits = where(x >= _spread(y, y), 1.0, 0.0)
-    return (_spread(y, d) * hits / reduce_sum(hits, _tuple(y, "axes")),)
+    hit = x >= _spread(y, y)
+    count = reduce_sum(where(hit, 1.0, 0.0), _tuple(y, "axes"))
+    return (Cotangent(_spread(y, d.closed) / count, (Gate(hit),)),)
 
 
 def _contract(y: Expr, d: Expr) -> Cotangents:
@@ -215,20 +235,15 @@ RULES: Final[Mapping[str, Rule]] = {
     "mul": lambda y, d: (d * y.args[1], d * y.args[0]),
     "div": _div,
     "pow": _pow,
-    "maximum": _choose,
-    "minimum": _choose,
     "gt": lambda y, d: (None, None),
     "ge": lambda y, d: (None, None),
     "eq": lambda y, d: (None, None),
-    "where": _where,
     "as_float": lambda y, d: (None,),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,
-    "max": _max,
     "contract": _contract,
     "reshape": lambda y, d: (reshape(d, y.args[0].shape),),
     "transpose": _transpose,
-    "broadcast": lambda y, d: (unbroadcast(d, y.args[0].shape),),
     "concat": _concat,
     "cut": _cut,
     "pad": _pad,
@@ -238,4 +253,24 @@ RULES: Final[Mapping[str, Rule]] = {
     "place": lambda y, d: (pick(d, y.args[1]), None),
     "dropout_keep": lambda y, d: (None,),
     "dropout_apply": _dropout,
+}
+
+Choice = Callable[[Expr, Cotangent], Sequence[Cotangent | None]]
+
+CHOOSING: Final[Mapping[str, Choice]] = {
+    "maximum": _larger,
+    "minimum": _larger,
+    "where": _where,
+    "max": _largest,
+}
+
+# Element by element: a sign keeps zeros, a slope may be infinite where the value is not chosen.
+SIGNED: Final = frozenset({"neg", "add", "sub"})
+SLOPED: Final = (UNARY | ARITHMETIC | {"pow"}) - SIGNED - CHOOSING.keys()
+
+# How a condition moves from a result to the arguments.
+MOVING: Final[Mapping[str, Rule]] = {
+    "sum": lambda y, c: (_spread(y, c),),
+    "mean": lambda y, c: (_spread(y, c),),
+    **{prim: RULES[prim] for prim in ("reshape", "transpose", "concat", "pad")},
 }

@@ -76,7 +76,10 @@ def adjoint(
     ignore: Scalar | None,
     count: Scalar,
 ) -> tuple[Expr]:
-    """Each row's share of the gradient times (softmax - one at the target)."""
+    """Each row's share of the gradient times (softmax - one at the target).
+
+    A row that does not count has none, even if its logits make no softmax.
+    """
     counts = _counts(t, w, ignore)
     share = dloss / _divisor(counts, count) if reduction == "mean" else dloss
     p = exp(z - lse).named("p")
@@ -84,7 +87,8 @@ def adjoint(
         return (p * share - place(broadcast(share, t.shape), t, z.shape[-1]),)
     share = where(counts, share, 0.0)
     there = place(share, _target(t, counts), z.shape[-1])
-    return (p * reshape(share, (*t.shape, ONE)) - there,)
+    slope = p * reshape(share, (*t.shape, ONE)) - there
+    return (where(reshape(counts, (*t.shape, ONE)), slope, 0.0),)
 
 
 def _counts(t: Expr, w: Expr | None, ignore: Scalar | None) -> Expr | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.derivative import unbroadcast
+from xg.ir.cotangent import unbroadcast
 from xg.ir.op import Op
 from xg.ir.prim import Expr, reduce_mean, sqrt
 from xg.ir.scalar import Scalar
