@@ -13,7 +13,7 @@ from typing import Final
 from xg.cost.flops import flops
 from xg.ir.body import Body
 from xg.ir.dim import ONE, ZERO, Dim, product
-from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.prim import Expr
 
@@ -96,7 +96,7 @@ def cost(program: Program, dtype: str = "float32") -> Cost:
     """Count a program, floats being of `dtype`; without a backward pass nothing is saved."""
     counted: dict[str, _Counted] = {}
     for key, graph in program.graphs.items():  # callees stand first
-        backward = program.backwards.get(key) or Backward(graph, {}, (), {}, (), {})
+        backward = program.backwards.get(key)
         counter = _Counter(graph, backward, program.graphs, counted, BYTES[dtype])
         counted[key] = counter.count(is_main=key == program.entry)
     return Cost(program, dtype, tuple(each.cost for each in reversed(counted.values())))
@@ -115,7 +115,7 @@ class _Counter:
     """Counts one instance."""
 
     graph: Graph
-    backward: Backward
+    backward: Backward | None
     graphs: Mapping[str, Graph]
     callees: Mapping[str, _Counted]
     float_bytes: int
@@ -125,7 +125,8 @@ class _Counter:
     def __post_init__(self) -> None:
         """Find what is kept: by the block's own backward steps, or by those of its calls."""
         self.masks = booleans(self.graph)
-        kept = {value for value in self.backward.saved if value.role != "saved"}
+        saved = self.backward.saved if self.backward else ()
+        kept = {value for value in saved if value.role != "saved"}
         for call in self._calls():
             callee = self.graphs[call.callee]
             inner = self.callees[call.callee].kept
@@ -210,20 +211,20 @@ class _Counter:
         for step in self.graph.steps:
             if isinstance(step, Apply):
                 found[step.outputs[0]] = ZERO
-        for step in self.backward.steps:
+        for step in self.backward.steps if self.backward else ():
             if isinstance(step, Apply):
                 made = step.origin.outputs[0] if step.origin else None
                 answered = made if made in found else None
-                found[answered] = found[answered] + flops(self._body(step).outputs)
+                found[answered] = found[answered] + flops(self._body(step, self.backward).outputs)
         return found
 
     def _shared_gradients(self) -> Dim:
         """One addition for each element that a parameter's gradient gets from a further use."""
-        gradients = self.backward.gradients
+        gradients = self.backward.gradients if self.backward else dict[Value, Value]()
         foreign = (value for value in self.graph.foreign if value in gradients)
         total = _sum(product(self.graph.types[value].shape) for value in foreign)
         seen: set[str] = set()
-        for call in self._calls() if self.backward.steps else ():
+        for call in self._calls() if self.backward and self.backward.steps else ():
             if call.path in seen:
                 total = total + self._once(call).parameters * (call.count or ONE)
             seen.add(call.path)
@@ -232,17 +233,18 @@ class _Counter:
     def _sums_over_rounds(self) -> Dim:
         """Additions for what every round of a row reads: its gradient is a sum over rounds."""
         total = ZERO
+        if self.backward is None:
+            return total
         for step in self.backward.steps:
-            if isinstance(step, CallBack) and step.origin.count is not None:
-                read = [value for value in step.outputs[1:] if value is not None]
-                size = _sum(product(self.backward.types[value].shape) for value in read)
-                total = total + size * (step.origin.count - 1)
+            if isinstance(step, Call) and step.count is not None:
+                size = _sum(product(self.backward.types[value].shape) for value in step.outputs[1:])
+                total = total + size * (step.count - 1)
         return total
 
     # ---- single facts ---------------------------------------------------------------------------
 
-    def _body(self, step: Apply) -> Body:
-        types = {**self.graph.types, **self.backward.types}
+    def _body(self, step: Apply, of: Graph | None = None) -> Body:
+        types = (of or self.graph).types
         return step.op.body([types[value] for value in step.inputs], step.attrs)
 
     def _bytes_of(self, values: Sequence[Value]) -> Dim:

@@ -18,9 +18,9 @@ from typing import Final, Literal
 from xg.ir.body import topological
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, Dim, product, symbol
-from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.placement import PARTIAL, Placement, State, same
+from xg.ir.placement import PARTIAL, Placement, State
 from xg.ir.tensor import Shape, TensorType
 from xg.sharding.typing import type_body
 
@@ -97,10 +97,9 @@ def _calls(program: Program, *, reverse: bool) -> Iterator[tuple[Graph, Symbols,
             for step in steps:
                 if isinstance(step, Apply):
                     continue
-                call = step.origin if isinstance(step, CallBack) else step
-                callee = program.graphs[call.callee]
-                below = frozenset(inside(call, graph, callee, symbols).items())
-                times = _times(call, graph).substitute(symbols) * count
+                callee = program.graphs[step.callee]
+                below = frozenset(inside(step.origin or step, graph, callee, symbols).items())
+                times = _times(step, graph).substitute(symbols) * count
                 known = bindings.setdefault(callee.key, {})
                 known[below] = known[below] + times if below in known else times
 
@@ -161,14 +160,10 @@ class _Pass:
     # ---- values ---------------------------------------------------------------------------------
 
     def _type(self, value: Value) -> TensorType:
-        types = self.graph.types
-        return types[value] if value in types or not self.backward else self.backward.types[value]
+        return (self.backward or self.graph).types[value]
 
     def _placement(self, value: Value) -> Placement:
-        if self.backward and value in self.backward.placements:
-            return self.backward.placements[value]
-        placement = self.graph.placements[value]
-        return placement if not self.backward else {a: same(s) for a, s in placement.items()}
+        return (self.backward or self.graph).placements[value]
 
     def _name(self, value: Value) -> str | None:
         of = self.backward.of.get(value) if self.backward else None

@@ -97,6 +97,10 @@ class Call:
 
     In a row, the first input goes round and becomes the output; the others stay the same.
     `saved` stands for what the calls keep for their backward pass.
+
+    In a backward graph `origin` is the call that this one differentiates: it runs the backward
+    graph of the callee on what that call saved, the rounds of a row in reverse. Cotangents of the
+    callee's float outputs go in, gradients of its float inputs come out.
     """
 
     callee: str
@@ -107,23 +111,20 @@ class Call:
     span: Span
     count: Dim | None = None
     sizes: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
+    origin: Call | None = None
+
+    @property
+    def reads(self) -> tuple[Value, ...]:
+        """Every value of the calling graph that the call needs."""
+        return self.inputs if self.origin is None else (*self.inputs, self.saved)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CallBack:
-    """The backward pass of a call: cotangents of its outputs in, of its float inputs out."""
-
-    origin: Call
-    cotangents: tuple[Value | None, ...]
-    outputs: tuple[Value | None, ...]
-
-
-Step = Apply | Call | CallBack
+Step = Apply | Call
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """The forward pass of one instance of a block.
+    """One pass of one instance of a block: the forward pass, unless it is a `Backward`.
 
     `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
     the types that its labels promise; `states` are what it keeps from one step to the next.
@@ -141,7 +142,7 @@ class Graph:
     output_names: tuple[str, ...]
     output_types: tuple[TensorType, ...]
     params: tuple[Param, ...]
-    steps: tuple[Apply | Call, ...]
+    steps: tuple[Step, ...]
     sizes: Sizes
     span: Span
     foreign: tuple[Value, ...] = ()
@@ -195,25 +196,33 @@ class Graph:
         return self.sizes.expand_type(declared).shape == self.types[value].shape
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Backward:
-    """The backward pass of one instance.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Backward(Graph):
+    """The backward pass of one instance: a graph over cotangents and saved forward values.
 
-    `cotangents` come in, one per float output; `gradients` go out, for parameters and float
-    inputs; `saved` are the forward values that the steps read; `of` tells for every cotangent,
-    whole or part of a sum, which forward value it belongs to, and `totals` names the whole one of
-    every forward value that has one.
+    Cotangents of the float outputs are its inputs, the gradients of the float inputs its outputs;
+    `saved` are the forward values that its steps read besides parameters. Gradients of parameters
+    belong to paths, as parameters do, and are no outputs. `cotangents` and `gradients` find both by
+    the forward value; `of` names for every cotangent, whole or part of a sum, its forward value,
+    and `totals` the whole one of every forward value that has one.
     """
 
     forward: Graph
-    cotangents: Mapping[Value, Value]
-    steps: tuple[Apply | CallBack, ...]
-    gradients: Mapping[Value, Value]
     saved: tuple[Value, ...]
-    types: Mapping[Value, TensorType]
-    of: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
-    totals: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
-    placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
+    cotangents: Mapping[Value, Value]
+    gradients: Mapping[Value, Value]
+    of: Mapping[Value, Value]
+    totals: Mapping[Value, Value]
+
+    def param_values(self) -> Iterator[Value]:
+        """Every parameter of the forward pass: its steps may read them all."""
+        return self.forward.param_values()
+
+    def param_gradients(self) -> Iterator[tuple[Value, Value]]:
+        """Every parameter that has a gradient, with this."""
+        for value in self.forward.param_values():
+            if value in self.gradients:
+                yield value, self.gradients[value]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,6 +244,10 @@ class Program:
     def is_parallel(self) -> bool:
         """Whether it is to run on several ranks: by its plan, or as the file is written."""
         return self.plan is not None or any(graph.is_cut for graph in self.graphs.values())
+
+    def callee(self, call: Call) -> Graph:
+        """The graph that a call runs."""
+        return (self.backwards if call.origin else self.graphs)[call.callee]
 
     @property
     def main(self) -> Graph:

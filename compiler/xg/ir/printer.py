@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import cast
 
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes, TensorType
 
@@ -34,10 +34,8 @@ class _Names:
         self._names: dict[Value, str] = {}
         self._taken: dict[str, int] = {}
 
-    def of(self, value: Value | None) -> str:
-        """The name of a value; ``_`` where there is none."""
-        if value is None:
-            return "_"
+    def of(self, value: Value) -> str:
+        """The name of a value."""
         if value not in self._names:
             wanted = value.name or "%"
             self._taken[wanted] = self._taken.get(wanted, 0) + 1
@@ -48,7 +46,7 @@ class _Names:
             )
         return self._names[value]
 
-    def all(self, values: Iterable[Value | None]) -> str:
+    def all(self, values: Iterable[Value]) -> str:
         """Several names."""
         return ", ".join(self.of(value) for value in values)
 
@@ -69,18 +67,16 @@ def _graph_lines(graph: Graph, names: _Names) -> Iterator[str]:
 
 
 def _backward_lines(backward: Backward, names: _Names) -> Iterator[str]:
-    graph = backward.forward
-    types = {**graph.types, **backward.types}
-    yield f"backward {graph.key} ({names.all(backward.cotangents.values())})"
+    yield f"backward {backward.key} ({names.all(backward.inputs)})"
     yield f"  saved {names.all(backward.saved)}"
     for step in backward.steps:
-        yield f"  {_step(step, types, graph.sizes, names)}"
+        yield f"  {_step(step, backward.types, backward.sizes, names)}"
     for value, gradient in backward.gradients.items():
         yield f"  d {names.of(value)} = {names.of(gradient)}"
 
 
 def _step(
-    step: Apply | Call | CallBack,
+    step: Step,
     types: Mapping[Value, TensorType],
     sizes: Sizes,
     names: _Names,
@@ -94,11 +90,9 @@ def _step(
             return f"{outputs} = {step.op.glyph}({names.all(step.inputs)}) {{{attrs}}}"
         case Call():
             count = f"{sizes.fold(step.count)} × " if step.count is not None else ""
-            called = f"{count}{step.callee} as {step.path}"
-            return f"{names.all(step.outputs)} = call {called} ({names.all(step.inputs)})"
-        case CallBack():
-            call = f"backward {step.origin.callee} as {step.origin.path}"
-            return f"{names.all(step.outputs)} = {call} ({names.all(step.cotangents)})"
+            verb = "backward" if step.origin else "call"
+            called = f"{verb} {count}{step.callee} as {step.path}"
+            return f"{names.all(step.outputs)} = {called} ({names.all(step.inputs)})"
 
 
 def _typed(value: Value, types: Mapping[Value, TensorType], sizes: Sizes, names: _Names) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from xg import ops
 from xg.diagnostics.source import Span
-from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, const
 from xg.ir.scalar import Scalar
@@ -43,7 +43,7 @@ class _Reverse:
     graphs: Mapping[str, Graph]
     backwards: Mapping[str, Backward]
     types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
-    steps: list[Apply | CallBack] = field(default_factory=list[Apply | CallBack])
+    steps: list[Step] = field(default_factory=list[Step])
     parts: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
     names: dict[Value, Value] = field(default_factory=dict[Value, Value])
     of: dict[Value, Value] = field(default_factory=dict[Value, Value])
@@ -58,16 +58,29 @@ class _Reverse:
                     self._apply(step, active)
                 else:
                     self._call(step)
-        gradients = self._gradients()
+        gradients = {value: self._named(total) for value, total in self._gradients().items()}
         steps = tuple(self._renamed(step) for step in self.steps)
+        graph, types = self.graph, {self._named(v): type_ for v, type_ in self.types.items()}
+        types |= {v: graph.types[v] for step in steps for v in step.inputs if v in graph.types}
+        results = {v: gradients[v] for v in graph.inputs if v in gradients}
         return Backward(
-            forward=self.graph,
-            cotangents=seeds,
+            key=graph.key,
+            block=graph.block,
+            title=graph.title,
+            inputs=tuple(seeds.values()),
+            outputs=tuple(results.values()),
+            output_names=tuple(f"d{value.name}" for value in results),
+            output_types=tuple(types[value] for value in results.values()),
+            params=(),
             steps=steps,
-            gradients={value: self.names.get(total, total) for value, total in gradients.items()},
+            sizes=graph.sizes,
+            span=graph.span,
+            types=types,
+            forward=graph,
             saved=self._saved(steps),
-            types={self.names.get(value, value): type_ for value, type_ in self.types.items()},
-            of={self.names.get(part, part): value for part, value in self.of.items()},
+            cotangents=seeds,
+            gradients=gradients,
+            of={self._named(part): value for part, value in self.of.items()},
             totals=self._totals(),
         )
 
@@ -100,13 +113,13 @@ class _Reverse:
     def _totals(self) -> dict[Value, Value]:
         """The cotangent of each forward value that some step asked for."""
         whole = ((value, parts) for value, parts in self.parts.items() if len(parts) == 1)
-        return {value: self.names.get(part, part) for value, (part,) in whole}
+        return {value: self._named(part) for value, (part,) in whole}
 
-    def _saved(self, steps: Sequence[Apply | CallBack]) -> tuple[Value, ...]:
+    def _saved(self, steps: Sequence[Step]) -> tuple[Value, ...]:
         """Forward values that the steps read, in forward order; parameters are at hand anyway."""
-        used: set[Value] = set()
-        for step in steps:
-            used.update([step.origin.saved] if isinstance(step, CallBack) else step.inputs)
+        used = {
+            v for step in steps for v in (step.reads if isinstance(step, Call) else step.inputs)
+        }
         order = list(self.graph.inputs)
         for step in self.graph.steps:
             order.extend(step.outputs)
@@ -231,17 +244,16 @@ class _Reverse:
     def _call(self, call: Call) -> None:
         callee, backward = self.graphs[call.callee], self.backwards[call.callee]
         cotangents = self._cotangents(self._left(call, callee), call.span)
-        outputs: list[Value | None] = []
+        gradients: list[tuple[Value, Value]] = []
         for port, value in zip(callee.inputs, call.inputs, strict=True):
-            gradient = None
             if port in backward.gradients:
                 gradient = Value(None, "cotangent", call.span)
                 self.types[gradient] = self.graph.types[value]
-            outputs.append(gradient)
-        self.steps.append(CallBack(call, tuple(cotangents), tuple(outputs)))
-        for value, gradient in zip(call.inputs, outputs, strict=True):
-            if gradient is not None:
-                self._contribute(value, gradient)
+                gradients.append((value, gradient))
+        outputs = tuple(gradient for _, gradient in gradients)
+        self.steps.append(replace(call, inputs=tuple(cotangents), outputs=outputs, origin=call))
+        for value, gradient in gradients:
+            self._contribute(value, gradient)
 
     def _left(self, call: Call, callee: Graph) -> list[Value]:
         """The float outputs of a call, of several names of one value only the first.
@@ -259,15 +271,12 @@ class _Reverse:
 
     # ---- names ----------------------------------------------------------------------------------
 
-    def _renamed(self, step: Apply | CallBack) -> Apply | CallBack:
-        names = self.names
-        if isinstance(step, Apply):
-            inputs = tuple(names.get(value, value) for value in step.inputs)
-            outputs = tuple(names.get(value, value) for value in step.outputs)
-            return replace(step, inputs=inputs, outputs=outputs)
-        cotangents = tuple(v and names.get(v, v) for v in step.cotangents)
-        results = tuple(v and names.get(v, v) for v in step.outputs)
-        return CallBack(step.origin, cotangents, results)
+    def _named(self, value: Value) -> Value:
+        return self.names.get(value, value)
+
+    def _renamed(self, step: Step) -> Step:
+        inputs = tuple(map(self._named, step.inputs))
+        return replace(step, inputs=inputs, outputs=tuple(map(self._named, step.outputs)))
 
 
 def _add() -> Op:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.diagnostics.source import Span
-from xg.ir.graph import Apply, Call, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.placement import CONSTANT, Placement, State
 from xg.verify.reference.interpret import Record
 from xg_runtime.ranks.grid import Grid
@@ -175,8 +175,8 @@ class _Both:
         made_again = _made_again(graph)
         of = {cotangent: value for value, cotangent in backward.totals.items()}
         for step in backward.steps:
-            if isinstance(step, CallBack):
-                inner = list(_rounds(step.origin, record, records))
+            if isinstance(step, Call):
+                inner = list(_rounds(step, record, records))
                 yield from reversed(inner)
             for made in step.outputs:
                 if made in of:

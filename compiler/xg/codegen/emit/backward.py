@@ -26,7 +26,7 @@ from xg.codegen.emit.writer import (
     safe,
     size_variables,
 )
-from xg.ir.graph import Apply, Backward, CallBack, Value
+from xg.ir.graph import Apply, Backward, Call, Value
 from xg.ir.placement import is_term
 
 
@@ -58,13 +58,12 @@ class _BackwardWriter(BlockWriter):
         graph = backward.forward
         names = Names(size_variables(graph), plan.stems)
         scope = Scope(graph.sizes)
-        types = {**graph.types, **backward.types}
         statements = Statements(
             spelling=plan.spelling,
             functions=plan.operators,
             scope=scope,
             names=names,
-            types=types,
+            types=backward.types,
             wanted=_gradient_names(backward, forward),
             fixed=frozenset(_fixed(backward)),
             uses=count_uses(backward.steps, tuple(backward.gradients.values())),
@@ -176,10 +175,9 @@ class _BackwardWriter(BlockWriter):
             lines += ["grads.add(", f'    "{over}",', "    {", *items, "    },", ")"]
         return lines
 
-    def _call(self, step: CallBack) -> None:
-        call = step.origin
-        cotangents = [self.statements.settle(v).text for v in step.cotangents if v]
-        results = [(v, self.statements.name(v)) for v in step.outputs if v]
+    def _call(self, call: Call) -> None:
+        cotangents = [self.statements.settle(v).text for v in call.inputs]
+        results = [(v, self.statements.name(v)) for v in call.outputs]
         saved = f"saved.{self.fields[call.saved]}"
         function = f"d_{self.plan.functions[call.callee]}"
         comment = f"# d{self.plan.program.graphs[call.callee].block}, line {call.span.line}"
@@ -187,7 +185,7 @@ class _BackwardWriter(BlockWriter):
         if call.count is None:
             head = f"{', '.join(names)} = {function}(" if names else f"{function}("
             args = ["params", self.below(call.path), saved, *cotangents, "grads"]
-            self.statements.add([comment, *bracketed(head, args, ")", 4)], (step,))
+            self.statements.add([comment, *bracketed(head, args, ")", 4)], (call,))
             return
         below = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
         carry, invariants = names[0], names[1:]
@@ -202,7 +200,7 @@ class _BackwardWriter(BlockWriter):
             *indented(bracketed(head, args, ")", 8)),
             *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
         ]
-        self.statements.add(lines, (step,))
+        self.statements.add(lines, (call,))
 
     def _zeros(self, value: Value) -> str:
         """Zeros to which the rounds of a row add."""
@@ -214,7 +212,7 @@ def _fixed(backward: Backward) -> Iterator[Value]:
     yield from backward.gradients.values()
     for step in backward.steps:
         for value in step.outputs:
-            if value is not None and value.name is not None:
+            if value.name is not None:
                 yield value
 
 
@@ -243,8 +241,8 @@ def _sum_parts(backward: Backward) -> dict[Value, str]:
     makers: dict[Value, str] = {}
     parts: dict[Value, str] = {}
     for step in backward.steps:
-        if isinstance(step, CallBack):
-            makers.update((value, step.origin.path) for value in step.outputs if value)
+        if isinstance(step, Call):
+            makers.update((value, step.path) for value in step.outputs)
         elif step.origin is not None:
             glyph = step.origin.op.glyph
             maker = glyph if glyph.isidentifier() else step.origin.op.name

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from xg.codegen.emit.overlap import read
 from xg.ir.graph import Apply, Backward, Value
 from xg.ir.prim import Expr
 
@@ -26,7 +25,7 @@ def late_sums(backward: Backward, shared: Collection[tuple[str, str]]) -> dict[V
     summed first.
     """
     graph = backward.forward
-    reads = Counter(v for step in backward.steps for v in read(step))
+    reads = Counter(v for step in backward.steps for v in step.inputs)
     reads.update(backward.gradients.values())
     makers = {step.outputs[0]: step for step in backward.steps if isinstance(step, Apply)}
     found: dict[Value, LateSum] = {}
@@ -47,6 +46,5 @@ def all_reduce_of(step: Apply, backward: Backward) -> Expr | None:
     """The sum over ranks that a step is, if it is nothing else."""
     if step.op.family != "collective":
         return None
-    types = {**backward.forward.types, **backward.types}
-    (made,) = step.op.body([types[value] for value in step.inputs], step.attrs).outputs
+    (made,) = step.op.body([backward.types[value] for value in step.inputs], step.attrs).outputs
     return made if made.prim == "all_reduce" else None

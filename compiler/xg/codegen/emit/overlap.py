@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from xg.ir.graph import Apply, CallBack, Value
-
-Step = Apply | CallBack
+from xg.ir.graph import Apply, Step, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +35,11 @@ def overlap(steps: Sequence[Step], sent: Collection[Apply]) -> Overlap:
 
 def _behind(order: Sequence[Step], values: Collection[Value]) -> int:
     """The place behind the last step that makes one of some values."""
-    makers = [p for p, step in enumerate(order) if any(v in values for v in step.outputs if v)]
+    makers = [p for p, step in enumerate(order) if any(v in values for v in step.outputs)]
     return max(makers, default=-1) + 1
 
 
 def _gains(order: Sequence[Step], place: int, step: Apply) -> bool:
     """Whether something is computed before the result is read."""
-    readers = (p for p in range(place + 1, len(order)) if step.outputs[0] in read(order[p]))
+    readers = (p for p in range(place + 1, len(order)) if step.outputs[0] in order[p].inputs)
     return next(readers, len(order)) > place + 1
-
-
-def read(step: Step) -> tuple[Value, ...]:
-    """What a step reads."""
-    if isinstance(step, Apply):
-        return step.inputs
-    return tuple(value for value in step.cotangents if value)

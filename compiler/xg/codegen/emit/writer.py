@@ -14,7 +14,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
 from xg.codegen.emit.text import Text
 from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Call, CallBack, Graph, Value
+from xg.ir.graph import Call, Graph, Step, Value
 from xg.ir.placement import is_term
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
@@ -131,18 +131,13 @@ def names_by_label(graph: Graph) -> dict[Value, str]:
     return bases
 
 
-def read_values(steps: Sequence[Apply | Call | CallBack]) -> Iterator[Value]:
+def read_values(steps: Sequence[Step]) -> Iterator[Value]:
     """Every value that steps read, once per reading."""
     for step in steps:
-        if isinstance(step, CallBack):
-            yield from (value for value in step.cotangents if value is not None)
-        else:
-            yield from step.inputs
+        yield from step.inputs
 
 
-def count_uses(
-    steps: Sequence[Apply | Call | CallBack], results: Sequence[Value]
-) -> Counter[Value]:
+def count_uses(steps: Sequence[Step], results: Sequence[Value]) -> Counter[Value]:
     """How often each value is read, by a step or as a result."""
     return Counter([*read_values(steps), *results])
 

@@ -31,7 +31,7 @@ from xg.figures.views.steps import (
     operand_style,
     subtitle,
 )
-from xg.ir.graph import Apply, Backward, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
 
 _D: Final = (Run("d", italic=True),)
 
@@ -83,9 +83,9 @@ class BackwardDrawing:
         pairs = self.backward.gradients.items()
         return [Terminal(gradient, self._gradient(primal)) for primal, gradient in pairs]
 
-    def drawn(self, step: Apply | CallBack) -> list[Operation]:
+    def drawn(self, step: Step) -> list[Operation]:
         """Return a step's operation and, if it sends something inside, what that goes through."""
-        if isinstance(step, CallBack):
+        if isinstance(step, Call):
             return [self._call(step)]
         operation, here = self._apply(step), self.joints.get(step, ())
         sizes = self.notation.graph.sizes
@@ -100,8 +100,8 @@ class BackwardDrawing:
         else:
             node = apply_node(step, node_id)
         places = [(place, value) for place, value in enumerate(step.inputs)]
-        flowing = [(p, value) for p, value in places if value in self.backward.types]
-        kept = [(p, value) for p, value in places if value not in self.backward.types]
+        flowing = [(p, value) for p, value in places if value.role == "cotangent"]
+        kept = [(p, value) for p, value in places if value.role != "cotangent"]
         flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
         return Operation(
             node,
@@ -111,12 +111,9 @@ class BackwardDrawing:
             commutes=kind(step.op) is NodeKind.ADD,
         )
 
-    def _call(self, step: CallBack) -> Operation:
-        call = step.origin
+    def _call(self, call: Call) -> Operation:
         node = call_node(call, self.graphs[call.callee], self.ids.take(f"d {call.path}"), _D)
-        flows = tuple(Flow(value) for value in step.cotangents if value is not None)
-        outputs = tuple(value for value in step.outputs if value is not None)
-        return Operation(node, flows, outputs)
+        return Operation(node, tuple(map(Flow, call.inputs)), call.outputs)
 
     def _kept(
         self, step: Apply, kept: list[tuple[int, Value]]

@@ -55,7 +55,7 @@ Joints = Mapping[Step, tuple[Joint, ...]]
 def joints(graph: Graph, backward: Backward | None = None) -> Joints:
     """Return the joints of a graph's steps; with those of its backward pass, if that is given."""
     back = {step.origin.outputs[0]: step for step in _applies(backward) if step.origin}
-    types = {**graph.types, **(backward.types if backward else {})}
+    types = {**(backward.types if backward else {}), **graph.types}
     found: dict[Step, tuple[Joint, ...]] = {}
     for step in graph.steps:
         if isinstance(step, Apply):
@@ -66,8 +66,8 @@ def joints(graph: Graph, backward: Backward | None = None) -> Joints:
 
 def backward_joints(backward: Backward) -> Joints:
     """Return the joints of a backward pass."""
-    types = {**backward.forward.types, **backward.types}
-    found = {step: _joints(step, _sent(step, types), {}) for step in _applies(backward)}
+    sent = {step: _sent(step, backward.types) for step in _applies(backward)}
+    found = {step: _joints(step, here, {}) for step, here in sent.items()}
     return {step: here for step, here in found.items() if here}
 
 

@@ -12,7 +12,7 @@ from xg.diagnostics.source import Span
 from xg.figures.views.backward import backward_drawn
 from xg.figures.views.forward import forward_drawn
 from xg.figures.views.steps import Drawn
-from xg.ir.graph import Apply, Call, CallBack, Program, Value
+from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.graph import Step as GraphStep
 from xg.ir.tensor import TensorType
 from xg.pages.explain.bound import Bound, Said
@@ -105,16 +105,16 @@ class _Writer:
         numbers = {step: self.counter.next() for step in steps}
         readers: dict[Value, list[int]] = {}
         for step, number in numbers.items():
-            self.makers.update((value, number) for value in step.outputs if value is not None)
-            for value in _reads(step):
+            self.makers.update((value, number) for value in step.outputs)
+            for value in step.inputs:
                 readers.setdefault(value, []).append(number)
         return tuple(self._step(step, number, readers, drawn) for step, number in numbers.items())
 
     def _step(
         self, step: GraphStep, number: int, readers: Mapping[Value, Sequence[int]], drawn: Drawn
     ) -> Step:
-        made = [v for v in step.outputs if v is not None and v.role != "cache"]
-        takes = (self.makers[value] for value in _reads(step) if value in self.makers)
+        made = [v for v in step.outputs if v.role != "cache"]
+        takes = (self.makers[value] for value in step.inputs if value in self.makers)
         goes_to = (each for value in made for each in readers.get(value, ()))
         operator, formula = self._operator(step)
         span = _span(step)
@@ -141,9 +141,8 @@ class _Writer:
                 name = step.op.name.replace("_", " ")
                 return f"{step.op.glyph}{between}{name}", _formula(step)
             case Call():
-                return f"The block {self._block(step)}", ""
-            case CallBack():
-                return f"The backward pass of the block {self._block(step.origin)}", ""
+                what = "The backward pass of the block" if step.origin else "The block"
+                return f"{what} {self._block(step)}", ""
 
     def _block(self, call: Call) -> str:
         return self.bound.program.graphs[call.callee].block
@@ -181,11 +180,6 @@ def _remark(said: Said) -> str:
     return f"{where} prints something else; {counted} right{why}."
 
 
-def _reads(step: GraphStep) -> Iterator[Value]:
-    read = step.cotangents if isinstance(step, CallBack) else step.inputs
-    return (value for value in read if value is not None)
-
-
 def _span(step: GraphStep) -> Span | None:
     """Where a step, or the one that it differentiates, was written."""
     match step:
@@ -195,8 +189,6 @@ def _span(step: GraphStep) -> Span | None:
             return (step.origin or step).span
         case Call():
             return step.span
-        case CallBack():
-            return step.origin.span
 
 
 def _formula(step: Apply) -> str:

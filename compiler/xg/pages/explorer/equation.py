@@ -9,7 +9,7 @@ from typing import Final
 from xg.figures.model.richtext import characters
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import is_transposed, own_tensors
-from xg.ir.graph import Apply, Backward, Call, CallBack, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.scalar import Scalar
 
 _INFIX: Final = ("•", "⊕", "⊙")
@@ -38,11 +38,8 @@ class Equations:
                 shown = [value for value in step.outputs if value.role != "cache"]
             case Call():
                 right = self._called(step, [self.text(value) for value in step.inputs])
+                right = f"d{right}" if step.origin else right
                 shown = list(step.outputs)
-            case CallBack():
-                given = [self.text(value) for value in step.cotangents if value]
-                right = "d" + self._called(step.origin, given)
-                shown = [value for value in step.outputs if value]
         self.made.update((value, right) for value in shown)
         left = ", ".join(name for value in shown if (name := self.name(value)))
         return f"{left} = {right}" if left else right

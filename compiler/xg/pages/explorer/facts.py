@@ -9,7 +9,7 @@ from xg.cost.cost import BlockCost, Row
 from xg.cost.flops import flops
 from xg.figures.views.steps import Drawn
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Call, CallBack, Program, Step, Value
+from xg.ir.graph import Apply, Call, Program, Step, Value
 from xg.ir.op import Op
 from xg.ir.placement import Placement
 from xg.ir.prim import Expr
@@ -79,8 +79,8 @@ class BlockFacts:
         steps = enumerate(self.use.graph.steps)
         self.origins = {step.outputs[0]: place for place, step in steps}
         self.places = {value: place for place, value in enumerate(self.use.values())}
-        self.types = {**self.use.graph.types, **self.use.backward.types}
-        self.placements = {**self.use.graph.placements, **self.use.backward.placements}
+        self.types = {**self.use.backward.types, **self.use.graph.types}
+        self.placements = {**self.use.backward.placements, **self.use.graph.placements}
 
     def data(self, cost: BlockCost) -> Facts:
         """Everything; steps and values refer to each other by their places.
@@ -136,14 +136,13 @@ class BlockFacts:
         facts = self._step(step, step.inputs, "forward")
         return {**facts, "line": step.span.line, "cost": self._amount(row)}
 
-    def _backward(self, step: Apply | CallBack, rows: Mapping[Apply | Call | None, Row]) -> Facts:
-        read = step.inputs if isinstance(step, Apply) else step.cotangents
-        facts = self._step(step, [value for value in read if value], "backward")
+    def _backward(self, step: Step, rows: Mapping[Step | None, Row]) -> Facts:
+        facts = self._step(step, step.inputs, "backward")
         if isinstance(step, Apply):
             facts["flops"] = self._place(flops(self._body(step)))
         if step.origin is None:
             return facts
-        if isinstance(step, CallBack):
+        if isinstance(step, Call):
             facts["flops"] = self._place(rows[step.origin].amount.backward)
         facts["line"] = step.origin.span.line
         of = self.origins.get(step.origin.outputs[0])  # a cast is no step of a rank
@@ -158,12 +157,11 @@ class BlockFacts:
             "node": self.drawn[view].nodes.get(step, ""),
             "equation": self.equations.write(step),
             "reads": [self.places[value] for value in read],
-            "makes": [self.places[value] for value in step.outputs if value],
+            "makes": [self.places[value] for value in step.outputs],
             **told,
         }
 
-    def _call(self, step: Call | CallBack) -> Facts:
-        call = step.origin if isinstance(step, CallBack) else step
+    def _call(self, call: Call) -> Facts:
         facts: Facts = {
             "block": self.blocks[call.callee],
         }

@@ -35,7 +35,7 @@ class BlockUse:
         yield from self.graph.param_values()
         yield from (value for step in self.graph.steps for value in step.outputs)
         yield from self.backward.cotangents.values()
-        yield from (value for step in self.backward.steps for value in step.outputs if value)
+        yield from (value for step in self.backward.steps for value in step.outputs)
 
 
 def block_uses(program: Program) -> list[BlockUse]:

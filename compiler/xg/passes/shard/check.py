@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xg.ir.collective import FAMILY
-from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.placement import CONSTANT, PARTIAL, State, dual, same
 from xg.ir.tensor import TensorType
 from xg.sharding.argument import IllTyped
@@ -29,7 +29,7 @@ def check(program: Program, axis: str) -> Program:
         _Checker(axis, graph, program.graphs).forward()
         if key in program.backwards:
             checker = _Checker(axis, graph, program.graphs)
-            backwards[key] = checker.backward(program.backwards[key])
+            backwards[key] = checker.backward(program.backwards)
     return replace(program, backwards=backwards)
 
 
@@ -47,7 +47,7 @@ class _Checker:
     graph: Graph
     graphs: Mapping[str, Graph]
     states: dict[Value, State] = field(default_factory=dict[Value, State])
-    types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
+    types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     reverse: bool = False
 
     def forward(self) -> None:
@@ -65,10 +65,11 @@ class _Checker:
                 if found != wanted and not (found.is_same and wanted.kind == "S"):
                     raise Unsound(f"{step.op.glyph} makes {found}, not {wanted}, over {self.axis}")
 
-    def backward(self, backward: Backward) -> Backward:
+    def backward(self, backwards: Mapping[str, Backward]) -> Backward:
         """The backward pass with its states."""
+        backward = backwards[self.graph.key]
         self.reverse = True
-        self.types = {**self.graph.types, **backward.types}
+        self.types = backward.types
         self.states = {value: same(self._placed(value)) for value in self.graph.types}
         for value, seed in backward.cotangents.items():
             self.states[seed] = self._expected(value)
@@ -76,7 +77,7 @@ class _Checker:
             if isinstance(step, Apply):
                 self._step(step, backward)
             else:
-                self._call_back(step)
+                self._call(step, backwards[step.callee])
         for value, gradient in backward.gradients.items():
             if self.states[gradient] != self._expected(value):
                 self._refuse(value, self.states[gradient])
@@ -99,17 +100,14 @@ class _Checker:
             elif state != wanted:
                 self._refuse(of, state)
 
-    def _call_back(self, step: CallBack) -> None:
-        callee = self.graphs[step.origin.callee]
-        floats = list(dict.fromkeys(v for v in callee.outputs if callee.types[v].is_float))
-        for value, cotangent in zip(floats, step.cotangents, strict=True):
-            if cotangent is not None:
-                wanted = _dual(_state(callee, value, self.axis))
-                if self.states[cotangent] != wanted:
-                    self._refuse(value, self.states[cotangent])
-        for value, gradient in zip(callee.inputs, step.outputs, strict=True):
-            if gradient is not None:
-                self.states[gradient] = _dual(_state(callee, value, self.axis))
+    def _call(self, step: Call, backward: Backward) -> None:
+        callee = self.graphs[step.callee]
+        for value, cotangent in zip(backward.cotangents, step.inputs, strict=True):
+            if self.states[cotangent] != _dual(_state(callee, value, self.axis)):
+                self._refuse(value, self.states[cotangent])
+        ports = (value for value in callee.inputs if value in backward.gradients)
+        for value, gradient in zip(ports, step.outputs, strict=True):
+            self.states[gradient] = _dual(_state(callee, value, self.axis))
 
     # ---- states ---------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.body import Body, substitute, topological
 from xg.ir.collective import FAMILY, moved
 from xg.ir.collective_prims import local_shape
-from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Param, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
 from xg.ir.op import Op
 from xg.ir.placement import Placement, State, same
 from xg.ir.prim import Expr, ShapeError
@@ -51,12 +51,7 @@ class _Local:
 
     def graph(self, graph: Graph) -> Graph:
         """The forward pass of a rank."""
-        steps: list[Apply | Call] = []
-        for step in graph.steps:
-            if isinstance(step, Call):
-                steps.append(replace(step, inputs=self._all(step.inputs)))
-            elif local := self._apply(step):
-                steps.append(local)
+        steps = self._steps(graph)
         types = {value: self._type(value) for value in self.types}
         outputs = self._all(graph.outputs)
         return replace(
@@ -64,54 +59,59 @@ class _Local:
             outputs=outputs,
             output_types=tuple(types[value] for value in outputs),
             params=tuple(self._param(param) for param in graph.params),
-            steps=tuple(steps),
+            steps=steps,
             types=types,
             claims=(),
         )
 
     def backward(self, backward: Backward, forward: Graph) -> Backward:
         """The backward pass of a rank, behind its forward pass."""
+        # A rank's operator is derived from the forward step, whose operands may not be saved.
         self.types = {**self.types, **backward.types}
         self.placements = {
             **{v: {**p, self.axis: same(p[self.axis])} for v, p in self.placements.items()},
             **backward.placements,
         }
-        steps: list[Apply | CallBack] = []
-        for step in backward.steps:
-            if isinstance(step, CallBack):
-                cotangents = tuple(value and self._now(value) for value in step.cotangents)
-                steps.append(CallBack(self._origin(step, forward), cotangents, step.outputs))
-            elif local := self._apply(step):
-                steps.append(local)
-        return Backward(
+        calls = {call.saved: call for call in forward.steps if isinstance(call, Call)}
+        steps = tuple(
+            replace(step, origin=calls[step.saved]) if isinstance(step, Call) else step
+            for step in self._steps(backward)
+        )
+        outputs = self._all(backward.outputs)
+        types = {self._now(value): self._type(value) for value in backward.types}
+        return replace(
+            backward,
+            outputs=outputs,
+            output_types=tuple(types[value] for value in outputs),
+            steps=steps,
+            types=types,
+            placements={self._now(v): at for v, at in backward.placements.items()},
             forward=forward,
             cotangents={self._now(v): seed for v, seed in backward.cotangents.items()},
-            steps=tuple(steps),
             gradients={v: self._now(gradient) for v, gradient in backward.gradients.items()},
             saved=self._saved(backward),
-            types={value: self._type(value) for value in backward.types},
             of={part: self._now(value) for part, value in backward.of.items()},
             totals={
                 value: self._now(total)
                 for value, total in backward.totals.items()
                 if value not in self.same
             },
-            placements=backward.placements,
         )
+
+    def _steps(self, graph: Graph) -> tuple[Step, ...]:
+        steps: list[Step] = []
+        for step in graph.steps:
+            if isinstance(step, Call):
+                steps.append(replace(step, inputs=self._all(step.inputs)))
+            elif local := self._apply(step):
+                steps.append(local)
+        return tuple(steps)
 
     def _saved(self, backward: Backward) -> tuple[Value, ...]:
         """What is kept: not the parameters that stand behind a cast, which are at hand."""
         params = set(backward.forward.param_values())
         kept = dict.fromkeys(self._all(backward.saved))
         return tuple(value for value in kept if value not in params)
-
-    def _origin(self, step: CallBack, forward: Graph) -> Call:
-        """The call that it answers, as it now stands in the forward pass."""
-        return next(
-            call
-            for call in forward.steps
-            if isinstance(call, Call) and call.saved is step.origin.saved
-        )
 
     # ---- values ---------------------------------------------------------------------------------
 

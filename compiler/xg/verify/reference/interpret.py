@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.ir.dim import ONE
-from xg.ir.graph import Apply, Backward, Call, CallBack, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.parameters import join, param_specs
 from xg.ir.tensor import TensorType
@@ -120,13 +120,11 @@ class Interpreter:
             self._override(record.path, step.outputs, record.values)
         return record
 
-    def _override(
-        self, path: str, made: Iterable[Value | None], values: dict[Value, Array]
-    ) -> None:
+    def _override(self, path: str, made: Iterable[Value], values: dict[Value, Array]) -> None:
         """Put the arrays that override these values in their place."""
         if self.overrides:
             for value in made:
-                if value is not None and (path, value) in self.overrides:
+                if (path, value) in self.overrides:
                     values[value] = self.overrides[path, value]
 
     def _context(self, record: Record, place: str) -> Context:
@@ -169,44 +167,37 @@ class Interpreter:
     ) -> dict[Value, Array]:
         """Cotangents of the inputs; parameter gradients are added to `gradients` by path."""
         backward = self.program.backwards[record.graph.key]
-        types = {**record.graph.types, **backward.types}
         values = record.reverse = dict(record.values)
         for value, seed in backward.cotangents.items():
             values[seed] = cotangents.get(value, np.zeros_like(record.values[value]))
         self._override(record.path, backward.cotangents.values(), values)
         for step in backward.steps:
             if isinstance(step, Apply):
-                self._apply(step, record, types, values)
+                self._apply(step, record, backward.types, values)
             else:
-                self._call_back(step, record, values, gradients)
+                self._reverse_call(step, record, values, gradients)
             self._override(record.path, step.outputs, values)
-        for value in record.graph.param_values():
-            if value in backward.gradients:
-                path = join(record.path, str(value.name))
-                _accumulate(gradients, path, values[backward.gradients[value]], self.arithmetic)
-        return self._input_gradients(record.graph, backward, values)
-
-    def _input_gradients(
-        self, graph: Graph, backward: Backward, values: Mapping[Value, Array]
-    ) -> dict[Value, Array]:
+        for value, gradient in backward.param_gradients():
+            path = join(record.path, str(value.name))
+            _accumulate(gradients, path, values[gradient], self.arithmetic)
         return {
             value: values[backward.gradients[value]]
-            for value in graph.inputs
+            for value in record.graph.inputs
             if value in backward.gradients
         }
 
-    def _call_back(
+    def _reverse_call(
         self,
-        step: CallBack,
+        step: Call,
         record: Record,
         values: dict[Value, Array],
         gradients: dict[str, Array],
     ) -> None:
-        callee = self.program.graphs[step.origin.callee]
-        floats = dict.fromkeys(v for v in callee.outputs if callee.types[v].is_float)
-        arriving = {v: values[c] for v, c in zip(floats, step.cotangents, strict=True) if c}
+        callee, backward = self.program.graphs[step.callee], self.program.backwards[step.callee]
+        pairs = zip(backward.cotangents, step.inputs, strict=True)
+        arriving = {value: values[cotangent] for value, cotangent in pairs}
         totals: dict[Value, Array] = {}
-        for inner in reversed(record.calls[step.origin.saved]):
+        for inner in reversed(record.calls[step.saved]):
             parts = self._reverse(inner, arriving, gradients)
             carry = callee.inputs[0]
             for value, part in parts.items():
@@ -214,15 +205,14 @@ class Interpreter:
                     totals[value] = part
                 else:
                     _accumulate(totals, value, part, self.arithmetic)
-            if step.origin.count is not None:
+            if step.count is not None:
                 arriving = {callee.outputs[0]: parts[carry]}
-        if not record.calls[step.origin.saved]:
+        if not record.calls[step.saved]:
             totals[callee.inputs[0]] = next(iter(arriving.values()))
-        for port, source, result in zip(
-            callee.inputs, step.origin.inputs, step.outputs, strict=True
-        ):
-            if result is not None:
-                values[result] = totals.get(port, np.zeros_like(record.values[source]))
+        sources = dict(zip(callee.inputs, step.origin.inputs, strict=True)) if step.origin else {}
+        ports = (port for port in callee.inputs if port in backward.gradients)
+        for port, result in zip(ports, step.outputs, strict=True):
+            values[result] = totals.get(port, np.zeros_like(record.values[sources[port]]))
 
 
 def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: Arithmetic) -> None:
