@@ -1,12 +1,12 @@
 """One step of training, and evaluation: what happens between two lines of the log."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from xg_runtime.accuracy import Accuracy
 from xg_runtime.batches import Source
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.log import Record
@@ -18,6 +18,19 @@ from xg_runtime.random import fold
 from xg_runtime.schedule import Schedule
 from xg_runtime.splitting import WHOLE, Split
 from xg_runtime.world import ALONE, World
+
+
+class Accuracy(Protocol):
+    """How many outputs are right, for tasks where that can be counted."""
+
+    @property
+    def chances(self) -> Mapping[str, float]:
+        """Accuracies to compare with, by name: lines across the curve."""
+        ...
+
+    def right(self, outputs: Arrays, inputs: Arrays) -> tuple[int, int]:
+        """Return how many outputs of a batch are right, and of how many."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from typing import Final, Literal, TextIO
 import numpy as np
 
 from xg_runtime import checkpoint, curve, files
-from xg_runtime.accuracy import Accuracy
 from xg_runtime.batches import Source
 from xg_runtime.checkpoint import Checkpoint, Json
 from xg_runtime.config import TrainConfig, differences, facts_of, optimizer_of, schedule_of
@@ -30,7 +29,7 @@ from xg_runtime.log import Log, NoLog, Record
 from xg_runtime.module import Arrays, Module
 from xg_runtime.progress import Progress
 from xg_runtime.splitting import WHOLE, Split
-from xg_runtime.step import Stepper
+from xg_runtime.step import Accuracy, Stepper
 from xg_runtime.world import ALONE, World
 
 LOG: Final = "log.jsonl"
@@ -61,7 +60,7 @@ class Outcome:
 
     @property
     def accuracies(self) -> list[float]:
-        """The validation accuracies in order; [] of a model that does not say yes or no."""
+        """The validation accuracies in order; [] where none was counted."""
         return [record["accuracy"] for record in self.records if "accuracy" in record]
 
 

@@ -29,7 +29,7 @@ def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
 
 
 # They take long, files or an editor.
-NEEDY = ("import", "demo", "train", "generate", "classify", "run", "weights", "fmt", "lsp")
+NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp")
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in NEEDY])

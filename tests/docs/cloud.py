@@ -1,13 +1,13 @@
 """Seed 003's picture of principal components: points along a line, and where they spread.
 
-The points are drawn here; directions and variances are those of `xg_runtime.components`.
+The points are drawn here; directions and variances are those of `examples.sentiment.components`.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from examples.sentiment.components import Components, covariance, principal
 
-from xg_runtime.components import Components, covariance, principal
 from xg_runtime.module import Array
 
 SIZE, UNIT = 320, 52  # of the picture, and of 1, in pixels

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from docs.cloud import components, picture, points
-
-from xg_runtime.components import project
+from examples.sentiment.components import project
 
 PICTURE = Path(__file__).parents[2] / "docs" / "figures" / "components.svg"
 

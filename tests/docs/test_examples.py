@@ -40,7 +40,8 @@ def folder(tmp_path: Path) -> Path:
         text = f'#!/bin/sh\nexec "{sys.executable}"{arguments} "$@"\n'
         launcher.write_text(text, encoding="utf-8")
         launcher.chmod(0o755)
-    shutil.copytree(ROOT / "diagrams", tmp_path / "diagrams")
+    for name in ("diagrams", "examples"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     return tmp_path
 
 

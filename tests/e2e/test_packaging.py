@@ -28,14 +28,12 @@ dim B, D
 SCRIPT = """
 import json, sys
 import xg, xg_grammar, xg_runtime
-from xg.frontend.project.lookup import library
-from xg_runtime.reviews import load
 program = xg.compile("f.xg")
 svg = program.render("backward", "svg")
 module = program.load("numpy")
 files = [package.__file__ for package in (xg, xg_grammar, xg_runtime)]
 said = {"files": files, "svg": svg[:5].decode(), "init": callable(module.init)}
-print(json.dumps({**said, "reviews": len(load(library() / "examples" / "reviews.txt"))}))
+print(json.dumps(said))
 """
 
 
@@ -108,7 +106,6 @@ def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> 
     assert all(Path(file).is_relative_to(site) for file in said["files"])
     assert said["svg"] in ("<svg ", "<?xml")
     assert said["init"]
-    assert said["reviews"] == 10_000
     checked = subprocess.run(
         [sys.executable, "-P", "-m", "xg", "check", "f.xg"], cwd=elsewhere, env=environment
     )

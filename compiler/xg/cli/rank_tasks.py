@@ -61,7 +61,7 @@ def train(options: dict[str, Any], arrays: Arrays) -> Answer:
     del arrays
     words = parse("train", options["words"])
     folder = folder_of(words)
-    what = lesson(words, folder)
+    what = lesson(words)
     if agreed_facts(what, words) != options["facts"]:
         raise InputError(f"{words.file} has changed while ranks were started")
     try:

@@ -118,7 +118,7 @@ def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
     words += SAMPLE
     chosen = parse("train", words)
     folder = options.folder / "training"
-    what = lesson(chosen, folder)
+    what = lesson(chosen)
     outcome = learn(what, chosen, folder, console).outcome
     assert outcome is not None
     return outcome, what.references["unigram entropy"], what.sample(outcome.params, chosen)

@@ -1,4 +1,4 @@
-"""`xg train`: a diagram trained on text, reviews or arrays."""
+"""`xg train`: train a diagram on text or arrays."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--data",
         metavar="PATH",
         type=Path,
-        help="a text, reviews (a label, a tab and a text a line), or an .npz of rows; default: the "
-        "language reference of this Python, or the reviews that come along",
+        help="a text, or an .npz of rows; default: the language reference bundled with Python",
     )
     data.add_argument(
         "--level", choices=("byte", "char"), default="byte", help="of a text's tokens"
@@ -47,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--seq",
         type=positive,
         metavar="N",
-        help="tokens in a window; default: 64; or words of a review",
+        help="tokens in a window; default: 64",
     )
     _add_learning(parser)
     out = parser.add_argument_group("output")
@@ -115,7 +114,7 @@ def run(options: Namespace, console: Console) -> int:
     from xg.cli.training.data import lesson
 
     folder = folder_of(options)
-    learned = teach(lesson(options, folder), options, folder, console)
+    learned = teach(lesson(options), options, folder, console)
     return INTERRUPTED if learned.interrupted else FINE
 
 
@@ -157,8 +156,6 @@ def _report(what: Lesson, outcome: Outcome) -> list[str]:
         lines.append(f"loss {outcome.losses[0]:.4f} at first, {mean:.4f} over the last {len(last)}")
     if outcome.validation:
         lines.append(f"validation loss {outcome.validation[-1]:.4f}")
-    if outcome.accuracies:
-        lines.append(f"validation accuracy {outcome.accuracies[-1]:.4f}")
     lines += [f"{name} {value:.4f}" for name, value in what.references.items()]
     folder = outcome.folder
     return [*lines, f"curve {folder}/loss.svg, log {folder}/log.jsonl, {folder}/checkpoints"]

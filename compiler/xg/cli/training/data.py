@@ -1,17 +1,15 @@
-"""Which lesson a diagram and its data make: a text, reviews, or rows of arrays."""
+"""Which lesson a diagram and its data make: a text, or rows of arrays."""
 
 from __future__ import annotations
 
 import hashlib
 from argparse import Namespace
 from dataclasses import replace
-from pathlib import Path
 
 from xg.cli.arguments import open_project, settings_of
 from xg.cli.input_arrays import at_sizes_of, expected_inputs
-from xg.cli.training.reviewing import of_reviews
 from xg.cli.training.setup import Lesson
-from xg.cli.training.task import TextTask, loss_of, review_task, text_task
+from xg.cli.training.task import TextTask, loss_of, text_task
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
@@ -26,13 +24,13 @@ WINDOW = 64  # tokens, where nothing says otherwise
 HELD = 10  # of so many rows one is kept for validation
 
 
-def lesson(options: Namespace, folder: Path) -> Lesson:
-    """What FILE and the options ask for, of a run in `folder`.
+def lesson(options: Namespace) -> Lesson:
+    """The training that FILE and the options ask for.
 
     Raises DiagnosticError, InputError, FileError, CheckpointError.
     """
     project = open_project(options.file)
-    found = _on_one_device(project, options, folder)
+    found = _on_one_device(project, options)
     if options.plan is None and found.program.placed is None:
         return found
     sizes = found.sizes or found.settings
@@ -42,14 +40,13 @@ def lesson(options: Namespace, folder: Path) -> Lesson:
     return replace(found, parallel=parallel, kernels=fused)
 
 
-def _on_one_device(project: Project, options: Namespace, folder: Path) -> Lesson:
+def _on_one_device(project: Project, options: Namespace) -> Lesson:
     """The lesson without its plan."""
     draft = compile_project(project, options.block, settings_of(options)).undivided
     if options.data is None or options.data.suffix not in arrays.ENDINGS:
-        if (task := text_task(draft.graphs)) is not None:
+        task = text_task(draft.graphs)
+        if task is not None:
             return _of_text(project, draft, task, options)
-        if review_task(draft.graphs) is not None:
-            return of_reviews(project, options, folder)
     if options.data is None:
         raise InputError(f"{draft.graphs.main.block} is not trained on text: --data names an .npz")
     return _of_rows(project, draft, options)

@@ -63,10 +63,9 @@ def _learn(
     world: World,
     stop: Interrupt | None = None,
 ) -> Outcome | NonFiniteError:
-    """Train as one rank of a world; what it needs later is left by the first."""
+    """Train as one rank of a world; the first writes how the program is compiled."""
     if world.leads and not options.resume and (options.overwrite or not exists(folder)):
         Recipe.of(folder, what, options).write(folder)
-        what.leave(folder)
     try:
         outcome = train(
             what.module,
@@ -75,7 +74,6 @@ def _learn(
             folder,
             facts=what.facts,
             references=what.references,
-            accuracy=what.judging and what.judging[1],
             resume="newest" if options.resume else None,
             overwrite=options.overwrite,
             world=world,
@@ -87,8 +85,6 @@ def _learn(
         if place and world.leads:
             console.note(f"{error.tensor} is made in {place}")
         return error
-    if world.leads:
-        what.leave(folder)  # a run that goes on may have lost it
     return replace(outcome, params=world.whole(outcome.params)) if options.sample else outcome
 
 

@@ -7,8 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -17,16 +16,11 @@ from xg.driver import Program
 from xg.frontend.typed import Settings
 from xg.ir.graph import Call
 from xg.verify.single_device import single
-from xg_runtime import files
-from xg_runtime.accuracy import Accuracy
 from xg_runtime.batches import Source
 from xg_runtime.corpus import Corpus
 from xg_runtime.errors import InputError
-from xg_runtime.lexicon import Lexicon
 from xg_runtime.module import Module
 from xg_runtime.sample import Sampling
-
-LEXICON: Final = "lexicon.safetensors"  # in the folder of a run on reviews
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -47,7 +41,6 @@ class Lesson:
     kernels: bool
     references: Mapping[str, float] = field(default_factory=dict[str, float])
     text: tuple[Corpus, int] | None = None  # and the window
-    judging: tuple[Lexicon, Accuracy] | None = None
     parallel: Program | None = None
     sizes: Settings | None = None  # under which that is compiled, where not as the program is
 
@@ -72,11 +65,6 @@ class Lesson:
         if self.text:
             known["vocabulary"] = self.text[0].vocabulary.describe()
         return known
-
-    def leave(self, folder: Path) -> None:
-        """Write what a run needs besides its parameters; raises FileError."""
-        if self.judging:
-            files.write(folder / LEXICON, self.judging[0].packed)
 
     def sample(self, params: Arrays, options: Namespace) -> str:
         """A prompt and what the model makes of it."""

@@ -1,20 +1,15 @@
-"""What a block is trained on: next tokens of a text, reviews to judge, or rows of arrays."""
+"""What a block is trained on: next tokens of a text, or rows of arrays."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import permutations
-from typing import Final
 
-from xg.ir.dim import ONE, Dim
+from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Program, Value
 from xg.ir.loss import ignored, scalars
 from xg.ir.loss import loss_of as loss_of_graph
-from xg.ir.tensor import Shape
 from xg_runtime.errors import InputError
 from xg_runtime.splitting import WHOLE, Split
-
-JUDGED: Final = "binary_cross_entropy"  # the loss of a yes or no
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +22,6 @@ class TextTask:
     batch: Dim
     window: Dim
     vocabulary: Dim
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewTask:
-    """A block that judges words: vectors ``[B, S, D]``, truth ``[B]`` or ``[B, 1]``.
-
-    `said` is the output that is compared with the truth: a probability, or a logit.
-    """
-
-    vectors: str
-    truth: str
-    said: str
-    is_logit: bool
-    length: Dim
-    width: Dim
-    truth_axes: Shape  # after B
 
 
 def loss_of(program: Program, wanted: str | None = None) -> str:
@@ -74,24 +53,6 @@ def text_task(program: Program) -> TextTask | None:
         ids, targets = targets, ids
     logits = _logits(program, targets)
     return TextTask(str(ids.name), str(targets.name), logits, *shape, range_)
-
-
-def review_task(program: Program) -> ReviewTask | None:
-    """The task of a block that says yes or no to rows of vectors, or None."""
-    main = program.main
-    if len(main.inputs) != 2 or not all(main.types[value].is_float for value in main.inputs):
-        return None
-    for vectors, truth in permutations(main.inputs):
-        loss = _loss(program, truth)
-        batch, *axes = main.types[truth].shape or (None,)
-        shape = main.types[vectors].shape
-        if loss is None or loss.op.name != JUDGED or len(shape) != 3 or shape[0] != batch:
-            continue
-        said = _output(program, loss.inputs[0])
-        if said is not None and axes in ([], [ONE]):
-            names = str(vectors.name), str(truth.name), said
-            return ReviewTask(*names, loss.attrs["form"] == "logits", *shape[1:], tuple(axes))
-    return None
 
 
 def split_of(program: Program, loss: str, rows: frozenset[str], count: int) -> Split:

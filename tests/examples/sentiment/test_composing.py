@@ -1,11 +1,12 @@
-"""The shipped reviews are those that the phrases beside this test make."""
+"""The shipped reviews are those that the phrases make."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-from reviews.compose import LABELS, reviews
+from examples.sentiment.composing import compose
+from examples.sentiment.composing.compose import LABELS, reviews
 
-SHIPPED = Path(__file__).parents[2] / "diagrams" / "examples" / "reviews.txt"
+SHIPPED = Path(compose.__file__).parents[1] / "reviews.txt"
 
 
 def test_the_shipped_reviews_are_composed_here(golden: Callable[[Path, str], None]) -> None:

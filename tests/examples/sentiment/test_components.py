@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from examples.sentiment.components import covariance, principal, project, standardised
+from examples.sentiment.cooccurrence import cooccurrence
+from examples.sentiment.words import words
 
-from xg_runtime.components import covariance, principal, project, standardised
-from xg_runtime.cooccurrence import cooccurrence
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array
-from xg_runtime.words import words
 
 
 @pytest.fixture(scope="module")

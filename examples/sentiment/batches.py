@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import DTypeLike
 
+from examples.sentiment.lexicon import Lexicon
+from examples.sentiment.reviews import Reviews, split
 from xg_runtime.batches import drawn, in_batches
-from xg_runtime.lexicon import Lexicon
 from xg_runtime.module import Array, Arrays
-from xg_runtime.reviews import Reviews, split
 
 CHUNK: Final = 512  # reviews judged at once in validation
 

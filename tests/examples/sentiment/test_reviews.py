@@ -5,16 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples.sentiment import lexicon, reviews
+from examples.sentiment.accuracy import BinaryAccuracy
+from examples.sentiment.batches import ReviewSource
+from examples.sentiment.lexicon import Lexicon, lexicon_of
+from examples.sentiment.reviews import Reviews, reviews_of, split
 
-from xg_runtime import lexicon, reviews
-from xg_runtime.accuracy import Accuracy
 from xg_runtime.batches import Source
 from xg_runtime.errors import CheckpointError, FileError, InputError
-from xg_runtime.lexicon import Lexicon, lexicon_of
-from xg_runtime.review_batches import ReviewSource
-from xg_runtime.reviews import Reviews, reviews_of, split
 
-SHIPPED = Path(__file__).parents[2] / "diagrams" / "examples" / "reviews.txt"
+SHIPPED = Path(reviews.__file__).with_name("reviews.txt")
 GOOD = "pos\tfine film\nneg\tbad film\n" * 5
 
 
@@ -167,6 +167,6 @@ def test_validation_is_of_the_held_reviews(found: Reviews, small: Lexicon) -> No
 def test_being_right_is_counted() -> None:
     said = {"y": np.array([[0.9], [0.2], [0.5], [0.6]])}
     true = {"t": np.array([[1.0], [0.0], [1.0], [0.0]])}
-    assert Accuracy("y", "t").right(said, true) == (2, 4)
-    assert Accuracy("y", "t", threshold=0.1).right(said, true) == (2, 4)
-    assert Accuracy("y", "t", threshold=0.4).right(said, true) == (3, 4)
+    assert BinaryAccuracy("y", "t").right(said, true) == (2, 4)
+    assert BinaryAccuracy("y", "t", threshold=0.1).right(said, true) == (2, 4)
+    assert BinaryAccuracy("y", "t", threshold=0.4).right(said, true) == (3, 4)

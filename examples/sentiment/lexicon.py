@@ -20,12 +20,12 @@ from typing import Final
 
 import numpy as np
 
+from examples.sentiment.components import covariance, principal, project, standardised
+from examples.sentiment.cooccurrence import cooccurrence
+from examples.sentiment.words import words
 from xg_runtime import files, tensorfile
-from xg_runtime.components import covariance, principal, project, standardised
-from xg_runtime.cooccurrence import cooccurrence
 from xg_runtime.errors import CheckpointError, InputError
 from xg_runtime.module import Array
-from xg_runtime.words import words
 
 MOST: Final = 1000  # words with a vector: those that occur most often
 LEAST: Final = 2  # times that a word occurs: one place tells little

@@ -19,7 +19,7 @@ ENDED = 0.25  # of the composed reviews end with a verdict
 LONGEST = 14  # words
 HEADER = """\
 # Reviews of films that do not exist, written for this project: pos or neg, a tab, a review.
-# The first {written} lines are written by hand, the others composed by tests/reviews/compose.py.
+# The first {written} lines are written by hand, the others composed by composing/compose.py.
 """
 
 
@@ -74,4 +74,4 @@ def _with_article(gap: str, phrase: str) -> str:
 
 
 if __name__ == "__main__":
-    print(reviews(), end="")  # noqa: T201
+    print(reviews(), end="")

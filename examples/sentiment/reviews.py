@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from examples.sentiment.words import words
 from xg_runtime import files
 from xg_runtime.errors import InputError
-from xg_runtime.words import words
 
 LABELS: Final = {"pos": 1, "positive": 1, "1": 1, "neg": 0, "negative": 0, "0": 0}
 NAMES: Final = ("negative", "positive")

@@ -1,0 +1,1 @@
+"""Programs that use xg through its public interface."""

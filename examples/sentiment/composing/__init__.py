@@ -1,0 +1,1 @@
+"""The reviews of this example, composed of phrases written by hand."""
