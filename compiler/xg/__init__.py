@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from xg.diagnostics.diagnostic import DiagnosticError
     from xg.driver import Program, compile
-    from xg.importing import Imported, import_exported
+    from xg.importing import Imported, import_exported, trace
 
 __version__ = "0.1.0"
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "__version__",
     "compile",
     "import_exported",
+    "trace",
 ]
 
 
@@ -33,7 +34,7 @@ def __getattr__(name: str) -> object:
         from xg import driver
 
         return getattr(driver, name)
-    if name in ("Imported", "import_exported"):
+    if name in ("Imported", "import_exported", "trace"):
         from xg import importing
 
         return getattr(importing, name)

@@ -36,7 +36,7 @@ class Line:
         params = tuple(name.strip() for name in names.split(","))
         layout = Layout.of(way.strip())
         if not all(params) or (len(params) > 1) != layout.splits:
-            raise Misfit(f"{text!r} should name one parameter, or several behind split")
+            raise Misfit(f"{text!r} should name one parameter, or several behind split or rows")
         if {name.count("*") for name in params} != {tensor.count("*")}:
             raise Misfit(f"{text!r} has another number of * than {tensor}")
         return cls(tensor, layout, params)

@@ -153,7 +153,7 @@ def _fill(
     where = f"shape: {name} {_shape(tensor)}"
     wanted = [shapes[param] for param in line.params]
     try:
-        parts = line.layout.params(tensor, [shape[-1] for shape in wanted if shape], sizes)
+        parts = line.layout.params(tensor, wanted, sizes)
     except Misfit as error:
         holds = ", ".join(f"{p} {_text(s)}" for p, s in zip(line.params, wanted, strict=True))
         yield f"{where} should hold {holds}: {error}"

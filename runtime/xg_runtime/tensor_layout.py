@@ -5,7 +5,8 @@
     Layout.of("T -> split")                                 three matrices side by side -> three
 
 The signs are the language's: T swaps the last two axes, R takes axes apart and together, and an
-axis that is not alone gets its size with `=`. `split` cuts the last axis, and comes last.
+axis that is not alone gets its size with `=`. `split` cuts the last axis, `rows` the first; either
+comes last.
 """
 
 import math
@@ -23,7 +24,8 @@ Sizes = Mapping[str, int]
 Group = tuple[str, ...]  # the axes that are one axis of a tensor
 Map = tuple[tuple[Group, ...], tuple[Group, ...]]
 
-_STEP: Final = re.compile(r"T|split|R\[([^\[\]]*)->([^\[\]]*)\]")
+_STEP: Final = re.compile(r"T|split|rows|R\[([^\[\]]*)->([^\[\]]*)\]")
+_CUTS: Final = {"split": -1, "rows": 0}  # the axis that is cut
 _GROUP: Final = re.compile(r"\(([^()]*)\)|([^(),]+)")
 _AXIS: Final = re.compile(r"(?:([A-Za-z]\w*)(?:=(\w+))?|1)")
 
@@ -38,7 +40,12 @@ class Layout:
 
     maps: tuple[Map | None, ...] = ()
     given: tuple[tuple[str, str], ...] = ()  # axes and what their size is called
-    splits: bool = False
+    cut: int | None = None  # the axis that is cut into several parameters
+
+    @property
+    def splits(self) -> bool:
+        """Whether the tensor holds several parameters."""
+        return self.cut is not None
 
     @classmethod
     def of(cls, text: str) -> "Layout":
@@ -47,26 +54,28 @@ class Layout:
         maps: list[Map | None] = []
         given: dict[str, str] = {}
         for place, step in enumerate(steps):
-            if step is None or (step[0] == "split" and place < len(steps) - 1):
-                raise Misfit(f"{text!r} is none of T, R[… -> …], split, or these with ->")
-            if step[0] != "split":
+            if step is None or (step[0] in _CUTS and place < len(steps) - 1):
+                raise Misfit(f"{text!r} is none of T, R[… -> …], split, rows, or these with ->")
+            if step[0] not in _CUTS:
                 maps.append(None if step[0] == "T" else _map(step[1], step[2], given))
-        return cls(tuple(maps), tuple(given.items()), bool(steps) and text.endswith("split"))
+        last = steps[-1] if steps else None
+        return cls(tuple(maps), tuple(given.items()), _CUTS.get(last[0]) if last else None)
 
-    def params(self, tensor: Array, widths: Sequence[int], sizes: Sizes) -> list[Array]:
-        """The parameters that a tensor holds; `widths` are their last axes."""
+    def params(self, tensor: Array, shapes: Sequence[Sequence[int]], sizes: Sizes) -> list[Array]:
+        """The parameters that a tensor holds, which have these shapes if it is cut."""
         for step in self.maps:
             tensor = _swapped(tensor) if step is None else self._moved(tensor, *step, sizes)
-        if not self.splits:
+        if self.cut is None:
             return [tensor]
-        if tensor.ndim == 0 or sum(widths) != tensor.shape[-1]:
+        widths = [shape[self.cut] for shape in shapes if shape]
+        if tensor.ndim == 0 or sum(widths) != tensor.shape[self.cut]:
             parts = " + ".join(map(str, widths))
-            raise Misfit(f"its last axis is not {parts} long")
-        return np.split(tensor, np.cumsum(widths)[:-1], axis=-1)
+            raise Misfit(f"its {'first' if self.cut == 0 else 'last'} axis is not {parts} long")
+        return np.split(tensor, np.cumsum(widths)[:-1], axis=self.cut)
 
     def tensor(self, params: Sequence[Array], sizes: Sizes) -> Array:
         """The tensor that holds these parameters."""
-        tensor = np.concatenate(params, axis=-1) if self.splits else params[0]
+        tensor = params[0] if self.cut is None else np.concatenate(params, axis=self.cut)
         for step in reversed(self.maps):
             if step is None:
                 tensor = _swapped(tensor)

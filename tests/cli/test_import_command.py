@@ -3,12 +3,16 @@
 # pyright: reportUnknownMemberType=false
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from cli.conftest import Xg
 from torch import nn
+
+from xg.importing.write import Written, write
+from xg_runtime import arrays
 
 
 @pytest.fixture
@@ -26,6 +30,7 @@ def net(folder: Path) -> nn.Module:
 def test_what_was_imported_runs_and_agrees(xg: Xg, folder: Path, net: nn.Module) -> None:
     said = xg("import", "net.pt2", "-o", "net.xg", "--params", "net.safetensors", "--name", "Net")
     assert said.code == 0
+    assert "outputs and gradients within 1e-08 of the model's" in said.out
     assert xg("check", "net.xg").code == 0
     assert xg("fmt", "--check", "net.xg").code == 0
     assert "block Net(" in (folder / "net.xg").read_text(encoding="utf-8")
@@ -43,6 +48,38 @@ def test_the_same_model_gives_the_same_bytes(xg: Xg, folder: Path, net: nn.Modul
         xg("import", "net.pt2", "-o", f"{name}.xg", "--params", f"{name}.safetensors")
     for ending in ("xg", "safetensors"):
         assert (folder / f"a.{ending}").read_bytes() == (folder / f"b.{ending}").read_bytes()
+
+
+def test_the_file_of_names_takes_a_checkpoint_of_the_model(
+    xg: Xg, folder: Path, net: nn.Module
+) -> None:
+    assert xg("import", "net.pt2", "-o", "net.xg", "--params", "net.safetensors").code == 0
+    tensors = {name: tensor.numpy() for name, tensor in net.state_dict().items()}
+    arrays.write(folder / "held.npz", tensors)
+    said = xg("weights", "net.xg", "--from", "held.npz", "-o", "p.npz", "--dtype", "float64")
+    assert said.code == 0, said.err
+    wanted = arrays.read(folder / "net.safetensors")
+    found = arrays.read(folder / "p.npz")
+    assert found.keys() == wanted.keys()
+    assert all(np.array_equal(found[name], wanted[name]) for name in wanted)
+
+
+def test_a_diagram_of_something_else_is_not_written(
+    xg: Xg, folder: Path, net: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if the import had a defect: it writes another activation than the model has."""
+    from xg.importing import model
+
+    def other(*args: Any) -> Written:  # noqa: ANN401 - what `write` takes
+        made = write(*args)
+        return Written(made.text.replace("GELU(exact)", "GELU"), made.weights)
+
+    monkeypatch.setattr(model, "write", other)
+    before = sorted(folder.iterdir())
+    said = xg("import", "net.pt2", "-o", "out.xg", "--params", "out.npz")
+    assert said.code == 1
+    assert "the diagram would not be the model: output Y" in said.err
+    assert sorted(folder.iterdir()) == before
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
         ('"V"', '"b"', "names b of Net 2 times"),
         ('"T : W"', '"T -> split : W, U"', "names U, which Net does not have"),
         ('"T : W"', '"turn : W"', "'turn' is none of T"),
-        ('"T : W"', '"T : W, b"', "or several behind split"),
+        ('"T : W"', '"T : W, b"', "or several behind split or rows"),
         ('"net.up.bias"', '"net.*.bias"', "has another number of * than net.*.bias"),
         ("[tensors]", "[tensor]", "it has tensor"),
         ("prefix =", "prefix", "is no file of names"),

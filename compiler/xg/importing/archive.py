@@ -43,10 +43,14 @@ class Damaged(Exception):
 
 @dataclass(frozen=True)
 class Archive:
-    """The graph as JSON, and every parameter, buffer and constant by its name in the model."""
+    """The graph as JSON, and every parameter, buffer and constant by its name in the model.
+
+    `tied` names tensors that are another one, and which.
+    """
 
     program: Json
     arrays: Mapping[str, Array]
+    tied: Mapping[str, str]
 
 
 def read_archive(data: bytes) -> Archive:
@@ -77,12 +81,26 @@ def _read(archive: zipfile.ZipFile) -> Archive:
     if version != SCHEMA:
         raise Damaged(f"its schema has version {version}, and {SCHEMA} is read here")
     arrays: dict[str, Array] = {}
+    tied: dict[str, str] = {}
     for kind in ("weights", "constants"):
         config = f"{root}data/{kind}/model_{kind}_config.json"
         if config in names:
             entries = cast("Mapping[str, Json]", _json(archive, config)["config"])
             arrays |= _arrays(archive, f"{root}data/{kind}/", entries)
-    return Archive(program, arrays)
+            tied |= _tied(entries)
+    return Archive(program, arrays, tied)
+
+
+def _tied(entries: Mapping[str, Json]) -> dict[str, str]:
+    """Names of one tensor: all but the first, and the first."""
+    first: dict[str, str] = {}
+    tied: dict[str, str] = {}
+    for name, entry in entries.items():
+        meta = entry["tensor_meta"]
+        place = json.dumps([entry["path_name"], meta["sizes"], meta["storage_offset"]])
+        if first.setdefault(place, name) != name:
+            tied[name] = first[place]
+    return tied
 
 
 def _json(archive: zipfile.ZipFile, name: str) -> Json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -79,9 +79,10 @@ class Blocks:
 class Builder:
     """Groups steps by their modules."""
 
-    def __init__(self, model: Model, inline: set[str]) -> None:
+    def __init__(self, model: Model, inline: set[str], raised: Mapping[Step, int]) -> None:
         self.model = model
-        self.inline = inline
+        self.inline = inline  # modules that are no blocks
+        self.raised = raised  # steps that stand further out, and how many modules are around them
         self.producers = {value: step for step in model.steps for value in step.outputs}
         self.users: dict[Value, list[Step]] = {}
         for step in model.steps:
@@ -93,12 +94,17 @@ class Builder:
         self.counts: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
         self.parametric: set[str] = set()
+        self.places = {step: place for place, step in enumerate(model.steps)}
         for step in model.steps:
-            for scope in step.stack:
+            for scope in self._stack(step):
                 self.counts[scope.key] += 1
                 self.nodes[scope.key] += step.operator not in UNSEEN
                 if any(value in model.weights for value in step.operands):
                     self.parametric.add(scope.key)
+
+    def _stack(self, step: Step) -> tuple[Scope, ...]:
+        """The modules around a step."""
+        return step.stack[: self.raised.get(step)]
 
     def build(self) -> Instance:
         """The entry with everything below it."""
@@ -138,16 +144,17 @@ class Builder:
         """The deepest module that has all of some steps: names begin there."""
         shared: Sequence[Scope] | None = None
         for step in steps:
-            stack = step.stack if shared is None else _common(shared, step.stack)
-            shared = stack
+            stack = self._stack(step)
+            shared = stack if shared is None else _common(shared, stack)
         paths = [scope.path for scope in shared or () if _is_module(scope)]
         return max([path, *paths], key=len)
 
     def _child(self, step: Step, chain: tuple[Instance, ...], total: int) -> Scope | None:
         """The module below an instance that a step belongs to as a block."""
         keys = {instance.key for instance in chain}
-        place = max((i for i, s in enumerate(step.stack) if s.key in keys), default=-1)
-        for scope in step.stack[place + 1 :]:
+        stack = self._stack(step)
+        place = max((i for i, s in enumerate(stack) if s.key in keys), default=-1)
+        for scope in stack[place + 1 :]:
             if self._is_block(scope) and self.counts[scope.key] < total:
                 return scope
         return None
@@ -179,17 +186,68 @@ class Builder:
             if value in final or any(user not in inside for user in self.users.get(value, []))
         ]
 
-    def refused(self) -> set[str]:
-        """Modules that cannot be blocks: torn apart, or with weights that others reach into."""
+    def refused(self) -> tuple[set[str], dict[Step, int]]:
+        """Modules that cannot be blocks, and steps that have to stand further out.
+
+        A module is torn apart, or others read weights of it in ways that the language lacks: names
+        reach into a call, never up, sideways, or two calls deep. A table that two modules read
+        sideways is read where both are called.
+        """
         found = set(self.split_keys)
+        raised: dict[Step, int] = {}
         for value in self.model.weights:
-            chains = [self.home[step] for step in self.users.get(value, [])]
-            owner = max(chains, key=len, default=())
-            for chain in chains:
-                # Names reach down into calls, never up or sideways.
-                if modules(chain) != modules(owner)[: len(chain)]:
-                    found |= {each.key for each in chain if each not in owner}
-        return found
+            users = self.users.get(value, [])
+            owner = max((self.home[step] for step in users), key=len, default=())
+            aside = [step for step in users if not _reaches(self.home[step], owner)]
+            if aside:
+                lookups = [step for step in users if not self._is_above(step, aside)]
+                depths = self._raised(lookups)
+                raised |= depths
+                if not depths:
+                    found |= self._apart([self.home[step] for step in users])
+                continue
+            for step in users:
+                early = self.places[step] < self._begin(owner)
+                found |= {each.key for each in owner[len(self.home[step]) + (not early) :]}
+        return found, raised
+
+    def _begin(self, owner: Sequence[Instance]) -> int:
+        """The place of the first step of an instance."""
+        return min(self.places[step] for step, chain in self.home.items() if owner[-1] in chain)
+
+    def _apart(self, chains: Sequence[Sequence[Instance]]) -> set[str]:
+        """The modules below the innermost that all chains share."""
+        paths = [modules(chain) for chain in chains]
+        shared = set(paths[0]).intersection(*paths[1:])
+        return {each.key for chain in chains for each in chain if each.module not in shared}
+
+    def _is_above(self, step: Step, others: Sequence[Step]) -> bool:
+        """Whether a step is in a module around all of the others."""
+        chain = self.home[step]
+        return all(
+            len(self.home[other]) > len(chain) and _reaches(chain, self.home[other])
+            for other in others
+        )
+
+    def _raised(self, steps: Sequence[Step]) -> dict[Step, int]:
+        """How many modules stay around lookups where all of them are called; empty if they cannot.
+
+        What they look up must be there already.
+        """
+        chains = [self.home[step] for step in steps]
+        shared = [
+            first for first, *rest in zip(*chains, strict=False) if all(x is first for x in rest)
+        ]
+        inside = {s for s, chain in self.home.items() if chain[: len(shared)] == tuple(shared)}
+        if not shared or any(
+            step.operator != "Emb" or self.producers.get(step.data[0]) in inside for step in steps
+        ):
+            return {}
+        keys = {instance.key for instance in shared}
+        return {
+            step: max((i + 1 for i, s in enumerate(step.stack) if s.key in keys), default=0)
+            for step in steps
+        }
 
     def owner(self, value: Value) -> Instance:
         """The instance that declares a parameter: the innermost that reads it."""
@@ -198,6 +256,11 @@ class Builder:
     def callees_first(self) -> list[Instance]:
         """Every instance behind those that it calls."""
         return [each for _, each in sorted(self.depth, key=lambda item: -item[0])]
+
+
+def _reaches(chain: Sequence[Instance], owner: Sequence[Instance]) -> bool:
+    """Whether a block is around another, or is it."""
+    return modules(chain) == modules(owner)[: len(chain)]
 
 
 def modules(chain: Sequence[Instance]) -> list[str]:

@@ -37,6 +37,7 @@ class Chains:
             for value in operands(node):
                 self.users.setdefault(value, []).append(node)
         self.kept = set(instance.outputs)
+        self.inside = self._inside()
         self.producer = {value: node for node in self.nodes for value in node.outputs}
         self.inline = {node for node in self.nodes if self._is_inline(node)}
 
@@ -44,6 +45,22 @@ class Chains:
         """The one node that reads a value; None if there are several, or it goes out."""
         users = self.users.get(value, [])
         return users[0] if len(users) == 1 and value not in self.kept else None
+
+    def _inside(self) -> dict[Value, Run]:
+        """The parameters that a call brings with it: whoever else reads them comes behind it."""
+        found: dict[Value, Run] = {}
+        for run in self.nodes:
+            waiting: list[Step | Run] = [run] if isinstance(run, Run) else []
+            while waiting:
+                item = waiting.pop()
+                if isinstance(item, Run):
+                    waiting += [inner for each in item.instances for inner in each.items]
+                    continue
+                assert isinstance(run, Run)
+                for value in item.operands:
+                    if value in self.weights:
+                        found.setdefault(value, run)
+        return found
 
     def _is_inline(self, node: Node) -> bool:
         """Whether a node is written inside another: BC(b), T(E), range(S), sinusoid(S, D)."""
@@ -81,7 +98,10 @@ class Chains:
         """Whether all that a node reads is there."""
         waiting = list(operands(node))
         while waiting:
-            producer = self.producer.get(waiting.pop())
+            value = waiting.pop()
+            if value in self.inside and self.inside[value] not in done:
+                return False
+            producer = self.producer.get(value)
             if producer is None:
                 continue
             if producer in self.inline:

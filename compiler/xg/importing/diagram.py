@@ -65,3 +65,4 @@ class Model:
     ranges: Mapping[Value, Size]  # what integers index
     sizes: Sizes
     notes: Sequence[str] = ()  # what the diagram does otherwise than the model
+    rounded: bool = False  # whether a table of float32 stands for exact positions

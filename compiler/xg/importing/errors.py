@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from xg.diagnostics.diagnostic import Diagnostic, Problem, problem_kind
 
+OURS = "this is a defect of `xg import`: nothing was written; please report the model"
+
 
 @problem_kind
 class NotAnArchive(Problem):
@@ -51,6 +53,58 @@ class NotAnInput(Problem):
     def diagnostic(self) -> Diagnostic:
         return self.report(
             f"{self.name}: {self.reason}", help=(self.advice,) if self.advice else ()
+        )
+
+
+@problem_kind
+class NotTraced(Problem):
+    """A model that `torch.export` cannot trace with the inputs of the example."""
+
+    code: ClassVar[str] = "XG0906"
+    name: str
+    reason: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"torch.export cannot trace {self.name}: {self.reason}",
+            help=("torch.export.export(model, inputs) shows the whole reason",),
+        )
+
+
+@problem_kind
+class DoesNotCheck(Problem):
+    """The diagram that a model became has a mistake: a fault of the import, not of the model."""
+
+    code: ClassVar[str] = "XG0904"
+    mistake: str
+    message: str
+    line: str
+
+    @classmethod
+    def of(cls, diagnostic: Diagnostic) -> DoesNotCheck:
+        """What was found in the diagram."""
+        span = diagnostic.span
+        line = span.source.line_text(span.line).strip() if span else ""
+        return cls(diagnostic.code, diagnostic.message, line)
+
+    def diagnostic(self) -> Diagnostic:
+        where = f" in `{self.line}`" if self.line else ""
+        return self.report(
+            f"the diagram would be refused ({self.mistake}): {self.message}{where}", help=(OURS,)
+        )
+
+
+@problem_kind
+class NotTheModel(Problem):
+    """The diagram that a model became computes something else than the model."""
+
+    code: ClassVar[str] = "XG0905"
+    name: str
+    reason: str
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"the diagram would not be the model: {self.name}: {self.reason}", help=(OURS,)
         )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from xg.importing.archive import Archive, Array, Damaged, Json
 from xg.importing.symbolic import read_size
-from xg.ir.dim import Dim, DimError, number
+from xg.ir.dim import Dim, DimError, number, symbol
 
 INTEGERS = frozenset({1, 2, 3, 4, 5})
 BOOL = 12
@@ -87,7 +87,76 @@ class Exported:
     outputs: tuple[Argument, ...]
     metas: Mapping[str, Meta]
     limits: Mapping[str, tuple[int, int | None]]  # what each symbol may be
+    traced: Mapping[str, int]  # what each symbol was when the model was traced
     arrays: Mapping[str, Array]
+    tied: Mapping[str, str]  # other names of a tensor, and the one that it has here
+
+
+def with_equal_sizes(exported: Exported) -> Exported:
+    """The program where symbols of one number are one symbol: more is the same, less is free."""
+    first: dict[int, str] = {}
+    same: dict[str, Dim] = {}
+    for name in sorted(exported.limits, key=lambda each: (len(each), each)):
+        traced = exported.traced.get(name)
+        if traced is not None and first.setdefault(traced, name) != name:
+            same[name] = symbol(first[traced])
+    limits = {name: each for name, each in exported.limits.items() if name not in same}
+    for name, dim in same.items():
+        (low, high), (its, top) = limits[str(dim)], exported.limits[name]
+        least = top if high is None else high if top is None else min(high, top)
+        limits[str(dim)] = (max(low, its), least)
+
+    def renamed(argument: Argument) -> Argument:
+        if isinstance(argument, tuple):
+            return tuple(renamed(item) for item in argument)
+        return argument.substitute(same) if isinstance(argument, Dim) else argument
+
+    metas = {
+        name: Meta(
+            meta.dtype,
+            None if meta.shape is None else tuple(dim.substitute(same) for dim in meta.shape),
+        )
+        for name, meta in exported.metas.items()
+    }
+    calls = tuple(
+        replace(call, args={name: renamed(arg) for name, arg in call.args.items()})
+        for call in exported.calls
+    )
+    traced = {name: size for name, size in exported.traced.items() if name not in same}
+    return replace(exported, metas=metas, calls=calls, limits=limits, traced=traced)
+
+
+def needed_calls(exported: Exported) -> list[Call]:
+    """The calls that outputs depend on, in order; those that change a tensor are all needed."""
+    needed = {item.name for item in exported.outputs if isinstance(item, Ref)}
+    calls: list[Call] = []
+    for call in reversed(exported.calls):
+        if needed & set(call.outputs) or changes_in_place(call.target):
+            calls.append(call)
+            needed |= set(reads(call.args))
+    return calls[::-1]
+
+
+def base_name(target: str) -> str:
+    """``aten.add.Tensor`` is `add`."""
+    parts = target.split(".")
+    return parts[1] if len(parts) > 2 and parts[0] == "aten" else target
+
+
+def changes_in_place(target: str) -> bool:
+    """Whether a call writes into its first operand: ``add_``."""
+    name = base_name(target)
+    return name.endswith("_") and not name.startswith("__")
+
+
+def reads(args: Mapping[str, Argument]) -> list[str]:
+    """The tensors that a call reads, in order."""
+    return [
+        item.name
+        for argument in args.values()
+        for item in (argument if isinstance(argument, tuple) else (argument,))
+        if isinstance(item, Ref)
+    ]
 
 
 def read_exported(archive: Archive) -> Exported:
@@ -108,6 +177,7 @@ class _Reader:
         self.archive = archive
         self.metas: dict[str, Meta] = {}
         self.sizes: dict[str, Dim | None] = {}
+        self.traced: dict[str, int] = {}
 
     def program(self) -> Exported:
         module = self.archive.program["graph_module"]
@@ -124,18 +194,28 @@ class _Reader:
                 name: (int(limit["min_val"] or 0), limit["max_val"])
                 for name, limit in ranges.items()
             },
+            traced=self.traced,
             arrays=self.archive.arrays,
+            tied=self.archive.tied,
         )
 
     def _take(self, graph: Json, renamed: Mapping[str, str]) -> None:
         """Note the shapes and sizes of a graph, under the names that its values have outside."""
         for name, meta in graph["tensor_values"].items():
-            shape = [_size(size) for size in meta["sizes"]]
+            shape = [self._size(size) for size in meta["sizes"]]
             whole = tuple(dim for dim in shape if dim is not None)
             known = whole if len(whole) == len(shape) else None
             self.metas.setdefault(renamed.get(name, name), Meta(int(meta["dtype"]), known))
         for name, size in graph["sym_int_values"].items():
-            self.sizes[renamed.get(name, name)] = _size(size)
+            self.sizes[renamed.get(name, name)] = self._size(size)
+
+    def _size(self, size: Json) -> Dim | None:
+        """A size; a symbol's number at the time of tracing is noted."""
+        dim = _size(size)
+        hint = size["as_expr"].get("hint") if "as_expr" in size else None
+        if dim is not None and dim.name is not None and hint and "as_int" in hint:
+            self.traced.setdefault(dim.name, int(hint["as_int"]))
+        return dim
 
     def _entries(self, specs: Sequence[Json]) -> Iterator[Entry]:
         for spec in specs:
@@ -144,7 +224,8 @@ class _Reader:
                 argument = _argument(what["arg"], self.sizes, {})
                 yield Entry("user", argument.name if isinstance(argument, Ref) else "", "")
             elif kind == "parameter":
-                yield Entry("parameter", what["arg"]["name"], what["parameter_name"])
+                target = what["parameter_name"]
+                yield Entry("parameter", what["arg"]["name"], self.archive.tied.get(target, target))
             elif kind == "buffer":
                 yield Entry("constant", what["arg"]["name"], what["buffer_name"])
             elif kind == "tensor_constant":

@@ -14,17 +14,19 @@ from xg.importing.views import Value
 def fold(model: Model) -> Blocks:
     """The blocks of a model."""
     inline: set[str] = set()
+    raised: dict[Step, int] = {}
     while True:
-        builder = Builder(model, inline)
+        builder = Builder(model, inline, raised)
         entry = builder.build()
         callees = builder.callees_first()
-        refused = builder.refused()
-        if not refused:
+        refused, further_out = builder.refused()
+        if not refused and not further_out:
             _identify(callees, model)
             refused = {key for instance in callees for key in _changed(instance)}
-        if not refused:
+        if not refused and not further_out:
             break
         inline |= refused
+        raised |= further_out
     for instance in callees:
         _repeat(instance, builder)
     return Blocks(entry, callees)

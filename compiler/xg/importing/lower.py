@@ -9,11 +9,22 @@ from xg.importing import rules_layout as layout
 from xg.importing.define_op import define_op
 from xg.importing.diagram import Model, Step, Weight
 from xg.importing.errors import NotAnInput, NotSpoken, Unspeakable
-from xg.importing.exported import BOOL, INTEGERS, Argument, Call, Exported, Ref
+from xg.importing.exported import (
+    BOOL,
+    INTEGERS,
+    Argument,
+    Call,
+    Exported,
+    Ref,
+    base_name,
+    changes_in_place,
+    needed_calls,
+    reads,
+)
 from xg.importing.fixed import Fixed
 from xg.importing.fixed_rules import RULES as FIXED
 from xg.importing.known import Condition, Formula, Known, Lost, Mask
-from xg.importing.lowering import Dependent, Lowering, reads
+from xg.importing.lowering import Dependent, Lowering
 from xg.importing.rules import FILLS, RULES
 from xg.importing.rules_view import indexed, laid_out
 from xg.importing.views import Value, View
@@ -73,7 +84,7 @@ class _Reader:
 
     def model(self) -> Model:
         """All steps that the outputs need."""
-        calls = self._needed()
+        calls = needed_calls(self.exported)
         self.lowering.turned = self._turned(calls)
         for entry in self.exported.entries:
             if entry.name and entry.kind != "value":
@@ -98,18 +109,8 @@ class _Reader:
             lowering.ranges,
             lowering.sizes,
             tuple(lowering.notes),
+            lowering.rounded,
         )
-
-    def _needed(self) -> list[Call]:
-        """The calls that outputs depend on."""
-        needed = {item.name for item in self.exported.outputs if isinstance(item, Ref)}
-        kept: list[Call] = []
-        for call in reversed(self.exported.calls):
-            name = _base(call.target)
-            if needed & set(call.outputs) or (name.endswith("_") and not name.startswith("__")):
-                kept.append(call)
-                needed |= set(reads(call.args))
-        return kept[::-1]
 
     def _turned(self, calls: list[Call]) -> frozenset[str]:
         """Parameters that only linear layers read, as weights: they are kept as [in, out]."""
@@ -119,7 +120,7 @@ class _Reader:
         for call in calls:
             for key, argument in call.args.items():
                 for name in reads({key: argument}):
-                    is_weight = _base(call.target) == "linear" and key == "weight"
+                    is_weight = base_name(call.target) == "linear" and key == "weight"
                     (linear if is_weight else other).add(names.get(name, ""))
         return frozenset(linear - other)
 
@@ -164,7 +165,7 @@ class _Reader:
         lowering = self.lowering
         lowering.call = call
         lowering.time += 1
-        name = _base(call.target)
+        name = base_name(call.target)
         if name in IGNORED:
             return
         try:
@@ -181,7 +182,7 @@ class _Reader:
             if isinstance(each, Formula):
                 lowering.origins.setdefault(each, (call, lowering.time))
         lowering.known |= dict(zip(call.outputs, results, strict=False))
-        if name.endswith("_") and not name.startswith("__"):
+        if changes_in_place(call.target):
             changed = call.args.get("self", call.args.get("input"))
             if isinstance(changed, Ref):
                 lowering.known[changed.name] = results[0]
@@ -259,12 +260,6 @@ class _Reader:
                 self.problems[
                     NotAnInput(name, "its integers index nothing, so their range is unknown")
                 ] = None
-
-
-def _base(target: str) -> str:
-    """``aten.add.Tensor`` is `add`."""
-    parts = target.split(".")
-    return parts[1] if len(parts) > 2 and parts[0] == "aten" else target
 
 
 def _place(call: Call) -> str:

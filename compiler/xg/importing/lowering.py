@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from xg.importing.diagram import Arrangement, Step, Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Call, Exported, Ref
-from xg.importing.fixed import Fixed, FixedPart
+from xg.importing.fixed import FixedPart
 from xg.importing.known import Formula, Known, Lost, Mask, Turning
 from xg.importing.sizes import Size, Sizes
 from xg.importing.views import Axis, Factor, Value, View, align
@@ -43,6 +43,7 @@ class Lowering:
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
         self.call: Call = Call("", {}, (), ())
         self.notes: dict[str, None] = {}  # what the diagram does otherwise than the model
+        self.rounded = False  # a table in float32 was recognised
         self.time = 0  # of the call that is read now
         self.origins: dict[Formula, tuple[Call, int]] = {}  # where arithmetic was written
         self._times: dict[Step, int] = {}
@@ -284,18 +285,3 @@ class Lowering:
 
 def _keys(axis: Axis) -> tuple[int, ...]:
     return tuple(factor.key for factor in axis)
-
-
-def names_in(argument: Argument) -> Iterable[str]:
-    """The tensors of an argument."""
-    for item in argument if isinstance(argument, tuple) else (argument,):
-        if isinstance(item, Ref):
-            yield item.name
-
-
-def reads(args: Mapping[str, Argument]) -> list[str]:
-    """The tensors that a call reads, in order."""
-    return [name for argument in args.values() for name in names_in(argument)]
-
-
-__all__ = ["Dependent", "Fixed", "Lowering", "names_in", "reads"]

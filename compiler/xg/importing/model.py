@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-import numpy as np
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing.archive import Array, Damaged, read_archive
 from xg.importing.diagram import Weight
-from xg.importing.errors import NotAnArchive
-from xg.importing.exported import Exported, read_exported
+from xg.importing.errors import NotAnArchive, NotAnInput, Unspeakable
+from xg.importing.exported import Exported, read_exported, with_equal_sizes
 from xg.importing.fold import fold
 from xg.importing.lower import lower
 from xg.importing.names import identifier
+from xg.importing.names_file import names_file
+from xg.importing.proof import Proof, part, prove
 from xg.importing.write import write
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
+
+IN_MEMORY: Final = "the exported program"
 
 
 @dataclass(frozen=True)
@@ -28,33 +30,25 @@ class Imported:
     """A model as a file of the language.
 
     `text` is the file. `params` are the numbers of its parameters by their paths in it, `sources`
-    where in the model each comes from. `notes` say what it does otherwise than the model.
+    where in the model each comes from, `names` the same as a file of names. `proof` says how far
+    it was off from the model at worst, `notes` what it does otherwise.
     """
 
     text: str
     params: Mapping[str, Array]
     sources: Mapping[str, Weight]
+    names: str
+    proof: Proof
     notes: Sequence[str] = ()
 
 
 def import_archive(data: bytes, file: str, name: str | None = None) -> Imported:
     """Read what `torch.export.save` wrote; raises DiagnosticError with all that is in the way.
 
-    `file` is how messages call it, `name` the name of the entry block. Nothing of it is run.
+    `file` is how messages call it, `name` the name of the entry block. Nothing of it is run but
+    the operators of torch that it calls, to compare (`Imported.proof`).
     """
-    try:
-        exported = read_exported(read_archive(data))
-    except Damaged as damage:
-        raise DiagnosticError.of(NotAnArchive(file, str(damage))) from None
-    model = lower(exported)
-    if not model.steps:
-        raise DiagnosticError.of(NotAnArchive(file, "it computes nothing"))
-    blocks = fold(model)
-    entry = identifier(name or blocks.entry.kind, "Model")
-    heading = (f"Imported from a torch.export program of {entry}.", *model.notes)
-    written = write(model, blocks, entry, heading)
-    params = {path: _numbers(weight, exported) for path, weight in written.weights.items()}
-    return Imported(written.text, params, written.weights, model.notes)
+    return _imported(_read(data, file), file, name)
 
 
 def import_exported(program: ExportedProgram, name: str | None = None) -> Imported:
@@ -62,17 +56,58 @@ def import_exported(program: ExportedProgram, name: str | None = None) -> Import
 
     Raises DiagnosticError with all that is in the way.
     """
+    return import_program(program, name)
+
+
+def import_program(
+    program: ExportedProgram,
+    name: str | None = None,
+    *,
+    equal_sizes: bool = False,
+    first_output: bool = False,
+) -> Imported:
+    """A program of torch; with `equal_sizes` axes that were equally long are one size.
+
+    Raises DiagnosticError with all that is in the way.
+    """
     import torch
 
     buffer = io.BytesIO()
     torch.export.save(program, buffer)
-    return import_archive(buffer.getvalue(), "the exported program", name)
+    exported = _read(buffer.getvalue(), IN_MEMORY)
+    if equal_sizes:
+        exported = with_equal_sizes(exported)
+    if first_output:
+        exported = replace(exported, outputs=exported.outputs[:1])
+    return _imported(exported, IN_MEMORY, name)
 
 
-def _numbers(weight: Weight, exported: Exported) -> Array:
-    """The numbers of a parameter: a tensor of the model, cut and turned."""
-    array = exported.arrays[weight.source]
-    if weight.start is not None:
-        taken = slice(weight.start, weight.stop)
-        array = array[taken] if weight.axis == 0 else array[:, taken]
-    return np.ascontiguousarray(array.T if weight.transposed else array)
+def _read(data: bytes, file: str) -> Exported:
+    try:
+        return read_exported(read_archive(data))
+    except Damaged as damage:
+        raise DiagnosticError.of(NotAnArchive(file, str(damage))) from None
+
+
+def _imported(exported: Exported, file: str, name: str | None) -> Imported:
+    model = lower(exported)
+    if not model.steps:
+        raise DiagnosticError.of(NotAnArchive(file, "it computes nothing"))
+    blocks = fold(model)
+    entry = identifier(name or blocks.entry.kind, "Model")
+    heading = (f"Imported from a torch.export program of {entry}.", *model.notes)
+    written = write(model, blocks, entry, heading)
+    proof = prove(written.text, written.weights, model, exported)
+    params = {
+        path: part(exported.arrays[weight.source], weight)
+        for path, weight in written.weights.items()
+    }
+    names = _names(written.weights, exported)
+    return Imported(written.text, params, written.weights, names, proof, model.notes)
+
+
+def _names(sources: Mapping[str, Weight], exported: Exported) -> str:
+    try:
+        return names_file(sources, exported)
+    except Unspeakable as problem:
+        raise DiagnosticError.of(NotAnInput("a weight", problem.reason)) from None

@@ -153,6 +153,8 @@ def _base(angle: float, width: int) -> float:
 
 
 def _close(lowering: Lowering, fixed: Fixed, table: Array, wanted: Array) -> bool:
-    tolerance = LOOSE if fixed.name in lowering.fixed.rough else TIGHT
+    rough = fixed.name in lowering.fixed.rough
+    lowering.rounded = lowering.rounded or rough
+    tolerance = LOOSE if rough else TIGHT
     scale = max(1.0, float(table.shape[-2]))  # angles grow with positions, and so do their errors
     return bool(np.abs(table - wanted).max(initial=0.0) <= tolerance * scale)

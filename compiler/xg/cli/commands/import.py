@@ -1,15 +1,19 @@
-"""`xg import`: a model of torch as an `.xg` file, with its weights."""
+"""`xg import`: a model of torch as an `.xg` file, with its names and weights."""
 
 # ruff: noqa: N999 - commands are modules of their names, and nobody writes `import xg.cli.commands.import`
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xg.cli.console import Console
 from xg.cli.exits import FINE
+
+if TYPE_CHECKING:
+    from xg.importing import Imported
+    from xg.importing.proof import Proof
 
 EXAMPLE = "xg import model.pt2 -o model.xg --params model.safetensors"
 
@@ -34,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Read, translate, write both files or none."""
+    """Read, translate, compare; write every file or none."""
     from xg.importing import import_archive
     from xg_runtime import arrays, files
 
@@ -43,23 +47,39 @@ def run(options: Namespace, console: Console) -> int:
     written: dict[Path, bytes] = {}
     if options.out != "-":
         written[Path(options.out)] = made.text.encode()
+        written[_names_of(options)] = made.names.encode()
     if options.params:
         written[options.params] = arrays.pack(options.params, dict(made.params))
     files.write_all(written)
     if options.out == "-":
         console.write(made.text)
     else:
-        _say(options, made.text, len(made.params), made.notes, console)
+        _say(options, made, console)
     return FINE
 
 
-def _say(options: Namespace, text: str, count: int, notes: Sequence[str], console: Console) -> None:
-    blocks = sum(line.startswith("block ") for line in text.splitlines())
-    console.say(f"{options.out}: {_counted(blocks, 'block')}, {_counted(count, 'parameter')}")
-    for note in notes:
+def _names_of(options: Namespace) -> Path:
+    """The file of names beside the diagram."""
+    from xg.cli.published import ENDING
+
+    return Path(options.out).with_suffix(ENDING)
+
+
+def _say(options: Namespace, made: Imported, console: Console) -> None:
+    blocks = sum(line.startswith("block ") for line in made.text.splitlines())
+    counts = f"{_counted(blocks, 'block')}, {_counted(len(made.params), 'parameter')}"
+    console.say(f"{options.out}: {counts}, {_compared(made.proof)}")
+    for note in made.notes:
         console.say(f"note: {note}")
+    console.say(f"{_names_of(options)}: the tensors of the model that they are")
     if options.params:
         console.say(f"{options.params}: their numbers, by the names of {options.out}")
+
+
+def _compared(proof: Proof) -> str:
+    if not proof.compared:
+        return "checked, but not compared with the model: torch is not installed"
+    return f"outputs and gradients within {proof.tolerance} of the model's"
 
 
 def _counted(count: int, word: str) -> str:

@@ -1,0 +1,91 @@
+"""Inputs and parameters that are drawn to compare a model with its diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from xg.importing.archive import Array
+from xg.importing.diagram import Model
+from xg.importing.exported import BOOL, INTEGERS, Exported
+from xg.importing.lowering import LAYOUT
+from xg.importing.views import Value
+
+Arrays = dict[str, Array]
+VECTOR: Final = 0.1  # how far the entries of vectors are moved, which often start as 0 or 1
+MATRIX: Final = 0.5  # how far those of others are, in their own measure
+
+
+def trials(exported: Exported) -> list[dict[str, int]]:
+    """Sizes to compare at: those of the trace, and others within the limits."""
+    symbols = sorted(exported.limits)
+    traced = {name: exported.traced.get(name, 5 + place) for place, name in enumerate(symbols)}
+    others = {name: _within(exported.limits[name], traced[name] + 1) for name in symbols}
+    return [traced, others] if symbols and others != traced else [traced]
+
+
+def _within(limits: tuple[int, int | None], size: int) -> int:
+    low, high = limits
+    return max(low, size if high is None else min(high, size))
+
+
+def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> Arrays:
+    """Every parameter in float64, by its name in the model; `moved` away from 0 and from others."""
+    found: Arrays = {}
+    for entry in exported.entries:
+        if entry.kind == "parameter" and entry.target not in found:
+            array = exported.arrays[entry.target].astype(np.float64)
+            if moved:
+                own = float(np.sqrt(np.mean(array**2))) if array.size else 0.0
+                step = VECTOR if array.ndim < 2 else MATRIX * (own or VECTOR)
+                array = array + step * rng.standard_normal(array.shape)
+            found[entry.target] = array
+    return found
+
+
+def inputs(
+    exported: Exported, model: Model, sizes: Mapping[str, int], rng: np.random.Generator
+) -> Arrays:
+    """What comes in, by its name in the graph; padding is at the end of rows, never all of one."""
+    polarity = _masks(model)
+    found: Arrays = {}
+    for entry in exported.entries:
+        if entry.kind != "user" or not entry.name:
+            continue
+        meta = exported.metas[entry.name]
+        assert meta.shape is not None
+        shape = [int(dim.evaluate(sizes)) for dim in meta.shape]
+        value = model.inputs.get(entry.name)
+        if meta.dtype not in INTEGERS and meta.dtype != BOOL:
+            found[entry.name] = rng.standard_normal(shape)
+        elif value in polarity:
+            found[entry.name] = _padding(shape, rng) ^ (not polarity[value])
+        else:
+            size = model.ranges.get(value) if value is not None else None
+            below = 2 if size is None else int(model.sizes.dim(size).evaluate(sizes))
+            found[entry.name] = rng.integers(0, below, shape)
+    return found
+
+
+def _padding(shape: list[int], rng: np.random.Generator) -> Array:
+    """1 at the beginning of every row, 0 behind."""
+    if not shape:
+        return np.ones((), np.int64)
+    lengths = rng.integers(1, shape[-1] + 1, [*shape[:-1], 1])
+    return (np.arange(shape[-1]) < lengths).astype(np.int64)
+
+
+def _masks(model: Model) -> dict[Value | None, bool]:
+    """The inputs that hide scores, and whether 1 shows."""
+    found: dict[Value | None, bool] = {}
+    producer = {value: step for step in model.steps for value in step.outputs}
+    for step in model.steps:
+        if step.operator == "SM" and len(step.data) > 1:
+            value, shows = step.data[1], True
+            while value in producer and producer[value].operator in (*LAYOUT, "not"):
+                shows ^= producer[value].operator == "not"
+                value = producer[value].data[0]
+            found[value] = shows
+    return found

@@ -1,0 +1,216 @@
+"""Whether a file is the model: it checks, it compiles, and it computes the same numbers.
+
+The exported program is run by torch on drawn inputs with moved parameters, the file by its own
+NumPy code; outputs and the gradient of every parameter must agree. Without torch the file is
+checked and compiled only, and `Proof.compared` says so.
+"""
+
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.driver import Program, compile_project
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
+from xg.importing import draws
+from xg.importing.archive import Array
+from xg.importing.diagram import Model, Weight
+from xg.importing.errors import DoesNotCheck, NotTheModel
+from xg.importing.exported import BOOL, Exported
+from xg.importing.replay import NotReplayed, has_torch, replay, tensor
+from xg_runtime.agreement import error
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EXACT: Final = 1e-8
+ROUNDED: Final = 1e-5  # where the model has a table in float32 that the diagram has exactly
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was compared, how far it was off at worst, and how far it could have been."""
+
+    compared: bool
+    worst: float = 0.0
+    tolerance: float = 0.0
+    sizes: Sequence[Mapping[str, int]] = ()
+
+
+def prove(text: str, weights: Mapping[str, Weight], model: Model, exported: Exported) -> Proof:
+    """Check, compile and compare; raises DiagnosticError with all that is wrong."""
+    project = parse_project(text.encode())
+    diagnostics = check_choices(project)
+    if diagnostics:
+        raise DiagnosticError.of(*(DoesNotCheck.of(each) for each in diagnostics))
+    program = compile_project(project)
+    problems = list(_misshapen(program, weights, exported))
+    if problems:
+        raise DiagnosticError.of(*problems)
+    if not has_torch():
+        return Proof(compared=False)
+    return _Comparison(program, weights, model, exported).proof()
+
+
+def part(array: Array, weight: Weight) -> Array:
+    """The numbers of a parameter: a tensor of the model, cut and turned."""
+    if weight.start is not None:
+        taken = slice(weight.start, weight.stop)
+        array = array[taken] if weight.axis == 0 else array[:, taken]
+    return np.ascontiguousarray(array.T if weight.transposed else array)
+
+
+def _misshapen(
+    program: Program, weights: Mapping[str, Weight], exported: Exported
+) -> Iterator[Problem]:
+    """Parameters of the file that are not what a tensor of the model gives."""
+    for path, spec in program.params.items():
+        shape = tuple(map(int, spec.shape))
+        weight = weights.get(path)
+        if weight is None:
+            yield NotTheModel(path, "no tensor of the model gives it")
+            continue
+        gives = part(exported.arrays[weight.source], weight).shape
+        if gives != shape:
+            yield NotTheModel(path, f"{weight.source} gives {list(gives)}, and it is {list(shape)}")
+
+
+class _Comparison:
+    """One program and the model that it is from."""
+
+    def __init__(
+        self, program: Program, weights: Mapping[str, Weight], model: Model, exported: Exported
+    ) -> None:
+        self.program, self.weights, self.model, self.exported = program, weights, model, exported
+        self.module = program.load()
+        self.tolerance = ROUNDED if model.rounded else EXACT
+        self.worst = 0.0
+        self.problems: dict[Problem, None] = {}
+
+    def proof(self) -> Proof:
+        """Compare at every size that the program can be run at; raises DiagnosticError."""
+        done: list[Mapping[str, int]] = []
+        reasons: list[str] = []
+        for sizes in draws.trials(self.exported):
+            try:
+                self._compare(sizes)
+                done.append(sizes)
+            except NotReplayed as reason:
+                reasons.append(str(reason))
+        if not done:
+            self.problems[NotTheModel("the model", f"torch cannot run it: {reasons[0]}")] = None
+        if self.problems:
+            raise DiagnosticError.of(*self.problems)
+        return Proof(True, self.worst, self.tolerance, tuple(done))
+
+    def _compare(self, sizes: Mapping[str, int]) -> None:
+        import torch
+
+        rng = np.random.default_rng(0)
+        inputs = draws.inputs(self.exported, self.model, sizes, rng)
+        for moved in (True, False):
+            params = draws.parameters(self.exported, rng, moved=moved)
+            leaves = self._tensors(params, inputs)
+            outputs = replay(self.exported, leaves, sizes)
+            if all(bool(torch.isfinite(each).all()) for each in outputs):
+                break
+        else:
+            self.problems[NotTheModel("the model", "its outputs are not finite")] = None
+            return
+        self._judge(params, inputs, leaves, outputs)
+
+    def _judge(
+        self,
+        params: draws.Arrays,
+        inputs: draws.Arrays,
+        leaves: Mapping[str, Tensor],
+        outputs: Sequence[Tensor],
+    ) -> None:
+        import torch
+
+        own = {path: part(params[weight.source], weight) for path, weight in self.weights.items()}
+        names = dict(zip(self.model.inputs, self.program.inputs, strict=True))
+        given = {names[name]: inputs[name] for name in self.model.inputs}
+        found, saved = self.module.forward(own, given)
+        unique = dict(zip(self.model.outputs, outputs, strict=True))
+        rng = np.random.default_rng(1)
+        d_outputs = {name: rng.standard_normal(np.shape(array)) for name, array in found.items()}
+        for (name, array), wanted in zip(found.items(), unique.values(), strict=True):
+            self._hold(f"output {name}", array, wanted.detach().numpy(), 0.0)
+        if self.problems:
+            return
+        torch.autograd.backward(
+            list(unique.values()), [torch.as_tensor(d) for d in d_outputs.values()]
+        )
+        gradients = self.module.backward(own, saved, d_outputs)
+        self._hold_gradients(params, leaves, gradients)
+        for name, own_name in names.items():
+            gradient = leaves[name].grad
+            if gradient is not None and own_name in gradients:
+                self._hold(f"the gradient of {name}", gradients[own_name], gradient.numpy(), 0.0)
+
+    def _hold_gradients(
+        self,
+        params: draws.Arrays,
+        leaves: Mapping[str, Tensor],
+        gradients: Mapping[str, Array],
+    ) -> None:
+        """Every parameter of the model: what its parts in the file add up to."""
+        sums = {name: np.zeros(array.shape) for name, array in params.items()}
+        for path, weight in self.weights.items():
+            place = [slice(None)] * sums[weight.source].ndim
+            place[weight.axis] = slice(weight.start, weight.stop)
+            gradient = gradients[path]
+            sums[weight.source][tuple(place)] += gradient.T if weight.transposed else gradient
+        wanted = dict(_gradients(self.exported, leaves, sums))
+        total = float(np.sqrt(sum(float((array**2).sum()) for array in wanted.values())))
+        for name, array in sums.items():
+            self._hold(f"the gradient of {name}", array, wanted[name], total)
+
+    def _tensors(self, params: draws.Arrays, inputs: draws.Arrays) -> dict[str, Tensor]:
+        """Everything that the program reads, by its name in the graph."""
+        made: dict[str, Tensor] = {}
+        shared = {name: tensor(array).requires_grad_() for name, array in params.items()}
+        for entry in self.exported.entries:
+            if entry.kind == "parameter":
+                made[entry.name] = shared[entry.target]
+            elif entry.kind == "constant":
+                made[entry.name] = tensor(self.exported.arrays[entry.target])
+            elif entry.kind == "user" and entry.name:
+                made[entry.name] = self._input(entry.name, inputs[entry.name])
+        return made
+
+    def _input(self, name: str, array: Array) -> Tensor:
+        if self.exported.metas[name].dtype == BOOL:
+            return tensor(array.astype(bool))
+        made = tensor(array)
+        return made.requires_grad_() if made.is_floating_point() else made
+
+    def _hold(self, what: str, mine: Array, its: Array, total: float) -> None:
+        """Note a difference that is too large."""
+        off = error(mine, its, total)
+        self.worst = max(self.worst, off)
+        if not off <= self.tolerance:
+            self.problems[
+                NotTheModel(what, f"it is off by {off:.1e} of its size, beyond {self.tolerance}")
+            ] = None
+
+
+def _gradients(
+    exported: Exported, leaves: Mapping[str, Tensor], like: Mapping[str, Array]
+) -> Iterable[tuple[str, Array]]:
+    """The gradient of every parameter that torch found; zeros where it found none."""
+    for entry in exported.entries:
+        if entry.kind == "parameter":
+            gradient = leaves[entry.name].grad
+            yield (
+                entry.target,
+                np.zeros_like(like[entry.target]) if gradient is None else gradient.numpy(),
+            )

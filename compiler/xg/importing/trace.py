@@ -1,0 +1,105 @@
+"""A model in memory as a diagram: traced with inputs of an example, and compared with itself."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.importing.errors import NotTraced
+from xg.importing.model import Imported, import_program
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch.export import ExportedProgram
+
+
+def trace(
+    model: nn.Module | Callable[..., Any],
+    *inputs: Tensor,
+    name: str | None = None,
+    **named: Tensor,
+) -> Imported:
+    """A model of torch as a diagram, by one example of its inputs.
+
+    Sizes that the model does not fix stay free; axes that are equally long in the example are one
+    size, so give axes that differ different lengths. Dropout is written down and drops only when a
+    run asks for it. Raises DiagnosticError with all that is in the way.
+    """
+    module = _module(model)
+    with evaluating(module):
+        program = _exported(module, inputs, named)
+    return import_program(program, name or _name(model), equal_sizes=True)
+
+
+def _name(model: object) -> str:
+    from torch import nn
+
+    own = type(model).__name__ if isinstance(model, nn.Module) else None
+    return own or getattr(model, "__name__", "Model").title().replace("_", "")
+
+
+def _module(model: nn.Module | Callable[..., Any]) -> nn.Module:
+    """A module that calls the model, if it is none."""
+    from torch import nn
+
+    if isinstance(model, nn.Module):
+        return model
+
+    class Function(nn.Module):
+        """A function as a module."""
+
+        def forward(self, *inputs: Tensor, **named: Tensor) -> Any:  # noqa: ANN401
+            return model(*inputs, **named)
+
+    return Function()
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Generator[None]:
+    """Hold a model in evaluation mode."""
+    modes = {each: each.training for each in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for each, training in modes.items():
+            each.training = training
+
+
+def _exported(
+    module: nn.Module, inputs: tuple[Tensor, ...], named: Mapping[str, Tensor]
+) -> ExportedProgram:
+    """The traced program, with as many sizes free as torch can leave; raises DiagnosticError."""
+    import torch
+
+    auto = torch.export.Dim.AUTO
+
+    def free(axes: int | None) -> tuple[dict[int, Any], ...] | dict[str, Any]:
+        positional = [dict.fromkeys(range(x.ndim)[:axes], auto) for x in inputs]
+        keyed = {name: dict.fromkeys(range(x.ndim)[:axes], auto) for name, x in named.items()}
+        return _by_name(module, positional) | keyed if keyed else tuple(positional)
+
+    reason: Exception | None = None
+    for axes in (None, 1, 0):
+        shapes = free(axes) if axes != 0 else None
+        try:
+            return torch.export.export(module, inputs, dict(named), dynamic_shapes=shapes)
+        except Exception as error:
+            reason = reason or error
+    raise DiagnosticError.of(NotTraced(_name(module), _first_line(reason)))
+
+
+def _by_name(module: nn.Module, positional: list[dict[int, Any]]) -> dict[str, Any]:
+    """What torch asks for where inputs have names: those without by theirs in `forward`."""
+    from inspect import signature
+
+    return dict(zip(signature(module.forward).parameters, positional, strict=False))
+
+
+def _first_line(error: Exception | None) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no reason'}"
