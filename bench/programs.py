@@ -55,3 +55,20 @@ def placed(layers: int) -> str:
             "",
         ]
     )
+
+
+def chosen(words: int) -> str:
+    """The same below a step that so many words are the choice of, under products of plans too."""
+    names = ("GELU", "ReLU", "tanh", "sigmoid", "SiLU")[:words]
+    below = placed(40).replace(
+        "mesh N_T = 2", f"mesh N_D = 2, N_T = 2\noption act = {' | '.join(names)}"
+    )
+    return f"""{below}
+block Chosen(X [B, D]) -> Y [B, D] {{
+    X -> Placed as body -> act : Y
+}}
+plan DP of Chosen {{
+    X [B/N_D, D]
+}}
+plan DP_TP = DP × TP
+"""

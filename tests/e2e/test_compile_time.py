@@ -7,9 +7,11 @@ from pathlib import Path
 from time import process_time
 
 import pytest
-from bench.programs import deep, flat, placed
+from bench.programs import chosen, deep, flat, placed
 
 import xg
+from xg.frontend.choices import checked
+from xg.frontend.project import read_project
 
 FEW, MANY = 400, 1_600
 ROUNDS = 3
@@ -65,3 +67,16 @@ def test_blocks_may_call_each_other_as_deep_as_they_like(depth: int, tmp_path: P
     (path,) = program.params
     assert path == "f." * (depth - 1) + "w"
     assert "def f_0(" in program.source("numpy")
+
+
+def test_a_plan_is_placed_once_for_all_choices_of_options(tmp_path: Path) -> None:
+    """A block that a choice does not change is not placed again: products of plans neither."""
+
+    def checking(words: int) -> Callable[[], object]:
+        file = tmp_path / f"choices_{words}.xg"
+        file.write_text(chosen(words), encoding="utf-8")
+        project = read_project(file)
+        return lambda: checked(project)
+
+    one, many = seconds(checking(1)), seconds(checking(5))
+    assert many / one < 2.5, f"{one:.2f} s and {many:.2f} s"

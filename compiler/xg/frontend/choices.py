@@ -14,6 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.gc_pause import resting_collector
 from xg.frontend.blocks import concerning, mentions
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, type_partly, type_project
@@ -24,6 +25,7 @@ from xg.passes.resolve.units import link
 from xg.syntax import ast
 
 if TYPE_CHECKING:
+    from xg.frontend.plan_check import PlanCheck, SharedGraphs
     from xg.ir.plan import Plan
 
 PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
@@ -60,6 +62,7 @@ def check_choices(
     return checked(project, block, settings, plan).diagnostics
 
 
+@resting_collector()
 def checked(
     project: Project,
     block: str | None = None,
@@ -147,6 +150,8 @@ class _Checker:
         self.met: list[tuple[str, Settings]] = []
         self.graphs: list[Graph] = []
         self.plans: list[Plan] = []
+        self.plan_checks: dict[str | None, PlanCheck] = {}
+        self.shared: SharedGraphs | None = None
 
     def check(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
@@ -216,17 +221,18 @@ class _Checker:
         return [name for name in names if name in taken and name not in entries]
 
     def _place(self, program: Program) -> None:
-        """Hold every plan against a typed program."""
+        """Check every plan against a typed program."""
         if not self.plans and not program.is_parallel:
             return
-        from xg.frontend.plans import check_moves, check_parallel
+        from xg.frontend.plan_check import PlanCheck, SharedGraphs
 
+        self.shared = self.shared or SharedGraphs()
+        shared = self.shared.checkable(program)
         by_hand = [None] if program.is_parallel else []
         for plan in (*self.plans, *by_hand):
+            name = plan.name if plan else None
             try:
-                planned = replace(program, plan=plan)
-                check_parallel(planned)
-                check_moves(planned)
+                self.plan_checks.setdefault(name, PlanCheck(plan, self.shared.bodies)).check(shared)
             except DiagnosticError as error:
                 self.add(_under(plan, each) for each in error.diagnostics)
 

@@ -7,11 +7,12 @@ polynomials, so equality is structural and nothing is ever evaluated to compare.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 
 Monomial = tuple[tuple[str, int], ...]
+Coefficient = int | Fraction
 UNIT: Monomial = ()
 
 
@@ -23,12 +24,22 @@ class DimError(ArithmeticError):
 class Dim:
     """A size. `terms` maps monomials (sorted) to coefficients, none of them zero.
 
+    A whole coefficient is an int: sizes are made and compared all the time, and fractions are slow.
+
     >>> D, N_H = symbol("D"), symbol("N_H")
     >>> str(D / N_H * 3), D / N_H * N_H == D
     ('3*D/N_H', True)
     """
 
-    terms: tuple[tuple[Monomial, Fraction], ...]
+    terms: tuple[tuple[Monomial, Coefficient], ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:  # asked for often, of dims that live long
+            object.__setattr__(self, "_hash", hash(self.terms))
+            return self._hash
 
     def __add__(self, other: Dim | int) -> Dim:
         return _normal([*self.terms, *as_dim(other).terms])
@@ -37,6 +48,8 @@ class Dim:
         return self + as_dim(other) * -1
 
     def __mul__(self, other: Dim | int) -> Dim:
+        if other == ONE:
+            return self
         return _normal((_times(a, b), x * y) for a, x in self.terms for b, y in as_dim(other).terms)
 
     def __truediv__(self, other: Dim | int) -> Dim:
@@ -47,7 +60,7 @@ class Dim:
             raise DimError(f"cannot divide by {divisor}: only products divide")
         ((monomial, coefficient),) = divisor.terms
         inverse = tuple((name, -power) for name, power in monomial)
-        return self * Dim(((inverse, 1 / coefficient),))
+        return self * Dim(((inverse, _whole(Fraction(1) / coefficient)),))
 
     def __pow__(self, power: int) -> Dim:
         if power < 0:
@@ -97,8 +110,7 @@ class Dim:
         """The whole number this dim is for `sizes`; DimError names what does not divide."""
         total: int | Fraction = 0
         for monomial, coefficient in self.terms:
-            # Integers where that is exact: sizes are asked for often, and fractions are slow.
-            term = coefficient.numerator if coefficient.denominator == 1 else coefficient
+            term = coefficient
             for name, power in monomial:
                 term *= sizes[name] ** power if power > 0 else Fraction(sizes[name]) ** power
             total += term
@@ -120,7 +132,7 @@ def symbol(name: str) -> Dim:
 
 def number(value: int) -> Dim:
     """The dim that is one number."""
-    return Dim(((UNIT, Fraction(value)),)) if value else ZERO
+    return Dim(((UNIT, value),)) if value else ZERO
 
 
 def as_dim(value: Dim | int) -> Dim:
@@ -138,25 +150,34 @@ def product(dims: Iterable[Dim]) -> Dim:
 
 @cache
 def _symbol(name: str) -> Dim:
-    return Dim(((((name, 1),), Fraction(1)),))
+    return Dim(((((name, 1),), 1),))
 
 
 def _times(a: Monomial, b: Monomial) -> Monomial:
+    if not a or not b:
+        return a or b
     powers = dict(a)
     for name, power in b:
         powers[name] = powers.get(name, 0) + power
     return tuple(sorted((name, power) for name, power in powers.items() if power))
 
 
-def _normal(terms: Iterable[tuple[Monomial, Fraction]]) -> Dim:
-    sums: dict[Monomial, Fraction] = {}
+def _normal(terms: Iterable[tuple[Monomial, Coefficient]]) -> Dim:
+    sums: dict[Monomial, Coefficient] = {}
     for monomial, coefficient in terms:
-        sums[monomial] = sums.get(monomial, Fraction(0)) + coefficient
-    kept = [(monomial, value) for monomial, value in sums.items() if value]
-    return Dim(tuple(sorted(kept, key=lambda term: (-len(term[0]), term[0]))))
+        sums[monomial] = sums.get(monomial, 0) + coefficient
+    kept = [(monomial, _whole(value)) for monomial, value in sums.items() if value]
+    if len(kept) > 1:
+        kept.sort(key=lambda term: (-len(term[0]), term[0]))
+    return Dim(tuple(kept))
 
 
-def _term(monomial: Monomial, coefficient: Fraction) -> str:
+def _whole(value: Coefficient) -> Coefficient:
+    """The same number, an int if it is one."""
+    return value.numerator if value.denominator == 1 else value
+
+
+def _term(monomial: Monomial, coefficient: Coefficient) -> str:
     # Counts stand before sizes, as people write them: N_H*D_h, not D_h*N_H.
     ordered = sorted(monomial, key=lambda factor: (not factor[0].startswith("N_"), factor[0]))
     above = [_power(name, power) for name, power in ordered if power > 0]
@@ -178,4 +199,4 @@ def _power(name: str, power: int) -> str:
 
 
 ZERO = Dim(())
-ONE = Dim(((UNIT, Fraction(1)),))
+ONE = Dim(((UNIT, 1),))

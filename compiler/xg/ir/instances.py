@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 
 from xg.ir.dim import Dim, number
@@ -14,10 +15,10 @@ Symbols = Mapping[str, Dim]
 
 def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
     """Every graph under every binding of its symbols, callers first."""
-    waiting: list[tuple[Graph, Symbols]] = [(program.main, {})]
+    waiting: deque[tuple[Graph, Symbols]] = deque([(program.main, {})])
     seen: set[tuple[str, frozenset[tuple[str, Dim]]]] = set()
     while waiting and len(seen) < INSTANCES_AT_MOST:
-        graph, symbols = waiting.pop(0)
+        graph, symbols = waiting.popleft()
         key = (graph.key, frozenset(symbols.items()))
         if key in seen:
             continue

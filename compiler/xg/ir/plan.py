@@ -68,6 +68,13 @@ class Reach:
 
     here: tuple[Entry, ...]
     waiting: tuple[Entry, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.here, self.waiting)))
+
+    def __hash__(self) -> int:
+        return self._hash  # asked for at every call, and entries are many
 
     def inside(self, block: Span, path: str, *, repeated: bool) -> Reach:
         """Enter a call under the name `path`, `repeated` in a row, of the block written at `block`.
@@ -82,19 +89,21 @@ class Reach:
         return replace(self, here=tuple(dict.fromkeys([*inside, *begun])))
 
     def of(self, name: str, *, is_param: bool) -> tuple[Entry, ...]:
-        """What is said of a value of this block. A name says more than the ``*`` of its plan.
+        """What is said of a value of this block."""
+        near = [entry for entry in self.here if entry.path in ((name,), (EVERY,))]
+        return said_of(near, is_param=is_param)
 
-        A parameter of a call that the block reads itself (``bert.E``) is asked for inside that
-        call.
-        """
-        named = [entry for entry in self.here if entry.path == (name,)]
-        plans = {entry.plan for entry in named}
-        every = (
-            entry
-            for entry in self.here
-            if is_param and entry.path == (EVERY,) and entry.plan not in plans
-        )
-        return (*named, *every)
+
+def said_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, ...]:
+    """What is said of a value, of entries that end at its name or at ``*``.
+
+    A name says more than the ``*`` of its plan. A parameter of a call that the block reads itself
+    (``bert.E``) is asked for inside that call.
+    """
+    named = [entry for entry in entries if entry.path != (EVERY,)]
+    plans = {entry.plan for entry in named}
+    every = (e for e in entries if is_param and e.path == (EVERY,) and e.plan not in plans)
+    return (*named, *every)
 
 
 def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ...]:

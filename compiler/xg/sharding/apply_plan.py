@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import ClassVar
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
@@ -11,7 +13,7 @@ from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import INSTANCES_AT_MOST, Symbols, inside
-from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, sized
+from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, said_of, sized
 
 
 @problem_kind
@@ -86,26 +88,33 @@ class NoMeshSize(Problem):
         return self.report(f"the mesh axis {self.axis} has no number of ranks", help=(help,))
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A value with what is said of it; `symbols` are its graph's in the sizes of the entry."""
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What a plan says of one value of a graph, wherever that is called."""
 
     graph: Graph
-    symbols: Symbols
+    reach: Reach
     value: Value
     entries: tuple[Entry, ...]
 
-    @property
+    @cached_property
     def placing(self) -> Placing:
         """How it lies; raises Misfit and Clash."""
         return placing(self.entries, self.graph.types[self.value].shape, self.graph.sizes)
 
-    def cuts(self) -> Iterator[tuple[Dim, tuple[str, ...]]]:
+    @cached_property
+    def cuts(self) -> tuple[tuple[Dim, tuple[str, ...]], ...]:
         """Every size that is cut, whole, with the mesh axes that cut it."""
         shape = self.graph.types[self.value].shape
-        placing = self.placing
-        for cuts in (placing.rest, placing.use):
-            yield from sized(shape, cuts)
+        return (*sized(shape, self.placing.rest), *sized(shape, self.placing.use))
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What is said of a value in one call; `symbols` are its graph's in the sizes of the entry."""
+
+    said: Said
+    symbols: Symbols
 
 
 def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
@@ -117,67 +126,108 @@ def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
             last.setdefault(entry.path[0], []).append(entry)
     found: dict[Value, tuple[Entry, ...]] = {}
     for name, value in graph.names():
-        near = Reach((*last.get(name, ()), *last.get(EVERY, ())), ())
-        entries = near.of(name, is_param=value in params)
+        near = (*last.get(name, ()), *last.get(EVERY, ()))
+        entries = said_of(near, is_param=value in params)
         if entries:
             found[value] = tuple(dict.fromkeys((*found.get(value, ()), *entries)))
     return found
 
 
-def placed(program: Program) -> Iterator[Placed]:
+@dataclass(slots=True)
+class Spoken:
+    """What one plan says of graphs and of the calls in them, each found out once.
+
+    A graph is known by its key: programs may share this where one key is one graph in all.
+    """
+
+    values: dict[tuple[str, Reach], tuple[Said, ...]] = field(
+        default_factory=dict[tuple[str, Reach], tuple[Said, ...]]
+    )
+    calls: dict[tuple[str, Reach], tuple[Reach, ...]] = field(
+        default_factory=dict[tuple[str, Reach], tuple[Reach, ...]]
+    )
+
+    def of(self, graph: Graph, reach: Reach) -> tuple[Said, ...]:
+        """What a reach says of the values of a graph."""
+        key = graph.key, reach
+        if key not in self.values:
+            entries = entries_of(graph, reach).items()
+            self.values[key] = tuple(Said(graph, reach, *each) for each in entries)
+        return self.values[key]
+
+    def inside(self, program: Program, graph: Graph, reach: Reach) -> tuple[Reach, ...]:
+        """The reach of every call of a graph, in order."""
+        key = graph.key, reach
+        if key not in self.calls:
+            calls = ((program.graphs[call.callee], call) for call in calls_of(graph))
+            self.calls[key] = tuple(
+                reach.inside(callee.span, call.path, repeated=call.count is not None)
+                for callee, call in calls
+            )
+        return self.calls[key]
+
+
+def calls_of(graph: Graph) -> list[Call]:
+    """The calls of a graph."""
+    return [step for step in graph.steps if isinstance(step, Call)]
+
+
+def placed(program: Program, spoken: Spoken | None = None) -> Iterator[Placed]:
     """Every value that the program's plan speaks of, in every call; callers first."""
     if program.plan is None:
         return
+    spoken = spoken or Spoken()
     reach = program.plan.reach(program.main.span)
-    waiting: list[tuple[Graph, Symbols, Reach]] = [(program.main, {}, reach)]
+    waiting: deque[tuple[Graph, Symbols, Reach]] = deque([(program.main, {}, reach)])
     seen: set[tuple[str, frozenset[tuple[str, Dim]], Reach]] = set()
     while waiting and len(seen) < INSTANCES_AT_MOST:
-        graph, symbols, reach = waiting.pop(0)
+        graph, symbols, reach = waiting.popleft()
         key = (graph.key, frozenset(symbols.items()), reach)
         if key in seen:
             continue
         seen.add(key)
-        for value, entries in entries_of(graph, reach).items():
-            yield Placed(graph, symbols, value, entries)
-        for call in graph.steps:
-            if isinstance(call, Call):
-                callee = program.graphs[call.callee]
-                below = reach.inside(callee.span, call.path, repeated=call.count is not None)
-                waiting.append((callee, inside(call, graph, callee, symbols), below))
+        for said in spoken.of(graph, reach):
+            yield Placed(said, symbols)
+        below = spoken.inside(program, graph, reach)
+        for call, inner in zip(calls_of(graph), below, strict=True):
+            callee = program.graphs[call.callee]
+            waiting.append((callee, inside(call, graph, callee, symbols), inner))
 
 
-def check_placed(program: Program) -> None:
-    """Raise DiagnosticError with every line of the plan that does not fit what it reaches."""
+def check_placed(reached: Iterable[Placed]) -> None:
+    """Raise DiagnosticError with every line of a plan that does not fit what it reaches."""
     problems: dict[Problem, None] = {}
-    for found in placed(program):
+    for said in (found.said for found in reached):
         try:
-            _ = found.placing
+            _ = said.placing
         except Misfit as misfit:
-            problems[_told(found, misfit)] = None
+            problems[_misfit(said, misfit)] = None
         except Clash as clash:
-            name, plans = str(found.value.name), (clash.first.plan, clash.second.plan)
+            name, plans = str(said.value.name), (clash.first.plan, clash.second.plan)
             spans = clash.second.span, clash.first.span
             problems[PlacedTwice(spans[0], name, clash.axis, plans, spans[1])] = None
     if problems:
         raise DiagnosticError.of(*problems)
 
 
-def _told(found: Placed, misfit: Misfit) -> PlanMisfit:
-    entry = next(e for e in found.entries if misfit.layout in (e.rest, e.use))
-    graph, value = found.graph, found.value
+def _misfit(said: Said, misfit: Misfit) -> PlanMisfit:
+    entry = next(e for e in said.entries if misfit.layout in (e.rest, e.use))
+    graph, value = said.graph, said.value
     shape = "[" + ", ".join(map(str, graph.shape(value))) + "]"
     return PlanMisfit(entry.span, str(value.name), str(misfit.layout), shape, value.span)
 
 
-def meshed(program: Program) -> Program:
+def meshed(program: Program, found: Sequence[Placed] | None = None) -> Program:
     """The program on the mesh axes that cut something in it, which must have sizes.
+
+    `found` is what its plan reaches, where that is known.
 
     Raises DiagnosticError for one that has none, and for a plan that places nothing.
     """
     layouts = [cuts for graph in program.graphs.values() for cuts in graph.layouts.values()]
     used = {axis for cuts in layouts for axis in cuts}
-    reached = list(placed(program))
-    used.update(axis for found in reached for _, axes in found.cuts() for axis in axes)
+    reached = list(placed(program)) if found is None else found
+    used.update(axis for found in reached for _, axes in found.said.cuts for axis in axes)
     plan = program.plan
     if plan is not None and not reached:
         blocks = dict.fromkeys(entry.block_name for entry in plan.entries)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import ClassVar
 
@@ -13,9 +13,13 @@ from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.ir.plan import sized
 from xg.ir.size_checks import SUGGESTED_AT_MOST, Numbers, listed, numbers_of, value_of
-from xg.sharding.apply_plan import placed
+from xg.sharding.apply_plan import Placed, placed
 
 RANKS_AT_MOST = 4_096
+
+PartsKey = tuple[
+    str, frozenset[tuple[str, int]]
+]  # a graph by its key, with the numbers of its sizes
 
 
 @problem_kind
@@ -44,25 +48,36 @@ class NotDivisible(Problem):
         )
 
 
-def check_shares(program: Program) -> None:
-    """Raise DiagnosticError with every size that mesh axes cut into unequal parts."""
+def check_shares(program: Program, found: Iterable[Placed] | None = None) -> None:
+    """Raise DiagnosticError with every size that mesh axes cut into unequal parts.
+
+    `found` is what is to be judged of what its plan reaches, by default all.
+    """
     problems: dict[str, Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}
-    for problem in _unequal(program, known):
+    reached = placed(program) if found is None else found
+    for problem in (*_by_shape(program, known), *_by_plan(program, reached, known)):
         problems.setdefault(problem.diagnostic().message, problem)
     if problems:
         raise DiagnosticError.of(*problems.values())
 
 
-def check_parts(program: Program) -> None:
+def check_parts(program: Program, fine: set[PartsKey] | None = None) -> None:
     """Raise DiagnosticError with every size inside that moves cut into unequal parts.
 
-    Where every value lies was found: heads may be cut where only the width was asked for.
+    Where every value lies was found: heads may be cut where only the width was asked for. Graphs
+    of `fine` (under these sizes) were checked before; those that are fine now are added.
     """
     problems: dict[str, Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}
+    checked: set[PartsKey] = fine if fine is not None else set()
+    new: set[PartsKey] = set()
     for graph, symbols in instances(program):
         numbers = numbers_of(graph, symbols, known)
+        key = graph.key, frozenset(numbers.items())
+        if key in checked or key in new:
+            continue
+        new.add(key)
         for value, placement in graph.placements.items():
             cuts = {axis: s.axis for axis, s in placement.items() if s.kind == "S"}
             for dim, axes in sized(graph.types[value].shape, cuts):
@@ -70,20 +85,28 @@ def check_parts(program: Program) -> None:
                     problems.setdefault(problem.diagnostic().message, problem)
     if problems:
         raise DiagnosticError.of(*problems.values())
+    checked |= new
 
 
-def _unequal(program: Program, known: Numbers) -> Iterator[NotDivisible]:
-    """Sizes that shapes of the file, or the plan, cut into unequal parts."""
+def _by_shape(program: Program, known: Numbers) -> Iterator[NotDivisible]:
+    """Sizes that shapes of the file cut into unequal parts."""
+    if not any(graph.layouts for graph in program.graphs.values()):
+        return
     for graph, symbols in instances(program):
         numbers = numbers_of(graph, symbols, known)
         for value, cuts in graph.layouts.items():
             for dim, axes in sized(graph.types[value].shape, cuts):
                 yield from _shared(graph, dim, axes, numbers, program.mesh, value.span)
-    for found in placed(program):
-        numbers = numbers_of(found.graph, found.symbols, known)
-        for dim, axes in found.cuts():
-            span = next((e.span for e in found.entries if e.over & set(axes)), found.value.span)
-            yield from _shared(found.graph, dim, axes, numbers, program.mesh, span)
+
+
+def _by_plan(program: Program, reached: Iterable[Placed], known: Numbers) -> Iterator[NotDivisible]:
+    """Sizes that the plan cuts into unequal parts."""
+    for found in reached:
+        said = found.said
+        numbers = numbers_of(said.graph, found.symbols, known)
+        for dim, axes in said.cuts:
+            span = next((e.span for e in said.entries if e.over & set(axes)), said.value.span)
+            yield from _shared(said.graph, dim, axes, numbers, program.mesh, span)
 
 
 def _shared(

@@ -66,7 +66,7 @@ def shares(program: Program) -> Iterator[Dim]:
     from xg.sharding.apply_plan import placed  # most programs have no plan
 
     cut = [
-        (found.symbols, whole, axes) for found in placed(program) for whole, axes in found.cuts()
+        (found.symbols, whole, axes) for found in placed(program) for whole, axes in found.said.cuts
     ]
     for graph, symbols in instances(program):
         for value, cuts in graph.layouts.items():

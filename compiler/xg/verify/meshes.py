@@ -84,7 +84,7 @@ def _typed(project: Project, block: str | None, plan: str | None, settings: Sett
     typed = shape_project(project, block, settings)
     if plan is not None:
         typed = replace(typed, plan=plan_named(project, plan, settings))
-        check_placed(typed)
+        check_placed(placed(typed))
     return meshed(typed)
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from itertools import combinations, product
 from typing import Final
 
-from xg.ir.dim import ONE, Dim, number, symbol
+from xg.ir.dim import ONE, Coefficient, Dim, Monomial, number, symbol
 from xg.ir.graph import Program
 from xg.verify.facts import SizeFacts, size_facts
 
@@ -47,7 +46,7 @@ SCALARS_AT_MOST: Final = 5_000  # so many are tried one by one
 EFFORT_AT_MOST: Final = 10**10  # operations, before primes repeat
 
 Numbers = dict[str, int]
-Term = tuple[tuple[tuple[str, int], ...], Fraction]
+Term = tuple[Monomial, Coefficient]
 
 
 def verification_sizes(

@@ -42,7 +42,10 @@ def reached(project: Project, plan: str, block: str = "LM", **settings: str | in
 
 
 def cuts(found: list[Placed]) -> dict[str, dict[str, int]]:
-    return {f"{one.graph.block}.{one.value.name}": dict(one.placing.rest) for one in found}
+    return {
+        f"{one.said.graph.block}.{one.said.value.name}": dict(one.said.placing.rest)
+        for one in found
+    }
 
 
 def test_a_plan_holds_in_every_call_of_its_block() -> None:
@@ -54,12 +57,12 @@ def test_a_plan_holds_in_every_call_of_its_block() -> None:
 
 def test_every_parameter_rests_in_pieces_and_is_used_whole() -> None:
     found = reached(PLANS, "FSDP", N_D=2)
-    params = [one for one in found if one.value.role == "param"]
-    names = {f"{one.graph.block}.{one.value.name}" for one in params}
+    params = [one for one in found if one.said.value.role == "param"]
+    names = {f"{one.said.graph.block}.{one.said.value.name}" for one in params}
     assert {"LM.E", "Layer.gamma_1", "Attention.W_Q", "MLP.b_up"} <= names
     for one in params:
-        rank = len(one.graph.types[one.value].shape)
-        assert (one.placing.rest, one.placing.use) == ({"N_D": -rank}, {})
+        rank = len(one.said.graph.types[one.said.value].shape)
+        assert (one.said.placing.rest, one.said.placing.use) == ({"N_D": -rank}, {})
     assert cuts(found)["LM.ids"] == {"N_D": -2}
 
 
@@ -101,8 +104,8 @@ def test_a_plan_is_silent_on_names_that_the_choice_does_not_have(tmp_path: Path)
     net = project(tmp_path, NET + "plan P of Net {\n    H [B/N_D, D]\n}\n")
     plain = reached(net, "P", "Net")
     chosen = reached(net, "P", "Net", norm="tanh")
-    assert [one.value.name for one in plain] == ["X"]  # H is another name of X
-    assert [one.value.name for one in chosen] == ["H"]
+    assert [one.said.value.name for one in plain] == ["X"]  # H is another name of X
+    assert [one.said.value.name for one in chosen] == ["H"]
 
 
 def test_the_importing_file_wins_block_by_block(tmp_path: Path) -> None:

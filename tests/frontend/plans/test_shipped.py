@@ -37,11 +37,11 @@ def test_a_shipped_plan_fits(file: str, plan: str) -> None:
     typed = type_project(project(file), MODELS[file], {}, plan)
     assert set(meshed(typed).mesh) == set(found.mesh)
     values = list(placed(typed))
-    assert {entry.plan for one in values for entry in one.entries} == {
+    assert {entry.plan for one in values for entry in one.said.entries} == {
         entry.plan for entry in found.entries
     }
     if plan == "FSDP":
-        params = [one for one in values if one.value.role == "param"]
+        params = [one for one in values if one.said.value.role == "param"]
         count = sum(len(graph.params) for graph in typed.graphs.values())
-        assert len({one.value for one in params}) == count
-        assert all(one.placing.rest and not one.placing.use for one in params)
+        assert len({one.said.value for one in params}) == count
+        assert all(one.said.placing.rest and not one.said.placing.use for one in params)

@@ -24,7 +24,7 @@ def test_every_cut_size_is_divisible(plan: str, mesh: tuple[int, int]) -> None:
     typed = meshed(type_project(MODEL, "LM", {**LARGE, **ranks}, plan))
     sizes = verification_sizes(differentiate(eliminate_dead(typed)), {})
     known = typed.main.sizes.bind(sizes)
-    found = [(one, cut) for one in placed(typed) for cut in one.cuts()]
+    found = [(one, cut) for one in placed(typed) for cut in one.said.cuts]
     assert found
     for one, (whole, axes) in found:
         length = whole.substitute(one.symbols).evaluate(known)

@@ -212,6 +212,8 @@ def _label_box(
     crossing: Sequence[Box],
 ) -> Box:
     """Find room at the right of the lane, nearest to its middle; else stand at its left."""
+    around = Box(x - 2 * size.width, min(span), x + 2 * size.width, max(span)).grown(size.height)
+    crossing = [line for line in crossing if line.overlaps(around)]
     middle = sum(span) / 2
     reach = abs(span[1] - span[0]) / 2 - style.CORNER - size.height
     steps = range(max(int(reach / _LABEL_STEP), 0) + 1)

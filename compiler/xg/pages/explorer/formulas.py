@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Final
 
-from xg.ir.dim import Dim, DimError, product, symbol
+from xg.ir.dim import Coefficient, Dim, DimError, Monomial, product, symbol
 from xg.ir.graph import Program
 from xg.pages.explorer.uses import BlockUse
 from xg.verify.facts import SizeFacts
@@ -82,7 +81,7 @@ def _shared(dim: Dim, program: Program, formulas: Formulas) -> list[object]:
     return [formulas.place(whole), str(program.main.sizes.fold(whole)), over]
 
 
-def _divides(term: tuple[tuple[tuple[str, int], ...], Fraction]) -> bool:
+def _divides(term: tuple[Monomial, Coefficient]) -> bool:
     monomial, coefficient = term
     return coefficient.denominator > 1 or any(power < 0 for _, power in monomial)
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import Rank
+from xg.ir.body import Body
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.op import Op
 from xg.ir.tensor import Sizes, TensorType
@@ -61,7 +62,12 @@ def instance_key(key: str, freed: frozenset[str]) -> str:
 
 def apply_types(op: Op, types: tuple[TensorType, ...], attrs: Attrs) -> tuple[TensorType, ...]:
     """Types of every output of an operator (caches too) whose attributes are complete."""
-    body = op.body(types, attrs)
+    return _output_types(op.body(types, attrs), types, attrs)
+
+
+def _output_types(
+    body: Body, types: tuple[TensorType, ...], attrs: Attrs
+) -> tuple[TensorType, ...]:
     given = attrs.get("range")
     ranges = [given] if given is not None else [t.range for t in types if t.range is not None]
     return tuple(
@@ -136,13 +142,12 @@ class _Typist:
         types = tuple(self._type(value) for value in node.inputs)
         self._check_kinds(node, types)
         attrs = self._configured(node, types)
-        outputs = apply_types(node.op, types, attrs)
+        body = node.op.body(types, attrs)
+        outputs = _output_types(body, types, attrs)
         for value, type_ in zip(node.outputs, outputs, strict=False):
             Rank.check(len(type_.shape), node.span)
             self.types[value] = type_
-        caches = tuple(
-            Value(name, "cache", node.span) for name in node.op.body(types, attrs).caches
-        )
+        caches = tuple(Value(name, "cache", node.span) for name in body.caches)
         self.types.update(zip(caches, outputs[len(node.outputs) :], strict=True))
         return replace(node, attrs=attrs, outputs=(*node.outputs, *caches))
 

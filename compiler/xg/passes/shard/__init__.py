@@ -11,39 +11,77 @@ Source: docs/parallel.md; the states are those of `xg.ir.placement`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from xg.ir.graph import Apply, Call, Graph, Program
-from xg.passes.shard.annotate import wish
+from xg.passes.shard.annotate import Wishes, wish
 from xg.passes.shard.block import TornApart
+from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
-from xg.passes.shard.elaborate import elaborate, refuse_left_over
+from xg.passes.shard.elaborate import Elaboration, named, refuse_left_over
 from xg.passes.shard.localise import localise
-from xg.sharding.divisibility import check_parts
+from xg.sharding.divisibility import PartsKey, check_parts
 
-__all__ = ["Unsound", "check", "place", "rank_program", "wish"]
+__all__ = ["Bodies", "Placer", "Unsound", "Wishes", "check", "place", "rank_program", "wish"]
 
 
 def place(program: Program) -> Program:
     """The whole program with its moves, on every axis of its mesh; raises DiagnosticError."""
-    graphs = {key: _knowing(graph, program) for key, graph in program.graphs.items()}
-    whole = replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
-    while True:
-        try:
-            program = _elaborated(whole)
-            break
-        except TornApart as torn:
-            whole = _taken_apart(whole, torn.parts)
-    refuse_left_over(program)
-    check_parts(program)
-    return program
+    return Placer().place(program)
 
 
-def _elaborated(program: Program) -> Program:
-    for axis in program.mesh:
-        program = elaborate(program, axis)
+@dataclass(slots=True, eq=False)
+class Placer:
+    """Places programs that share graphs, each graph once for all of them.
+
+    A graph is known by its key, so one key must mean one graph in all programs; their numbers, and
+    the mesh with its order, must be the same.
+    """
+
+    bodies: Bodies = field(default_factory=Bodies)
+    elaborations: list[Elaboration] = field(default_factory=list[Elaboration])
+    sources: dict[str, Graph] = field(default_factory=dict[str, Graph])
+    checked: set[PartsKey] = field(default_factory=set[PartsKey])
+
+    def placed(self, program: Program) -> Program:
+        """The whole program with its moves, under any keys; raises DiagnosticError."""
+        return self._placed(program)[0]
+
+    def place(self, program: Program) -> Program:
+        """The whole program with its moves, under readable keys; raises DiagnosticError."""
+        return named(*self._placed(program))
+
+    def _placed(self, program: Program) -> tuple[Program, list[Elaboration]]:
+        graphs = {key: self._knowing(graph, program) for key, graph in program.graphs.items()}
+        whole = replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
+        elaborations = self.elaborations = self.elaborations or self._elaborations(program)
+        while True:
+            try:
+                placed = _elaborated(whole, elaborations)
+                break
+            except TornApart as torn:
+                whole, elaborations = _taken_apart(whole, torn.parts), self._elaborations(program)
+        refuse_left_over(placed)
+        check_parts(placed, self.checked if elaborations is self.elaborations else set())
+        return placed, elaborations
+
+    def _elaborations(self, program: Program) -> list[Elaboration]:
+        return [Elaboration(axis, self.bodies) for axis in program.mesh]
+
+    def _knowing(self, graph: Graph, program: Program) -> Graph:
+        """A graph that knows the numbers of the mesh as it knows those of sizes."""
+        if graph.key not in self.sources:
+            defaults = {**graph.sizes.defaults, **program.mesh}
+            sizes = replace(graph.sizes, defaults=defaults, mesh=tuple(program.mesh))
+            self.sources[graph.key] = replace(graph, sizes=sizes)
+        return self.sources[graph.key]
+
+
+def _elaborated(program: Program, elaborations: Iterable[Elaboration]) -> Program:
+    for elaboration in elaborations:
+        program = elaboration.of(program)
     return program
 
 
@@ -71,9 +109,3 @@ def rank_program(program: Program) -> Program:
     for axis in program.mesh:
         program = localise(program, axis)
     return program
-
-
-def _knowing(graph: Graph, program: Program) -> Graph:
-    """A graph that knows the numbers of the mesh as it knows those of sizes."""
-    defaults = {**graph.sizes.defaults, **program.mesh}
-    return replace(graph, sizes=replace(graph.sizes, defaults=defaults, mesh=tuple(program.mesh)))

@@ -5,6 +5,7 @@ A block that is called in two places may be parallel in two ways: it becomes two
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -14,47 +15,57 @@ from xg.ir.placement import INVARIANT, State, Wish, shard
 from xg.ir.plan import Reach, placing
 from xg.sharding.apply_plan import entries_of
 
-Wishes = dict[Value, dict[str, Wish]]
+Said = dict[Value, dict[str, Wish]]
 NOTHING = Reach((), ())
 
 
 def wish(program: Program) -> Program:
     """The program with wishes on its graphs, and its mesh in an order in which they can be met."""
-    begin = program.plan.reach(program.main.span) if program.plan else NOTHING
-    instances = _Instances(program)
-    entry = instances.name(program.entry, begin)
-    while instances.waiting:
-        instances.add(*instances.waiting.pop())
-    graphs = {key: instances.graphs[key] for key in instances.callees_first(entry)}
-    wished = replace(program, graphs=graphs, entry=entry)
-    return replace(wished, mesh=_gathered_last(wished))
+    return Wishes().of(program)
 
 
 @dataclass(slots=True)
-class _Instances:
-    """Every graph under every reach that it is called with."""
+class Wishes:
+    """Every graph under every reach that it is called with.
 
-    program: Program
+    Programs that share graphs share what is wished of them: a graph is known by its key, so one key
+    must mean one graph in all of them, and all must have one plan.
+    """
+
+    source: dict[str, Graph] = field(default_factory=dict[str, Graph])
     names: dict[tuple[str, Reach], str] = field(default_factory=dict[tuple[str, Reach], str])
+    counts: Counter[str] = field(default_factory=Counter[str])
     waiting: list[tuple[str, Reach]] = field(default_factory=list[tuple[str, Reach]])
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
+
+    def of(self, program: Program) -> Program:
+        """The program with its wishes."""
+        self.source.update(program.graphs)
+        begin = program.plan.reach(program.main.span) if program.plan else NOTHING
+        entry = self.name(program.entry, begin)
+        while self.waiting:
+            self.add(*self.waiting.pop())
+        graphs = {key: self.graphs[key] for key in self.callees_first(entry)}
+        wished = replace(program, graphs=graphs, entry=entry)
+        return replace(wished, mesh=_gathered_last(wished))
 
     def name(self, key: str, reach: Reach) -> str:
         """The key of a graph under a reach; the first keeps its own."""
         if (key, reach) not in self.names:
-            others = sum(known == key for known, _ in self.names)
-            self.names[key, reach] = f"{key} #{others + 1}" if others else key
+            self.counts[key] += 1
+            others = self.counts[key]
+            self.names[key, reach] = f"{key} #{others}" if others > 1 else key
             self.waiting.append((key, reach))
         return self.names[key, reach]
 
     def add(self, key: str, reach: Reach) -> None:
         """The graph with what is wished of it, and its calls."""
-        graph, name = self.program.graphs[key], self.names[key, reach]
+        graph, name = self.source[key], self.names[key, reach]
         wishes = _by_hand(graph) | _planned(graph, reach)
         for value in graph.foreign:
             path, _, inside = str(value.name).partition(".")
             call = next(step for step in graph.named_calls() if step.path == path)
-            callee = self.program.graphs[call.callee]
+            callee = self.source[call.callee]
             lent = {str(v.name): v for v in callee.param_values()}[inside]
             found = _planned(callee, self._below(call, reach)).get(lent)
             if found:
@@ -68,7 +79,7 @@ class _Instances:
         self.graphs[name] = replace(graph, key=name, steps=steps, wishes=wishes)
 
     def _below(self, call: Call, reach: Reach) -> Reach:
-        callee = self.program.graphs[call.callee]
+        callee = self.source[call.callee]
         return reach.inside(callee.span, call.path, repeated=call.count is not None)
 
     def callees_first(self, entry: str) -> list[str]:
@@ -88,14 +99,14 @@ class _Instances:
         return list(order)
 
 
-def _by_hand(graph: Graph) -> Wishes:
+def _by_hand(graph: Graph) -> Said:
     """What shapes in the block say. A shape that is not divided says nothing of ranks."""
     return {value: _cut(cuts, cuts, cuts) for value, cuts in graph.layouts.items()}
 
 
-def _planned(graph: Graph, reach: Reach) -> Wishes:
+def _planned(graph: Graph, reach: Reach) -> Said:
     """What plans say; on the mesh axes that they speak of, what they do not cut is whole."""
-    found: Wishes = {}
+    found: Said = {}
     for value, entries in entries_of(graph, reach).items():
         said = placing(entries, graph.types[value].shape, graph.sizes)
         found[value] = _cut(said.rest, said.use, sorted(said.over))

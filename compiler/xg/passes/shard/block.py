@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
-from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.placement import INVARIANT, PARTIAL, State, Wish
+from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import (
     Placed,
     Placing,
@@ -55,7 +55,7 @@ class BlockPlacer:
     axis: str
     numbers: Mapping[str, int]
     explicit: bool
-    is_entry: bool
+    bodies: Bodies
     moves: Moves = field(init=False)
     reads: Counter[Value] = field(init=False)
     wishes: dict[Value, Wish] = field(init=False)
@@ -95,7 +95,13 @@ class BlockPlacer:
 
     def _start(self) -> None:
         graph = self.graph
-        self.moves = Moves(self.axis, self.numbers, dict(graph.types), dict(graph.placements))
+        self.moves = Moves(
+            axis=self.axis,
+            numbers=self.numbers,
+            types=dict(graph.types),
+            elsewhere=dict(graph.placements),
+            bodies=self.bodies,
+        )
         self.reads = Counter(value for step in graph.steps for value in step.inputs)
         self.wishes = {
             value: wishes[self.axis]
@@ -126,11 +132,11 @@ class BlockPlacer:
         wish = self.wishes.get(value)
         if wanted is None and wish and wish.use and wish.rest == state:
             wanted = wish.use
-        if wanted is None and self.is_entry and state == PARTIAL and not self.explicit:
+        if wanted is None and self.request.is_entry and state == PARTIAL and not self.explicit:
             wanted = INVARIANT
         if wanted is not None:
             return self.moves.lift(value, wanted, named.span, self.promised.get(value))
-        if self.is_entry and state.kind in "PR":
+        if self.request.is_entry and state.kind in "PR":
             self.problems.append(refuse_output(named, state, self._seen, self.axis))
         return value
 
@@ -198,22 +204,21 @@ class BlockPlacer:
             self.moves.lift(value, state, step.span, self.promised.get(value))
             for value, state in zip(inputs, states, strict=True)
         )
-        self.moves.add(replace(step, inputs=operands), outputs)
+        moved = step if operands == step.inputs else replace(step, inputs=operands)
+        self.moves.add(moved, outputs)
         for value in step.outputs:
             self._heed(value, step.span)
 
     def _ways(self, value: Value) -> list[Way]:
-        state, shape = self.moves.states[value], self.moves.types[value].shape
-        places = range(-len(shape), 0)
-        cuts = [p for p in places if shape[p] != ONE and self.moves.divides(value, p)]
+        state, cuts = self.moves.states[value], self.moves.cuts(value)
         sends = not self.explicit or value in self.promised
         keeps = not self.explicit and value.role != "param"
         wish, demand = self.wishes.get(value), self.demand.get(value)
-        known = self.moves.lifted.get(value, {})
-        return [
-            Way(FREE if way.state in known else way.price, way.state)
-            for way in ways(state, cuts, wish, demand, sends=sends, keeps=keeps)
-        ]
+        found = ways(state, cuts, wish, demand, sends=sends, keeps=keeps)
+        lifted = self.moves.lifted.get(value)
+        if not lifted:
+            return list(found)
+        return [Way(FREE, way.state) if way.state in lifted else way for way in found]
 
     def _heed(self, value: Value, span: Span) -> None:
         """Bring a value to where a label wishes it."""

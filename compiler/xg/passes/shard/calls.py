@@ -14,11 +14,15 @@ from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, State, Wish
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A graph with the states of its inputs, and of the outputs that are prescribed."""
+    """A graph with the states of its inputs, and of the outputs that are prescribed.
+
+    What enters the program (`is_entry`) must leave whole.
+    """
 
     key: str
     inputs: tuple[State, ...]
     leaving: tuple[State | None, ...]
+    is_entry: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""A whole program on one mesh axis: every graph in every combination of states it is called in."""
+"""Whole programs on one mesh axis: every graph in every combination of states it is called in."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
@@ -10,16 +11,9 @@ from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.placement import CONSTANT, INVARIANT, State
 from xg.passes.shard.block import BlockPlacer
+from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import Placed, Placing, Request
 from xg.passes.shard.errors import refuse_move
-
-
-def elaborate(program: Program, axis: str) -> Program:
-    """The program with the moves of one mesh axis; raises DiagnosticError."""
-    main = program.main
-    request = Request(main.key, _entering(main, axis), (None,) * len(main.outputs))
-    elaboration = _Elaboration(program, axis)
-    return elaboration.collected(elaboration.place(request))
 
 
 def _entering(graph: Graph, axis: str) -> tuple[State, ...]:
@@ -51,14 +45,34 @@ def refuse_left_over(program: Program) -> None:
 
 
 @dataclass(slots=True)
-class _Elaboration:
-    program: Program
-    axis: str
-    done: dict[Request, Placed] = field(default_factory=dict[Request, Placed])
+class Elaboration:
+    """The moves of one mesh axis in every graph, in every combination of states.
 
-    def place(self, entry: Request) -> Placed:
+    Programs that share graphs share what becomes of them: a graph is known by its key, so one key
+    must mean one graph in all of them. `names` tells of every new key what it is made from.
+    """
+
+    axis: str
+    bodies: Bodies
+    source: dict[str, Graph] = field(default_factory=dict[str, Graph])
+    done: dict[Request, Placed] = field(default_factory=dict[Request, Placed])
+    graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
+    names: dict[str, str] = field(default_factory=dict[str, str])
+
+    def of(self, program: Program) -> Program:
+        """The program with the moves of the axis, callees first; raises DiagnosticError."""
+        self.source.update(program.graphs)
+        main = program.main
+        inputs = _entering(main, self.axis)
+        request = Request(main.key, inputs, (None,) * len(main.outputs), is_entry=True)
+        entry = self._place(request, program.numbers).graph
+        return replace(program, graphs=self._reached(entry), entry=entry.key)
+
+    def _place(self, entry: Request, numbers: Mapping[str, int]) -> Placed:
         """A request and all that it asks for; calls may be nested deeply, so without recursion."""
-        stack: list[tuple[Request, Placing]] = [(entry, self._begun(entry))]
+        if entry in self.done:
+            return self.done[entry]
+        stack: list[tuple[Request, Placing]] = [(entry, self._begun(entry, numbers))]
         answer: Placed | None = None
         while stack:
             request, placing = stack[-1]
@@ -70,43 +84,47 @@ class _Elaboration:
                 continue
             answer = self.done.get(wanted)
             if answer is None:
-                stack.append((wanted, self._begun(wanted)))
+                stack.append((wanted, self._begun(wanted, numbers)))
         return self.done[entry]
 
-    def _begun(self, request: Request) -> Placing:
-        graph = self.program.graphs[request.key]
-        is_entry = request.key == self.program.entry
+    def _begun(self, request: Request, numbers: Mapping[str, int]) -> Placing:
+        graph = self.source[request.key]
         return BlockPlacer(
             graph=graph,
-            graphs=self.program.graphs,
+            graphs=self.source,
             request=request,
             axis=self.axis,
-            numbers=graph.sizes.bind(self.program.numbers),
+            numbers=graph.sizes.bind(numbers),
             explicit=is_explicit(graph),
-            is_entry=is_entry,
+            bodies=self.bodies,
         ).run()
 
     def _keyed(self, placed: Placed) -> Placed:
         """Under a key of its own, for now a number."""
-        return replace(placed, graph=replace(placed.graph, key=f"{len(self.done)}"))
+        graph = replace(placed.graph, key=f"{len(self.done)}")
+        self.graphs[graph.key], self.names[graph.key] = graph, placed.request.key
+        return replace(placed, graph=graph)
 
-    # ---- what is reached ------------------------------------------------------------------------
-
-    def collected(self, entry: Placed) -> Program:
-        """The program of what the entry calls, callees first, under readable keys."""
-        by_key = {placed.graph.key: placed for placed in self.done.values()}
-        order = _callees_first(entry.graph, {key: placed.graph for key, placed in by_key.items()})
-        names: dict[str, str] = {}
-        for graph in order:
-            base = by_key[graph.key].request.key
-            numbered = (f"{base} ({number})" for number in count(2))
-            taken = set(names.values())
-            names[graph.key] = next(name for name in chain([base], numbered) if name not in taken)
-        graphs = {names[graph.key]: _renamed(graph, names) for graph in order}
-        return replace(self.program, graphs=graphs, entry=names[entry.graph.key])
+    def _reached(self, entry: Graph) -> dict[str, Graph]:
+        return {graph.key: graph for graph in _callees_first(entry, self.graphs)}
 
 
-def _callees_first(entry: Graph, graphs: dict[str, Graph]) -> list[Graph]:
+def named(program: Program, elaborations: Sequence[Elaboration]) -> Program:
+    """The program under readable keys: those of the graphs that its own were made from."""
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for key in program.graphs:
+        base = key
+        for elaboration in reversed(elaborations):
+            base = elaboration.names[base]
+        numbered = (f"{base} ({number})" for number in count(2))
+        names[key] = next(name for name in chain([base], numbered) if name not in taken)
+        taken.add(names[key])
+    graphs = {names[key]: _renamed(graph, names) for key, graph in program.graphs.items()}
+    return replace(program, graphs=graphs, entry=names[program.entry])
+
+
+def _callees_first(entry: Graph, graphs: Mapping[str, Graph]) -> list[Graph]:
     order: dict[str, Graph] = {}
     stack = [(entry, False)]
     while stack:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from xg import ops
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY, move
-from xg.ir.dim import DimError, symbol
+from xg.ir.dim import ONE, Dim, DimError, product, symbol
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.op import Op
 from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
 from xg.ir.tensor import TensorType
+from xg.passes.shard.bodies import Bodies
 from xg.sharding.argument import IllTyped
-from xg.sharding.typing import type_body
 
 
 @dataclass(slots=True)
@@ -38,18 +38,35 @@ class Moves:
     made: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
     aliases: dict[Value, Value] = field(default_factory=dict[Value, Value])
     lifted: dict[Value, dict[State, Value]] = field(default_factory=dict[Value, dict[State, Value]])
+    bodies: Bodies = field(default_factory=Bodies)
+    cut: dict[Value, list[int]] = field(default_factory=dict[Value, list[int]])
+    divided: dict[tuple[Dim, tuple[str, ...]], bool] = field(
+        default_factory=dict[tuple[Dim, tuple[str, ...]], bool]
+    )
 
     def at_hand(self, value: Value) -> State:
         """The state of what is the same on all ranks."""
         return INVARIANT if self.types[value].is_float else CONSTANT
 
+    def cuts(self, value: Value) -> list[int]:
+        """The axes that can be cut, counted from the end."""
+        if value not in self.cut:
+            shape = self.types[value].shape
+            places = range(-len(shape), 0)
+            self.cut[value] = [p for p in places if shape[p] != ONE and self.divides(value, p)]
+        return self.cut[value]
+
     def divides(self, value: Value, place: int) -> bool:
         """Whether an axis can be cut, behind the cuts of other mesh axes, as far as is known."""
-        dim = self.types[value].shape[place]
-        for axis, state in self.elsewhere.get(value, {}).items():
-            if state == shard(place):
-                dim = dim / symbol(axis)
-        dim = dim / symbol(self.axis)
+        dim, elsewhere = self.types[value].shape[place], self.elsewhere.get(value)
+        cut = shard(place)
+        others = [a for a, state in elsewhere.items() if state == cut] if elsewhere else []
+        key = dim, (*others, self.axis)
+        if key not in self.divided:
+            self.divided[key] = self._is_whole(dim / product(map(symbol, key[1])))
+        return self.divided[key]
+
+    def _is_whole(self, dim: Dim) -> bool:
         if any(name not in self.numbers for name in dim.symbols()):
             return True
         try:
@@ -61,9 +78,7 @@ class Moves:
         """The states of an operator's outputs, or IllTyped."""
         if step.op.family == FAMILY:  # a move on another mesh axis
             return list(states)
-        body = step.op.body([self.types[value] for value in inputs], step.attrs)
-        typing = type_body(body, states, collects=step.op.family == "loss")
-        return [typing.of(out) for out in body.outputs]
+        return self.bodies.typed(step, [self.types[value] for value in inputs], states)
 
     def add(self, step: Apply, outputs: Sequence[State]) -> None:
         """A step whose outputs lie so."""

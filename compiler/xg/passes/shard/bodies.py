@@ -1,0 +1,65 @@
+"""What operators make of states, each question answered once.
+
+The same steps are asked under many plans, in many choices of options and on several mesh axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xg.ir.body import Body
+from xg.ir.graph import Apply
+from xg.ir.op import Op
+from xg.ir.placement import State
+from xg.ir.tensor import TensorType
+from xg.ir.use import Attrs
+from xg.sharding.argument import IllTyped
+from xg.sharding.typing import type_body
+
+
+@dataclass(slots=True)
+class Asked:
+    """A body on operands of given types, with all that was found of it.
+
+    `op` and `attrs` are kept alive: they are known by identity.
+    """
+
+    op: Op
+    attrs: Attrs
+    body: Body
+    answers: dict[tuple[State, ...], list[State] | IllTyped]
+
+
+@dataclass(slots=True)
+class Bodies:
+    """Every body that was asked for."""
+
+    asked: dict[tuple[int, int, tuple[TensorType, ...]], Asked] = field(
+        default_factory=dict[tuple[int, int, tuple[TensorType, ...]], Asked]
+    )
+
+    def typed(
+        self, step: Apply, types: Sequence[TensorType], states: Sequence[State]
+    ) -> list[State]:
+        """The states of the outputs of an operator, or IllTyped."""
+        key = id(step.op), id(step.attrs), tuple(types)
+        asked = self.asked.get(key)
+        if asked is None:
+            body = step.op.body(types, step.attrs)
+            asked = self.asked[key] = Asked(step.op, step.attrs, body, {})
+        given = tuple(states)
+        answer = asked.answers.get(given)
+        if answer is None:
+            answer = asked.answers[given] = self._answer(asked, given)
+        if isinstance(answer, IllTyped):
+            raise answer
+        return answer
+
+    @staticmethod
+    def _answer(asked: Asked, states: tuple[State, ...]) -> list[State] | IllTyped:
+        try:
+            typing = type_body(asked.body, states, collects=asked.op.family == "loss")
+        except IllTyped as refused:
+            return refused.with_traceback(None)
+        return [typing.of(out) for out in asked.body.outputs]
