@@ -5,9 +5,9 @@ from __future__ import annotations
 from pygments.lexer import RegexLexer, bygroups, words  # pyright: ignore[reportUnknownVariableType]
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 
-from xg_grammar import tables
+from xg_grammar import literals
 
-WORDS = sorted(literal for literal in tables()["literals"] if literal.isalpha())
+WORDS = sorted(literal for literal in literals() if literal.isalpha())
 
 
 class XgLexer(RegexLexer):

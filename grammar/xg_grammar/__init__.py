@@ -1,43 +1,24 @@
-"""The grammar of `.xg`: one Lark file, and the parse tables that Lark computes from it.
+"""The grammar of `.xg`: one Lark file, and Lark's parser of it, serialized.
 
-The tables are shipped because computing them takes longer than compiling a program. `python -m
-xg_grammar.build` writes them anew; a test proves that they are what the grammar says.
+The parser is shipped because computing it takes longer than compiling a program. `python -m
+xg_grammar.build` writes it; a test proves that it is the one of the grammar.
 """
 
 from __future__ import annotations
 
 import json
 from functools import cache
-from typing import TypedDict
+from typing import Any, TypedDict
 
 
-class Rule(TypedDict):
-    """One production. Its children are picked from the values of its symbols.
+class SerializedParser(TypedDict):
+    """Lark's own form of a parser, as `Lark.load` takes it.
 
-    A pick is a position; `[position]` for a list whose elements become children; or null for an
-    optional part that is absent. A rule that `inlines` gives its only child itself, without a name.
+    `memo` holds the terminals and the rules by number; `data` refers to them as `{"@": number}`.
     """
 
-    name: str | None
-    origin: str
-    size: int
-    picks: list[int | list[int] | None]
-    inlines: bool
-
-
-class Tables(TypedDict):
-    """What a lexer and an LALR(1) parser need.
-
-    `states[state][symbol]` is the next state, or `-1 - i` to reduce by rule i. The start is state
-    0; the text is accepted when state `accept` is reached with `$END` next.
-    """
-
-    patterns: dict[str, str]
-    literals: dict[str, str]
-    ignored: list[str]
-    rules: list[Rule]
-    states: list[dict[str, int]]
-    accept: int
+    data: dict[str, Any]
+    memo: dict[int, dict[str, Any]]
 
 
 def text() -> str:
@@ -46,9 +27,40 @@ def text() -> str:
 
 
 @cache
-def tables() -> Tables:
-    """The parse tables, as `xg_grammar.build` wrote them."""
-    return json.loads(_read("tables.json"))
+def serialized() -> SerializedParser:
+    """The parser, as `xg_grammar.build` wrote it."""
+    parser = json.loads(_read("parser.json"))
+    table = parser["data"]["parser"]["parser"]
+    # the keys of objects are texts in JSON, and numbers in Lark
+    table["tokens"] = _numbered(table["tokens"])
+    table["states"] = {int(state): _numbered(row) for state, row in table["states"].items()}
+    return {"data": parser["data"], "memo": _numbered(parser["memo"])}
+
+
+@cache
+def patterns() -> dict[str, str]:
+    """The regular expressions of the terminals that have one, by name."""
+    return {name: value for name, kind, value in _terminals() if kind == "PatternRE"}
+
+
+@cache
+def literals() -> dict[str, str]:
+    """The names of the terminals that are a fixed word or sign, by their text."""
+    return {value: name for name, kind, value in _terminals() if kind == "PatternStr"}
+
+
+def _terminals() -> list[tuple[str, str, str]]:
+    """Name, kind of pattern and pattern of each terminal, in the order of the grammar."""
+    memo = serialized()["memo"].values()
+    return [
+        (entry["name"], entry["pattern"]["__type__"], entry["pattern"]["value"])
+        for entry in memo
+        if entry["__type__"] == "TerminalDef"
+    ]
+
+
+def _numbered(entries: dict[str, Any]) -> dict[int, Any]:
+    return {int(number): entry for number, entry in entries.items()}
 
 
 def _read(name: str) -> str:

@@ -1,120 +1,85 @@
-"""Compute the parse tables with Lark and write them: `python -m xg_grammar.build`.
+"""Let Lark compute the parser of the grammar and write it: `python -m xg_grammar.build`.
 
-The tables are plain data in a canonical order, so the same grammar always gives the same bytes.
+Lark numbers states and tokens in an order that depends on the hashes of texts; they are numbered
+again, so that the same grammar always gives the same bytes.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from lark import Lark
-from lark.grammar import Rule as LarkRule
-from lark.lexer import PatternStr, TerminalDef
-from lark.parsers.lalr_analysis import IntParseTable, LALR_Analyzer, Shift
+from lark.grammar import Rule
+from lark.lexer import Lexer, LexerState, TerminalDef, Token
 
-from xg_grammar import Rule, Tables, text
+from xg_grammar import SerializedParser, text
 
-Row: TypeAlias = dict[str, int]
+Table: TypeAlias = Any  # Lark's own form: states, tokens, start_states, end_states
+SHIFT = 0
 
 
-def build(grammar: str) -> Tables:
-    """The tables of a grammar; lark.exceptions.GrammarError where it has a conflict."""
-    lark = reference(grammar)
-    analyzer = LALR_Analyzer(lark.parser.parser_conf, strict=True)  # strict: no silent shifts
-    analyzer.compute_lalr()
-    table = analyzer.parse_table
-    assert isinstance(table, IntParseTable)
-    states, accept = _number_states(table, lark.rules)
-    return {
-        "patterns": {t.name: t.pattern.value for t in lark.terminals if not _is_literal(t)},
-        "literals": {t.pattern.value: t.name for t in lark.terminals if _is_literal(t)},
-        "ignored": sorted(lark.ignore_tokens),
-        "rules": [_rule(rule) for rule in lark.rules],
-        "states": states,
-        "accept": accept,
+class _NoLexer(Lexer):
+    """Takes the place of Lark's lexer, which compares all patterns in strict mode."""
+
+    def __init__(self, conf: object) -> None: ...
+
+    def lex(self, lexer_state: LexerState, parser_state: object) -> Iterator[Token]:
+        """Read nothing."""
+        return iter(())
+
+
+def build(grammar: str) -> SerializedParser:
+    """The parser of a grammar; lark.exceptions.GrammarError where it has a conflict."""
+    # strict: no conflict is resolved silently
+    lark = Lark(grammar, parser="lalr", lexer=_NoLexer, strict=True, maybe_placeholders=True)
+    data, memo = cast("Any", lark).memo_serialize([TerminalDef, Rule])
+    data["options"]["lexer"] = data["parser"]["lexer_conf"]["lexer_type"] = "basic"
+    data["parser"]["parser"] = _renumbered(data["parser"]["parser"])
+    return {"data": data, "memo": memo}
+
+
+def _renumbered(table: Table) -> Table:
+    """A table whose tokens are in alphabetic order, and states as a walk from the start."""
+    names: list[str] = sorted(table["tokens"].values())
+    rows: dict[int, dict[str, Any]] = {
+        state: dict(sorted((table["tokens"][token], action) for token, action in row.items()))
+        for state, row in table["states"].items()
     }
-
-
-def reference(grammar: str) -> Lark:
-    """Lark's own parser of the grammar: the tests hold ours against it."""
-    return Lark(grammar, parser="lalr", lexer="basic", maybe_placeholders=True)
-
-
-def written(tables: Tables) -> str:
-    """The tables as JSON with one rule or row in each line, for readable differences."""
-    lines: list[str] = []
-    for key, value in tables.items():
-        if key in ("rules", "states"):
-            items = ",\n".join(_json(item) for item in cast("list[object]", value))
-            lines.append(f"{_json(key)}: [\n{items}\n]")
-        else:
-            lines.append(f"{_json(key)}: {_json(value)}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _is_literal(terminal: TerminalDef) -> bool:
-    return isinstance(terminal.pattern, PatternStr)
-
-
-def _rule(rule: LarkRule) -> Rule:
-    return {
-        "name": None if rule.origin.name.startswith("_") else rule.alias or rule.origin.name,
-        "origin": rule.origin.name,
-        "size": len(rule.expansion),
-        "picks": list(_picks(rule)),
-        "inlines": rule.options.expand1 and not rule.alias,
-    }
-
-
-def _picks(rule: LarkRule) -> Iterator[int | list[int] | None]:
-    """The children of a rule as Lark picks them: no punctuation, lists spliced, gaps filled."""
-    absent = _absent(rule)
-    for position, symbol in enumerate(rule.expansion):
-        yield from [None] * absent[position]
-        if symbol.is_term and getattr(symbol, "filter_out", False):
-            continue
-        spliced = not symbol.is_term and symbol.name.startswith("_")
-        yield [position] if spliced else position
-    yield from [None] * absent[-1]
-
-
-def _absent(rule: LarkRule) -> list[int]:
-    """How many optional parts are absent before each symbol of a rule, and behind the last."""
-    counts = [0]
-    for empty in rule.options.empty_indices or [False] * len(rule.expansion):
-        if empty:
-            counts[-1] += 1
-        else:
-            counts.append(0)
-    return counts
-
-
-def _number_states(table: IntParseTable, rules: list[LarkRule]) -> tuple[list[Row], int]:
-    """The rows, with states numbered as a walk from the start in the symbols' order meets them."""
-    states: dict[int, dict[str, tuple[Any, Any]]] = cast("Any", table).states
-    number = {table.start_states["start"]: 0}
-    order = [table.start_states["start"]]
+    order: list[int] = list(table["start_states"].values())
+    number = {state: position for position, state in enumerate(order)}
     for state in order:  # grows while it is walked
-        for _, (action, target) in sorted(states[state].items()):
-            if action is Shift and target not in number:
+        for target in _shifts(rows[state].values()):
+            if target not in number:
                 number[target] = len(order)
                 order.append(target)
-    rows = [
-        {
-            symbol: number[target] if action is Shift else -1 - rules.index(target)
-            for symbol, (action, target) in sorted(states[state].items())
-        }
-        for state in order
-    ]
-    return rows, number[table.end_states["start"]]
+    token = {name: position for position, name in enumerate(names)}
+    return {
+        "tokens": dict(enumerate(names)),
+        "states": {
+            number[state]: {
+                token[name]: (kind, number[target] if kind == SHIFT else target)
+                for name, (kind, target) in rows[state].items()
+            }
+            for state in order
+        },
+        "start_states": {name: number[state] for name, state in table["start_states"].items()},
+        "end_states": {name: number[state] for name, state in table["end_states"].items()},
+    }
+
+
+def _shifts(actions: Iterable[tuple[int, int]]) -> Iterator[int]:
+    return (target for kind, target in actions if kind == SHIFT)
+
+
+def written(parser: SerializedParser) -> str:
+    """The parser as JSON with one terminal, rule or state in each line, to be compared."""
+    compact = json.dumps(parser, ensure_ascii=False, separators=(",", ":"))
+    return re.sub(r'(?<=[{,])(?="\d+":\{)', "\n", compact) + "\n"
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name("tables.json").write_text(written(build(text())), encoding="utf-8")
+    Path(__file__).with_name("parser.json").write_text(written(build(text())), encoding="utf-8")

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from xg_grammar import tables
+from xg_grammar import literals, patterns
 
 Rule = dict[str, Any]
 
@@ -122,15 +122,13 @@ def _brackets() -> Rule:
 
 def _fixed() -> list[Rule]:
     """Comments, texts, numbers, words and signs: they are the same everywhere."""
-    patterns = tables()["patterns"]
     kinds = ("COMMENT", "STRING", "NUMBER")
-    literals = tables()["literals"]
-    signs = sorted((s for s in literals if not s.isalpha()), key=lambda s: (-len(s), s))
+    signs = sorted((s for s in literals() if not s.isalpha()), key=lambda s: (-len(s), s))
     return [
-        *(_match(patterns[kind], PATTERNS[kind][0]) for kind in kinds if kind != "NUMBER"),
-        _match(rf"(?<![{_letters()}]){patterns['NUMBER']}", PATTERNS["NUMBER"][0]),
+        *(_match(patterns()[kind], PATTERNS[kind][0]) for kind in kinds if kind != "NUMBER"),
+        _match(rf"(?<![{_letters()}]){patterns()['NUMBER']}", PATTERNS["NUMBER"][0]),
         *(_match(_any(_spelled(scope)), scope) for scope in (_DECLARES, _JOINS)),
-        *(_match(_escaped(sign), SCOPES[literals[sign]]) for sign in signs if sign != "["),
+        *(_match(_escaped(sign), SCOPES[literals()[sign]]) for sign in signs if sign != "["),
     ]
 
 
@@ -141,19 +139,18 @@ def _names() -> list[Rule]:
 
 
 def _spelled(scope: str) -> list[str]:
-    literals = tables()["literals"]
-    return [text for text, kind in literals.items() if text.isalpha() and SCOPES[kind] == scope]
+    return [text for text, kind in literals().items() if text.isalpha() and SCOPES[kind] == scope]
 
 
 def _name() -> str:
     """A name that is no word of the language."""
-    words = sorted(text for text in tables()["literals"] if text.isalpha())
-    return rf"(?<![{_letters()}])(?!{_any(words)}){tables()['patterns']['NAME']}"
+    words = sorted(text for text in literals() if text.isalpha())
+    return rf"(?<![{_letters()}])(?!{_any(words)}){patterns()['NAME']}"
 
 
 def _letters() -> str:
     """The characters that a name goes on with, as in a class."""
-    return tables()["patterns"]["NAME"].rpartition("[")[2].removesuffix("]*")
+    return patterns()["NAME"].rpartition("[")[2].removesuffix("]*")
 
 
 def _word(word: str) -> str:

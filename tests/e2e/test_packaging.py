@@ -74,7 +74,7 @@ def test_the_wheel_holds_every_file(wheel: Path) -> None:
     expected = {name for folder in (*PACKAGES, "diagrams") for name in _files(folder)}
     assert names == expected
     assert {f"{Path(folder).name}/py.typed" for folder in PACKAGES} <= names
-    assert {"xg_grammar/tables.json", "xg_grammar/xg.lark"} <= names
+    assert {"xg_grammar/parser.json", "xg_grammar/xg.lark"} <= names
 
 
 def test_the_wheel_names_its_licences(wheel: Path) -> None:

@@ -16,7 +16,7 @@ from xg.syntax import ast
 from xg.syntax.parse import parse
 from xg.syntax.tokens import tokenize
 from xg.syntax.tree import walk
-from xg_grammar import tables
+from xg_grammar import literals, patterns
 from xg_grammar.textmate import PATTERNS, SCOPES, grammar, written
 
 ROOT = Path(__file__).parents[2]
@@ -39,8 +39,8 @@ def test_the_shipped_grammar_is_the_one_that_is_made(golden: Callable[[Path, str
 
 
 def test_every_token_of_the_language_has_a_scope() -> None:
-    assert SCOPES.keys() == set(tables()["literals"].values())
-    assert PATTERNS.keys() == tables()["patterns"].keys() - {"SPACE", "_NL"}
+    assert SCOPES.keys() == set(literals().values())
+    assert PATTERNS.keys() == patterns().keys() - {"SPACE", "_NL"}
 
 
 @each_text
@@ -49,9 +49,9 @@ def test_every_token_is_coloured_whole_and_as_what_it_is(name: str) -> None:
     tokens, comments, problems = tokenize(source)
     assert problems == []
     wanted = {
-        (token.start, token.end): PATTERNS.get(token.kind) or (SCOPES[token.kind],)
+        (token.start, token.end): PATTERNS.get(token.type) or (SCOPES[token.type],)
         for token in (*tokens, *comments)
-        if token.kind not in ("_NL", "$END")
+        if token.type not in ("_NL", "$END")
     }
     found = {(start, end): scope for start, end, scope in pieces(grammar(), source.text)}
     assert found.keys() == wanted.keys()

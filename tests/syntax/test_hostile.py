@@ -12,10 +12,10 @@ from xg.diagnostics.limits import SourceBytes
 from xg.diagnostics.source import Source
 from xg.syntax.format import format
 from xg.syntax.parse import parse
-from xg_grammar import tables
+from xg_grammar import literals
 
 MIB = SourceBytes.maximum
-WORDS = [*tables()["literals"], *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$", "=="]]
+WORDS = [*literals(), *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é", "$", "=="]]
 
 
 def told(data: bytes) -> list[str]:

@@ -10,7 +10,7 @@ from syntax.parsed import mistakes
 
 from xg.diagnostics.source import Source
 from xg.syntax.format import format
-from xg_grammar import tables
+from xg_grammar import literals
 
 REFERENCE = (Path(__file__).parents[2] / "grammar" / "README.md").read_text(encoding="utf-8")
 FENCES = [
@@ -40,5 +40,5 @@ def test_examples_are_laid_out(text: str, code: str) -> None:
 def test_every_word_of_the_language_is_listed() -> None:
     listed = re.search(r"These words cannot be names: `(.*?)`", REFERENCE, re.S)
     assert listed
-    words = {word for word in tables()["literals"] if word.isalpha()}
+    words = {word for word in literals() if word.isalpha()}
     assert set(listed[1].split()) == words

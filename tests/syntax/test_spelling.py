@@ -7,7 +7,7 @@ from syntax.parsed import mistakes
 
 from xg.syntax.foreign import FOREIGN, SPELLED_OUT
 from xg.syntax.spelling import GREEK, ascii_name, greek_name
-from xg_grammar import tables
+from xg_grammar import literals, patterns
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_there_and_back(greek: str, spelled: str) -> None:
 
 
 def test_the_letters_are_those_of_the_grammar() -> None:
-    pattern = tables()["patterns"]["NAME"]
+    pattern = patterns()["NAME"]
     assert {letter for letter in pattern if not letter.isascii()} == set(GREEK)
 
 
@@ -49,11 +49,11 @@ def _final(words: list[str]) -> str:
 
 @pytest.mark.parametrize("sign", FOREIGN)
 def test_a_foreign_sign_is_explained(sign: str) -> None:
-    assert FOREIGN[sign].kind in {*tables()["literals"].values(), "STRING"}
+    assert FOREIGN[sign].kind in {*literals().values(), "STRING"}
     assert "XG0104" in {code for code, _, _ in mistakes(f"dim A = 1 {sign} 2")}
 
 
-@pytest.mark.parametrize("sign", list(tables()["literals"]))
+@pytest.mark.parametrize("sign", list(literals()))
 def test_a_sign_of_the_language_is_not_foreign(sign: str) -> None:
     assert sign not in FOREIGN
     assert "XG0104" not in {code for code, _, _ in mistakes(f"dim A = 1 {sign} 2")}

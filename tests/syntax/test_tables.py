@@ -1,29 +1,36 @@
-"""The shipped parse tables are what Lark computes from the grammar."""
+"""The shipped parser is the one that Lark computes from the grammar."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from lark import Lark
 from lark.exceptions import GrammarError
 
 import xg_grammar
-from xg_grammar import tables, text
+from xg.syntax.build import ModuleBuilder
+from xg_grammar import literals, patterns, serialized, text
 from xg_grammar.build import build, written
 
-SHIPPED = Path(xg_grammar.__file__).with_name("tables.json")
+SHIPPED = Path(xg_grammar.__file__).with_name("parser.json")
 
 
-def test_tables_are_those_of_the_grammar() -> None:
+def test_the_parser_is_that_of_the_grammar() -> None:
     assert written(build(text())) == SHIPPED.read_text(encoding="utf-8")
 
 
-def test_another_grammar_has_other_tables() -> None:
+def test_reading_it_gives_what_was_written() -> None:
+    assert written(serialized()) == SHIPPED.read_text(encoding="utf-8")
+
+
+def test_another_grammar_has_another_parser() -> None:
     changed = text().replace('"edition" NUMBER', '"edition" NAME')
-    assert build(changed) != tables()
+    assert written(build(changed)) != written(serialized())
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])
@@ -42,10 +49,28 @@ def test_a_conflict_is_refused() -> None:
 
 def test_no_two_patterns_begin_alike() -> None:
     # the lexer tries them in turn: no text may be the beginning of two kinds of token
-    import re
+    expressions = {kind: re.compile(pattern) for kind, pattern in patterns().items()}
+    signs = [text for text in literals() if not text.isalpha()]
+    for sample in ["X", "γ", "1", '"a"', "# a", " ", "\t", "\n", *signs]:
+        kinds = [kind for kind, pattern in expressions.items() if pattern.match(sample)]
+        assert len(kinds) == (sample not in signs), sample
 
-    patterns = {kind: re.compile(pattern) for kind, pattern in tables()["patterns"].items()}
-    literals = [text for text in tables()["literals"] if not text.isalpha()]
-    for sample in ["X", "γ", "1", '"a"', "# a", " ", "\t", "\n", *literals]:
-        kinds = [kind for kind, pattern in patterns.items() if pattern.match(sample)]
-        assert len(kinds) == (sample not in literals), sample
+
+def test_every_rule_has_an_action() -> None:
+    # a rule that gives its only child itself (`?rule`), or that splices (`_rule`), needs none
+    rules = Lark(text(), parser="lalr", maybe_placeholders=True).rules
+    named = {
+        rule.alias or rule.origin.name
+        for rule in rules
+        if rule.alias or not (rule.options.expand1 or rule.origin.name.startswith("_"))
+    }
+    assert len(named) > 50
+    assert [name for name in named if not callable(getattr(ModuleBuilder, name, None))] == []
+
+
+def test_no_rule_begins_with_one_that_may_be_empty() -> None:
+    # a reader knows where a rule begins by its first token
+    rules = Lark(text(), parser="lalr", maybe_placeholders=True).rules
+    empty = {rule.origin.name for rule in rules if not rule.expansion}
+    assert empty == {"start", "attached"}
+    assert {rule.expansion[0].name for rule in rules if rule.expansion} & empty == set()

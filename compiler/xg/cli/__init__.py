@@ -10,7 +10,10 @@ from xg.cli.exits import FINE, USAGE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code (see `exits`) and never raises."""
+    """Run one command; returns its exit code (see `exits`) and never raises.
+
+    Without arguments the process's own are taken, and the process is expected to end then.
+    """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] in ("-h", "--help", "help"):
         sys.stdout.write(_overview())
@@ -22,9 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FINE
     if given[0] not in COMMANDS:
         return _unknown(given[0])
-    from xg.cli.dispatch import dispatch
+    from xg.cli.dispatch import dispatch, dispatch_last
 
-    return dispatch(given[0], given[1:])
+    return (dispatch_last if arguments is None else dispatch)(given[0], given[1:])
 
 
 def _overview() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
@@ -28,6 +29,19 @@ class Command(Protocol):
     def run(self, options: Namespace, console: Console) -> int:
         """Do it; returns the exit code."""
         ...
+
+
+def dispatch_last(name: str, arguments: Sequence[str]) -> int:
+    """As `dispatch`, in a process that ends then.
+
+    Such a process keeps most of what it makes: the garbage collector searches it less often, and
+    not at all when it ends. That saves a command like `xg check` a fifth of its time.
+    """
+    _, _, oldest = gc.get_threshold()
+    gc.set_threshold(200_000, 50, oldest)
+    code = dispatch(name, arguments)
+    gc.freeze()
+    return code
 
 
 def dispatch(name: str, arguments: Sequence[str]) -> int:

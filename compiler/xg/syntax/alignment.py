@@ -75,6 +75,6 @@ def _cells(
         for token in line.tokens:
             if token.start in rests:
                 yield _Cell(("placement", paragraph), token.start, positions[token.start])
-        equals = [token.start for token in line.tokens if token.kind == "EQUAL"]
+        equals = [token.start for token in line.tokens if token.type == "EQUAL"]
         if line.kind == "OPTION" and len(equals) == 1:
             yield _Cell(("option", paragraph), equals[0], positions[equals[0]])

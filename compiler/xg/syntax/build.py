@@ -94,7 +94,7 @@ class ModuleBuilder(ChainBuilder):
 
     def use(self, span: Span, names: tuple[ast.Name, ...], origin: Token) -> ast.Use:
         """`use GQA from llama`."""
-        path = self._text(origin) if origin.kind == "STRING" else None
+        path = self._text(origin) if origin.type == "STRING" else None
         return ast.Use(span, names, path or self._name(origin))
 
     def size(self, span: Span, name: Token, value: ast.Expr | None) -> ast.DimDecl:

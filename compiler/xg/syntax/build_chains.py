@@ -28,7 +28,7 @@ class ChainBuilder(TermBuilder):
 
     def attach(self, span: Span, arrow: Token, operand: ast.Operand) -> ast.Attachment:
         """`<=W_Q`."""
-        return ast.Attachment(span, "<=" if arrow.kind == "DOUBLE" else "<-", operand)
+        return ast.Attachment(span, "<=" if arrow.type == "DOUBLE" else "<-", operand)
 
     def attached(self, _: Span, *attachments: ast.Attachment) -> tuple[ast.Attachment, ...]:
         """`<-t<-w`."""

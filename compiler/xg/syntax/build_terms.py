@@ -69,7 +69,7 @@ class TermBuilder:
         operands = cast("tuple[ast.Expr, ...]", rest[1::2])
         operations = (
             ast.Operation(
-                Span(self._source, sign.start, operand.span.end), SIGNS[sign.kind], operand
+                Span(self._source, sign.start, operand.span.end), SIGNS[sign.type], operand
             )
             for sign, operand in zip(signs, operands, strict=True)
         )
@@ -91,7 +91,7 @@ class TermBuilder:
         self, span: Span, left: ast.Expr, sign: Token, right: ast.Expr
     ) -> ast.Comparison:
         """`a > b`."""
-        return ast.Comparison(span, ">" if sign.kind == "GREATER" else ">=", left, right)
+        return ast.Comparison(span, ">" if sign.type == "GREATER" else ">=", left, right)
 
     def call(
         self, span: Span, operator: Token, axes: ast.AxisMap | None, args: tuple[ast.Argument, ...]
@@ -214,13 +214,13 @@ class TermBuilder:
         span = self._span(token)
         if token.end - token.start > LabelLength.maximum:
             self.problems.append(LabelLength(span, token.end - token.start))
-        return ast.Name(span, GLYPHS.get(token.kind) or ascii_name(span.text))
+        return ast.Name(span, GLYPHS.get(token.type) or ascii_name(span.text))
 
     def _segment(self, token: Token) -> ast.Name:
-        if token.kind == "STAR":
+        if token.type == "STAR":
             return ast.Name(self._span(token), "*")
         name = self._name(token)
-        if token.kind == "NUMBER" and not name.name.isdigit():
+        if token.type == "NUMBER" and not name.name.isdigit():
             from xg.syntax.errors import FractionInPath
 
             self.problems.append(FractionInPath(name.span))

@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from xg.diagnostics.diagnostic import quoted
 from xg.diagnostics.source import Span
-from xg.syntax.lalr import Parser
+from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
-from xg_grammar import tables
+from xg_grammar import literals
 
 # If the grammar's rule could begin here, the words say so, in place of the tokens that begin it.
 _RULES = (
@@ -46,12 +46,12 @@ _FIRST = (
 _TOLD_AT_MOST = 4
 
 
-def describe_expected(parser: Parser, kinds: Collection[str]) -> str:
+def describe_expected(reader: Reader, kinds: Collection[str]) -> str:
     """The tokens that could come next, in words: a value, a comma or the end of the line."""
     left = set(kinds)
     told: list[str] = []
     for rule, words, beginnings in _RULES:
-        if rule in parser.state and (not beginnings or left & set(beginnings)):
+        if rule in reader.choices and (not beginnings or left & set(beginnings)):
             told.append(words)
             left -= set(beginnings)
             if rule == "item":
@@ -71,9 +71,9 @@ def describe_expected(parser: Parser, kinds: Collection[str]) -> str:
 
 def describe_found(token: Token, span: Span) -> str:
     """The token that came."""
-    if token.kind in ("_NL", "$END"):
-        return _WORDS[token.kind]
-    if token.kind == "STRING":
+    if token.type in ("_NL", "$END"):
+        return _WORDS[token.type]
+    if token.type == "STRING":
         return "a text"
     return quoted(span.text)
 
@@ -81,4 +81,4 @@ def describe_found(token: Token, span: Span) -> str:
 def _word(kind: str) -> str:
     if kind in _WORDS:
         return _WORDS[kind]
-    return next(f"`{text}`" for text, name in tables()["literals"].items() if name == kind)
+    return next(f"`{text}`" for text, name in literals().items() if name == kind)

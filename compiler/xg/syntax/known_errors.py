@@ -12,10 +12,10 @@ from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source, Span
 from xg.syntax import errors
 from xg.syntax.expected import describe_expected, describe_found
-from xg.syntax.lalr import Parser
 from xg.syntax.line_ends import CLOSES, OPENS
+from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
-from xg_grammar import tables
+from xg_grammar import literals
 
 ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
 STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT"}
@@ -33,7 +33,7 @@ class Stop:
     """
 
     source: Source
-    parser: Parser
+    reader: Reader
     token: Token
     previous: Token | None
     following: Token | None
@@ -77,50 +77,50 @@ def find(stop: Stop) -> Finding:
         finding = known(stop)
         if finding is not None:
             return finding
-    expected = describe_expected(stop.parser, stop.expected)
+    expected = describe_expected(stop.reader, stop.expected)
     return Finding(errors.Unexpected(stop.here, expected, describe_found(stop.token, stop.here)))
 
 
-def _in_body(parser: Parser) -> bool:
+def _in_body(reader: Reader) -> bool:
     """Whether a block, a plan or an example is open."""
-    return parser.awaits("statement") or parser.awaits("placement") or parser.awaits("claim")
+    return reader.awaits("statement") or reader.awaits("placement") or reader.awaits("claim")
 
 
 # ---- brackets ------------------------------------------------------------------------------------
 
 
 def _unclosed_block(stop: Stop) -> Finding | None:
-    begins_item = stop.token.kind in ITEM_WORDS and stop.begins_line
-    if stop.brace and (stop.token.kind == "$END" or begins_item) and _in_body(stop.parser):
+    begins_item = stop.token.type in ITEM_WORDS and stop.begins_line
+    if stop.brace and (stop.token.type == "$END" or begins_item) and _in_body(stop.reader):
         opening = stop.span(stop.brace)
         return Finding(errors.UnclosedBlock(opening, stop.here) if opening.text else None)
     return None
 
 
 def _unclosed_bracket(stop: Stop) -> Finding | None:
-    if stop.opening is None or OPENS[stop.opening.kind] not in stop.expected:
+    if stop.opening is None or OPENS[stop.opening.type] not in stop.expected:
         return None
-    if stop.begins_line or stop.token.kind in _ENDS:
-        closing = _BRACKETS[OPENS[stop.opening.kind]]
+    if stop.begins_line or stop.token.type in _ENDS:
+        closing = _BRACKETS[OPENS[stop.opening.type]]
         return Finding(errors.UnclosedBracket(stop.span(stop.opening), stop.here, closing))
     return None
 
 
 def _wrong_bracket(stop: Stop) -> Finding | None:
-    if stop.token.kind not in CLOSES or stop.opening is None:
+    if stop.token.type not in CLOSES or stop.opening is None:
         return None
-    right = OPENS[stop.opening.kind]
-    if right == stop.token.kind:
+    right = OPENS[stop.opening.type]
+    if right == stop.token.type:
         return None
     opening = stop.span(stop.opening)
-    if any(OPENS[outer.kind] == stop.token.kind for outer in stop.open):
+    if any(OPENS[outer.type] == stop.token.type for outer in stop.open):
         return Finding(errors.UnclosedBracket(opening, stop.here, _BRACKETS[right]), (right,))
     return Finding(errors.WrongBracket(stop.here, opening, _BRACKETS[right]), (right,), drop=True)
 
 
 def _stray_bracket(stop: Stop) -> Finding | None:
-    closes_nothing = stop.token.kind in CLOSES and stop.opening is None
-    if closes_nothing or (stop.token.kind == "RBRACE" and not _in_body(stop.parser)):
+    closes_nothing = stop.token.type in CLOSES and stop.opening is None
+    if closes_nothing or (stop.token.type == "RBRACE" and not _in_body(stop.reader)):
         return Finding(errors.StrayBracket(stop.here), drop=True)
     return None
 
@@ -130,21 +130,21 @@ def _stray_bracket(stop: Stop) -> Finding | None:
 
 def _missing_times(stop: Stop) -> Finding | None:
     before, token = stop.previous, stop.token
-    if before and before.kind == "NUMBER" and token.kind == "NAME" and before.end == token.start:
+    if before and before.type == "NUMBER" and token.type == "NAME" and before.end == token.start:
         problem = errors.MissingTimes(stop.span(before), stop.here)
         return Finding(problem, ("STAR",))
     return None
 
 
 def _missing_comma(stop: Stop) -> Finding | None:
-    before, kind = stop.previous, stop.token.kind
+    before, kind = stop.previous, stop.token.type
     if before is None or "COMMA" not in stop.expected:
         return None
     if stop.opening is None and (stop.begins_line or "ARROW" in stop.expected):
         return None  # it may be the arrow that is missing
-    atoms = before.kind in _ATOMS and (kind in _ATOMS or kind == "LPAR")
-    rows = before.kind == "RSQB" and kind == "LSQB"
-    if not (atoms or rows) or not stop.parser.fits(["COMMA", kind]):
+    atoms = before.type in _ATOMS and (kind in _ATOMS or kind == "LPAR")
+    rows = before.type == "RSQB" and kind == "LSQB"
+    if not (atoms or rows) or not stop.reader.fits(["COMMA", kind]):
         return None
     if stop.repaired:
         return Finding(None, ("COMMA",))
@@ -166,80 +166,78 @@ def _list(stop: Stop) -> Span:
 
 
 def _reserved_name(stop: Stop) -> Finding | None:
-    is_word = (
-        tables()["literals"].get(stop.here.text) == stop.token.kind and stop.here.text.isalpha()
-    )
+    is_word = literals().get(stop.here.text) == stop.token.type and stop.here.text.isalpha()
     if is_word and "NAME" in stop.expected and not stop.begins_line:
         return Finding(errors.ReservedName(stop.here), ("NAME",), drop=True)
     return None
 
 
 def _default_among_data(stop: Stop) -> Finding | None:
-    if stop.token.kind == "EQUAL" and stop.opening and "SEMICOLON" in stop.expected:
+    if stop.token.type == "EQUAL" and stop.opening and "SEMICOLON" in stop.expected:
         return Finding(errors.DefaultAmongData(stop.here))
     return None
 
 
 def _assigned_chain(stop: Stop) -> Finding | None:
     name = stop.previous
-    if stop.token.kind == "EQUAL" and name and name.kind == "NAME" and "ARROW" in stop.expected:
+    if stop.token.type == "EQUAL" and name and name.type == "NAME" and "ARROW" in stop.expected:
         rest = stop.source.line_text(stop.here.line)[stop.here.column :].strip()
         return Finding(errors.AssignedChain(stop.here, f"{rest} : {stop.span(name).text}"))
     return None
 
 
 def _colon_for_brace(stop: Stop) -> Finding | None:
-    if stop.token.kind == "COLON" and "LBRACE" in stop.expected:
+    if stop.token.type == "COLON" and "LBRACE" in stop.expected:
         return Finding(errors.ColonForBrace(stop.here), ("LBRACE",), drop=True)
     return None
 
 
 def _colon_before_shape(stop: Stop) -> Finding | None:
-    shape_follows = stop.following is not None and stop.following.kind == "LSQB"
-    if stop.token.kind == "COLON" and shape_follows and "LSQB" in stop.expected:
+    shape_follows = stop.following is not None and stop.following.type == "LSQB"
+    if stop.token.type == "COLON" and shape_follows and "LSQB" in stop.expected:
         return Finding(errors.ColonBeforeShape(stop.here), drop=True)
     return None
 
 
 def _stacked_power(stop: Stop) -> Finding | None:
-    if stop.token.kind == "CARET" and "STAR" in stop.expected:
+    if stop.token.type == "CARET" and "STAR" in stop.expected:
         return Finding(errors.StackedPower(stop.here))
     return None
 
 
 def _stacked_sign(stop: Stop) -> Finding | None:
-    if stop.token.kind == "MINUS" and stop.previous and stop.previous.kind == "MINUS":
+    if stop.token.type == "MINUS" and stop.previous and stop.previous.type == "MINUS":
         return Finding(errors.StackedSign(stop.here), drop=True)
     return None
 
 
 def _arrow_as_comparison(stop: Stop) -> Finding | None:
-    if stop.token.kind in ("SINGLE", "DOUBLE") and "GREATER" in stop.expected:
+    if stop.token.type in ("SINGLE", "DOUBLE") and "GREATER" in stop.expected:
         return Finding(errors.ArrowAsComparison(stop.here), ("GREATER",), drop=True)
     return None
 
 
 def _statement_outside(stop: Stop) -> Finding | None:
-    if "item" not in stop.parser.state:
+    if "item" not in stop.reader.choices:
         return None
-    if stop.token.kind in ("GIVEN", "EXPECT"):
+    if stop.token.type in ("GIVEN", "EXPECT"):
         return Finding(errors.StatementOutside(stop.here, "an example"))
-    if stop.token.kind in ("NAME", "LPAR", "PARAM", "STATE", "NEXT"):
+    if stop.token.type in ("NAME", "LPAR", "PARAM", "STATE", "NEXT"):
         return Finding(errors.StatementOutside(stop.here, "a block"))
     return None
 
 
 def _unquoted_file(stop: Stop) -> Finding | None:
-    in_use = stop.statement and stop.statement.kind == "USE"
-    if in_use and stop.token.kind in ("DOT", "DOTS", "SLASH", "MINUS"):
+    in_use = stop.statement and stop.statement.type == "USE"
+    if in_use and stop.token.type in ("DOT", "DOTS", "SLASH", "MINUS"):
         return Finding(errors.UnquotedFile(stop.here))
     return None
 
 
 def _semicolon(stop: Stop) -> Finding | None:
-    if stop.token.kind != "SEMICOLON" or not {"_NL", "$END", "RBRACE"} & stop.expected:
+    if stop.token.type != "SEMICOLON" or not {"_NL", "$END", "RBRACE"} & stop.expected:
         return None
-    ends = stop.following is None or stop.following.kind in ("_NL", "$END", "RBRACE")
+    ends = stop.following is None or stop.following.type in ("_NL", "$END", "RBRACE")
     return Finding(errors.Semicolon(stop.here), () if ends else ("_NL",), drop=True)
 
 

@@ -44,7 +44,7 @@ class StatementTokens:
         line_end: int | None = None
         for position in range(self.position, len(tokens)):
             token = tokens[position]
-            kind = token.kind
+            kind = token.type
             if kind == "_NL":
                 if line_end is None and not open and last not in GOES_ON_AFTER:
                     line_end = position

@@ -87,7 +87,7 @@ class Writer:
                 gap = self._spacing.gap(before, token) + " " * self._padding.get(token.start, 0)
                 pieces.append(gap)
                 at += len(gap)
-            if before is not None and before.kind in _BEGIN_A_LIST and not self._brackets:
+            if before is not None and before.type in _BEGIN_A_LIST and not self._brackets:
                 self._list = at
             self.columns[token.start] = at
             pieces.append(self._spacing.text(token))
@@ -98,14 +98,14 @@ class Writer:
 
     def _follow(self, token: Token, line_column: int, end: int, *, is_last: bool) -> None:
         """Keep track of what is open behind a token."""
-        if token.kind in OPENS and is_last:
+        if token.type in OPENS and is_last:
             self._brackets.append(_Bracket(line_column + STEP, line_column))
-        elif token.kind in OPENS:
+        elif token.type in OPENS:
             self._brackets.append(_Bracket(end, end))
-        elif token.kind in CLOSES:
+        elif token.type in CLOSES:
             self._brackets.pop()
-        self._in_braces = self._in_braces or token.kind == "LBRACE"
-        self._last = token.kind
+        self._in_braces = self._in_braces or token.type == "LBRACE"
+        self._last = token.type
 
     def _put(self, line: Line, column: int, code: str) -> None:
         """Write a line with its comment, and the blank line in front if there is to be one."""

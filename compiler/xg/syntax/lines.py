@@ -21,7 +21,7 @@ class Line:
     @property
     def kind(self) -> str:
         """The kind of the first token, "" for a line of a comment alone."""
-        return self.tokens[0].kind if self.tokens else ""
+        return self.tokens[0].type if self.tokens else ""
 
 
 class LineSplitter:
@@ -35,20 +35,20 @@ class LineSplitter:
     def split(self, tokens: list[Token], comments: list[Token]) -> list[Line]:
         """The lines of all tokens and comments."""
         for token in sorted([*tokens, *comments], key=lambda token: (token.start, token.end)):
-            if token.kind in ("_NL", "$END"):
+            if token.type in ("_NL", "$END"):
                 self._end_line()
                 self._line_ends += 1
-            elif token.kind == "COMMENT":
+            elif token.type == "COMMENT":
                 self._comment(token)
             else:
                 self._token(token)
         return self._lines
 
     def _token(self, token: Token) -> None:
-        if token.kind == "LBRACE":
+        if token.type == "LBRACE":
             self._brace(token)
             return
-        if token.kind == "RBRACE":
+        if token.type == "RBRACE":
             self._end_line()
         if not self._tokens:
             self._spaced = self._line_ends > 1

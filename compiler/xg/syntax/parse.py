@@ -11,10 +11,9 @@ from xg.diagnostics.source import Source
 from xg.syntax import ast
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.characters import check_characters
-from xg.syntax.lalr import Action, Parser
 from xg.syntax.line_ends import StatementTokens
+from xg.syntax.reader import Reader
 from xg.syntax.tokens import tokenize
-from xg_grammar import tables
 
 UNEXPECTED = "XG0110"  # the code of errors.Unexpected, which is imported only when there are any
 MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not worth the time
@@ -50,21 +49,21 @@ def parse_partly(source: Source) -> Parsed:
 
 @resting_collector()
 def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
-    """Run the parser over the tokens, and on after each mistake."""
+    """Read the tokens, and on after each mistake."""
     tokens, _, problems = tokenize(source)
     del problems[MISTAKES_AT_MOST:]
     builder = ModuleBuilder(source)
-    parser = Parser(tables(), source, _actions(builder))
+    reader = Reader(source, builder)
     stream = StatementTokens(source, tokens)
     for _ in range(MISTAKES_AT_MOST):
-        if parser.feed(stream) is None:
+        if reader.feed(stream) is None:
             break
         from xg.syntax.recover import recover  # only a file with mistakes pays for it
 
-        problem, stream = recover(source, parser, tokens, stream)
+        problem, stream = recover(source, reader, tokens, stream)
         problems += [problem] if problem else []
     problems += builder.problems[:MISTAKES_AT_MOST]
-    return cast("ast.Module | None", parser.value), problems
+    return cast("ast.Module | None", reader.value), problems
 
 
 def _told(problems: list[Problem]) -> Iterator[Diagnostic]:
@@ -80,9 +79,3 @@ def _told(problems: list[Problem]) -> Iterator[Diagnostic]:
 
 def _offset(mistake: Diagnostic) -> int:
     return mistake.span.start if mistake.span else 0
-
-
-def _actions(builder: ModuleBuilder) -> dict[str, Action]:
-    """What the builder makes of each rule, by the rule's name."""
-    names = {rule["name"] or "" for rule in tables()["rules"]}
-    return {name: getattr(builder, name) for name in names if hasattr(builder, name)}

@@ -14,8 +14,8 @@ from itertools import takewhile
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source
 from xg.syntax.known_errors import ITEM_WORDS, STATEMENT_WORDS, Finding, Stop, find
-from xg.syntax.lalr import Parser
 from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, StatementTokens
+from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
 
 _STATEMENTS = ("statement", "placement", "claim", "item")
@@ -27,76 +27,76 @@ _HEADS = {  # the shortest head of each declaration that has a body
 
 
 def recover(
-    source: Source, parser: Parser, tokens: list[Token], stream: StatementTokens
+    source: Source, reader: Reader, tokens: list[Token], stream: StatementTokens
 ) -> tuple[Problem | None, StatementTokens]:
     """The mistake at the last token of `stream`, which did not fit, and the tokens to go on with.
 
-    The mistake is None where it was told before. Changes the parser's stack and, from there on, the
-    list of tokens.
+    The mistake is None where it was reported before. Changes the reader's stack and, from there on,
+    the list of tokens.
     """
     index = stream.position
-    stop = _stop(source, parser, tokens, index, stream.open)
+    stop = _stop(source, reader, tokens, index, stream.open)
     finding = find(stop)
-    if _can_repair(parser, stop, finding):
-        repair = [Token(kind, stop.token.start, stop.token.start) for kind in finding.insert]
+    if _can_repair(reader, stop, finding):
+        repair = [Token(kind, "", stop.token.start) for kind in finding.insert]
         tokens[index : index + finding.drop] = repair
-        last = stop.previous.kind if stop.previous else ""
+        last = stop.previous.type if stop.previous else ""
         return finding.problem, StatementTokens(source, tokens, index, stream.open, last)
-    index = _give_up(parser, tokens, stop, index, len(stream.open))
+    index = _give_up(reader, tokens, stop, index, len(stream.open))
     return finding.problem, StatementTokens(source, tokens, index)
 
 
 def _stop(
-    source: Source, parser: Parser, tokens: list[Token], index: int, open: list[Token]
+    source: Source, reader: Reader, tokens: list[Token], index: int, open: list[Token]
 ) -> Stop:
     before = range(index - 1, -1, -1)
     line = list(_line_before(tokens, index))
     return Stop(
         source,
-        parser,
+        reader,
         tokens[index],
-        previous=next((tokens[i] for i in before if tokens[i].kind != "_NL"), None),
+        previous=next((tokens[i] for i in before if tokens[i].type != "_NL"), None),
         following=tokens[index + 1] if index + 1 < len(tokens) else None,
         open=tuple(open),
-        brace=next((tokens[i] for i in before if tokens[i].kind == "LBRACE"), None),
+        brace=next((tokens[i] for i in before if tokens[i].type == "LBRACE"), None),
         statement=line[-1] if line else None,
         begins_line=not line,
-        repaired=any(token.start == token.end and token.kind == "COMMA" for token in line),
-        expected=frozenset(parser.expected()),
+        repaired=any(token.start == token.end and token.type == "COMMA" for token in line),
+        expected=reader.expected(),
     )
 
 
 def _line_before(tokens: list[Token], index: int) -> Iterator[Token]:
     """The tokens before an index on its line, the last one first."""
     return takewhile(
-        lambda token: token.kind != "_NL", (tokens[i] for i in range(index - 1, -1, -1))
+        lambda token: token.type != "_NL", (tokens[i] for i in range(index - 1, -1, -1))
     )
 
 
-def _can_repair(parser: Parser, stop: Stop, finding: Finding) -> bool:
+def _can_repair(reader: Reader, stop: Stop, finding: Finding) -> bool:
     if not finding.drop:
-        return bool(finding.insert) and parser.fits([*finding.insert, stop.token.kind])
-    return parser.fits(finding.insert) and stop.token.kind != "$END"
+        return bool(finding.insert) and reader.fits([*finding.insert, stop.token.type])
+    return reader.fits(finding.insert) and stop.token.type != "$END"
 
 
-def _give_up(parser: Parser, tokens: list[Token], stop: Stop, index: int, depth: int) -> int:
+def _give_up(reader: Reader, tokens: list[Token], stop: Stop, index: int, depth: int) -> int:
     """Give up the statement around `index`; returns where to go on."""
-    if stop.token.kind == "$END" or (stop.token.kind in ITEM_WORDS and stop.begins_line):
-        parser.unwind(["item"])
-        parser.assume("item")
-        return index - (stop.token.kind != "$END")
-    begun = parser.unwind(_STATEMENTS)
+    if stop.token.type == "$END" or (stop.token.type in ITEM_WORDS and stop.begins_line):
+        reader.unwind(["item"])
+        reader.assume("item")
+        return index - (stop.token.type != "$END")
+    begun = reader.unwind(_STATEMENTS)
     brace = _end_of_head(tokens, index)
     head = _head(tokens, index, begun)
-    if "item" in parser.state and head and brace:
+    if "item" in reader.choices and head and brace:
         at = tokens[brace].start
-        tokens[index:brace] = [Token(kind, at, at) for kind in _HEADS[head].split()]
+        tokens[index:brace] = [Token(kind, "", at) for kind in _HEADS[head].split()]
         return index
-    parser.assume(next(symbol for symbol in _STATEMENTS if symbol in parser.state))
-    if stop.begins_line and depth and stop.token.kind not in GOES_ON_BEFORE:
+    reader.assume(next(symbol for symbol in _STATEMENTS if symbol in reader.choices))
+    if stop.begins_line and depth and stop.token.type not in GOES_ON_BEFORE:
         return index - 1
-    while not _goes_on_at(parser, tokens, index, depth):
-        depth += (tokens[index].kind in OPENS) - (tokens[index].kind in CLOSES)
+    while not _goes_on_at(reader, tokens, index, depth):
+        depth += (tokens[index].type in OPENS) - (tokens[index].type in CLOSES)
         index += 1
     return index
 
@@ -105,14 +105,14 @@ def _head(tokens: list[Token], index: int, begun: int | None) -> str | None:
     """The kind of the declaration with a body that began at the offset `begun`."""
     if begun is None:
         return None
-    kinds = (token.kind for token in tokens[index::-1] if token.start == begun)
+    kinds = (token.type for token in tokens[index::-1] if token.start == begun)
     return next((kind for kind in kinds if kind in _HEADS), None)
 
 
 def _end_of_head(tokens: list[Token], index: int) -> int | None:
     """Where the brace is that ends a head, if it comes before the next declaration or statement."""
     for position in range(index, len(tokens)):
-        kind = tokens[position].kind
+        kind = tokens[position].type
         if kind == "LBRACE":
             return position
         if kind in ITEM_WORDS | STATEMENT_WORDS | {"RBRACE", "$END"}:
@@ -120,18 +120,18 @@ def _end_of_head(tokens: list[Token], index: int) -> int | None:
     return None
 
 
-def _goes_on_at(parser: Parser, tokens: list[Token], index: int, depth: int) -> bool:
+def _goes_on_at(reader: Reader, tokens: list[Token], index: int, depth: int) -> bool:
     """Whether a new statement can be expected behind this token, or an end at it."""
-    kind = tokens[index].kind
+    kind = tokens[index].type
     if kind == "$END":
         return True
     if kind == "RBRACE":
-        return parser.fits([kind])
-    if kind != "_NL" or not parser.fits([kind]):
+        return reader.fits([kind])
+    if kind != "_NL" or not reader.fits([kind]):
         return False
-    behind = [token.kind for token in tokens[index + 1 : index + 3]]
+    behind = [token.type for token in tokens[index + 1 : index + 3]]
     if behind[0] in ITEM_WORDS | STATEMENT_WORDS:
         return True
     is_chain = behind == ["NAME", "ARROW"]
-    in_list = depth > 0 or (index > 0 and tokens[index - 1].kind in GOES_ON_AFTER)
+    in_list = depth > 0 or (index > 0 and tokens[index - 1].type in GOES_ON_AFTER)
     return is_chain or not (in_list or behind[0] in GOES_ON_BEFORE or behind[0] == "_NL")

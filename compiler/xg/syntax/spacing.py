@@ -47,24 +47,24 @@ class Spacing:
             self._learn(tree, parent, style)
         self._tight_equals = {
             token.start
-            for before, token in pairwise(token for token in tokens if token.kind != "_NL")
-            if token.kind == "EQUAL" and before.end in self._named
+            for before, token in pairwise(token for token in tokens if token.type != "_NL")
+            if token.type == "EQUAL" and before.end in self._named
         }
 
     def text(self, token: Token) -> str:
         """The token with glyphs for keyboard spellings, and γ for gamma."""
         text = self._source.text[token.start : token.end]
-        if token.kind == "NAME":
+        if token.type == "NAME":
             return greek_name(text)
         if token.start in self._glyphs:
             return self._glyphs[token.start]
-        if token.kind == "STAR" and not (token.start in self._stars or token.start in self._signs):
+        if token.type == "STAR" and not (token.start in self._stars or token.start in self._signs):
             return "×"
-        return "±" if token.kind == "PLUS_SLASH_MINUS" else text
+        return "±" if token.type == "PLUS_SLASH_MINUS" else text
 
     def gap(self, before: Token, token: Token) -> str:
         """What stands between two tokens of a line."""
-        if token.kind in _TIGHT_BEFORE or before.kind in _TIGHT_AFTER:
+        if token.type in _TIGHT_BEFORE or before.type in _TIGHT_AFTER:
             return ""
         for sign in (token, before):
             if sign.start in self._signs:
@@ -73,7 +73,7 @@ class Spacing:
             return ""
         if token.start in self._tight_equals or before.start in self._tight_equals:
             return ""
-        return "" if token.kind == "LPAR" and before.kind in _CALLED else " "
+        return "" if token.type == "LPAR" and before.type in _CALLED else " "
 
     def _learn(self, tree: Syntax, parent: Syntax, style: Style) -> None:
         match tree:

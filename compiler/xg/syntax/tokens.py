@@ -1,23 +1,38 @@
-"""Text to tokens, as Lark's basic lexer makes them; comments are kept for the formatter."""
+"""Text to tokens of Lark; comments are kept for the formatter.
+
+Lark's own lexer stops at a text that is no token; this one reads what was meant and goes on.
+"""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
+
+import lark
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source, Span
 from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED
-from xg_grammar import tables
+from xg_grammar import literals, patterns
 
 
-class Token(NamedTuple):
-    """A terminal of the grammar and the offsets where it begins and ends."""
+class Token(lark.Token):
+    """A terminal of the grammar, its text and the offsets where it begins and ends."""
 
-    kind: str
+    __slots__ = ("end", "start")
     start: int
     end: int
+
+    def __new__(cls, kind: str, text: str, start: int) -> Token:
+        """Make a token that begins at an offset."""
+        end = start + len(text)
+        token = cast("Token", super().__new__(cls, kind, text, start, end_pos=end))
+        token.start, token.end = start, end
+        return token
+
+    def __bool__(self) -> bool:
+        return True  # also one without a text, which a repair put in
 
 
 class Tokens(NamedTuple):
@@ -36,36 +51,37 @@ def tokenize(source: Source) -> Tokens:
     """
     found = Tokens([], [], [])
     tokens = found.tokens
-    patterns, literals = tables()["patterns"], tables()["literals"]
+    has_pattern, kinds = patterns(), literals()
     for match in _scanner().finditer(source.text):
         kind = match.lastgroup or ""
-        start, end = match.span()
+        text, start = match[0], match.start()
         if kind == "SPACE":
             continue
-        if kind in patterns:
+        if kind in has_pattern:
             if kind == "NAME":
-                kind = literals.get(match[0], kind)
-        elif kind == "sign" and match[0] in literals:
-            kind = literals[match[0]]
+                kind = kinds.get(text, kind)
+        elif kind == "sign" and text in kinds:
+            kind = kinds[text]
         else:
-            problem, kind = _mistaken(Span(source, start, end), kind)
+            problem, kind = _mistaken(Span(source, *match.span()), kind)
             found.problems.append(problem)
-            if kind == "NAME" and tokens and tokens[-1].kind == "NAME" and tokens[-1].end == start:
-                start = tokens.pop().start
+            if kind == "NAME" and tokens and tokens[-1].type == "NAME" and tokens[-1].end == start:
+                start = tokens[-1].start
+                text = tokens.pop() + text
         if kind == "COMMENT":
-            found.comments.append(Token(kind, start, end))
+            found.comments.append(Token(kind, text, start))
         elif kind:
-            tokens.append(Token(kind, start, end))
-    tokens.append(Token("$END", len(source.text), len(source.text)))
+            tokens.append(Token(kind, text, start))
+    tokens.append(Token("$END", "", len(source.text)))
     return found
 
 
 @cache
 def _scanner() -> re.Pattern[str]:
     """One expression for every token, its group named after the kind."""
-    signs = [text for text in tables()["literals"] if not text.isalpha()]
+    signs = [text for text in literals() if not text.isalpha()]
     groups = {
-        **tables()["patterns"],
+        **patterns(),
         "unclosed": r'"[^"\n{]*',
         "quoted": r"'[^'\n]*'|“[^”\n]*”|//[^\n]*",
         "sign": _any_of([*signs, *FOREIGN]),

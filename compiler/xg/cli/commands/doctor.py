@@ -70,7 +70,7 @@ def _python() -> Finding:
 def _packages() -> Iterator[Finding]:
     needed = {
         "numpy": "runs generated code",
-        "lark": "builds the parse tables anew",
+        "lark": "parses files",
         "safetensors": "checkpoints",
     }
     for package, purpose in needed.items():

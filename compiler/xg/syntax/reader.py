@@ -1,0 +1,135 @@
+"""Lark's LALR parser of the grammar, and one text being read by it, straight to trees.
+
+The parser is loaded from its serialized form, once for each thread: its actions belong to the
+reader at work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from threading import local
+from types import SimpleNamespace
+from typing import Any, TypeAlias, cast
+
+from lark import Lark, UnexpectedToken
+
+from xg.diagnostics.source import Source, Span
+from xg.syntax.build import ModuleBuilder
+from xg.syntax.tokens import Token
+from xg_grammar import serialized
+
+_Parser: TypeAlias = Any  # Lark's InteractiveParser, whose types are unknown in part
+
+
+class Reader:
+    """One text being read. Feed it tokens; where one does not fit, unwind and feed others.
+
+    `value` is the tree of the text when it is accepted; before that, nothing.
+    """
+
+    def __init__(self, source: Source, builder: ModuleBuilder) -> None:
+        self.value: object = None
+        self._source = source
+        self._builder = builder
+        self._parser: _Parser = _LANGUAGE.lark.parse_interactive()
+        state = self._parser.parser_state
+        self._states: list[int] = state.state_stack
+        self._values: list[object] = state.value_stack
+        self._table: Mapping[int, Mapping[str, tuple[object, int]]] = state.parse_conf.states
+        self._starts: dict[int, int] = {}  # of the values, by their place in the stack
+        self._end = 0  # of the last token
+
+    @property
+    def choices(self) -> Mapping[str, tuple[object, int]]:
+        """The symbols of the grammar that the state on top knows, with what they would do."""
+        return self._table[self._states[-1]]
+
+    def feed(self, tokens: Iterable[Token]) -> Token | None:
+        """Read tokens: None when the text is accepted, else the first token that does not fit."""
+        feed, values, starts = self._parser.feed_token, self._values, self._starts
+        _LANGUAGE.reader = self
+        for token in tokens:
+            try:
+                self.value = feed(token)
+            except UnexpectedToken:
+                return token
+            starts[len(values) - 1] = token.start
+            self._end = token.end
+        return None
+
+    def act(self, action: Callable[..., object], children: list[object]) -> object:
+        """The value of a rule: what an action of the builder makes of its place and children.
+
+        The values of the rule's symbols have been taken from the stack; its own is put there next.
+        """
+        return action(self._builder, Span(self._source, self._start(), self._end), *children)
+
+    def _start(self) -> int:
+        """Where the value begins that was taken from the stack last: its first token is noted.
+
+        A value without tokens begins behind the last one. No rule begins with one.
+        """
+        return self._starts.get(len(self._values), self._end)
+
+    def fits(self, kinds: Sequence[str]) -> bool:
+        """Whether tokens of these kinds could follow, one after the other."""
+        trial = self._parser.copy(deepcopy_values=False)
+        trial.parser_state.parse_conf = copy(trial.parser_state.parse_conf)
+        trial.parser_state.parse_conf.callbacks = {}
+        try:
+            for kind in kinds:
+                trial.feed_token(Token(kind, "", self._end))
+        except UnexpectedToken:
+            return False
+        return True
+
+    def expected(self) -> frozenset[str]:
+        """The kinds of all tokens that could come next."""
+        return frozenset(self._parser.accepts())
+
+    def awaits(self, symbol: str) -> bool:
+        """Whether a `symbol` of the grammar could begin at some place that is still open."""
+        return any(symbol in self._table[state] for state in self._states)
+
+    def unwind(self, symbols: Iterable[str]) -> int | None:
+        """Give up what was begun until one of the symbols could stand there.
+
+        Returns where the part given up began, or None if nothing was.
+        """
+        sought = set(symbols)
+        given_up: int | None = None
+        while not sought & self.choices.keys():
+            self._states.pop()
+            self._values.pop()
+            given_up = self._start()
+        return given_up
+
+    def assume(self, symbol: str) -> None:
+        """Go on as if a `symbol` had been read here; its value is None."""
+        _, target = self.choices[symbol]
+        self._starts[len(self._values)] = self._end
+        self._states.append(target)
+        self._values.append(None)
+
+
+class _Language(local):
+    """Lark's parser of the grammar in one thread; each action is called by the reader at work."""
+
+    reader: Reader
+
+    def __init__(self) -> None:
+        parser = serialized()
+        rules = [name for name in dir(ModuleBuilder) if not name.startswith("_")]
+        actions = SimpleNamespace(**{rule: self._action(rule) for rule in rules})
+        options = {**parser["data"]["options"], "transformer": actions}
+        self.lark: Any = cast("Any", Lark).load(
+            {**parser, "data": {**parser["data"], "options": options}}
+        )
+
+    def _action(self, rule: str) -> Callable[[list[object]], object]:
+        action = getattr(ModuleBuilder, rule)
+        return lambda children: self.reader.act(action, children)
+
+
+_LANGUAGE = _Language()
