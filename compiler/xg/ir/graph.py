@@ -96,7 +96,9 @@ class Call:
     """One call of a block under the name `path`, or `count` calls in a row ``path.0``, ``path.1`` …
 
     In a row, the first input goes round and becomes the output; the others stay the same.
-    `saved` stands for what the calls keep for their backward pass.
+    `saved` stands for what the calls keep for their backward pass. `sizes` are the callee's
+    symbols in the caller's sizes: those that the file gives, after shape inference all that are
+    not the program's.
 
     In a backward graph `origin` is the call that this one differentiates: it runs the backward
     graph of the callee on what that call saved, the rounds of a row in reverse. Cotangents of the
@@ -130,8 +132,8 @@ class Graph:
     the types that its labels promise; `states` are what it keeps from one step to the next.
     `layouts` are the cuts of the values whose shape in the file is divided by mesh axes: types
     are always of the whole. `aliases` are labels of values that have a name already, where a
-    choice of options leaves out the nodes between. `wishes` say by
-    mesh axis where values are to lie, `placements` where they do.
+    choice of options leaves out the nodes between. `mentions` are the dims that its text speaks
+    of. `wishes` say by mesh axis where values are to lie, `placements` where they do.
     """
 
     key: str
@@ -151,6 +153,7 @@ class Graph:
     types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     layouts: Mapping[Value, Cuts] = field(default_factory=dict[Value, Cuts])
     aliases: tuple[tuple[str, Value], ...] = ()
+    mentions: tuple[str, ...] = ()
     wishes: Mapping[Value, Mapping[str, Wish]] = field(
         default_factory=dict[Value, Mapping[str, Wish]]
     )

@@ -33,11 +33,10 @@ def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
 def inside(call: Call, caller: Graph, callee: Graph, symbols: Symbols) -> dict[str, Dim]:
     """A callee's symbols in the sizes of the entry, given the caller's.
 
-    The call binds what its operands carry; a number of the callee's own (``GQA(N_H=16)``) stands
-    before the program's.
+    The call binds what it gives and what its operands carry; a number that the callee declares for
+    itself stands before the program's. What is left open is the program's.
     """
-    known = caller.sizes.defaults
-    own = callee.sizes.defaults.items()
-    local = {name: number(value) for name, value in own if known.get(name) != value}
+    own = callee.sizes.defaults
+    local = {name: number(own[name]) for name in callee.sizes.local if name in own}
     bound = {name: dim.substitute(symbols) for name, dim in call.sizes.items()}
     return {**symbols, **local, **bound}

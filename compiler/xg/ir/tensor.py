@@ -36,7 +36,8 @@ class TensorType:
 class Sizes:
     """What the program knows of its symbols: definitions (``D_h = D/N_H``) and default numbers.
 
-    `mesh` are the symbols that count ranks: what is divided by one is a rank's part of it.
+    `mesh` are the symbols that count ranks: what is divided by one is a rank's part of it. `local`
+    are the symbols that a block declares for itself: they are no one else's.
 
     Types hold *expanded* dims, in which no defined symbol occurs, so that equal sizes are equal
     dims; `fold` gives a size its name back when people are to read it.
@@ -45,13 +46,10 @@ class Sizes:
     definitions: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     defaults: Mapping[str, int] = field(default_factory=dict[str, int])
     mesh: tuple[str, ...] = ()
+    local: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        expanded: dict[str, Dim] = {}
-        for name, definition in self.definitions.items():
-            while any(other in self.definitions for other in definition.symbols()):
-                definition = definition.substitute(self.definitions)
-            expanded[name] = definition
+        expanded = _expanded(self.definitions)
         names = {dim: name for name, dim in reversed(expanded.items())}
         object.__setattr__(self, "_expanded", expanded)
         object.__setattr__(self, "_names", names)
@@ -96,17 +94,23 @@ class Sizes:
         """Whether two dims are one size, whatever the free symbols are."""
         return left == right or self.expand(left) == self.expand(right)
 
-    def with_local(self, local: Mapping[str, Dim]) -> Sizes:
-        """The same knowledge with some symbols defined anew."""
-        numbers = {name: dim.constant for name, dim in local.items()}
-        definitions = {name: dim for name, dim in local.items() if numbers[name] is None}
+    def with_local(self, local: Mapping[str, Dim | None]) -> Sizes:
+        """The same knowledge with some symbols declared anew, for one block alone."""
+        sized = {name: dim for name, dim in local.items() if dim is not None}
+        numbers = {name: dim.constant for name, dim in sized.items()}
+        definitions = {name: dim for name, dim in sized.items() if numbers[name] is None}
         fresh = {name: value for name, value in numbers.items() if value is not None}
         base = self.without(frozenset(local))
         return replace(
             base,
             definitions={**base.definitions, **definitions},
             defaults={**base.defaults, **fresh},
+            local=self.local | local.keys(),
         )
+
+    def bound_outside(self, names: frozenset[str]) -> Sizes:
+        """The same knowledge for a block whose call decides over these symbols."""
+        return replace(self.without(names), local=self.local | names) if names else self
 
     def without(self, names: frozenset[str]) -> Sizes:
         """The same knowledge with some symbols free again."""
@@ -128,6 +132,21 @@ class Sizes:
                 with suppress(DimError):
                     numbers[name] = dim.evaluate(numbers)
         return numbers
+
+
+def _expanded(definitions: Mapping[str, Dim]) -> dict[str, Dim]:
+    """Every definition in free symbols, those it needs first; a ring of them was refused."""
+    expanded: dict[str, Dim] = {}
+    waiting = list(definitions)[::-1]
+    while waiting:
+        name = waiting[-1]
+        needed = [other for other in definitions[name].symbols() if other in definitions]
+        missing = [other for other in needed if other not in expanded]
+        if missing and name not in expanded:
+            waiting += missing
+            continue
+        expanded[waiting.pop()] = definitions[name].substitute(expanded)
+    return {name: expanded[name] for name in definitions}
 
 
 def spell_shape(shape: Shape) -> str:

@@ -124,15 +124,14 @@ def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
         for step in graph.steps:
             if isinstance(step, Call):
                 callee = program.graphs[step.callee]
-                own = set(callee.sizes.definitions) | _own_numbers(callee, graph)
+                own = set(callee.sizes.definitions) | _own_numbers(callee)
                 found[step.callee] |= (known | step.sizes.keys()) - own
     return found
 
 
-def _own_numbers(callee: Graph, caller: Graph) -> set[str]:
+def _own_numbers(callee: Graph) -> frozenset[str]:
     """Symbols to which a callee gives a number of its own."""
-    known = caller.sizes.defaults
-    return {name for name, n in callee.sizes.defaults.items() if known.get(name) != n}
+    return callee.sizes.local & callee.sizes.defaults.keys()
 
 
 def carried_symbols(graph: Graph) -> frozenset[str]:

@@ -12,13 +12,15 @@ from dataclasses import replace
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import Rank
 from xg.ir.body import Body
+from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.op import Op
-from xg.ir.tensor import Sizes, TensorType
+from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
 from xg.passes.infer.advice import advice
 from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
 from xg.passes.infer.errors import LabelMismatch, Mistyped, OperatorMisuse, WrongKind
+from xg.passes.infer.open_sizes import open_sizes
 from xg.passes.infer.shared import shared_shapes
 
 Types = dict[Value, TensorType]
@@ -52,6 +54,7 @@ def infer_partly(program: Program) -> tuple[Program, tuple[Problem, ...]]:
     if not problems:
         problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
     ordered = _callees_first(typed, bases, list(program.graphs))
+    problems.update((p, None) for p in open_sizes(ordered))
     return replace(program, graphs=ordered), tuple(problems)
 
 
@@ -86,7 +89,7 @@ class _Typist:
         problems: dict[Problem, None],
     ) -> None:
         self.program = program
-        self.source = replace(graph, sizes=graph.sizes.without(freed))
+        self.source = replace(graph, sizes=graph.sizes.bound_outside(freed))
         self.problems = problems
         self.types: Types = {}
         self.bindings: dict[str, tuple[Call, Binding]] = {}
@@ -164,13 +167,13 @@ class _Typist:
 
     def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
         if node.op.configure is None:
-            return node.attrs
+            return self._own(node)
         peer = node.pending.peer
         use = Use(
             types=types,
-            own=node.attrs,
+            own=self._own(node),
             axes=node.pending.axes,
-            targets=node.pending.targets,
+            targets=tuple(target and self._expanded(target) for target in node.pending.targets),
             peer=self._type(peer).shape if peer is not None else None,
             sizes=self.sizes,
         )
@@ -182,11 +185,20 @@ class _Typist:
             configured["absent"] = node.attrs["absent"]
         return configured
 
+    def _own(self, node: Apply) -> Attrs:
+        """The own arguments of a node; lengths among them are expanded."""
+        expand = self.sizes.expand
+        return {n: expand(v) if isinstance(v, Dim) else v for n, v in node.attrs.items()}
+
+    def _expanded(self, shape: Shape) -> Shape:
+        return tuple(map(self.sizes.expand, shape))
+
     def _fitting(self, node: Apply, types: tuple[TensorType, ...]) -> tuple[str, ...]:
         """The parameter that a • could have meant: one that takes the first operand."""
         if node.op.family != "matmul" or node.inputs[1].role != "param":
             return ()
-        wanted = node.pending.targets[0]
+        (target, *_) = node.pending.targets
+        wanted = target and self._expanded(target)
         for param in self.source.params:
             shape = self.types[param.value].shape
             fits = len(shape) == 2 and shape[:1] == types[0].shape[-1:]
@@ -198,6 +210,7 @@ class _Typist:
 
     def _call(self, call: Call) -> Call:
         callee = self.program.graphs[call.callee]
+        call = self._in_sizes(call)
         types = [self._type(value) for value in call.inputs]
         binding = bind(call, callee, types, self.source)
         outputs = output_types(call, callee, binding)
@@ -206,6 +219,11 @@ class _Typist:
         self.bindings[call.path] = (call, binding)
         self.callees.append((call.callee, binding.freed))
         return replace(call, callee=instance_key(call.callee, binding.freed), sizes=binding.symbols)
+
+    def _in_sizes(self, call: Call) -> Call:
+        """A call with what it gives in expanded sizes."""
+        given = {name: self.sizes.expand(dim) for name, dim in call.sizes.items()}
+        return replace(call, sizes=given, count=call.count and self.sizes.expand(call.count))
 
     # ---- labels ---------------------------------------------------------------------------------
 

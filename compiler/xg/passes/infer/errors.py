@@ -138,6 +138,54 @@ class SharedShape(Problem):
 
 
 @problem_kind
+class OpenSize(Problem):
+    """A size of a called block that neither operands nor the call nor the file settle."""
+
+    code: ClassVar[str] = "XG0308"
+    span: Span
+    call: str
+    symbol: str
+    block: str
+    value: str
+
+    def diagnostic(self) -> Diagnostic:
+        name, once = self.symbol, f"once for all: dim {self.symbol} = 8"
+        help = (f"say it at the call, {self.call}({name}={self.value}), or {once}",)
+        if self.block != self.call:
+            help = (f"say it in {self.call}, {self.block}({name}=…), or {once}",)
+        return self.report(
+            f"nothing says what {name} of {self.block} is in this call",
+            Label(self.span, f"no operand has an axis {name}"),
+            help=help,
+        )
+
+
+@problem_kind
+class OpenTwice(Problem):
+    """A size that a call leaves to the program, while the caller's own has the same name."""
+
+    code: ClassVar[str] = "XG0309"
+    span: Span
+    call: str
+    symbol: str
+    block: str
+    caller: str
+    program: str
+
+    def diagnostic(self) -> Diagnostic:
+        name, call, block = self.symbol, self.call, self.block
+        help = f"say in {call} which {name} its call of {block} has: {block}({name}=…)"
+        if block == call:
+            help = f"say which: {call}({name}={name}) takes that of {self.caller}"
+        left = f"{name} of {block} is left open"
+        return self.report(
+            f"{left}: it is the program's, {self.program}, not the {name} of {self.caller}",
+            Label(self.span),
+            help=(help,),
+        )
+
+
+@problem_kind
 class WrongKind(Problem):
     """Integers where floats are needed, or the other way round."""
 

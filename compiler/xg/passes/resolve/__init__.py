@@ -65,7 +65,8 @@ def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) ->
     use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None)
     located = linked.unit.blocks[block.name.name]
     scope = Scope(linked, Instance(located), lambda instance: instance.name)
-    return block_arguments(scope, use, located)
+    instance, _ = block_arguments(scope, use, located)
+    return instance
 
 
 def _expression(value: str | int, span: Span) -> ast.Expr:

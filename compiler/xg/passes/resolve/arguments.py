@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Value
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar, as_scalar
@@ -102,7 +102,7 @@ def _own(
             return _word(scope, own, expr) if expr is not None else own.choices[0]
         case Length():
             if expr is not None:
-                return scope.sizes.expand(scope.reader.dim(expr))
+                return scope.reader.dim(expr)
             if own.optional:
                 return None
         case MeshAxis():
@@ -139,19 +139,17 @@ def _word(scope: Scope, own: Word, expr: ast.Expr) -> str:
     return word
 
 
-def block_arguments(scope: Scope, use: ast.NodeUse, located: Located) -> Instance:
-    """The instance that a call with these arguments asks for."""
+def block_arguments(
+    scope: Scope, use: ast.NodeUse, located: Located
+) -> tuple[Instance, dict[str, Dim]]:
+    """The instance that a call asks for, and its symbols that the call gives.
+
+    What stands at a call is said in the caller's sizes, which may have the names of the callee's.
+    """
     block = located.block
     formals = {own.name.name: own for own in block.own}
-    sizes: dict[str, Dim] = {}
-    rest: list[ast.Argument] = []
-    for argument in use.arguments:
-        name = argument.name.name if argument.name else None
-        if name and name not in formals and name in scope.linked.dims:
-            sizes[name] = scope.sizes.expand(scope.reader.dim(argument.value))
-        else:
-            rest.append(argument)
-    trimmed = ast.NodeUse(use.span, use.operator, None, tuple(rest), (), None, None, None, None)
+    sizes, rest = _sizes(scope, use, located)
+    trimmed = ast.NodeUse(use.span, use.operator, None, rest, (), None, None, None, None)
     listed = {word.name: name for name, own in formals.items() for word in own.words}
     given = _matched(trimmed, tuple(formals), listed, block.name.name)
     words: dict[str, str] = {}
@@ -162,12 +160,55 @@ def block_arguments(scope: Scope, use: ast.NodeUse, located: Located) -> Instanc
             expr = given.get(name)
             words[name] = _word(scope, Word(name, choices), expr) if expr else choices[0]
         elif name in given:
-            numbers[name] = scope.reader.scalar(given[name])
+            number = scope.reader.scalar(given[name])
+            numbers[name], apart = _renamed_apart(number, name, located, scope)
+            sizes |= apart
         elif own.default is not None:
             numbers[name] = scope.linked.reader().scalar(own.default)
         else:
             raise Refused(BadArgument(use.span, f"{block.name.name} needs {name} in parentheses"))
-    return Instance(located, tuple(words.items()), tuple(numbers.items()), tuple(sizes.items()))
+    return Instance(located, tuple(words.items()), tuple(numbers.items())), sizes
+
+
+def _sizes(
+    scope: Scope, use: ast.NodeUse, located: Located
+) -> tuple[dict[str, Dim], tuple[ast.Argument, ...]]:
+    """The sizes that a call gives, and its other arguments."""
+    formals = {own.name.name for own in located.block.own}
+    declared = scope.linked.dims | {decl.name.name for decl in located.block.dims}
+    sizes: dict[str, Dim] = {}
+    rest: list[ast.Argument] = []
+    for argument in use.arguments:
+        name = argument.name.name if argument.name else ""
+        if name in formals or name not in declared:
+            rest.append(argument)
+            continue
+        block = located.block.name.name
+        if name in sizes:
+            raise Refused(BadArgument(argument.span, f"{block} has {name} twice"))
+        mentioned = scope.linked.mentioned(located)
+        if name not in mentioned:
+            takes = ", ".join(mentioned)
+            help = (f"its dims are {takes}",) if takes else ()
+            raise Refused(BadArgument(argument.span, f"{block} has no dim {name}", help))
+        sizes[name] = scope.reader.dim(argument.value)
+    return sizes, tuple(rest)
+
+
+def _renamed_apart(
+    number: Scalar, name: str, located: Located, scope: Scope
+) -> tuple[Scalar, dict[str, Dim]]:
+    """A number in sizes that are the callee's own, and what these are to the caller."""
+    taken = {*scope.linked.dims, *(decl.name.name for decl in located.block.dims)}
+    symbols = dict.fromkeys(symbol for dim in number.dims() for symbol in dim.symbols())
+    fresh: dict[str, Dim] = {}
+    for each in symbols:
+        other = f"{name}_{each}"
+        while other in taken or other in fresh:
+            other += "_"
+        fresh[other] = symbol(each)
+    renamed = dict(zip(symbols, map(symbol, fresh), strict=True))
+    return number.substitute(renamed), fresh
 
 
 def start(reader: Reader, expr: ast.Expr) -> str | Scalar:

@@ -76,6 +76,7 @@ class _BlockResolver:
             claims=tuple(self.scope.claims),
             layouts=self.scope.layouts(),
             aliases=tuple(self.scope.aliases),
+            mentions=tuple(self.scope.reader.mentions),
         )
 
     def _output_types(self) -> tuple[TensorType, ...]:

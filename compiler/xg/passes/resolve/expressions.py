@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, DimError, number, symbol
@@ -20,11 +20,13 @@ class Reader:
     """Reads expressions where `dims` are the known symbols and `numbers` the known numbers.
 
     An axis of a shape may be divided by axes of the mesh: that cuts it, and its size is the whole.
+    `mentions` collects the symbols that were read.
     """
 
     dims: frozenset[str]
     meshes: frozenset[str]
     numbers: Mapping[str, Scalar]
+    mentions: dict[str, None] = field(default_factory=dict[str, None], compare=False)
 
     def dim(self, expr: ast.Expr) -> Dim:
         """An exact size."""
@@ -49,6 +51,7 @@ class Reader:
             raise Refused(MisplacedMesh(path.span, path.name))
         if path.name not in self.dims:
             raise Refused(UnknownSize(path.span, path.name, tuple(sorted(self.dims))))
+        self.mentions[path.name] = None
         return symbol(path.name)
 
     def _arithmetic(self, expr: ast.Arithmetic) -> Dim:
@@ -128,6 +131,8 @@ class Reader:
             return None
         source = tuple(self._group(item) for item in axes.source)
         if axes.target is None:
+            listed = (axis.name for group in source for axis in group)
+            self.mentions.update(dict.fromkeys(name for name in listed if name in self.dims))
             return AxisMap(source, None)
         return AxisMap(source, tuple(self._group(item) for item in axes.target))
 

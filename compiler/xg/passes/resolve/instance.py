@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from xg.diagnostics.source import Span
@@ -18,20 +18,23 @@ class Instance:
     located: Located
     words: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, Scalar], ...] = ()
-    sizes: tuple[tuple[str, Dim], ...] = ()
 
     @property
     def name(self) -> str:
         """The block's name with what was chosen: ``Attention(mask=causal)``."""
-        chosen = [f"{name}={value}" for name, value in (*self.words, *self.numbers, *self.sizes)]
+        chosen = [f"{name}={value}" for name, value in (*self.words, *self.numbers)]
         return self.located.block.name.name + (f"({', '.join(chosen)})" if chosen else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """A call that was made: what it calls and where, and whether `as` named it or it is a row."""
+    """A call that was made: what it calls and where, and whether `as` named it or it is a row.
+
+    `sizes` are the callee's symbols that the call gives, in the caller's sizes.
+    """
 
     instance: Instance
+    sizes: Mapping[str, Dim]
     span: Span
     named: bool
     row: bool

@@ -11,7 +11,7 @@ from xg.ir.use import Tensor
 from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs
 from xg.passes.resolve.errors import NotYet, Refused, UnnamedTwice, WrongOperands
-from xg.passes.resolve.instance import Called, Instance
+from xg.passes.resolve.instance import Called
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.syntax import ast
@@ -64,10 +64,10 @@ def first_call(
     name = use.instance.name if use.instance else default
     if name in scope.calls:
         raise Refused(UnnamedTwice(use.span, name, scope.calls[name].span))
-    instance = block_arguments(scope, use, located)
+    instance, sizes = block_arguments(scope, use, located)
     named, row = use.instance is not None, use.repeat is not None
-    scope.calls[name] = Called(instance, use.span, named, row)
-    return _call(scope, use, instance, name, data)
+    scope.calls[name] = Called(instance, sizes, use.span, named, row)
+    return _call(scope, use, name, data)
 
 
 def call_again(
@@ -78,14 +78,13 @@ def call_again(
     if known.row or use.repeat or use.arguments:
         what = "a row" if known.row else "repeated" if use.repeat else "given arguments"
         raise Refused(CalledAgain(use.span, name, what, known.span))
-    return _call(scope, use, known.instance, name, data)
+    return _call(scope, use, name, data)
 
 
-def _call(
-    scope: Scope, use: ast.NodeUse, instance: Instance, name: str, data: Sequence[Value]
-) -> tuple[Value, ...]:
-    """One call of an instance under a name."""
-    block = instance.located.block
+def _call(scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value]) -> tuple[Value, ...]:
+    """One call under a name that is known."""
+    called = scope.calls[name]
+    block = called.instance.located.block
     if len(data) != len(block.data):
         names = [port.name.name for port in block.data]
         takes = _takes(len(names), names)
@@ -95,13 +94,14 @@ def _call(
         raise Refused(SeveralOutputs(use.span, block.name.name, len(outputs)))
     scope.steps.append(
         Call(
-            callee=scope.request(instance),
+            callee=scope.request(called.instance),
             path=name,
             inputs=tuple(data),
             outputs=outputs,
             saved=Value(name, "saved", use.span),
             span=use.span,
-            count=scope.sizes.expand(scope.reader.dim(use.repeat)) if use.repeat else None,
+            count=scope.reader.dim(use.repeat) if use.repeat else None,
+            sizes=called.sizes,
         )
     )
     return outputs

@@ -118,7 +118,7 @@ def _called(linked: Linked, located: Located, operator: str) -> list[Located]:
     """The blocks that a node may stand for."""
     own = {own.name.name: own.words for own in located.block.own if own.words}
     choice = linked.options.get(operator)
-    if choice is not None:
+    if choice is not None and operator not in own:
         unit, words = choice.unit, choice.words
     else:
         unit, words = located.unit, tuple(w.name for w in own.get(operator, ())) or (operator,)

@@ -50,16 +50,11 @@ class Scope:
     )
 
     def __post_init__(self) -> None:
-        """Make the block's own dims and those that the call gives known."""
-        given = dict(self.instance.sizes)
-        if not self.block.dims and not given:
-            self.sizes, dims = self.linked.sizes, self.linked.dims
-        else:
-            dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
-            reader = Reader(dims, frozenset(self.linked.mesh), {})
-            local = {d.name.name: reader.dim(d.size) for d in self.block.dims if d.size} | given
-            self.sizes = self.linked.sizes.with_local(local)
-        self.reader = Reader(dims, frozenset(self.linked.mesh), dict(self.instance.numbers))
+        """Make the block's own dims and those of its numbers known."""
+        self.sizes = self.linked.sizes_of(self.block)
+        numbers = dict(self.instance.numbers)
+        dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
+        self.reader = Reader(dims, frozenset(self.linked.mesh), numbers)
 
     @property
     def block(self) -> ast.Block:
@@ -97,12 +92,13 @@ class Scope:
 
     def operator(self, name: ast.Name) -> Op | Located | None:
         """What a node's name stands for, options followed to the chosen word."""
-        choice = self.linked.options.get(name.name)
+        own = any(own.name.name == name.name and own.words for own in self.block.own)
+        choice = None if own else self.linked.options.get(name.name)
         if choice is not None:
             word = choice.chosen
             return choice.unit.blocks.get(word) or choice.unit.operator(word)
-        own = self.option(name.name)
-        word = own[1] if own else name.name
+        chosen = self.option(name.name)
+        word = chosen[1] if chosen else name.name
         return self.unit.blocks.get(word) or self.unit.operator(word)
 
     # ---- values ---------------------------------------------------------------------------------
@@ -212,14 +208,11 @@ class Scope:
         return f"{op.glyph}_{self.unnamed[op.glyph]}"
 
     def label_shapes(self, label: ast.Label) -> tuple[Shape | None, ...]:
-        """The (expanded) shapes that a label gives, one per name."""
+        """The shapes that a label gives, one per name."""
         if label.shape:
-            return (self._expanded(label.shape),)
+            return (self.reader.shape(label.shape),)
         return tuple(self._port_shape(port) for port in label.ports)
 
     def _port_shape(self, port: ast.Port) -> Shape | None:
         written = next(iter(self._written(port)), None)
-        return self._expanded(written.shape) if written and written.shape else None
-
-    def _expanded(self, shape: ast.Shape) -> Shape:
-        return tuple(self.sizes.expand(dim) for dim in self.reader.shape(shape))
+        return self.reader.shape(written.shape) if written and written.shape else None

@@ -12,6 +12,7 @@ from xg.ir.tensor import Sizes
 from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import Reader
+from xg.passes.resolve.mentions import dims_mentioned
 from xg.syntax import ast
 
 Load = Callable[[ast.Use], ast.Module]  # the file that a `use` names, parsed; each file once
@@ -53,14 +54,44 @@ class Linked:
 
     unit: Unit
     sizes: Sizes
-    dims: frozenset[str]
+    decls: Mapping[str, ast.DimDecl]
     mesh: Mapping[str, int | None]
     options: Mapping[str, Choice]
     units: tuple[Unit, ...]
 
+    @property
+    def dims(self) -> frozenset[str]:
+        """The program's dims."""
+        return frozenset(self.decls)
+
     def reader(self) -> Reader:
         """Reads expressions over the program's dims."""
         return Reader(self.dims, frozenset(self.mesh), {})
+
+    def sizes_of(self, block: ast.Block) -> Sizes:
+        """The sizes that a block knows: the program's, with the dims that are its own."""
+        if not block.dims:
+            return self.sizes
+        decls = {decl.name.name: decl for decl in block.dims}
+        reader = Reader(self.dims | decls.keys(), frozenset(self.mesh), {})
+        own = {name: reader.dim(decl.size) if decl.size else None for name, decl in decls.items()}
+        definitions = {name: dim for name, dim in own.items() if dim and dim.constant is None}
+        outer = {n: dim for n, dim in self.sizes.definitions.items() if n not in own}
+        refuse_cycles({**outer, **definitions}, {**self.decls, **decls})
+        return self.sizes.with_local(own)
+
+    def mentioned(self, located: Located) -> tuple[str, ...]:
+        """The dims of which a block speaks in some choice, also by the sizes that need them."""
+        sizes = self.sizes_of(located.block)
+        dims = self.dims | sizes.local
+        waiting = [name for name in dims_mentioned(located.block) if name in dims]
+        mentioned: dict[str, None] = {}
+        while waiting:
+            name = waiting.pop(0)
+            if name not in mentioned:
+                mentioned[name] = None
+                waiting += sizes.definitions[name].symbols() if name in sizes.definitions else ()
+        return tuple(mentioned)
 
 
 def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> Linked:
@@ -76,10 +107,9 @@ def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> L
     mesh = _mesh([unit.module for unit in units], sizes, settings)
     rest = {name: value for name, value in settings.items() if name not in mesh}
     numbers, chosen = _settings(rest, frozenset(sizes), options, tuple(mesh))
-    dims = frozenset(sizes)
-    reader = Reader(dims, frozenset(mesh), {})
+    reader = Reader(frozenset(sizes), frozenset(mesh), {})
     known = _sizes(sizes, reader, numbers)
-    return Linked(units[-1], known, dims, mesh, chosen, tuple(units))
+    return Linked(units[-1], known, sizes, mesh, chosen, tuple(units))
 
 
 def _mesh(
