@@ -8,6 +8,7 @@ from random import Random
 
 from fuzz import statements
 from fuzz.author import Author
+from fuzz.said import said
 from fuzz.sketch import Block, Port, Sketch, Step, words
 from fuzz.steps import step
 from fuzz.tidy import tidied
@@ -50,6 +51,7 @@ def generate(seed: int) -> Sketch:
             resized=world.resized,
         )
     )
+    sketch = said(sketch)
     open_dims = {name: "" for name in sketch.resized if world.chance(0.5)}
     return replace(sketch, dims={**sketch.dims, **open_dims})
 
@@ -142,4 +144,5 @@ def _signature(author: Author, block: Block, outputs: Sequence[Known], *, layer:
         numbers=tuple(author.numbers),
         words=tuple(author.words.items()),
         layer=layer,
+        dims=tuple(sorted(words(block) & author.world.numbers.keys())),
     )

@@ -229,25 +229,36 @@ def called(author: Author) -> None:
     if signature.name not in author.unnamed and world.chance(0.25):
         author.unnamed.add(signature.name)
         name = signature.name
-    _call(author, signature, binding, name, _arguments(author, signature), first=True)
+    arguments = _arguments(author, signature, binding)
+    _call(author, signature, binding, name, arguments, first=True)
 
 
 def _binding(author: Author, signature: Signature) -> Mapping[str, Dim]:
-    """Other sizes for symbols that the block's inputs carry: S may be S_k here."""
+    """Other sizes for symbols that the block's inputs carry or the call gives: S may be S_k."""
     if author.world.chance(0.6):
         return {}
-    carried = {dim.name for known in signature.inputs for dim in known.shape if dim.name}
+    carried = _carried(signature)
     fixed = {name for dim in author.world.definitions.values() for name in dim.symbols()}
-    free = sorted(carried - fixed - {"D_h", "E", "M", "F"})
+    free = sorted((carried | set(signature.dims)) - fixed - {"D_h", "E", "M", "F"})
     if not free:
         return {}
     name = author.random.choice(free)
     wide = [n for n in author.world.numbers if author.world.least(symbol(n)) > 2]
-    return {name: symbol(author.random.choice(wide))}
+    other = symbol(author.random.choice(wide))
+    if name not in carried and author.world.chance(0.3):
+        other = other + 1
+    return {name: other}
 
 
-def _arguments(author: Author, signature: Signature) -> str:
+def _carried(signature: Signature) -> set[str]:
+    types = ((*known.shape, known.range) for known in signature.inputs)
+    return {dim.name for type_ in types for dim in type_ if dim is not None and dim.name}
+
+
+def _arguments(author: Author, signature: Signature, binding: Mapping[str, Dim]) -> str:
     given = [f"{name}=0.3" for name in signature.numbers if author.world.chance(0.5)]
+    carried = _carried(signature)
+    given += [f"{name}={size}" for name, size in binding.items() if name not in carried]
     for name, words in signature.words:
         if author.world.chance(0.5):
             own = author.words.get(name) == words and author.world.chance(0.5)

@@ -63,6 +63,7 @@ class Signature:
     numbers: tuple[str, ...]
     words: tuple[tuple[str, tuple[str, ...]], ...]
     layer: bool
+    dims: tuple[str, ...]
 
 
 @dataclass

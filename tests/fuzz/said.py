@@ -1,0 +1,66 @@
+"""Calls that say what the sizes of their callees are, where no operand does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fuzz.sketch import Block, Sketch, Statement, Step
+
+from xg.diagnostics.source import Source
+from xg.passes.resolve.units import Linked, link
+from xg.syntax import ast
+from xg.syntax.parse import parse
+
+CALL = re.compile(r"(?P<row>.* × )?(?P<name>\w+)(?:\((?P<given>.*)\))?")
+
+
+def said(sketch: Sketch) -> Sketch:
+    """A program in which every call gives the sizes that its operands leave open.
+
+    They are the caller's of the same names where the call does not say another one. Sizes of which
+    a callee no longer speaks are given no more.
+    """
+    linked = link(parse(Source("case.xg", str(sketch))), _no_file, {})
+    blocks = tuple(_block(block, linked) for block in sketch.blocks)
+    return replace(sketch, blocks=blocks)
+
+
+def _no_file(use: ast.Use) -> ast.Module:
+    raise AssertionError(f"generated programs are one file: {use}")
+
+
+def _block(block: Block, linked: Linked) -> Block:
+    statements = tuple(_statement(statement, linked) for statement in block.statements)
+    return replace(block, statements=statements)
+
+
+def _statement(statement: Statement, linked: Linked) -> Statement:
+    return replace(statement, steps=tuple(_step(step, linked) for step in statement.steps))
+
+
+def _step(step: Step, linked: Linked) -> Step:
+    match = CALL.fullmatch(step.node)
+    if match is None or match["name"] not in linked.unit.blocks:
+        return step
+    located = linked.unit.blocks[match["name"]]
+    mentioned = linked.mentioned(located)
+    carried = set(_carried(located.block))
+    given = dict(part.split("=", 1) for part in (match["given"] or "").split(", ") if part)
+    rest = [f"{n}={v}" for n, v in given.items() if n not in linked.dims or n in mentioned]
+    rest += [
+        f"{name}={name}"
+        for name in mentioned
+        if name not in linked.sizes.definitions and name not in carried and name not in given
+    ]
+    arguments = f"({', '.join(rest)})" if rest else ""
+    return replace(step, node=f"{match['row'] or ''}{match['name']}{arguments}")
+
+
+def _carried(block: ast.Block) -> Iterator[str]:
+    """The sizes that an axis or the range of an input is."""
+    for port in block.data:
+        for dim in (*(port.shape.dims if port.shape else ()), port.range):
+            if isinstance(dim, ast.Path):
+                yield dim.name
