@@ -16,7 +16,7 @@ from xg.diagnostics.slug import stems
 from xg.driver import Program, compile_project
 from xg.frontend.blocks import uncalled
 from xg.frontend.project import Project, read_project
-from xg.pages.outputs import Wanted, outputs
+from xg.pages.outputs import Wanted, outputs_of
 
 PICTURES = ("forward", "backward", "overview")
 
@@ -59,8 +59,10 @@ class Built:
 def build(root: Path, path: str) -> Built:
     """Everything of one diagram."""
     project = read_project(root / "diagrams" / path)
-    light = outputs(project, Wanted(kinds=("svg", "html", "numpy", "torch"), theme="light")).files
-    dark = outputs(project, Wanted(kinds=("svg",), theme="dark")).files
+    light = outputs_of(
+        project, Wanted(kinds=("svg", "html", "numpy", "torch"), theme="light")
+    ).files
+    dark = outputs_of(project, Wanted(kinds=("svg",), theme="dark")).files
     text = (root / "diagrams" / path).read_text(encoding="utf-8")
     blocks = tuple(_blocks(root, path, project, light))
     whole = [block.name for block in blocks if block.whole]

@@ -11,7 +11,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.slug import slug
 from xg.driver import compile_project
 from xg.frontend.project import Project
-from xg.pages.outputs import Wanted, outputs
+from xg.pages.outputs import Wanted, outputs_of
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,10 @@ def plan_figures(folder: Path, project: Project, stem: dict[str, str]) -> Iterat
         drawn = {block: slug(f"{one}_{plan}") for block, one in stem.items()}
         kept = {block: one for block, one in drawn.items() if [*folder.glob(f"{one}.*.dot")]}
         if kept:
-            light = outputs(project, Wanted(kinds=("svg", "html"), theme="light", plan=plan)).files
-            dark = outputs(project, Wanted(kinds=("svg",), theme="dark", plan=plan)).files
+            light = outputs_of(
+                project, Wanted(kinds=("svg", "html"), theme="light", plan=plan)
+            ).files
+            dark = outputs_of(project, Wanted(kinds=("svg",), theme="dark", plan=plan)).files
             for block, one in kept.items():
                 views = _views(light, one), _views(dark, one)
                 yield PlanFigures(block, plan, one, *views, light.get(f"{one}.html"))

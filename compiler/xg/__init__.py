@@ -27,15 +27,15 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "DiagnosticError":
-        from xg.diagnostics.diagnostic import DiagnosticError
+        from xg.diagnostics.diagnostic import DiagnosticError  # the package itself imports nothing
 
         return DiagnosticError
     if name in ("Program", "compile"):
-        from xg import driver
+        from xg import driver  # as above
 
         return getattr(driver, name)
     if name in ("Imported", "import_exported", "trace"):
-        from xg import importing
+        from xg import importing  # as above
 
         return getattr(importing, name)
     raise AttributeError(f"module 'xg' has no attribute '{name}'")

@@ -13,13 +13,25 @@ from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
+from xg.codegen.load import load, require_torch
+from xg.codegen.numpy.module import emit as emit_numpy
+from xg.codegen.torch.module import emit as emit_torch
+from xg.cost.report import report
 from xg.diagnostics.gc_pause import resting_collector
+from xg.frontend.plans import placed_program
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
 from xg.ir.graph import Program as Graphs
+from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
+from xg.passes.decode_step import increment, once
+from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.fuse import fuse
+from xg.passes.outline import outline
+from xg.passes.shard import check, rank_program
+from xg.sharding.apply_plan import meshed
 
 if TYPE_CHECKING:
     from xg.cost.report import Report
@@ -76,8 +88,6 @@ class Program:
     @cached_property
     def params(self) -> dict[str, TensorSpec]:
         """Every parameter by its path (`layers.3.W_Q`), in file order."""
-        from xg.ir.parameters import param_specs
-
         return {
             path: self._spec(graph.sizes.expand_type(param.type).substitute(symbols))
             for path, param, graph, symbols in param_specs(self.graphs)
@@ -97,8 +107,6 @@ class Program:
     @cached_property
     def fused(self) -> Graphs:
         """The graphs with patterns replaced by fused operators: what kernels compute."""
-        from xg.passes.fuse import fuse
-
         if self.whole is not None:
             return self._fused_ranks[0]
         fused = fuse(self.graphs)
@@ -111,20 +119,18 @@ class Program:
 
     @cached_property
     def _fused_ranks(self) -> tuple[Graphs, Graphs]:
-        from xg.passes.fuse import fuse
-
         assert self.whole is not None
         return _ranks(fuse(self.whole))
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
-        from xg.figures.views import figure
+        from xg.figures.views import figure  # figures are drawn by few programs
 
         return figure(self.graphs, view, legend=legend, placed=self.placed)
 
     def dot(self, view: View = "forward", *, theme: ThemeName = "light") -> str:
         """A figure as styled DOT text."""
-        from xg.figures import dot
+        from xg.figures import dot  # see figure
 
         return dot(self.figure(view), theme)
 
@@ -132,7 +138,7 @@ class Program:
         self, view: View = "forward", format: Format = "svg", *, theme: ThemeName = "light"
     ) -> bytes:
         """A drawn figure."""
-        from xg.figures import render
+        from xg.figures import render  # see figure
 
         return render(self.figure(view), format, theme)
 
@@ -142,8 +148,6 @@ class Program:
 
     def load(self, backend: str = "numpy", *, kernels: bool = False) -> ModuleType:
         """The generated module, imported; it is known to nobody else."""
-        from xg.codegen.load import load, require_torch
-
         if backend == "torch":
             require_torch()
         source = self.source(backend, kernels=kernels)
@@ -153,7 +157,7 @@ class Program:
         self, backend: str = "numpy", dtype: str | None = None, *, kernels: bool = False
     ) -> Module:
         """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-        from xg_runtime.on_arrays import on_arrays
+        from xg_runtime.on_arrays import on_arrays  # NumPy is imported when something is run
 
         return on_arrays(self.load(backend, kernels=kernels), backend, dtype)
 
@@ -162,7 +166,7 @@ class Program:
         module = self.step().load(backend, kernels=kernels)
         if backend == "numpy":
             return cast("StepModule", module)
-        from xg_runtime.tensors import StepOnArrays, TorchStep
+        from xg_runtime.tensors import StepOnArrays, TorchStep  # torch
 
         return StepOnArrays(cast("TorchStep", module))
 
@@ -173,8 +177,6 @@ class Program:
         It gives one output, by default the first with an axis of positions. Raises DiagnosticError
         where earlier positions depend on later ones.
         """
-        from xg.passes.decode_step import increment
-
         return Program(increment(self.graphs, output), self.project)
 
     @resting_collector()
@@ -183,15 +185,11 @@ class Program:
 
         An encoder is run once for a text: its output is an input of the decoder's step.
         """
-        from xg.passes.decode_step import once
-
         found = once(self.graphs, output)
         return found and Program(_differentiated(eliminate_dead(found)), self.project)
 
     def cost(self, dtype: str = "float32") -> Report:
         """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
-        from xg.cost.report import report
-
         return report(self.graphs, self.placed, dtype)
 
     def _spec(self, type_: TensorType) -> TensorSpec:
@@ -243,8 +241,6 @@ def compile_project(
 
 def _parallel(typed: Graphs, project: Project) -> Program:
     """The program of one rank, and the whole with its moves."""
-    from xg.sharding.apply_plan import meshed
-
     whole = eliminate_dead(meshed(typed))
     ranks, placed = _ranks(whole)
     return Program(ranks, project, placed, whole)
@@ -252,9 +248,6 @@ def _parallel(typed: Graphs, project: Project) -> Program:
 
 def _ranks(whole: Graphs) -> tuple[Graphs, Graphs]:
     """What one rank runs, and the whole with its moves."""
-    from xg.frontend.plans import placed_program
-    from xg.passes.shard import check, rank_program
-
     placed = check(_differentiated(placed_program(whole)))
     return rank_program(placed), placed
 
@@ -263,13 +256,8 @@ def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
     """The program as a module of a backend."""
     match backend:
         case "numpy":
-            from xg.codegen.numpy.module import emit as emit_numpy
-
             return emit_numpy(graphs, kernels=kernels)
         case "torch":
-            from xg.codegen.torch.module import emit as emit_torch
-            from xg.passes.outline import outline
-
             # The step of a decoder saves nothing; what ranks run is no module of torch's own.
             saves = bool(graphs.backwards) and not graphs.mesh
             outlined = _differentiated(outline(graphs)) if saves else None
@@ -280,6 +268,4 @@ def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
 
 def _differentiated(graphs: Graphs) -> Graphs:
     """The program with its backward pass; checking a file needs none."""
-    from xg.passes.differentiate import differentiate
-
     return differentiate(graphs)

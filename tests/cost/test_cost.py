@@ -13,9 +13,9 @@ from xg.cost.cost import cost
 from xg.cost.flops import ELEMENTWISE, MOVES, REDUCTIONS, flops
 from xg.ir import prim
 from xg.ir.dim import symbol
+from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.evaluate import MEANING
 from xg.verify.reference.interpret import initial
-from xg.verify.sizes import verification_sizes
 
 LIBRARY = Path(__file__).parents[2] / "diagrams"
 # What is written for one rank needs the others: tests/sharding/test_cost_of_ranks.py has it.

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from xg.cli.commands.verify import by_default
+from xg.cli.actions.run_verify import by_default
 from xg.diagnostics.source import Source
 from xg.driver import BACKENDS
 from xg.frontend.choices import check_choices
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_files
-from xg.pages.outputs import Wanted, outputs
+from xg.pages.outputs import Wanted, outputs_of
 from xg.syntax.format import format
 from xg.verify.gradient_proof import prove
 
@@ -60,7 +60,7 @@ def test_it_is_laid_out(path: Path) -> None:
 def test_its_figures_are_those_of_the_gallery(
     path: Path, golden: Callable[[Path, str], None]
 ) -> None:
-    for name, content in outputs(read_project(path), DOT).files.items():
+    for name, content in outputs_of(read_project(path), DOT).files.items():
         golden(GALLERY / name, content.decode())
 
 
@@ -68,7 +68,7 @@ def test_its_figures_are_those_of_the_gallery(
 def test_the_figures_of_its_plans_are_those_of_the_gallery(
     path: Path, plan: str, golden: Callable[[Path, str], None]
 ) -> None:
-    for name, content in outputs(read_project(path), replace(DOT, plan=plan)).files.items():
+    for name, content in outputs_of(read_project(path), replace(DOT, plan=plan)).files.items():
         golden(GALLERY / name, content.decode())
 
 
@@ -77,7 +77,7 @@ def test_no_figure_is_left_over() -> None:
     made = {
         GALLERY / name
         for path, plan in wanted
-        for name in outputs(read_project(path), replace(DOT, plan=plan)).files
+        for name in outputs_of(read_project(path), replace(DOT, plan=plan)).files
     }
     assert set(GALLERY.iterdir()) == made
 

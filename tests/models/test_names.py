@@ -15,8 +15,8 @@ from xg.cli.published import effective
 from xg.cli.published import numbers as sizes_of
 from xg.driver import Program, compile_project
 from xg.frontend.project import read_project
+from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.interpret import initial
-from xg.verify.sizes import verification_sizes
 from xg_runtime import model_config, names, rename
 from xg_runtime.weights import Weights
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from models.families import Arrays, Family, Tensor, in_double, randomised
 
-from xg.cli.arguments import open_project
+from xg.cli.opening import open_project
 from xg.cli.published import Published, numbers
 from xg_runtime import rename, weights
 from xg_runtime.names import Names

@@ -1,18 +1,15 @@
-"""Arguments that several commands share, and what they mean."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xg.cli.later import not_yet
+from xg.cli.quantities import positive
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
-    from xg.driver import Program
-    from xg.frontend.project import Project
     from xg.frontend.typed import Settings
 
 
@@ -69,12 +66,21 @@ def add_kernels(parser: ArgumentParser) -> None:
     )
 
 
-def refuse_backend(options: Namespace) -> None:
-    """Raise DiagnosticError for what is not installed."""
-    if options.backend == "torch":
-        from xg.codegen.load import require_torch
-
-        require_torch()
+def add_ranks(parser: ArgumentParser) -> None:
+    """Where the ranks of a plan are, and how long they wait for each other."""
+    ranks = parser.add_argument_group("ranks, with --plan")
+    ranks.add_argument(
+        "--on",
+        choices=("simulated", "processes"),
+        help="all in one process, or a process for each, with torch; default: simulated",
+    )
+    ranks.add_argument(
+        "--timeout",
+        type=positive,
+        default=60,
+        metavar="SECONDS",
+        help="that one rank may keep the others waiting; default: 60",
+    )
 
 
 def setting(text: str) -> tuple[str, str | int]:
@@ -97,26 +103,3 @@ def _number(text: str) -> str | int:
 def settings_of(options: Namespace) -> Settings:
     """What `--set` says; the last word on a name counts."""
     return dict(options.settings)
-
-
-def refuse_plan(options: Namespace) -> None:
-    """Raise DiagnosticError for a plan, which this edition does not compile."""
-    if options.plan is not None:
-        raise not_yet(f"the plan {options.plan}")
-
-
-def open_project(file: str) -> Project:
-    """Read a file, or standard input for ``-``, and all that it uses."""
-    from xg.frontend.project import parse_project, read_project
-
-    if file == "-":
-        return parse_project(sys.stdin.buffer.read())
-    return read_project(file)
-
-
-def compile_one(options: Namespace) -> Program:
-    """The program that FILE, --block and --set ask for."""
-    from xg.driver import compile_project
-
-    project = open_project(options.file)
-    return compile_project(project, options.block, settings_of(options), options.plan)

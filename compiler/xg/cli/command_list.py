@@ -1,4 +1,4 @@
-"""The commands and what each is for; the module `xg.cli.commands.NAME` holds each."""
+"""The commands: `commands/NAME.py` has the arguments of each, `actions/run_NAME.py` does it."""
 
 from __future__ import annotations
 

@@ -7,9 +7,11 @@ from typing import Any, cast
 
 from numpy.typing import NDArray
 
-from xg.cli.edges import kept as kept_of
+import xg_runtime.ranks as ranks
 from xg.cli.input_arrays import Given
+from xg.cli.kept_edges import kept as kept_of
 from xg.cli.ranks import Ranks
+from xg.sharding.shard_spec import cuts
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
 from xg_runtime.run import run
@@ -35,9 +37,6 @@ def kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
     if program.placed is None:
         interpreter = Interpreter(program.graphs, params, seed)
         return kept_of(interpreter.forward(given.inputs)[1], options.keep)
-    import xg_runtime.ranks as ranks
-    from xg.sharding.shard_spec import cuts
-
     where = cuts(program.graphs)
 
     def on_rank() -> Arrays:

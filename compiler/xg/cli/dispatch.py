@@ -12,19 +12,25 @@ from typing import Protocol, cast
 
 from xg.cli.command_list import COMMANDS
 from xg.cli.console import ColorChoice, Console
-from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE
+from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE, USAGE
+from xg.cli.render.json_text import json_text
+from xg.cli.training.threads import limit_threads
 from xg.diagnostics.diagnostic import DiagnosticError, as_data
 from xg.diagnostics.terminal import printable
 
 
 class Command(Protocol):
-    """A module of a command. `EXAMPLE` is a command line that works in a checkout."""
+    """The arguments of a command. `EXAMPLE` is a command line that works in a checkout."""
 
     EXAMPLE: str
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare what the command takes."""
         ...
+
+
+class Action(Protocol):
+    """The module that does what a command says; it may import whatever it needs."""
 
     def run(self, options: Namespace, console: Console) -> int:
         """Do it; returns the exit code."""
@@ -46,7 +52,8 @@ def dispatch_last(name: str, arguments: Sequence[str]) -> int:
 
 def dispatch(name: str, arguments: Sequence[str]) -> int:
     """Parse the words behind a command's name, and run it."""
-    command = _command(name)
+    if name not in COMMANDS:
+        return _unknown(name)
     try:
         options = parse(name, arguments)
     except SystemExit as stop:  # argparse has said why
@@ -54,10 +61,19 @@ def dispatch(name: str, arguments: Sequence[str]) -> int:
     color: ColorChoice = options.color
     console = Console(color)
     try:
-        return _guarded(command, options, console)
+        return _guarded(name, options, console)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FILE_FAILED
+
+
+def _unknown(name: str) -> int:
+    from difflib import get_close_matches  # only a wrong word pays for it
+
+    close = get_close_matches(name, COMMANDS, n=1)
+    hint = f"did you mean {close[0]}?" if close else "xg --help lists them"
+    sys.stderr.write(f"xg: there is no command {printable(name)}: {hint}\n")
+    return USAGE
 
 
 def parse(name: str, arguments: Sequence[str]) -> Namespace:
@@ -87,9 +103,16 @@ def _parser(name: str, command: Command) -> ArgumentParser:
     return parser
 
 
-def _guarded(command: Command, options: Namespace, console: Console) -> int:
+def _action(name: str, options: Namespace) -> Action:
+    """The module of a command, imported only now: parsing and `--help` stay quick."""
+    if hasattr(options, "threads"):
+        limit_threads(options.threads)  # NumPy reads the limit when it is imported
+    return cast("Action", import_module(f"xg.cli.actions.run_{name}"))
+
+
+def _guarded(name: str, options: Namespace, console: Console) -> int:
     try:
-        code = command.run(options, console)
+        code = _action(name, options).run(options, console)
         sys.stdout.flush()
         return code
     except DiagnosticError as error:
@@ -106,8 +129,6 @@ def _guarded(command: Command, options: Namespace, console: Console) -> int:
 def _refused(error: DiagnosticError, options: Namespace, console: Console) -> int:
     console.diagnose(error.diagnostics)
     if getattr(options, "json", False):
-        from xg.cli.render.json_text import json_text
-
         found = [as_data(diagnostic) for diagnostic in error.diagnostics]
         console.write(json_text({"diagnostics": found}))
     unread = all(diagnostic.code == UNREADABLE for diagnostic in error.diagnostics)
@@ -118,7 +139,7 @@ def _runtime_code(error: Exception, console: Console) -> int | None:
     """The exit code of an error that the runtime foresees; None for any other."""
     if "xg_runtime.errors" not in sys.modules:
         return None
-    from xg_runtime.errors import XgRuntimeError
+    from xg_runtime.errors import XgRuntimeError  # already loaded here
 
     if not isinstance(error, XgRuntimeError):
         return None
@@ -130,7 +151,7 @@ def _runtime_code(error: Exception, console: Console) -> int | None:
 
 def _bug(error: Exception, console: Console) -> int:
     """A mistake of ours: what happened and where, in a few lines, never a bare traceback."""
-    from traceback import extract_tb
+    from traceback import extract_tb  # only a bug pays for it
 
     frames = extract_tb(error.__traceback__)[-3:]
     places = [f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in frames]  # noqa: PTH119 - a name, not a place

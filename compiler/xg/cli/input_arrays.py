@@ -9,7 +9,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from xg.cli.arguments import open_project, settings_of
+from xg.cli.arguments import settings_of
+from xg.cli.opening import open_project
 from xg.cli.published import Published, at_sizes_of
 from xg.driver import Program, TensorSpec
 from xg.ir.loss import ignored

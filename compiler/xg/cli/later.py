@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.passes.resolve.errors import NotYet
 
 
 def not_yet(what: str) -> DiagnosticError:
     """The refusal, to be raised."""
-    from xg.passes.resolve.errors import NotYet
-
     return DiagnosticError.of(NotYet(None, what))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xg.cli.commands.train import folder_of, teach
+from xg.cli.actions.run_train import folder_of, teach
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.training.data import lesson

@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from xg.cli.quantities import positive
+from xg.codegen.load import require_torch
 from xg.diagnostics.limits import Processes, SimulatedRanks
-
-if TYPE_CHECKING:
-    from xg.driver import Program
-    from xg_runtime.module import Arrays
-    from xg_runtime.ranks.run_task import Place
-    from xg_runtime.ranks.task import Answer, Json
-    from xg_runtime.ranks.terms import Terms
-
-
-def add_ranks(parser: ArgumentParser) -> None:
-    """Where the ranks of a plan are, and how long they wait for each other."""
-    ranks = parser.add_argument_group("ranks, with --plan")
-    ranks.add_argument(
-        "--on",
-        choices=("simulated", "processes"),
-        help="all in one process, or a process for each, with torch; default: simulated",
-    )
-    ranks.add_argument(
-        "--timeout",
-        type=positive,
-        default=60,
-        metavar="SECONDS",
-        help="that one rank may keep the others waiting; default: 60",
-    )
+from xg.driver import Program
+from xg_runtime.errors import InputError, RunError
+from xg_runtime.module import Arrays
+from xg_runtime.ranks import current
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.run_task import Place, run_task
+from xg_runtime.ranks.task import Answer, Json, Task
+from xg_runtime.ranks.terms import Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +39,6 @@ class Ranks:
         Raises DiagnosticError for more than are allowed, and where torch is missing; InputError
         where `--on` has nothing to be about.
         """
-        from xg_runtime.errors import InputError
-        from xg_runtime.ranks.grid import Grid
-
         if program.placed is None:
             if options.on is None:
                 return None
@@ -72,16 +52,12 @@ class Ranks:
             limit = Processes if ranks.on == "processes" else SimulatedRanks
             limit.check(Grid(sizes).count, None)
         if ranks.on == "processes":
-            from xg.codegen.load import require_torch
-
             require_torch()
         return ranks
 
     @property
     def terms(self) -> Terms:
         """How processes work together."""
-        from xg_runtime.ranks.terms import Terms
-
         return Terms(timeout=self.timeout, checked=self.checked)
 
     def do(
@@ -91,9 +67,6 @@ class Ranks:
 
         `aloud` lets rank 0 print. Raises RankError.
         """
-        from xg_runtime.ranks.run_task import run_task
-        from xg_runtime.ranks.task import Task
-
         task = Task(f"{Path(__file__).with_name('rank_tasks.py')}:{function}", options, arrays)
         return run_task(task, self.sizes, on=self.on, terms=self.terms, aloud=aloud)
 
@@ -105,9 +78,6 @@ def is_process_of_many() -> bool:
 
 def is_on_mesh() -> bool:
     """Whether a mesh is there for this code: it runs as one of its ranks."""
-    from xg_runtime.errors import RunError
-    from xg_runtime.ranks import current
-
     try:
         current()
     except RunError:

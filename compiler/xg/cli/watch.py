@@ -9,6 +9,7 @@ from pathlib import Path
 from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg_runtime.errors import XgRuntimeError
 
 PAUSE = 0.3  # seconds; short beside the time between two saves
 
@@ -20,8 +21,6 @@ def watch(files: Sequence[str], build: Callable[[], int], console: Console) -> i
 
     Every `.xg` file beside the named ones counts, for they may use it.
     """
-    from xg_runtime.errors import XgRuntimeError
-
     console.note("watching; Ctrl-C ends")
     built: Stamp | None = None
     try:

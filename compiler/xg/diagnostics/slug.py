@@ -24,7 +24,7 @@ def slug(name: str) -> str:
     if text[0].isdigit():
         text = f"d{text}"
     if len(text) > LONGEST:
-        from hashlib import sha256
+        from hashlib import sha256  # few names are that long
 
         text = f"{text[: LONGEST - 9]}_{sha256(name.encode()).hexdigest()[:8]}"
     return f"{text}_" if text in _KEPT else text

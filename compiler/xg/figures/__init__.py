@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from xg.figures.draw.paint import node_boxes, paint
+from xg.figures.draw.side_by_side import side_by_side
+from xg.figures.formats import dot_text
+from xg.figures.formats.pdf import pdf
+from xg.figures.formats.png import png
+from xg.figures.formats.svg import svg
+from xg.figures.formats.svg_part import Shared, svg_part
+from xg.figures.layout import run_engine
+from xg.figures.layout.columns import first_column
 from xg.figures.model.figure import Figure
+from xg.figures.model.style import LIGHT, THEMES
 
 if TYPE_CHECKING:
     from xg.figures.draw.display import Display
@@ -18,10 +28,7 @@ ThemeName = Literal["light", "dark", "print", "auto"]
 
 def dot(figure: Figure, theme: ThemeName = "light") -> str:
     """Return a figure as styled DOT text; "auto" is light."""
-    from xg.figures.formats.dot_text import dot
-    from xg.figures.model.style import LIGHT, THEMES
-
-    return dot(figure, THEMES.get(theme, LIGHT))
+    return dot_text.dot(figure, THEMES.get(theme, LIGHT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +47,7 @@ def render(figure: Figure, format: Format = "svg", theme: ThemeName = "light") -
 
 def pictures(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") -> Pictures:
     """Draw a figure in several formats at once: it is placed only once."""
-    from xg.figures.draw.paint import paint
-    from xg.figures.draw.side_by_side import side_by_side
-    from xg.figures.layout.columns import first_column
-    from xg.figures.layout.run_engine import layout
-
-    placed = layout(first_column(figure))
+    placed = run_engine.layout(first_column(figure))
     display = side_by_side(figure, placed) if figure.columns else paint(placed)
     files: dict[Format, bytes] = {each: _written(display, each, theme) for each in formats}
     return Pictures(files, placed.engine, placed.warning)
@@ -68,12 +70,8 @@ class Parts:
 
 def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
     """Draw figures as parts of one page; what is inside of each gets its name as an id."""
-    from xg.figures.draw.paint import node_boxes, paint
-    from xg.figures.formats.svg_part import Shared, svg_part
-    from xg.figures.layout.run_engine import layout
-
     shared = Shared()
-    placed = [layout(figure) for figure in figures]
+    placed = [run_engine.layout(figure) for figure in figures]
     displays = [paint(one) for one in placed]
     ids = dict(enumerate(names))
     return Parts(
@@ -86,19 +84,11 @@ def parts(figures: Iterable[Figure], names: Iterable[str] = ()) -> Parts:
 
 
 def _written(display: Display, format: Format, theme: ThemeName) -> bytes:
-    from xg.figures.model.style import LIGHT, THEMES
-
     colors = THEMES.get(theme, LIGHT)
     match format:
         case "svg":
-            from xg.figures.formats.svg import svg
-
             return svg(display, colors, follow=theme == "auto").encode("utf-8")
         case "png":
-            from xg.figures.formats.png import png
-
             return png(display, colors)
         case "pdf":
-            from xg.figures.formats.pdf import pdf
-
             return pdf(display, colors)

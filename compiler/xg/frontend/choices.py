@@ -204,7 +204,7 @@ class _Checker:
         names = dict.fromkeys(decl.name.name for decl in (*main.plans, *main.products))
         if not (names or plan):
             return
-        from xg.frontend.plans import plan_named, plans_of
+        from xg.frontend.plans import plan_named, plans_of  # most files have no plans
 
         try:
             found = plans_of(self.project, self.settings)
@@ -224,7 +224,7 @@ class _Checker:
         """Check every plan against a typed program."""
         if not self.plans and not program.is_parallel:
             return
-        from xg.frontend.plan_check import PlanCheck, SharedGraphs
+        from xg.frontend.plan_check import PlanCheck, SharedGraphs  # most files have no plans
 
         self.shared = self.shared or SharedGraphs()
         shared = self.shared.checkable(program)

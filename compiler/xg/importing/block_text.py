@@ -12,8 +12,9 @@ from xg.importing.diagram import Model, Step, Weight
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import NotSpoken, Unspeakable
 from xg.importing.names import Names, Roles, edge_name, identifier, parameter_name
-from xg.importing.spelling import node_text, source_text
+from xg.importing.node_spelling import node_text, source_text
 from xg.importing.views import Value
+from xg.syntax.spelling import ascii_name
 
 LONGEST = 84  # a chain that would be longer goes on in the next line
 
@@ -142,8 +143,6 @@ class BlockWriter:
 
     def parameters(self, instance: Instance) -> Iterator[tuple[str, Weight]]:
         """The names of an instance's parameters, and where their numbers are."""
-        from xg.syntax.spelling import ascii_name
-
         for formal, actual in zip(self.own, self.aligned(instance), strict=True):
             yield ascii_name(self.names[formal]), self.model.weights[actual]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from xg.importing.blocks import Instance, Run
 from xg.importing.diagram import Model, Step
-from xg.importing.spelling import spreads_in_front
+from xg.importing.node_spelling import spreads_in_front
 from xg.importing.views import Value
 
 Node = Step | Run

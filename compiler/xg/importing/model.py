@@ -70,7 +70,7 @@ def import_program(
 
     Raises DiagnosticError with all that is in the way.
     """
-    import torch
+    import torch  # heavy, and here in the user's program already
 
     buffer = io.BytesIO()
     torch.export.save(program, buffer)

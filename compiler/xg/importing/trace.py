@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from xg.diagnostics.diagnostic import DiagnosticError
@@ -95,8 +96,6 @@ def _exported(
 
 def _by_name(module: nn.Module, positional: list[dict[int, Any]]) -> dict[str, Any]:
     """What torch asks for where inputs have names: those without by theirs in `forward`."""
-    from inspect import signature
-
     return dict(zip(signature(module.forward).parameters, positional, strict=False))
 
 

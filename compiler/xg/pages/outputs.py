@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final, Literal, get_args
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.slug import slug, stems
 from xg.driver import BACKENDS, Program, View, compile_project
+from xg.figures import dot, pictures
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.graph import Call
+from xg.pages.explorer import explore
 
 if TYPE_CHECKING:
     from xg.figures import Format, ThemeName
@@ -51,7 +53,7 @@ class Outputs:
     engines: set[str] = field(default_factory=set[str])
 
 
-def outputs(project: Project, wanted: Wanted) -> Outputs:
+def outputs_of(project: Project, wanted: Wanted) -> Outputs:
     """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
 
     Every block has figures; a block that no other calls has a page and modules too. What a plan
@@ -116,8 +118,6 @@ def _compiled(project: Project, wanted: Wanted, names: Sequence[str]) -> dict[st
 
 def _explore(made: Outputs, name: str, program: Program, settings: Settings) -> None:
     """Add the page of a block, in which all that it calls can be opened."""
-    from xg.pages.explorer import explore
-
     explored = explore(program, settings)
     made.files[name] = explored.page
     made.engines |= explored.engines
@@ -127,15 +127,11 @@ def _explore(made: Outputs, name: str, program: Program, settings: Settings) -> 
 def _draw(made: Outputs, name: str, figure: Figure, wanted: Wanted) -> None:
     """Add a figure in every kind that is asked for."""
     if "dot" in wanted.kinds:
-        from xg.figures import dot
-
         made.files[f"{name}.dot"] = dot(figure, wanted.theme).encode()
     formats: list[Format] = [format for format in PICTURES if format in wanted.kinds]
     if formats:
-        from xg.figures import pictures
-
-        pictures = pictures(figure, formats, wanted.theme)
-        made.files.update((f"{name}.{kind}", data) for kind, data in pictures.files.items())
-        made.engines.add(pictures.engine)
-        if pictures.warning:
-            made.warnings.append(f"{name}: {pictures.warning}")
+        drawn = pictures(figure, formats, wanted.theme)
+        made.files.update((f"{name}.{kind}", data) for kind, data in drawn.files.items())
+        made.engines.add(drawn.engine)
+        if drawn.warning:
+            made.warnings.append(f"{name}: {drawn.warning}")

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.build_chains import ChainBuilder
+from xg.syntax.errors import MissingShape, WildcardOutsidePlan, WrongEdition
 from xg.syntax.tokens import Token
 from xg.syntax.tree import Syntax
 
@@ -83,8 +84,6 @@ class ModuleBuilder(ChainBuilder):
         edition = self.number(_, number)
         if edition.value != EDITION:
             message = f"this compiler knows edition {EDITION} of the language"
-            from xg.syntax.errors import WrongEdition
-
             self.problems.append(WrongEdition(edition.span, message))
         return edition
 
@@ -236,12 +235,8 @@ class ModuleBuilder(ChainBuilder):
         for edition in editions:
             if edition is not declared[0]:
                 message = "the edition stands once, before everything else"
-                from xg.syntax.errors import WrongEdition
-
                 self.problems.append(WrongEdition(edition.span, message))
         if self._wildcards:
-            from xg.syntax.errors import WildcardOutsidePlan
-
             self.problems += map(WildcardOutsidePlan, self._wildcards)
         return ast.Module(
             span,
@@ -260,8 +255,6 @@ class ModuleBuilder(ChainBuilder):
     def _required(self, what: str, name: ast.Name, shape: ast.Shape | None) -> ast.Shape:
         """The shape; its absence is a problem, and then it is a scalar's."""
         if shape is None:
-            from xg.syntax.errors import MissingShape
-
             self.problems.append(MissingShape(name.span, what))
             return ast.Shape(name.span, ())
         return shape

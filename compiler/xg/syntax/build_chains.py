@@ -7,6 +7,7 @@ from typing import NamedTuple
 from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.build_terms import TermBuilder
+from xg.syntax.errors import NamelessResult, NamesInTheMiddle
 from xg.syntax.tokens import Token
 
 
@@ -80,8 +81,6 @@ class ChainBuilder(TermBuilder):
         """`H -> •<=W_up` in parentheses: its result needs no name."""
         for inner in (label, *(step.label for step in steps[:-1])):
             if inner is not None and len(inner.ports) > 1:
-                from xg.syntax.errors import NamesInTheMiddle
-
                 self.problems.append(NamesInTheMiddle(inner.span))
         return ast.Chain(span, sources, label, steps)
 
@@ -96,12 +95,8 @@ class ChainBuilder(TermBuilder):
         last = steps[-1].label if steps else label
         if last is None:
             end = steps[-1].span if steps else sources[-1].span
-            from xg.syntax.errors import NamelessResult
-
             self.problems.append(NamelessResult(end))
         elif not last.ports:
-            from xg.syntax.errors import NamelessResult
-
             self.problems.append(NamelessResult(last.span))
         if steps:
             return self.branch(span, sources, label, *steps)

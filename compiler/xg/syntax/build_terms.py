@@ -12,6 +12,7 @@ from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.limits import LabelLength, NumberDigits, Rank
 from xg.diagnostics.source import Source, Span
 from xg.syntax import ast
+from xg.syntax.errors import ArgumentOrder, FractionInPath, InfiniteNumber, NumberedAxis
 from xg.syntax.spelling import GLYPHS, ascii_name
 from xg.syntax.tokens import Token
 
@@ -42,8 +43,6 @@ class TermBuilder:
             return ast.Number(span, int(digits), digits)
         value = float(digits)
         if value == float("inf"):
-            from xg.syntax.errors import InfiniteNumber
-
             self.problems.append(InfiniteNumber(span))
         return ast.Number(span, value, digits)
 
@@ -105,8 +104,6 @@ class TermBuilder:
         named = False
         for argument in arguments:
             if named and argument.name is None:
-                from xg.syntax.errors import ArgumentOrder
-
                 self.problems.append(ArgumentOrder(argument.span))
             named = named or argument.name is not None
         return arguments
@@ -138,8 +135,6 @@ class TermBuilder:
     def unit(self, span: Span, token: Token) -> ast.UnitAxis:
         """`1`."""
         if span.text != "1":
-            from xg.syntax.errors import NumberedAxis
-
             self.problems.append(NumberedAxis(span))
         return ast.UnitAxis(span)
 
@@ -221,8 +216,6 @@ class TermBuilder:
             return ast.Name(self._span(token), "*")
         name = self._name(token)
         if token.type == "NUMBER" and not name.name.isdigit():
-            from xg.syntax.errors import FractionInPath
-
             self.problems.append(FractionInPath(name.span))
         return name
 

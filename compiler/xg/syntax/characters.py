@@ -9,6 +9,7 @@ from itertools import islice
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import SourceBytes
 from xg.diagnostics.source import Source, Span
+from xg.syntax.errors import ForbiddenCharacter, NotText
 
 # Unicode's control, format, surrogate and line-separator characters, and the fillers among its
 # letters: they move the cursor, turn the text round or take no room. Tab and line feed are fine.
@@ -33,8 +34,6 @@ def check_characters(source: Source) -> None:
 
 def _problems(source: Source) -> Iterator[Problem]:
     for match in _INVISIBLE_RUN.finditer(source.text):
-        from xg.syntax.errors import ForbiddenCharacter, NotText
-
         span = Span(source, *match.span())
         if "\ud800" <= span.text[0] <= "\udfff":
             yield NotText(span)

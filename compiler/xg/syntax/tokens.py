@@ -13,6 +13,7 @@ import lark
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source, Span
+from xg.syntax.errors import ForeignLetters, ForeignSpelling, UnclosedText, UnknownCharacter
 from xg.syntax.foreign import COMMENT, FOREIGN, QUOTED
 from xg_grammar import literals, patterns
 
@@ -98,8 +99,6 @@ def _any_of(texts: list[str]) -> str:
 
 def _mistaken(found: Span, group: str) -> tuple[Problem, str]:
     """The problem with what is no token, and the kind of the token to go on with ("" for none)."""
-    from xg.syntax.errors import ForeignLetters, ForeignSpelling, UnclosedText, UnknownCharacter
-
     if group == "unclosed":
         return UnclosedText(found), "STRING"
     if group == "letters":

@@ -14,6 +14,7 @@ from xg.ir.graph import Apply, Call, Program
 from xg.ir.instances import instances
 from xg.ir.plan import sized
 from xg.ir.prim import Expr
+from xg.sharding.apply_plan import placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,6 @@ def _dims(program: Program) -> Iterator[Dim]:
 
 def shares(program: Program) -> Iterator[Dim]:
     """What a rank has of each axis that shapes or the plan cut, in a program on its mesh."""
-    from xg.sharding.apply_plan import placed  # most programs have no plan
-
     cut = [
         (found.symbols, whole, axes) for found in placed(program) for whole, axes in found.said.cuts
     ]

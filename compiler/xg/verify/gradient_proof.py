@@ -18,10 +18,10 @@ from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.parameters import param_specs
+from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.single_device import single
-from xg.verify.sizes import verification_sizes
 from xg.verify.zeros import why_zero
 from xg_runtime import agreement, gradcheck, random_inputs
 from xg_runtime.errors import InputError

@@ -24,8 +24,8 @@ from xg.passes.shard import check, rank_program
 from xg.sharding.apply_plan import check_placed, meshed, placed
 from xg.sharding.divisibility import check_shares
 from xg.verify.facts import bounds, shares
+from xg.verify.proof_sizes import verification_sizes
 from xg.verify.single_device import alone
-from xg.verify.sizes import verification_sizes
 from xg_runtime.errors import InputError
 
 RANKS: Final = (2, 3)  # along the axes of a mesh, in turn

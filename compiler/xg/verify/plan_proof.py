@@ -21,7 +21,7 @@ from xg.frontend.project import Project
 from xg.frontend.typed import Settings, shape_project
 from xg.verify.check_traffic import Sent, count
 from xg.verify.controls import Control, controls
-from xg.verify.edges import Edges, compare_edges
+from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
 from xg.verify.rank_comparison import TOLERANCE, Agreement, Trial
 from xg.verify.reference import interpret

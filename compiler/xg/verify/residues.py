@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
 from xg.sharding.shard_spec import cuts
-from xg.verify.edges import Edges, compare_edges
+from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.gather_shards import joined
 from xg.verify.reference.evaluate import Arithmetic, Mesh
 from xg.verify.reference.interpret import Record

@@ -12,7 +12,7 @@ from xg.frontend.typed import type_project
 from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.sharding.apply_plan import meshed, placed
-from xg.verify.sizes import verification_sizes
+from xg.verify.proof_sizes import verification_sizes
 
 MODEL = read_project(Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg")
 LARGE = {"B": 12, "S": 24, "D": 96, "V": 48, "N_H": 12}  # what the file's own sizes are to fit

@@ -34,7 +34,7 @@ from xg.ir.instances import Symbols
 from xg.pages.explorer import SIZE_AT_MOST
 from xg.pages.explorer.play import shown
 from xg.pages.explorer.uses import block_uses
-from xg.pages.outputs import Wanted, outputs
+from xg.pages.outputs import Wanted, outputs_of
 
 ALL = sorted(path.stem for path in DIAGRAMS.rglob("*.xg"))
 THREE = ("mha", "mlp", "transformer")
@@ -57,7 +57,7 @@ class Elements(HTMLParser):
 def test_every_page_is_small_and_has_numbers(name: str) -> None:
     """Every page, not only that of the last block."""
     project = read_project(shipped(name))
-    made = outputs(project, Wanted(kinds=("html",))).files
+    made = outputs_of(project, Wanted(kinds=("html",))).files
     assert len(made) == len(uncalled(project.main))
     for data in made.values():
         assert len(data) <= SIZE_AT_MOST

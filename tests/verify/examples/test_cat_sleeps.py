@@ -12,7 +12,7 @@ from verify.examples.sources import CAT_SLEEPS, examples
 
 from xg.frontend.examples.bind import Document, bind, documents
 from xg.frontend.project import parse_project, read_project
-from xg.verify.examples.check import checked
+from xg.verify.examples.claim_check import checked
 from xg.verify.examples.judge import Judged, judge
 from xg.verify.examples.recompute import Array, Recomputation
 

@@ -10,7 +10,7 @@ from xg import ops
 from xg.frontend.examples.numbers import last_digit
 from xg.frontend.project import parse_project
 from xg.ir.prim import Expr
-from xg.verify.examples.check import Checked, checked
+from xg.verify.examples.claim_check import Checked, checked
 from xg.verify.examples.judge import NUDGES_AT_MOST
 from xg.verify.examples.recompute import Recomputation
 

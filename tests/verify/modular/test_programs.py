@@ -14,9 +14,9 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
+from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference.modular.residues import PRIMES, Undefined
 from xg.verify.reference.modular.run import draw, run, run_drawn
-from xg.verify.sizes import verification_sizes
 from xg.verify.zeros import why_zero
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.verify.sizes import LEAST_MEAN, PRIMES, ROUNDS, SCALARS_AT_MOST, verification_sizes
+from xg.verify.proof_sizes import LEAST_MEAN, PRIMES, ROUNDS, SCALARS_AT_MOST, verification_sizes
 
 DIAGRAMS = sorted((Path(__file__).parents[3] / "diagrams").rglob("*.xg"))
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
+from argparse import ArgumentParser
 
-from xg.cli.arguments import add_files, open_project, settings_of
-from xg.cli.console import Console
-from xg.cli.exits import FILE_FAILED, FINE, PROBLEM, UNREADABLE
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.cli.arguments import add_files
 
 EXAMPLE = "xg check diagrams/models/transformer.xg"
 
@@ -17,41 +13,3 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Files, and the mistakes as data."""
     add_files(parser)
     parser.add_argument("--json", action="store_true", help="print the mistakes as JSON")
-
-
-def run(options: Namespace, console: Console) -> int:
-    """Check every file, and go on after one with mistakes."""
-    found: list[Diagnostic] = []
-    for file in options.files:
-        diagnostics = _diagnostics(file, options)
-        found += diagnostics
-        if not options.json:
-            console.say(f"{file}: {_counted(_errors(diagnostics))}")
-    if found:
-        console.diagnose(found)
-    if options.json:
-        from xg.cli.render.json_text import json_text
-        from xg.diagnostics.diagnostic import as_data
-
-        console.write(json_text({"diagnostics": [as_data(each) for each in found]}))
-    if found and all(each.code == UNREADABLE for each in found):
-        return FILE_FAILED
-    return PROBLEM if _errors(found) else FINE
-
-
-def _diagnostics(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
-    from xg.frontend.choices import check_choices
-
-    try:
-        project = open_project(file)
-        return check_choices(project, options.block, settings_of(options), options.plan)
-    except DiagnosticError as error:
-        return error.diagnostics
-
-
-def _errors(diagnostics: Iterable[Diagnostic]) -> int:
-    return sum(diagnostic.severity == "error" for diagnostic in diagnostics)
-
-
-def _counted(errors: int) -> str:
-    return {0: "ok", 1: "1 mistake"}.get(errors, f"{errors} mistakes")

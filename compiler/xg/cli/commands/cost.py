@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_file, compile_one
-from xg.cli.console import Console
-from xg.cli.exits import FINE
+from xg.cli.arguments import add_file
 
 EXAMPLE = "xg cost diagrams/models/transformer.xg --plan DP_TP --set B=8 --set S=128"
-ALL = "*"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -30,29 +27,3 @@ def add_arguments(parser: ArgumentParser) -> None:
         "along",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-
-
-def run(options: Namespace, console: Console) -> int:
-    """Count, and print."""
-    from xg.cli.rates import read_machines
-
-    machines = read_machines(options.hardware)
-    if options.plan == ALL:
-        from xg.cli.render.cost_plans import run_all
-
-        return run_all(options, machines, console)
-    from xg.cost.report import report
-
-    program = compile_one(options)
-    found = report(program.graphs, program.placed, options.dtype, machines)
-    if options.json:
-        from xg.cli.render.cost_data import as_data
-        from xg.cli.render.json_text import json_text
-
-        console.write(json_text(as_data(found)))
-        return FINE
-    from xg.cli.render.cost_text import lines
-
-    for line in lines(found):
-        console.say(line)
-    return FINE

@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from xg.cli.console import Console
-from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
 from xg.cli.quantities import positive
-from xg.cli.render.table import table
-from xg.cli.training.threads import limit_threads
-
-if TYPE_CHECKING:
-    from xg.verify.gradient_proof import Proof
-    from xg_runtime.train import Outcome
 
 EXAMPLE = "xg demo --out out/demo"
-
-MODEL = "transformer"
-SIZES = ("--set", "N_L=2", "--set", "D=64", "--batch", "16", "--seq", "64")
-LEARNING = ("--lr", "0.01", "--overwrite")
-SAMPLE = ("--sample", "200", "--prompt", "A class is ", "--temperature", "0.6")
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What was done with one diagram."""
-
-    name: str
-    files: tuple[Path, ...]
-    proofs: tuple[Proof, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether every gradient was proven."""
-        return all(proof.passed for proof in self.proofs)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -58,107 +27,4 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="some diagrams of the library; default: all"
     )
-
-
-def run(options: Namespace, console: Console) -> int:
-    """Build, verify, train; end with a table and the pictures' paths."""
-    began = time.perf_counter()
-    limit_threads(None)
-    names = options.names or _library()
-    shown: list[Shown] = []
-    for name in names:
-        shown.append(_show(name, options.folder))
-        console.note(f"{name}: {len(shown[-1].files)} files, {_gradients(shown[-1])}")
-    outcome, entropy, text = _train(options, console)
-    if outcome.interrupted:
-        console.note(f"xg demo: interrupted by {outcome.interrupted}")
-        return INTERRUPTED
-    for line in _told(shown, outcome, entropy):
-        console.say(line)
-    console.say(f"\nwhat it writes by now:\n{text}\n")
-    for line in _pictures(shown, outcome.folder):
-        console.say(line)
-    console.say(f"more text: xg generate {outcome.folder}")
-    console.say(f"{time.perf_counter() - began:.0f} seconds")
-    learned = _last(outcome) < outcome.losses[0]
-    return FINE if learned and all(each.passed for each in shown) else PROBLEM
-
-
-def _library() -> list[str]:
-    from xg.frontend.project.lookup import library_files
-
-    return [path.stem for path in library_files()]
-
-
-def _show(name: str, folder: Path) -> Shown:
-    """Write the figures and modules of one diagram, and prove its gradients."""
-    from xg.cli.commands.verify import by_default
-    from xg.cli.target import Target
-    from xg.frontend.project import read_project
-    from xg.frontend.project.lookup import library_file
-    from xg.pages.outputs import Wanted, outputs
-    from xg.verify.gradient_proof import prove
-
-    path = library_file(name) or Path(f"{name}.xg")
-    project = read_project(path)
-    made = outputs(project, Wanted())
-    Target(folder).write(made.files, sorted(made.engines))
-    proofs = [prove(project, block, settings, 0) for block, settings in by_default(project, {})]
-    return Shown(name, tuple(folder / file for file in made.files), tuple(proofs))
-
-
-def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
-    """Train the language model on text for a moment; also what it has to beat, and a sample."""
-    from xg.cli.dispatch import parse
-    from xg.cli.training.data import lesson
-    from xg.cli.training.loop import learn
-    from xg.frontend.project.lookup import library_file
-
-    words = [str(library_file(MODEL)), "--steps", str(options.steps), *SIZES, *LEARNING]
-    words += SAMPLE
-    chosen = parse("train", words)
-    folder = options.folder / "training"
-    what = lesson(chosen)
-    outcome = learn(what, chosen, folder, console).outcome
-    assert outcome is not None
-    return outcome, what.references["unigram entropy"], what.sample(outcome.params, chosen)
-
-
-def _gradients(shown: Shown) -> str:
-    count = sum(len(proof.gradients.rows) for proof in shown.proofs)
-    return f"{count} gradients proven" if shown.passed else "gradients NOT proven"
-
-
-def _told(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator[str]:
-    rows = [("diagram", "files", "gradients", "largest error", "")]
-    for each in shown:
-        found = [row for proof in each.proofs for row in proof.gradients.rows]
-        worst = max((row.error for row in found), default=0.0)
-        verdict = "proven" if each.passed else "FAILED"
-        rows.append((each.name, str(len(each.files)), str(len(found)), f"{worst:.1e}", verdict))
-    yield ""
-    yield from table(rows, frozenset({1, 2, 3}))
-    yield ""
-    yield f"training {MODEL}: {outcome.steps} steps, {outcome.speed:,.0f} tokens/s"
-    yield f"loss {outcome.losses[0]:.3f} at first, {_last(outcome):.3f} over the last steps"
-    yield f"validation loss {outcome.validation[-1]:.3f}"
-    yield f"unigram entropy of the text {entropy:.3f}: knowing only how often each byte occurs"
-
-
-def _last(outcome: Outcome) -> float:
-    """The mean loss of the last ten steps."""
-    last = outcome.losses[-10:]
-    return sum(last) / len(last)
-
-
-def _pictures(shown: Sequence[Shown], training: Path) -> Iterator[str]:
-    """Where the pictures lie, a line for each diagram."""
-    folder = training.parent
-    yield f"pictures in {folder}, each as .svg, .pdf and .png:"
-    for each in shown:
-        yield f"  {', '.join(path.stem for path in each.files if path.suffix == '.svg')}"
-    modules = [path.name for each in shown for path in each.files if path.suffix == ".py"]
-    yield f"beside them {len(modules)} modules, in NumPy and torch: {', '.join(modules[-2:])}, …"
-    pages = [path.name for each in shown for path in each.files if path.suffix == ".html"]
-    yield f"pages to explore: {', '.join(pages)}"
-    yield f"loss curve: {training / 'loss.svg'}"
+    parser.set_defaults(threads=None)

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from argparse import ArgumentParser, Namespace
-from importlib.util import find_spec
-
-from xg.cli.console import Console
-from xg.cli.exits import FINE, PROBLEM
+from argparse import ArgumentParser
 
 EXAMPLE = "xg lsp --stdio"
-
-MISSING = "pip install 'xg[lsp]'"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -21,23 +12,3 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--stdio", action="store_true", help="speak on standard input and output, the only way"
     )
-
-
-def run(options: Namespace, console: Console) -> int:
-    """Serve one editor until it leaves; 1 if it leaves without a good-bye."""
-    if find_spec("pygls") is None:
-        console.note(f"xg lsp needs the package pygls: {MISSING}")
-        return PROBLEM
-    from xg import __version__
-    from xg.editor.server.language_server import make_server
-
-    if sys.stdin.isatty():
-        console.note("xg lsp waits for an editor, not for a person: see docs/editor.md")
-    # Ctrl-C just ends the process: there is nothing to save, and a thread that waits for input
-    # would keep a gentler end from coming.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    server = make_server(__version__)
-    # Streams of its own, because the server closes them when it ends.
-    with os.fdopen(os.dup(0), "rb") as stdin, os.fdopen(os.dup(1), "wb") as stdout:
-        server.start_io(stdin, stdout)
-    return FINE if server.ended_well else PROBLEM

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_backend, add_file, add_kernels, add_names, refuse_backend
-from xg.cli.console import Console
-from xg.cli.exits import FINE, USAGE
-from xg.cli.ranks import add_ranks
+from xg.cli.arguments import add_backend, add_file, add_kernels, add_names, add_ranks
 from xg.syntax.spelling import ascii_name
 
 EXAMPLE = "xg run diagrams/notation/mlp.xg --inputs in.npz -o out.npz --seed 0 --keep H,U"
@@ -53,36 +50,3 @@ def add_arguments(parser: ArgumentParser) -> None:
 def edges(text: str) -> list[str]:
     """`H,layers.0.attn.P`, Greek or English."""
     return [ascii_name(name.strip()) for name in text.split(",") if name.strip()]
-
-
-def run(options: Namespace, console: Console) -> int:
-    """Read, compute, write."""
-    from xg.cli.computing import compute, kept
-    from xg.cli.input_arrays import Given
-    from xg_runtime import arrays
-
-    refuse_backend(options)
-    half = options.dtype == "bfloat16"
-    if half and (options.backend != "torch" or options.keep):
-        console.note("xg run: NumPy has no bfloat16: --backend torch has, without --keep")
-        return USAGE
-    _refuse_endings(options)
-    given = Given.read(options)
-    results, params = compute(given, options)
-    if options.keep:
-        results |= kept(given, params, options)
-    arrays.write(options.out, results)
-    if options.save_params:
-        arrays.write(options.save_params, params)
-    console.say(f"{options.out}: {', '.join(results)}")
-    return FINE
-
-
-def _refuse_endings(options: Namespace) -> None:
-    """Raise FileError for a file that could not be written, before anything is computed."""
-    from xg_runtime.arrays import ENDINGS
-    from xg_runtime.errors import FileError
-
-    for path in (options.out, options.save_params):
-        if path is not None and path.suffix not in ENDINGS:
-            raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")

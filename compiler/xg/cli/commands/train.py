@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser
+from pathlib import Path
 
-from xg.cli.arguments import add_backend, add_file, add_kernels, refuse_backend
-from xg.cli.console import Console
-from xg.cli.exits import FINE, INTERRUPTED
+from xg.cli.arguments import add_backend, add_file, add_kernels, add_ranks
 from xg.cli.quantities import amount, natural, positive
-from xg.cli.ranks import add_ranks
-from xg.cli.training.threads import add_threads, limit_threads
-
-if TYPE_CHECKING:
-    from xg.cli.training.loop import Learned
-    from xg.cli.training.setup import Lesson
-    from xg_runtime.train import Outcome
+from xg.cli.training.threads import add_threads
 
 EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
 
@@ -24,6 +15,16 @@ EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
 def add_arguments(parser: ArgumentParser) -> None:
     """A file, its data, and how it learns."""
     add_file(parser)
+    _add_data(parser)
+    _add_learning(parser)
+    _add_output(parser)
+    add_threads(parser)
+    add_backend(parser)
+    add_kernels(parser)
+    add_ranks(parser)
+
+
+def _add_data(parser: ArgumentParser) -> None:
     data = parser.add_argument_group("data")
     data.add_argument(
         "--data",
@@ -48,27 +49,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="tokens in a window; default: 64",
     )
-    _add_learning(parser)
-    out = parser.add_argument_group("output")
-    out.add_argument("--out", metavar="DIR", type=Path, help="default: runs/NAME of the file")
-    out.add_argument(
-        "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
-    )
-    out.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
-    out.add_argument("--overwrite", action="store_true", help="begin anew in a folder with a run")
-    out.add_argument("--sample", type=natural, default=0, metavar="N", help="then write N tokens")
-    out.add_argument("--prompt", default="The ", metavar="TEXT", help="what the sample begins with")
-    out.add_argument(
-        "--temperature",
-        type=amount,
-        default=0.8,
-        metavar="X",
-        help="of the sample; 0: the likeliest",
-    )
-    add_threads(parser)
-    add_backend(parser)
-    add_kernels(parser)
-    add_ranks(parser)
 
 
 def _add_learning(parser: ArgumentParser) -> None:
@@ -107,55 +87,20 @@ def _add_learning(parser: ArgumentParser) -> None:
     )
 
 
-def run(options: Namespace, console: Console) -> int:
-    """Train, say how it went, and write a sample if one is wanted."""
-    refuse_backend(options)
-    limit_threads(options.threads)
-    from xg.cli.training.data import lesson
-
-    folder = folder_of(options)
-    learned = teach(lesson(options), options, folder, console)
-    return INTERRUPTED if learned.interrupted else FINE
-
-
-def folder_of(options: Namespace) -> Path:
-    """Where the run is kept."""
-    return options.out or Path("runs") / _name(options.file)
-
-
-def teach(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
-    """Train, and let the rank that leads say how it went."""
-    from xg.cli.training.loop import learn
-
-    learned = learn(what, options, folder, console)
-    if learned.outcome:
-        for line in _report(what, learned.outcome):
-            console.say(line)
-        if options.sample and learned.interrupted is None:
-            console.say()
-            console.say(what.sample(learned.outcome.params, options))
-    return learned
-
-
-def _name(file: str) -> str:
-    from xg.diagnostics.slug import slug
-
-    return "stdin" if file == "-" else slug(PurePath(file).stem)
-
-
-def _report(what: Lesson, outcome: Outcome) -> list[str]:
-    """How a run ended, in a few lines."""
-    lines = [f"{outcome.steps} steps"]
-    if outcome.speed:
-        lines[0] += f", {outcome.speed:,.0f} {outcome.unit}/s"
-    if outcome.interrupted:
-        lines[0] += f", interrupted by {outcome.interrupted}: --resume goes on"
-    if outcome.losses:
-        last = outcome.losses[-min(10, len(outcome.losses)) :]
-        mean = sum(last) / len(last)
-        lines.append(f"loss {outcome.losses[0]:.4f} at first, {mean:.4f} over the last {len(last)}")
-    if outcome.validation:
-        lines.append(f"validation loss {outcome.validation[-1]:.4f}")
-    lines += [f"{name} {value:.4f}" for name, value in what.references.items()]
-    folder = outcome.folder
-    return [*lines, f"curve {folder}/loss.svg, log {folder}/log.jsonl, {folder}/checkpoints"]
+def _add_output(parser: ArgumentParser) -> None:
+    out = parser.add_argument_group("output")
+    out.add_argument("--out", metavar="DIR", type=Path, help="default: runs/NAME of the file")
+    out.add_argument(
+        "--checkpoint", type=natural, default=100, metavar="N", help="save every N steps"
+    )
+    out.add_argument("--resume", action="store_true", help="go on from the newest checkpoint")
+    out.add_argument("--overwrite", action="store_true", help="begin anew in a folder with a run")
+    out.add_argument("--sample", type=natural, default=0, metavar="N", help="then write N tokens")
+    out.add_argument("--prompt", default="The ", metavar="TEXT", help="what the sample begins with")
+    out.add_argument(
+        "--temperature",
+        type=amount,
+        default=0.8,
+        metavar="X",
+        help="of the sample; 0: the likeliest",
+    )

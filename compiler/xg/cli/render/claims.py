@@ -11,7 +11,7 @@ import numpy as np
 from xg.cli.render.table import table
 from xg.diagnostics.terminal import printable
 from xg.frontend.examples.numbers import Printed
-from xg.verify.examples.check import Checked
+from xg.verify.examples.claim_check import Checked
 from xg.verify.examples.judge import Judged, Verdict
 from xg.verify.examples.recompute import Array
 from xg_runtime.gradcheck import Row

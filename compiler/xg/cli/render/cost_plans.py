@@ -6,12 +6,15 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xg.cli.arguments import open_project, settings_of
+from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
+from xg.cli.opening import open_project
 from xg.cli.render.amounts import counted, seconds
+from xg.cli.render.cost_data import as_data
 from xg.cli.render.cost_sections import ESTIMATE
 from xg.cli.render.cost_text import sizes
+from xg.cli.render.json_text import json_text
 from xg.cli.render.table import table
 from xg.cost.communication import total_bytes, total_formula
 from xg.cost.hardware import Machine
@@ -59,9 +62,6 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
 
 
 def _write(found: Sequence[Planned], console: Console) -> None:
-    from xg.cli.render.cost_data import as_data
-    from xg.cli.render.json_text import json_text
-
     plans = [
         as_data(each.report) if each.report else {"plan": each.name, "refused": each.refused}
         for each in found

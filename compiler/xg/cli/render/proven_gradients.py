@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from xg_runtime.gradtable import table
+
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
     from xg.verify.gradient_proof import Proof
@@ -14,8 +16,6 @@ NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
 
 def lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
     """One proof as people read it."""
-    from xg_runtime.gradtable import table
-
     main = proof.program.graphs.main
     chosen = [f"{name}={value}" for name, value in settings.items()]
     yield " ".join([f"{file}: {main.block}", *chosen])

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from xg.frontend.typed import Settings
     from xg.verify.check_traffic import Sent
     from xg.verify.controls import Control
-    from xg.verify.edges import Edges
+    from xg.verify.first_edge import Edges
     from xg.verify.plan_proof import Floats, RankProof
     from xg.verify.residues import Exact
     from xg_runtime.ranks.run_task import Place

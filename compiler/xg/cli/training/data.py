@@ -6,8 +6,9 @@ import hashlib
 from argparse import Namespace
 from dataclasses import replace
 
-from xg.cli.arguments import open_project, settings_of
+from xg.cli.arguments import settings_of
 from xg.cli.input_arrays import at_sizes_of, expected_inputs
+from xg.cli.opening import open_project
 from xg.cli.training.setup import Lesson
 from xg.cli.training.task import TextTask, loss_of, text_task
 from xg.driver import Program, compile_project

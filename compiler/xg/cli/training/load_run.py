@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from xg.cli.arguments import open_project
+from xg.cli.opening import open_project
 from xg.cli.training.run_config import Recipe
 from xg.driver import compile_project
 from xg_runtime import checkpoint

@@ -20,10 +20,14 @@ from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
 from xg.cli.training.run_config import Recipe
 from xg.cli.training.setup import Lesson
 from xg.cli.training.task import split_of
+from xg.sharding.shard_spec import cuts
 from xg_runtime.checkpoint import exists
 from xg_runtime.config import TrainConfig
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.interrupt import Interrupt
+from xg_runtime.ranks import simulate
+from xg_runtime.ranks.joining import joined
+from xg_runtime.ranks.world import RankWorld
 from xg_runtime.train import Outcome, check_free, train
 from xg_runtime.world import ALONE, World
 
@@ -97,9 +101,6 @@ def _told(found: Outcome | NonFiniteError, *, leads: bool) -> Learned:
 
 def _world(what: Lesson) -> World:
     """The world of the rank that runs this."""
-    from xg.sharding.shard_spec import cuts
-    from xg_runtime.ranks.world import RankWorld
-
     graphs = what.trained.graphs
     return RankWorld(cuts(graphs), graphs.plan.name if graphs.plan else "")
 
@@ -108,8 +109,6 @@ def _on_simulated(
     what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
 ) -> Learned:
     """Train on all ranks in this process; signals come to its main thread."""
-    from xg_runtime.ranks import simulate
-
     with Interrupt() as stop:
         found = simulate(
             ranks.sizes,
@@ -130,8 +129,6 @@ def _under_torchrun(
     what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
 ) -> Learned:
     """Join the processes that torchrun has started; what it starts anew goes on."""
-    from xg_runtime.ranks.joining import joined
-
     holds_a_run = exists(folder)  # asked before any rank begins one
     with joined(ranks.sizes, agreed_facts(what, options), ranks.terms) as mesh:
         if holds_a_run and mesh.again:

@@ -14,6 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from xg_runtime import files
+from xg_runtime.errors import CheckpointError
+
 if TYPE_CHECKING:
     from xg.cli.training.setup import Lesson
     from xg.frontend.typed import Settings
@@ -45,9 +48,6 @@ class Recipe:
     @classmethod
     def read(cls, folder: Path) -> Recipe:
         """What `folder` tells; raises FileError, and CheckpointError where it makes no sense."""
-        from xg_runtime import files
-        from xg_runtime.errors import CheckpointError
-
         path = folder / RECIPE
         try:
             found: Any = json.loads(files.read(path))
@@ -61,8 +61,6 @@ class Recipe:
 
     def write(self, folder: Path) -> None:
         """Leave the recipe in `folder`; raises FileError."""
-        from xg_runtime import files
-
         text = json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
         files.write(folder / RECIPE, text.encode())
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
-from xg.ir.dim import Dim
+from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.scalar import Scalar
@@ -162,8 +162,6 @@ def _start(start: str | Scalar, graph: Graph, symbols: Mapping[str, Dim], scope:
 
 
 def _self(scalar: Scalar) -> Iterator[tuple[str, Dim]]:
-    from xg.ir.dim import symbol
-
     for name in scalar.symbols():
         yield name, symbol(name)
 

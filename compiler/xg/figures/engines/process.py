@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -35,8 +36,7 @@ def run_limited(command: Sequence[str], text: str) -> str:
 
 def _limit_memory() -> None:
     """Runs in the child. macOS refuses the limit; the time limit holds there all the same."""
-    import contextlib
-    import resource
+    import resource  # POSIX only
 
     size = LayoutMebibytes.maximum * 2**20
     with contextlib.suppress(ValueError, OSError):

@@ -44,8 +44,8 @@ def _module_path() -> Path:
 
 @cache
 def _module() -> tuple[Runtime, Module]:
-    from wasmtime import Config, Module
-    from wasmtime import Engine as Runtime
+    from wasmtime import Config, Module  # a large library, for drawing only
+    from wasmtime import Engine as Runtime  # as above
 
     config = Config()
     config.consume_fuel = True
@@ -72,7 +72,7 @@ def _render(text: str) -> str:
         runtime, module = _module()
     except (ImportError, OSError) as error:
         raise EngineError(f"wasmtime does not start: {error}") from error
-    from wasmtime import Trap, WasmtimeError
+    from wasmtime import Trap, WasmtimeError  # as above
 
     try:
         return _Instance(runtime, module).render(text)
@@ -86,7 +86,7 @@ class _Instance:
     """A fresh instance for one problem, so that a trap or a leak cannot reach the next one."""
 
     def __init__(self, runtime: Runtime, module: Module) -> None:
-        from wasmtime import Linker, Store, WasiConfig
+        from wasmtime import Linker, Store, WasiConfig  # as above
 
         self.store: Store = Store(runtime)
         self.store.set_limits(memory_size=LayoutMebibytes.maximum * 2**20)

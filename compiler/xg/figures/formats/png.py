@@ -16,7 +16,7 @@ _LARGEST_SIDE: Final = 16_000  # pixels; a larger figure is drawn at a smaller s
 
 def png(display: Display, theme: Theme) -> bytes:
     """Draw a display list at twice the usual 96 pixels per inch."""
-    from resvg_py import svg_to_bytes
+    from resvg_py import svg_to_bytes  # a large library, for PNG only
 
     longest = max(display.width, display.height) * _PIXELS_PER_POINT
     return bytes(

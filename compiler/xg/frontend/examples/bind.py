@@ -10,8 +10,8 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.source import Span
 from xg.frontend.blocks import concerning
 from xg.frontend.examples.errors import GivenTwice, NoSuchBlock, NotTaken
+from xg.frontend.examples.example_names import Site, Target, target
 from xg.frontend.examples.fit import Fit, Taken, allowed, taken
-from xg.frontend.examples.names import Site, Target, target
 from xg.frontend.examples.numbers import Numbers, read
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project, type_project

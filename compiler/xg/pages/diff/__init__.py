@@ -6,7 +6,7 @@ figure    the forward figure of the second, with what changed in it marked
 """
 
 from xg.pages.diff.compare import Change, Difference, Side, compare
-from xg.pages.diff.edges import Edge
+from xg.pages.diff.edge_keys import Edge
 from xg.pages.diff.figure import changed_figure
 
 __all__ = ["Change", "Difference", "Edge", "Side", "changed_figure", "compare"]

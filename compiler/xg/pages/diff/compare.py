@@ -11,7 +11,7 @@ from xg.cost.report import Report
 from xg.cost.traffic import Kind, Pass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
-from xg.pages.diff.edges import Edge, edges
+from xg.pages.diff.edge_keys import Edge, edges
 
 Thing = TypeVar("Thing", Edge, Sent)
 Sending = tuple[Pass, str, Kind, str, str]

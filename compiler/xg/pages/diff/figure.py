@@ -10,7 +10,7 @@ from xg.figures.views.forward import forward_drawn
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Step, Value
 from xg.pages.diff.compare import Difference
-from xg.pages.diff.edges import edges, moved_edges
+from xg.pages.diff.edge_keys import edges, moved_edges
 
 MARKED = "Changed edges, and boxes in which something changed, are bold and coloured."
 

@@ -17,9 +17,9 @@ from xg.ir.loss import loss_of
 from xg.pages.explorer.play import is_small
 from xg.verify.examples.judge import judge
 from xg.verify.examples.recompute import Array, Recomputation
+from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
-from xg.verify.sizes import verification_sizes
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from xg.pages.explorer.code import Code, code
 from xg.pages.explorer.equation import Equations
 from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
 from xg.pages.explorer.formulas import Formulas, axis_rules, start_numbers
-from xg.pages.explorer.plans import mesh_of, planned, plans_data
+from xg.pages.explorer.plan_costs import mesh_of, planned, plans_data
 from xg.pages.explorer.play import Corner, Run, runs_data
 from xg.pages.explorer.sending import Sending
 from xg.pages.explorer.small import facts_of, proof_sizes, runs

@@ -13,9 +13,11 @@ from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import Apply
 from xg.ir.graph import Program as Graphs
 from xg.pages.explorer.play import Run, is_small, play
+from xg.pages.explorer.ranks import play_ranks
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.verify.facts import SizeFacts, size_facts
-from xg.verify.sizes import verification_sizes
+from xg.verify.meshes import case
+from xg.verify.proof_sizes import verification_sizes
 from xg_runtime.errors import InputError
 
 RANKS_AT_MOST: Final = 8  # that a page has numbers of
@@ -37,8 +39,6 @@ def proof_sizes(program: Program, settings: Settings) -> Mapping[str, int]:
     """Sizes to prove a program at, and of a parallel one the mesh; nothing where there are none."""
     if program.placed is None:
         return verification_sizes(program.graphs, {})
-    from xg.verify.meshes import case
-
     block, mesh = program.graphs.main.block, _mesh(program)
     try:
         sizes = case(program.project, block, _plan(program), {**words_of(settings), **mesh}).sizes
@@ -77,8 +77,6 @@ def runs(
 def _played(small: Program, uses: Sequence[BlockUse]) -> list[Run]:
     if small.placed is None:
         return [play(small.graphs, uses)]
-    from xg.pages.explorer.ranks import play_ranks
-
     return play_ranks(small, uses)
 
 

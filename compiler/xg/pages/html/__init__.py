@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from xg.pages.html.document import document
 from xg.pages.html.page import Page
 
 
 def write(page: Page) -> str:
     """Write a page; it needs nothing but itself, and no network."""
-    from xg.pages.html.document import document
-
     return document(page)

@@ -21,8 +21,8 @@ from xg.passes.decode_step.assemble import Assembler
 from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
 from xg.passes.decode_step.errors import NoPositions
-from xg.passes.decode_step.plan import Asking, Called, Kept, Planned, Request, Used
 from xg.passes.decode_step.prologue import before
+from xg.passes.decode_step.step_plan import Asking, Called, Kept, Planned, Request, Used
 
 
 def increment(program: Program, output: str | None = None) -> Program:

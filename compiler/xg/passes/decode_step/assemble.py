@@ -11,8 +11,8 @@ from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Param, State, Value
 from xg.ir.op import Op
 from xg.ir.tensor import TensorType
-from xg.passes.decode_step.plan import Called, Kept, Planned, Request, Token, Used
 from xg.passes.decode_step.positions import Whole
+from xg.passes.decode_step.step_plan import Called, Kept, Planned, Request, Token, Used
 
 _APPEND: Final = "C"
 

@@ -19,9 +19,18 @@ from xg.ir.instances import inside
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.errors import LooksAhead, NoStep, Refused
 from xg.passes.decode_step.operator import step_use
-from xg.passes.decode_step.plan import Asking, Called, Kept, Planned, Port, Request, Token, Used
 from xg.passes.decode_step.positions import Positions, Whole
 from xg.passes.decode_step.specialize import specialize
+from xg.passes.decode_step.step_plan import (
+    Asking,
+    Called,
+    Kept,
+    Planned,
+    Port,
+    Request,
+    Token,
+    Used,
+)
 from xg.passes.decode_step.views import kept_earlier
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.passes.decode_step.assemble import given_names
-from xg.passes.decode_step.plan import Called, Planned, Request
+from xg.passes.decode_step.step_plan import Called, Planned, Request
 
 
 def before(

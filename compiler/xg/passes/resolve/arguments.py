@@ -116,7 +116,7 @@ def _own(
 
 def _mesh_axis(scope: Scope, expr: ast.Expr) -> str:
     if not isinstance(expr, ast.Path) or expr.name not in scope.linked.mesh:
-        from xg.passes.resolve.plan_errors import UnknownMesh
+        from xg.passes.resolve.plan_errors import UnknownMesh  # few files have plans
 
         raise Refused(UnknownMesh(expr.span, expr.span.text, tuple(scope.linked.mesh)))
     return expr.name

@@ -19,7 +19,7 @@ class Refused(Exception):
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """A help line with the most similar known name, or none."""
-    from difflib import get_close_matches
+    from difflib import get_close_matches  # only a wrong name pays for it
 
     lowered = {other.lower(): other for other in known}
     close = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)

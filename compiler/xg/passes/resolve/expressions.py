@@ -46,7 +46,7 @@ class Reader:
 
     def _symbol(self, path: ast.Path) -> Dim:
         if path.name in self.meshes:
-            from xg.passes.resolve.plan_errors import MisplacedMesh
+            from xg.passes.resolve.plan_errors import MisplacedMesh  # few files have plans
 
             raise Refused(MisplacedMesh(path.span, path.name))
         if path.name not in self.dims:
@@ -114,7 +114,7 @@ class Reader:
             for path in paths:
                 first = seen.setdefault(path.name, path)
                 if first is not path:
-                    from xg.passes.resolve.plan_errors import MeshTwice
+                    from xg.passes.resolve.plan_errors import MeshTwice  # few files have plans
 
                     raise Refused(MeshTwice(path.span, path.name, first.span))
             dims.append(None if plan and isinstance(whole, ast.Wildcard) else self.dim(whole))

@@ -161,7 +161,7 @@ class Scope:
         layout = self.reader.layout(shape, plan=False)
         first, span = self.laid.setdefault(value, (layout, shape.span))
         if first.axes(len(first.dims)) != layout.axes(len(layout.dims)):
-            from xg.passes.resolve.plan_errors import TwoLayouts
+            from xg.passes.resolve.plan_errors import TwoLayouts  # few files have plans
 
             raise Refused(TwoLayouts(shape.span, str(layout), str(first), span))
 

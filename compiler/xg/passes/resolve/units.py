@@ -120,7 +120,7 @@ def _mesh(
     """The axes of the mesh, if any file declares one."""
     if not any(module.meshes for module in modules):
         return {}
-    from xg.passes.resolve.mesh import link_mesh
+    from xg.passes.resolve.mesh import link_mesh  # few files have plans
 
     return link_mesh(modules, dims, settings)
 

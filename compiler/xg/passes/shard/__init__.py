@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.passes.shard.annotate import Wishes, wish
-from xg.passes.shard.block import TornApart
+from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis

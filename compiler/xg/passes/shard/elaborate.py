@@ -10,7 +10,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.placement import CONSTANT, INVARIANT, State
-from xg.passes.shard.block import BlockPlacer
+from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import Placed, Placing, Request
 from xg.passes.shard.errors import refuse_move

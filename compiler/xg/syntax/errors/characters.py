@@ -31,7 +31,7 @@ class ForbiddenCharacter(Problem):
 
     def diagnostic(self) -> Diagnostic:
         """Name the character."""
-        import unicodedata
+        import unicodedata  # only this error pays for it
 
         character = self.span.text[0]
         name = unicodedata.name(character, "control character")

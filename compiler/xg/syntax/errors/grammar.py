@@ -103,7 +103,7 @@ class MissingComma(Problem):
 
     def diagnostic(self) -> Diagnostic:
         """Show the list with its commas."""
-        import re
+        import re  # only this error pays for it
 
         before, after = quoted(self.previous.text), quoted(self.next.text)
         place = Span(self.next.source, self.previous.start, self.next.end)

@@ -15,7 +15,7 @@ from typing import Final, Literal
 import numpy as np
 
 from xg.frontend.examples.bind import Claim, Document
-from xg.frontend.examples.names import Target
+from xg.frontend.examples.example_names import Target
 from xg.ir.graph import Graph, Value
 from xg.verify.examples.recompute import Array, Recomputation, array
 from xg.verify.reference.interpret import Edge

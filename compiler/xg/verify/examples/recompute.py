@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.frontend.examples.bind import Document
-from xg.frontend.examples.names import Target, site_graph
+from xg.frontend.examples.example_names import Target, site_graph
 from xg.frontend.examples.numbers import Numbers
 from xg.ir.graph import Value
 from xg.ir.loss import loss_of

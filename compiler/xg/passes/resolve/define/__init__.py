@@ -15,7 +15,7 @@ from xg.ir.op import Op
 from xg.ir.prim import Expr, operand
 from xg.ir.scalar import Scalar, size
 from xg.ir.use import Attrs, Data, Misuse, Number, Own, Tensor, Use
-from xg.passes.resolve.define.body import Trace, finish, trace
+from xg.passes.resolve.define.defined_body import Trace, finish, trace
 from xg.passes.resolve.define.errors import BadSignature, MisplacedComparison, NotUsed, Wrong
 from xg.passes.resolve.define.signature import Signature, read
 from xg.syntax import ast

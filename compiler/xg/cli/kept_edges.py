@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
+from xg_runtime.ranks import all_reduce, all_reduce_max, current, whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,9 +37,6 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
     array, placement = run.values[value], run.graph.placements.get(value)
     if placement is None:
         return array
-    from xg.sharding.shard_spec import placed_cuts
-    from xg_runtime.ranks import all_reduce, all_reduce_max, current, whole
-
     for axis, state in placement.items():
         if state.kind in "PM":
             array = (all_reduce if state.kind == "P" else all_reduce_max)(array, axis)
@@ -55,8 +55,6 @@ def _calls(record: Record) -> dict[str, Record]:
 
 
 def _instead(name: str, known: Collection[str]) -> str:
-    from difflib import get_close_matches
-
     close = get_close_matches(name, known, n=1)
     some = ", ".join(sorted(each for each in known if each not in ("", "None"))[:20])
     return f": did you mean {close[0]}?" if close else f": there are {some or 'none'}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xg.frontend.examples.bind import Document, documents
-from xg.frontend.examples.names import Target
+from xg.frontend.examples.example_names import Target
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.loss import loss_of

@@ -1,0 +1,47 @@
+"""`xg check`: every mistake of every block, in every choice of options."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+
+from xg.cli.arguments import settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FILE_FAILED, FINE, PROBLEM, UNREADABLE
+from xg.cli.opening import open_project
+from xg.cli.render.json_text import json_text
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, as_data
+from xg.frontend.choices import check_choices
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Check every file, and go on after one with mistakes."""
+    found: list[Diagnostic] = []
+    for file in options.files:
+        diagnostics = _diagnostics(file, options)
+        found += diagnostics
+        if not options.json:
+            console.say(f"{file}: {_counted(_errors(diagnostics))}")
+    if found:
+        console.diagnose(found)
+    if options.json:
+        console.write(json_text({"diagnostics": [as_data(each) for each in found]}))
+    if found and all(each.code == UNREADABLE for each in found):
+        return FILE_FAILED
+    return PROBLEM if _errors(found) else FINE
+
+
+def _diagnostics(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
+    try:
+        project = open_project(file)
+        return check_choices(project, options.block, settings_of(options), options.plan)
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+def _errors(diagnostics: Iterable[Diagnostic]) -> int:
+    return sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+
+
+def _counted(errors: int) -> str:
+    return {0: "ok", 1: "1 mistake"}.get(errors, f"{errors} mistakes")

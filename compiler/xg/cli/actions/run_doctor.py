@@ -1,0 +1,147 @@
+"""`xg doctor`: what was found on this machine, and how to mend what is missing."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from tempfile import TemporaryFile
+from typing import Any
+
+from xg.cli.actions.run_lsp import MISSING
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+from xg.cli.render.json_text import json_text
+from xg.cli.render.table import table
+from xg.figures.draw.font import FAMILY, FOLDER
+from xg.figures.layout.run_engine import FIX, probe
+from xg.frontend.project.lookup import library_files
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that xg uses; `fix` is empty where nothing is missing."""
+
+    thing: str
+    state: str  # "ok", "missing", "not needed"
+    detail: str
+    fix: str = ""
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Look, and say; exit 1 if something is missing that xg needs."""
+    found = [
+        _python(),
+        *_packages(),
+        _blas(),
+        *_engines(),
+        _pictures(),
+        _fonts(),
+        _library(),
+        _temporary(),
+        _torch(),
+        _editor(),
+    ]
+    missing = any(finding.state == "missing" for finding in found)
+    if options.json:
+        console.write(json_text({"findings": [asdict(finding) for finding in found]}))
+    else:
+        for line in table([(f.state, f.thing, f.detail) for f in found]):
+            console.say(line)
+        for finding in found:
+            if finding.fix:
+                console.say(f"fix: {finding.fix}")
+        if not missing:
+            console.say("everything that xg needs is here")
+    return PROBLEM if missing else FINE
+
+
+def _python() -> Finding:
+    return Finding("Python", "ok", ".".join(map(str, sys.version_info[:3])))
+
+
+def _packages() -> Iterator[Finding]:
+    needed = {
+        "numpy": "runs generated code",
+        "lark": "parses files",
+        "safetensors": "checkpoints",
+    }
+    for package, purpose in needed.items():
+        try:
+            yield Finding(package, "ok", f"{version(package)}: {purpose}")
+        except PackageNotFoundError:
+            yield Finding(package, "missing", purpose, f"pip install {package}")
+
+
+def _blas() -> Finding:
+    """What NumPy multiplies matrices with: without a BLAS training is many times slower."""
+    try:
+        import numpy  # it may be missing
+    except ImportError:
+        return Finding("BLAS", "not needed", "comes with numpy")
+    config: Any = numpy.show_config(mode="dicts")
+    found: dict[str, str] = config.get("Build Dependencies", {}).get("blas", {})
+    name = found.get("name", "")
+    if name in ("", "none"):
+        fix = "pip install --force-reinstall numpy, for one with OpenBLAS"
+        return Finding("BLAS", "not needed", "none: training is slow", fix)
+    return Finding("BLAS", "ok", f"{name} {found.get('version', '')}: multiplies matrices")
+
+
+def _engines() -> Iterator[Finding]:
+    """The layout engines; one is enough."""
+    found = probe()
+    usable = any(engine.usable for engine in found)
+    for engine in found:
+        state = "ok" if engine.usable else ("not needed" if usable else "missing")
+        yield Finding(f"layout by {engine.engine}", state, engine.detail, "" if usable else FIX)
+
+
+def _pictures() -> Finding:
+    try:
+        return Finding("resvg-py", "ok", f"{version('resvg-py')}: draws PNG")
+    except PackageNotFoundError:
+        return Finding("resvg-py", "missing", "draws PNG", "pip install resvg-py")
+
+
+def _fonts() -> Finding:
+    count = len(list(FOLDER.glob("*.ttf")))
+    if count == 4:
+        return Finding("font", "ok", f"{FAMILY}, four faces: measures and draws text")
+    return Finding("font", "missing", f"{count} of the four faces of {FAMILY}", "install xg again")
+
+
+def _temporary() -> Finding:
+    """Nothing of xg itself needs it, but `pip` and the tests do: xg writes beside its target."""
+    try:
+        with TemporaryFile():
+            return Finding("temporary files", "ok", "can be written")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        fix = "set TMPDIR to a folder that you may write to"
+        return Finding("temporary files", "not needed", reason, fix)
+
+
+def _library() -> Finding:
+    count = len(library_files())
+    if count:
+        return Finding("library", "ok", f"{count} diagrams to `use` by name")
+    return Finding("library", "missing", "no diagrams", "install xg again")
+
+
+def _torch() -> Finding:
+    """Whether torch code can be run here; writing it takes no torch."""
+    if find_spec("torch") is None:
+        fix = "pip install 'xg[torch]', to run torch code"
+        return Finding("torch", "not needed", "not installed: torch code is written, not run", fix)
+    return Finding("torch", "ok", f"{version('torch')}: runs torch code, --backend torch")
+
+
+def _editor() -> Finding:
+    """Whether `xg lsp` can serve an editor."""
+    if find_spec("pygls") is None:
+        return Finding("pygls", "not needed", "not installed: no xg lsp", f"{MISSING}, for editors")
+    return Finding("pygls", "ok", f"{version('pygls')}: xg lsp serves editors")

@@ -1,0 +1,59 @@
+"""`xg fmt`: files in canonical layout."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.source import Source
+from xg.frontend.project import STANDARD_INPUT
+from xg.syntax.format import format
+from xg_runtime import files
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Lay out every file, and go on after one with mistakes."""
+    worst = FINE
+    for file in options.files:
+        try:
+            code = (
+                _standard_input(options, console) if file == "-" else _file(file, options, console)
+            )
+        except DiagnosticError as error:
+            console.diagnose(error.diagnostics)
+            code = PROBLEM
+        worst = max(worst, code)
+    return worst
+
+
+def _standard_input(options: Namespace, console: Console) -> int:
+    source = Source.from_bytes(STANDARD_INPUT, sys.stdin.buffer.read())
+    text = format(source)
+    if not options.check:
+        console.write(text)
+        return FINE
+    return _compared(STANDARD_INPUT, text == source.text, console)
+
+
+def _file(file: str, options: Namespace, console: Console) -> int:
+    path = Path(file)
+    data = files.read(path)
+    text = format(Source.from_bytes(path.as_posix(), data))
+    same = text.encode() == data
+    if options.check:
+        return _compared(file, same, console)
+    if not same:
+        files.write(path, text.encode())
+        console.say(f"laid out {file}")
+    return FINE
+
+
+def _compared(name: str, same: bool, console: Console) -> int:
+    if same:
+        return FINE
+    console.say(f"would lay out {name}")
+    return PROBLEM

@@ -1,0 +1,40 @@
+"""`xg run`: a diagram on arrays from files."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from xg.cli.compiling import refuse_backend
+from xg.cli.computing import compute, kept
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
+from xg.cli.input_arrays import Given
+from xg_runtime import arrays
+from xg_runtime.arrays import ENDINGS
+from xg_runtime.errors import FileError
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, compute, write."""
+    refuse_backend(options)
+    half = options.dtype == "bfloat16"
+    if half and (options.backend != "torch" or options.keep):
+        console.note("xg run: NumPy has no bfloat16: --backend torch has, without --keep")
+        return USAGE
+    _refuse_endings(options)
+    given = Given.read(options)
+    results, params = compute(given, options)
+    if options.keep:
+        results |= kept(given, params, options)
+    arrays.write(options.out, results)
+    if options.save_params:
+        arrays.write(options.save_params, params)
+    console.say(f"{options.out}: {', '.join(results)}")
+    return FINE
+
+
+def _refuse_endings(options: Namespace) -> None:
+    """Raise FileError for a file that could not be written, before anything is computed."""
+    for path in (options.out, options.save_params):
+        if path is not None and path.suffix not in ENDINGS:
+            raise FileError(f"{path}: arrays are kept in files that end in {', '.join(ENDINGS)}")

@@ -1,0 +1,47 @@
+"""`xg show`: one view of a block, on standard output."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from xg.cli.arguments import settings_of
+from xg.cli.compiling import compile_one
+from xg.cli.console import Console
+from xg.cli.exits import FINE, USAGE
+from xg.cli.render.cost_text import lines
+from xg.ir.printer import spell_program
+from xg.pages.explorer import explore
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Print the view."""
+    program = compile_one(options)
+    if options.kernels and options.form in ("dot", "cost", "html"):
+        console.note("xg show: --kernels changes the code and its graph: --as ir, numpy or torch")
+        return USAGE
+    if options.view == "overview" and options.form != "dot":
+        console.note("xg show: an overview is a figure: --as dot")
+        return USAGE
+    if options.view in ("forward", "backward") and options.form not in ("ir", "dot"):
+        console.note(f"xg show: {options.form} has both passes: --pass takes ir and dot apart")
+        return USAGE
+    if options.view == "step" and options.form == "html":
+        console.note("xg show: a page has both passes of a block, and a step has one: --as dot")
+        return USAGE
+    if options.view == "step":
+        program, options.view = program.step(), "forward"
+    match options.form:
+        case "dot":
+            console.write(program.dot(options.view or "forward"))
+        case "html":
+            page = explore(program, settings_of(options)).page
+            console.write(page.decode("utf-8"))
+        case "cost":
+            console.write("\n".join(lines(program.cost())) + "\n")
+        case "ir":
+            passes = (options.view,) if options.view else ("forward", "backward")
+            graphs = program.fused if options.kernels else program.graphs
+            console.write(spell_program(graphs, passes))
+        case backend:
+            console.write(program.source(backend, kernels=options.kernels))
+    return FINE

@@ -1,0 +1,62 @@
+"""`xg train`: train a diagram on text or arrays."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path, PurePath
+
+from xg.cli.compiling import refuse_backend
+from xg.cli.console import Console
+from xg.cli.exits import FINE, INTERRUPTED
+from xg.cli.training.data import lesson
+from xg.cli.training.loop import Learned, learn
+from xg.cli.training.setup import Lesson
+from xg.diagnostics.slug import slug
+from xg_runtime.train import Outcome
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Train, say how it went, and write a sample if one is wanted."""
+    refuse_backend(options)
+    folder = folder_of(options)
+    learned = teach(lesson(options), options, folder, console)
+    return INTERRUPTED if learned.interrupted else FINE
+
+
+def folder_of(options: Namespace) -> Path:
+    """Where the run is kept."""
+    return options.out or Path("runs") / _name(options.file)
+
+
+def teach(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+    """Train, and let the rank that leads say how it went."""
+    learned = learn(what, options, folder, console)
+    if learned.outcome:
+        for line in _report(what, learned.outcome):
+            console.say(line)
+        if options.sample and learned.interrupted is None:
+            console.say()
+            console.say(what.sample(learned.outcome.params, options))
+    return learned
+
+
+def _name(file: str) -> str:
+    return "stdin" if file == "-" else slug(PurePath(file).stem)
+
+
+def _report(what: Lesson, outcome: Outcome) -> list[str]:
+    """How a run ended, in a few lines."""
+    lines = [f"{outcome.steps} steps"]
+    if outcome.speed:
+        lines[0] += f", {outcome.speed:,.0f} {outcome.unit}/s"
+    if outcome.interrupted:
+        lines[0] += f", interrupted by {outcome.interrupted}: --resume goes on"
+    if outcome.losses:
+        last = outcome.losses[-min(10, len(outcome.losses)) :]
+        mean = sum(last) / len(last)
+        lines.append(f"loss {outcome.losses[0]:.4f} at first, {mean:.4f} over the last {len(last)}")
+    if outcome.validation:
+        lines.append(f"validation loss {outcome.validation[-1]:.4f}")
+    lines += [f"{name} {value:.4f}" for name, value in what.references.items()]
+    folder = outcome.folder
+    return [*lines, f"curve {folder}/loss.svg, log {folder}/log.jsonl, {folder}/checkpoints"]

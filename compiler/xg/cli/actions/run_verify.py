@@ -1,0 +1,209 @@
+"""`xg verify`: the proofs, as a table or as data."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.cli.arguments import settings_of
+from xg.cli.console import Console
+from xg.cli.exits import FINE, PROBLEM
+from xg.cli.opening import open_project
+from xg.cli.ranking_processes import prove_on_processes
+from xg.cli.render import proven_gradients, proven_ranks
+from xg.cli.render.claims import as_data, lines
+from xg.cli.render.json_text import json_text
+from xg.codegen.load import require_torch
+from xg.driver import Backend, compile_project
+from xg.frontend.blocks import concerning
+from xg.frontend.choices import choices_to_meet
+from xg.frontend.project import Project
+from xg.frontend.typed import Settings
+from xg.verify.examples.claim_check import Checked, checked
+from xg.verify.gradient_proof import Proof, prove
+from xg.verify.plan_proof import RankProof, prepared, prove_ranks, wanted, wanted_in_every_choice
+from xg_runtime.errors import InputError
+
+RANKS = ("single", "exact")
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Prove every block, then every plan, then check every document; go on after one that fails."""
+    kinds = _kinds(options)
+    parts: list[_Part] = []
+    if "fd" in kinds or ("torch" in kinds and not {*RANKS} & {*kinds}):
+        parts.append(_gradients(options, console, kinds))
+    if {*RANKS} & {*kinds}:
+        parts.append(_ranks(options, console, kinds))
+    if "document" in kinds:
+        parts.append(_claims(options, console))
+    passed = all(part.passed for part in parts)
+    if options.json:
+        data: dict[str, object] = {"passed": passed}
+        console.write(json_text(data | {part.key: part.data for part in parts}))
+    else:
+        for part in parts:
+            console.say(part.summary)
+    return FINE if passed else PROBLEM
+
+
+def _kinds(options: Namespace) -> Sequence[str]:
+    """What is asked for; raises InputError for processes where they have nothing to run."""
+    if options.on != "processes":
+        return options.against or (RANKS if options.plan or options.on else ("fd",))
+    kinds = options.against or ("single",)
+    if not {*kinds} <= {"single", "torch"}:
+        others = ",".join(kind for kind in kinds if kind not in ("single", "torch"))
+        raise InputError(
+            f"--on processes holds the torch code of ranks against one device: it goes with "
+            f"--against single, and {others} is for a command without it"
+        )
+    return ("single",)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was found of one kind: the last line, and under which key it stands as data."""
+
+    passed: bool
+    summary: str
+    key: str
+    data: list[Mapping[str, object]]
+
+
+def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
+    """Derived gradients, and the code of one device; people see each at once."""
+    backends = _backends(kinds)
+    found: list[tuple[str, Settings, Proof]] = []
+    for file in options.files:
+        project = open_project(file)
+        for block, settings in _wanted(project, options):
+            proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
+            found.append((file, settings, proof))
+            if not options.json:
+                console.write("\n".join(proven_gradients.lines(*found[-1])) + "\n\n")
+    proofs = [proof for _, _, proof in found]
+    passed = bool(proofs) and all(proof.passed for proof in proofs)
+    said = proven_gradients.summary(proofs, passed)
+    return _Part(passed, said, "proofs", [proven_gradients.as_data(*each) for each in found])
+
+
+def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
+    """Ranks against one device, under the plans that are asked for; people see each at once."""
+    prove = _on_processes if options.on == "processes" else _on_simulated
+    found: list[tuple[str, Settings, RankProof]] = []
+    for file in options.files:
+        for settings, proof in prove(open_project(file), options, kinds):
+            found.append((file, settings, proof))
+            if not options.json:
+                console.write("\n".join(proven_ranks.lines(*found[-1])) + "\n\n")
+    proofs = [proof for _, _, proof in found]
+    passed = bool(proofs) and all(proof.passed for proof in proofs)
+    said = proven_ranks.summary(proofs, passed)
+    return _Part(passed, said, "ranks", [proven_ranks.as_data(*each) for each in found])
+
+
+def _on_simulated(
+    project: Project, options: Namespace, kinds: Sequence[str]
+) -> Iterator[tuple[Settings, RankProof]]:
+    for block, plan, settings in _wanted_plans(project, options):
+        yield (
+            settings,
+            prove_ranks(
+                project,
+                block,
+                plan,
+                settings,
+                options.seed,
+                _backends(kinds),
+                floats="single" in kinds,
+                exact="exact" in kinds,
+                kernels=options.kernels,
+            ),
+        )
+
+
+def _on_processes(
+    project: Project, options: Namespace, kinds: Sequence[str]
+) -> Iterator[tuple[Settings, RankProof]]:
+    del kinds  # single is all there is
+    require_torch()
+    found = [prepared(project, *each) for each in _wanted_plans(project, options)]
+    for what, proof in prove_on_processes(
+        found, options.seed, options.timeout, kernels=options.kernels
+    ):
+        yield what.settings, proof
+
+
+def _wanted_plans(
+    project: Project, options: Namespace
+) -> Iterator[tuple[str, str | None, Settings]]:
+    settings = settings_of(options)
+    if options.block is None and options.every_choice:
+        yield from wanted_in_every_choice(project, options.plan, settings)
+    else:
+        for block, plan in wanted(project, options.block, options.plan, settings):
+            yield block, plan, settings
+
+
+def _claims(options: Namespace, console: Console) -> _Part:
+    """What the files' examples say."""
+    documents = _documents(options, console)
+    passed = all(checked.passed for _, checked in documents)
+    said = _said_of([checked for _, checked in documents])
+    return _Part(passed, said, "documents", [as_data(*each) for each in documents])
+
+
+def _backends(kinds: Sequence[str]) -> list[Backend]:
+    """NumPy, and torch where it is asked for; raises DiagnosticError if it is not installed."""
+    if "torch" not in kinds:
+        return ["numpy"]
+    require_torch()
+    return ["numpy", "torch"]
+
+
+def _documents(options: Namespace, console: Console) -> list[tuple[str, Checked]]:
+    """Every example of every file, checked."""
+    found: list[tuple[str, Checked]] = []
+    for file in options.files:
+        project = open_project(file)
+        for each in checked(project, options.block, settings_of(options), options.seed):
+            found.append((file, each))
+            if not options.json:
+                console.write("\n".join(lines(file, each)) + "\n\n")
+    return found
+
+
+def _said_of(documents: list[Checked]) -> str:
+    failed = sum(not checked.passed for checked in documents)
+    claims = sum(len(checked.claims) for checked in documents)
+    counted = "1 claim" if claims == 1 else f"{claims} claims"
+    words = f"{_examples(len(documents))}, {counted}: "
+    return words + (f"{_examples(failed)} FAILED" if failed else "all as the document says")
+
+
+def _examples(count: int) -> str:
+    return "1 example" if count == 1 else f"{count} examples"
+
+
+def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:
+    """The blocks to prove: the one named, or callers first those not yet met in another."""
+    settings = settings_of(options)
+    if options.block is not None or not project.main.blocks:
+        yield options.block, settings
+    elif options.every_choice:
+        yield from choices_to_meet(project, settings)
+    else:
+        yield from by_default(project, settings)
+
+
+def by_default(project: Project, settings: Settings) -> Iterator[tuple[str, Settings]]:
+    """The blocks to prove, callers first, without those already met in another one."""
+    met: set[str] = set()
+    for block in reversed(project.main.blocks):
+        name = block.name.name
+        if name not in met:
+            graphs = compile_project(project, name, concerning(project, name, settings)).graphs
+            met.update(graph.block for graph in graphs.graphs.values())
+            yield name, settings

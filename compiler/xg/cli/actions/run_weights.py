@@ -1,0 +1,56 @@
+"""`xg weights`: checkpoints as they are published, read for a diagram and written back."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from xg.cli.compiling import refuse_plan
+from xg.cli.console import Console
+from xg.cli.exits import FINE
+from xg.cli.input_arrays import expected
+from xg.cli.opening import open_project
+from xg.cli.published import Published, effective, names_for, numbers
+from xg.frontend.project import Project
+from xg_runtime import arrays, model_config, rename, weights
+from xg_runtime.errors import InputError
+from xg_runtime.expect import fit
+from xg_runtime.module import Arrays
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Read, say what was found, write."""
+    refuse_plan(options)
+    if options.out:
+        arrays.check_ending(options.out)
+    project = open_project(options.file)
+    found = Published.read(project, options, options.source)
+    wanted = expected(found.program.params)
+    params = fit(found.params, wanted, dtype=options.dtype, source=found.source)
+    for line in _report(found, params):
+        console.say(line)
+    if options.out:
+        weights.write_params(options.out, params, found.settings)
+        console.say(f"{options.out}: {len(params)} parameters, {options.dtype}")
+    if options.to:
+        console.say(_publish(options, project, found, params))
+    return FINE
+
+
+def _report(found: Published, params: Arrays) -> list[str]:
+    main = found.program.graphs.main.block
+    scalars = sum(array.size for array in params.values())
+    chosen = [f"--set {name}={value}" for name, value in found.settings.items()]
+    counted = f"{found.tensors} tensors are {len(params)} parameters of {main}, {scalars:,} numbers"
+    return [f"{found.source}: {counted}", *([" ".join(chosen)] if chosen else [])]
+
+
+def _publish(options: Namespace, project: Project, found: Published, params: Arrays) -> str:
+    """Write a folder under published names; raises InputError and FileError."""
+    names = names_for(options)
+    if names is None:
+        raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
+    tensors = rename.to_checkpoint(names, params, numbers(found.program))
+    settings = effective(project, found.program, found.settings, names.config.settings)
+    config = model_config.config(names.config, settings)
+    written = weights.write(options.to, tensors, config)
+    return f"{options.to}: {len(tensors)} tensors in {', '.join(written)}"

@@ -1,0 +1,29 @@
+"""Compile what the shared arguments ask for, or refuse it."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from xg.cli.arguments import settings_of
+from xg.cli.later import not_yet
+from xg.cli.opening import open_project
+from xg.codegen.load import require_torch
+from xg.driver import Program, compile_project
+
+
+def refuse_backend(options: Namespace) -> None:
+    """Raise DiagnosticError for what is not installed."""
+    if options.backend == "torch":
+        require_torch()
+
+
+def refuse_plan(options: Namespace) -> None:
+    """Raise DiagnosticError for a plan, which this edition does not compile."""
+    if options.plan is not None:
+        raise not_yet(f"the plan {options.plan}")
+
+
+def compile_one(options: Namespace) -> Program:
+    """The program that FILE, --block and --set ask for."""
+    project = open_project(options.file)
+    return compile_project(project, options.block, settings_of(options), options.plan)

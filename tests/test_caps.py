@@ -1,0 +1,114 @@
+"""Files, functions and classes stay small, and imports stand at the top of their files."""
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("compiler", "runtime", "grammar")
+FILE, FUNCTION, CLASS = 400, 40, 250  # lines
+ENTRIES = 22  # at the top of compiler/xg
+INNER = 40  # imports inside functions of the compiler, but for those of what may not be installed
+OPTIONAL = ("torch",)
+SAME_NAME = 2  # files of one name in a package
+EVERYWHERE = ("__init__", "errors", "module")  # names that many rooms have
+# Each backend has the same files as the emitter that they share: they are one family.
+FAMILY = Path("compiler/xg/codegen")
+# What is still larger, and how large: it may shrink, and nothing may join it.
+LARGER = {
+    "compiler/xg/codegen/emit/function.py operator_function": 49,
+    "compiler/xg/codegen/emit/public.py PublicWriter": 298,
+    "compiler/xg/codegen/emit/stepping.py _step": 50,
+    "compiler/xg/codegen/numpy/attention.py d_attend": 43,
+    "compiler/xg/figures/layout/lanes.py lanes": 48,
+    "compiler/xg/importing/block_text.py BlockWriter": 288,
+    "compiler/xg/importing/lowering.py Lowering": 260,
+    "compiler/xg/importing/node_spelling.py node_text": 49,
+    "compiler/xg/syntax/ast.py": 426,
+    "runtime/xg_runtime/train.py train": 50,
+}
+
+
+def files(folder: str) -> list[Path]:
+    return sorted((ROOT / folder).rglob("*.py"))
+
+
+def lengths(text: str) -> Iterator[tuple[str, int, int]]:
+    """Every function and class of a text: its name, its lines, and how many it may have."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            cap = CLASS if isinstance(node, ast.ClassDef) else FUNCTION
+            yield node.name, (node.end_lineno or 0) - node.lineno + 1, cap
+
+
+def inner_imports(text: str) -> list[int]:
+    """The lines of a text at which a function imports something."""
+    functions = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef)]
+    found = {
+        node.lineno
+        for function in functions
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        if not any(name.split(".")[0] in OPTIONAL for name in _imported(node))
+    }
+    return sorted(found)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    return [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names]
+
+
+def too_long() -> dict[str, int]:
+    found: dict[str, int] = {}
+    for file in (file for folder in FOLDERS for file in files(folder)):
+        name, text = file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")
+        count = len(text.splitlines())
+        found |= {name: count} if count > FILE else {}
+        found |= {f"{name} {what}": n for what, n, cap in lengths(text) if n > cap}
+    return found
+
+
+def test_files_functions_and_classes_are_small() -> None:
+    longer = {name: n for name, n in too_long().items() if n > LARGER.get(name, 0)}
+    assert longer == {}
+
+
+def test_nothing_is_listed_as_larger_that_is_not() -> None:
+    assert set(LARGER) - set(too_long()) == set()
+
+
+def test_few_imports_are_inside_functions_and_each_says_why() -> None:
+    count, unexplained = 0, list[str]()
+    for file in files("compiler"):
+        text = file.read_text(encoding="utf-8")
+        lines = text.splitlines()
+        inner = inner_imports(text)
+        count += len(inner)
+        unexplained += [f"{file.name}:{line}" for line in inner if "  # " not in lines[line - 1]]
+    assert unexplained == []
+    assert count <= INNER
+
+
+def test_the_top_of_the_compiler_is_small() -> None:
+    top = [path for path in (ROOT / "compiler" / "xg").iterdir() if path.name != "__pycache__"]
+    assert len(top) <= ENTRIES
+
+
+@pytest.mark.parametrize("folder", ["compiler", "runtime"])
+def test_a_name_of_a_file_says_which_file_it_is(folder: str) -> None:
+    places = {
+        (file.stem, FAMILY if file.is_relative_to(ROOT / FAMILY) else file)
+        for file in files(folder)
+    }
+    counts = Counter(name for name, _ in places)
+    assert [n for n, count in counts.items() if count > SAME_NAME and n not in EVERYWHERE] == []
+
+
+def test_what_is_too_long_is_noticed() -> None:
+    body = "    pass\n" * FUNCTION
+    ((name, count, cap),) = lengths(f"def f():\n{body}")
+    assert (name, count > cap) == ("f", True)
+    assert inner_imports("import a\ndef f():\n    import b\n    from c import d\n") == [3, 4]
