@@ -37,7 +37,7 @@ def content(graph: Graph, names: Mapping[str, str]) -> Hashable:
         tuple((state.name, numbers[state.past], numbers[state.next]) for state in graph.states),
         _frozen(graph.sizes.definitions),
         _frozen(graph.sizes.defaults),
-        graph.sizes.mesh,
+        (graph.sizes.mesh, graph.sizes.local, graph.mentions),
     )
 
 

@@ -28,6 +28,9 @@ Family = Literal[
 ]
 
 
+Brackets = Literal["", "axes", "map", "axes or map"]
+
+
 @dataclass(frozen=True, slots=True)
 class Term:
     """A gradient as operators applied to cotangents and operands, by their names.
@@ -60,6 +63,7 @@ Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches),
 class Op:
     """An operator. The texts at the end are what ``xg ops`` and the documentation print.
 
+    `brackets` says whether a file may name axes behind it, or map them to others.
     A `derived` operator is one that only the compiler inserts; a `local` one computes on a rank's
     part what on the whole another body does.
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
@@ -76,6 +80,7 @@ class Op:
     outputs: tuple[str, ...] = ("y",)
     variadic: bool = False
     keeps_shape: bool = False
+    brackets: Brackets = ""
     derived: bool = False
     local: bool = False
     configure: Callable[[Use], Attrs] | None = None

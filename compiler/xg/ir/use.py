@@ -139,13 +139,27 @@ class Use:
             notes = {0: f"this is {first}", 1: f"this is {second}"}
             raise Misuse(message.format(first, second), notes)
 
+    def listed(self, message: str, help: str) -> str | None:
+        """The only name that the brackets list, None without brackets."""
+        if self.axes is None:
+            return None
+        names = [axis.name for group in self.axes.source for axis in group]
+        if len(names) != 1:
+            raise Misuse(message, help=(help,))
+        return names[0]
+
+    def one_axis(self, message: str, help: str) -> int:
+        """The only axis that the brackets list, counted from the end."""
+        axes = self.named_axes()
+        if len(axes) != 1:
+            raise Misuse(message, help=(help,))
+        return axes[0]
+
     def named_axes(self) -> tuple[int, ...]:
         """The axes of the first operand that the brackets list, counted from the end."""
         shape = self.types[0].shape
         if self.axes is None:
             return ()
-        if self.axes.target is not None:
-            raise Misuse("an arrow in brackets makes new axes: this operator only names some")
         found = [self._axis(shape, axis.name) for group in self.axes.source for axis in group]
         if len(set(found)) < len(found):
             raise Misuse("the brackets name an axis twice")

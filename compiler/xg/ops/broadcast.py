@@ -26,7 +26,8 @@ def configure(use: Use) -> Attrs:
         return _attrs(type_.shape, wanted, _fit(use, type_.shape, wanted), wanted)
     if use.axes.target is None:
         leading = tuple(
-            use.sizes.expand(axis.size or symbol(axis.name)) for (axis,) in use.axes.source
+            use.sizes.expand(axis.size or (symbol(axis.name) if axis.name else ONE))
+            for (axis,) in use.axes.source
         )
         atoms = (*leading, *type_.shape)
         return _attrs(type_.shape, atoms, tuple(range(len(leading))), atoms)
@@ -61,6 +62,8 @@ def _mapped(
     for group, dim in zip(source, shape, strict=True):
         if len(group) != 1:
             raise Misuse("BC keeps the axes it repeats: groups belong behind its arrow")
+        if group[0].size is not None:
+            raise Misuse(f"BC knows the size of {group[0].name}: sizes belong to new axes")
         known[group[0].name] = dim
     flat = [axis for group in target for axis in group]
     kept = [axis.name for axis in flat if axis.name in known]
@@ -116,6 +119,7 @@ OP: Final = Op(
     data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
+    brackets="axes or map",
     pullback=pullback,
     meaning="repeats its operand along new axes: those of the other operand, or those named",
     formula="Y[b, s, :] = x",

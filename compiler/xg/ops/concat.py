@@ -15,10 +15,11 @@ from xg.ir.use import Attrs, Misuse, Use
 def configure(use: Use) -> Attrs:
     """`axis`, from the end: the one named, or the only one whose sizes add up to the label's."""
     shapes = [type_.shape for type_ in use.types]
+    named = use.listed("C puts its operands one after the other along one axis", "C[S]")
     if any(len(shape) != len(shapes[0]) for shape in shapes):
         listed = ", ".join(use.spell(shape) for shape in shapes)
         raise Misuse(f"C puts together tensors of one rank, not {listed}")
-    axes = [axis for axis in range(-len(shapes[0]), 0) if _fits(use, shapes, axis)]
+    axes = [axis for axis in range(-len(shapes[0]), 0) if _fits(use, shapes, axis, named)]
     if len(axes) != 1:
         listed = ", ".join(use.spell(shape) for shape in shapes)
         wanted = f" to {use.spell(use.target)}" if use.target else ""
@@ -31,13 +32,12 @@ def configure(use: Use) -> Attrs:
     return {"axis": axes[0], "count": len(shapes), "lengths": lengths}
 
 
-def _fits(use: Use, shapes: list[Shape], axis: int) -> bool:
+def _fits(use: Use, shapes: list[Shape], axis: int, named: str | None) -> bool:
     rests = {(*shape[:axis], *shape[len(shape) + axis + 1 :]) for shape in shapes}
     if len(rests) != 1:
         return False
-    if use.axes is not None:
-        ((named,),) = use.axes.source
-        return str(use.sizes.fold(shapes[0][axis])) == named.name
+    if named is not None:
+        return str(use.sizes.fold(shapes[0][axis])) == named
     if use.target is None:
         return True
     total = ZERO
@@ -72,6 +72,7 @@ OP: Final = Op(
     variadic=True,
     forward=forward,
     configure=configure,
+    brackets="axes",
     pullback=pullback,
     meaning="puts its operands one after the other along one axis",
     formula="Y = [X_1; X_2; …]",

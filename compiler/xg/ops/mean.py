@@ -42,6 +42,7 @@ OP: Final = Op(
     family="reduce",
     forward=forward,
     configure=configure,
+    brackets="axes",
     pullback=pullback,
     meaning="averages over the axes in brackets, which are gone from the result",
     formula="Y = Σ X / n over the axes named, n positions",

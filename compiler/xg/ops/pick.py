@@ -14,17 +14,16 @@ from xg.ir.use import Attrs, Data, Length, Misuse, Use
 
 def configure(use: Use) -> Attrs:
     """`axis` counted from the end, and `index`."""
-    axes = use.named_axes()
-    if len(axes) != 1:
-        raise Misuse("pick takes one position of one axis", help=("name it: pick[S](0)",))
-    length, index = use.types[0].shape[axes[0]], use.own["index"]
-    left = (length - index).constant
-    if left is not None and left < 1:
+    axis = use.one_axis("pick takes one position of one axis", "name it: pick[S](0)")
+    length, index = use.types[0].shape[axis], use.own["index"]
+    left, place = (length - index).constant, index.constant
+    if (left is not None and left < 1) or (place is not None and place < 0):
+        last = use.sizes.fold(length - 1)
         raise Misuse(
             f"pick takes position {use.sizes.fold(index)} of {use.sizes.fold(length)}",
-            help=("positions count from 0",),
+            help=(f"positions count from 0, the last one is {last}",),
         )
-    return {"axis": axes[0], "index": index}
+    return {"axis": axis, "index": index}
 
 
 def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
@@ -49,6 +48,7 @@ OP: Final = Op(
     own=(Length("index"),),
     forward=forward,
     configure=configure,
+    brackets="axes",
     facts=facts,
     meaning="takes one position of the axis in brackets, which is gone from the result",
     formula="Y = X[.., i, ..]",

@@ -154,6 +154,7 @@ OP: Final = Op(
     data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
+    brackets="map",
     pullback=pullback,
     meaning="splits, merges and reorders axes, to the shape of the label that follows",
     formula="Y = X under another shape",

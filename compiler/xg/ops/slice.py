@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from xg.ir.dim import Dim
+from xg.ir.dim import ZERO, Dim
 from xg.ir.op import AtMost, Op
 from xg.ir.prim import Expr, cut
 from xg.ir.tensor import TensorType
@@ -14,17 +14,16 @@ from xg.ir.use import Attrs, Data, Length, Misuse, Use
 
 def configure(use: Use) -> Attrs:
     """`axis` counted from the end, `start` and `stop`."""
-    axes = use.named_axes()
-    if len(axes) != 1:
-        raise Misuse("slice takes a stretch of one axis", help=("name it: slice[S](0, n)",))
-    length = use.types[0].shape[axes[0]]
+    axis = use.one_axis("slice takes a stretch of one axis", "name it: slice[S](0, n)")
+    length = use.types[0].shape[axis]
     start, stop = use.own["start"], use.own["stop"]
-    for part, whole in ((start, stop), (stop, length)):
+    for part, whole in ((ZERO, start), (start, stop), (stop, length)):
         beyond = (part - whole).constant
         if beyond is not None and beyond > 0:
             first, last, size = (str(use.sizes.fold(dim)) for dim in (start, stop, length))
-            raise Misuse(f"slice takes positions {first} to {last} of {size}")
-    return {"axis": axes[0], "start": start, "stop": stop}
+            whole_axis = f"positions count from 0, slice[{size}](0, {size}) is all of them"
+            raise Misuse(f"slice takes positions {first} to {last} of {size}", help=(whole_axis,))
+    return {"axis": axis, "start": start, "stop": stop}
 
 
 def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
@@ -48,6 +47,7 @@ OP: Final = Op(
     own=(Length("start"), Length("stop")),
     forward=forward,
     configure=configure,
+    brackets="axes",
     facts=facts,
     meaning="takes the positions a … b-1 of the axis in brackets",
     formula="Y = X[.., a : b, ..]",

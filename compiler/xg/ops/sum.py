@@ -38,6 +38,7 @@ OP: Final = Op(
     family="reduce",
     forward=forward,
     configure=configure,
+    brackets="axes",
     pullback=pullback,
     meaning="sums over the axes in brackets, which are gone from the result",
     formula="Y = Σ X over the axes named",

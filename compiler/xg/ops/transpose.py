@@ -37,6 +37,10 @@ def configure(use: Use) -> Attrs:
 
 
 def _mapped(use: Use, axes: AxisMap) -> tuple[int, ...]:
+    if any(axis.size for group in (*axes.source, *(axes.target or ())) for axis in group):
+        raise Misuse("T makes no new axes: sizes in its map are not read")
+    if any(len(group) != 1 for group in (*axes.source, *(axes.target or ()))):
+        raise Misuse("T keeps every axis as it is", help=("R splits and merges axes",))
     source = [axis.name for group in axes.source for axis in group]
     target = [axis.name for group in axes.target or () for axis in group]
     if sorted(source) != sorted(target) or len(source) != len(use.types[0].shape):
@@ -66,6 +70,7 @@ OP: Final = Op(
     data=(Data("x", "any"),),
     forward=forward,
     configure=configure,
+    brackets="map",
     pullback=pullback,
     meaning="exchanges the last two axes, or brings axes into the order of the label that follows",
     formula="Y = X⊤",

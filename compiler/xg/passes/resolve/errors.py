@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
@@ -184,6 +184,40 @@ class BadArgument(Problem):
     def diagnostic(self) -> Diagnostic:
         made = [Label(self.made, "made here", primary=False)] if self.made else []
         return self.report(self.message, Label(self.span), *made, help=self.help)
+
+
+Wrong = Literal["axes", "map", "list", "size", "again"]
+
+
+@problem_kind
+class BadBrackets(Problem):
+    """Brackets behind a node, or something in them, that it does not read."""
+
+    code: ClassVar[str] = "XG0223"
+    span: Span
+    node: str
+    wrong: Wrong
+    takes: str
+
+    def diagnostic(self) -> Diagnostic:
+        node, written = self.node, self.span.text
+        example = {"axes": f": {node}[S]", "map": f": {node}[b, s, d -> b, d, s]"}.get(
+            self.takes, ""
+        )
+        message = {
+            "axes": f"{node} takes no list of axes in brackets",
+            "map": f"{node} takes no map of axes in brackets",
+            "list": f"{node} takes a list of single axes, not {written}",
+            "size": f"{node} finds the axis by its name: {written} says a size that is not read",
+            "again": f"{written} says the size of an axis that stands left of the arrow, too",
+        }[self.wrong]
+        help = {
+            "axes": (f"it takes a map of axes{example}",) if example else (),
+            "map": (f"it takes names of axes{example}",) if example else (),
+            "size": ("a size stands behind a new axis alone",),
+            "again": ("a size stands behind a new axis alone",),
+        }.get(self.wrong, ())
+        return self.report(message, Label(self.span), help=help)
 
 
 @problem_kind

@@ -9,6 +9,7 @@ from xg.ir.op import Op
 from xg.ir.tensor import Shape
 from xg.ir.use import Tensor
 from xg.passes.resolve.arguments import block_arguments, op_arguments
+from xg.passes.resolve.brackets import refuse_brackets
 from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs
 from xg.passes.resolve.errors import NotYet, Refused, UnnamedTwice, WrongOperands
 from xg.passes.resolve.instance import Called
@@ -33,6 +34,7 @@ def apply_operator(
     if not op.variadic and not required <= len(data) <= len(op.data):
         takes = _takes(required, [operand.name for operand in op.data])
         raise Refused(WrongOperands(use.span, op.glyph, takes, len(data), help=_own_help(op, data)))
+    refuse_brackets(use, op.glyph, op.brackets)
     tensors, own, absent = op_arguments(scope, use, op)
     absent += tuple(d.name for d in op.data[len(data) :])
     count = len(op.outputs) or len(targets)
@@ -85,6 +87,7 @@ def _call(scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value]) -> t
     """One call under a name that is known."""
     called = scope.calls[name]
     block = called.instance.located.block
+    refuse_brackets(use, block.name.name, "")
     if len(data) != len(block.data):
         names = [port.name.name for port in block.data]
         takes = _takes(len(names), names)

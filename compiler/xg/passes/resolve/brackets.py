@@ -1,0 +1,43 @@
+"""Brackets behind a node: refused where the node would not read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xg.ir.op import Brackets
+from xg.passes.resolve.errors import BadBrackets, Refused, Wrong
+from xg.syntax import ast
+
+
+def refuse_brackets(use: ast.NodeUse, node: str, takes: Brackets) -> None:
+    """Refuse brackets, or what stands in them, that a node does not take."""
+    axes = use.axes
+    if axes is None:
+        return
+    kind: Wrong = "axes" if axes.target is None else "map"
+    if kind not in takes:
+        raise Refused(BadBrackets(axes.span, node, kind, takes))
+    if axes.target is None:
+        groups = (i for i in axes.source if not isinstance(i, ast.Axis | ast.UnitAxis))
+        _refuse(node, groups, "list")
+        if takes == "axes":
+            _refuse(node, _sized(axes.source), "size")
+    else:
+        old = {axis.name.name for axis in _axes(axes.source)}
+        again = (axis for axis in _sized(axes.target) if axis.name.name in old)
+        _refuse(node, again, "again")
+
+
+def _refuse(node: str, items: Iterator[ast.AxisItem], why: Wrong) -> None:
+    for item in items:
+        raise Refused(BadBrackets(item.span, node, why, ""))
+
+
+def _axes(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.Axis]:
+    for item in items:
+        parts = item.axes if isinstance(item, ast.AxisGroup) else (item,)
+        yield from (part for part in parts if isinstance(part, ast.Axis))
+
+
+def _sized(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.Axis]:
+    return (axis for axis in _axes(items) if axis.size is not None)
