@@ -34,6 +34,8 @@ from xg.passes.shard import check, rank_program
 from xg.sharding.apply_plan import meshed
 
 if TYPE_CHECKING:
+    import graphviz
+
     from xg.cost.report import Report
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
@@ -134,6 +136,16 @@ class Program:
 
         return dot(self.figure(view), theme)
 
+    def graphviz(self, view: View = "forward", *, theme: ThemeName = "light") -> graphviz.Source:
+        """A figure as the object of the package graphviz: it shows itself, `.pipe`s and `.render`s.
+
+        That package needs an installed Graphviz to draw; `render` does not.
+        """
+        from graphviz import Source  # for this method only
+
+        name = f"{self.graphs.main.block}.{view}.dot"
+        return Source(self.dot(view, theme=theme), filename=name)
+
     def render(
         self, view: View = "forward", format: Format = "svg", *, theme: ThemeName = "light"
     ) -> bytes:
@@ -141,6 +153,10 @@ class Program:
         from xg.figures import render  # see figure
 
         return render(self.figure(view), format, theme)
+
+    def __repr__(self) -> str:
+        head = f"{self.graphs.main.block}({_listed(self.inputs)}) -> {_listed(self.outputs)}"
+        return f"<Program {head}, {len(self.params)} parameters>"
 
     def _repr_svg_(self) -> str:
         """What a notebook shows: the forward figure, light or dark as the page is."""
@@ -204,6 +220,10 @@ class Program:
         numbers = sizes.bind(self.graphs.numbers)
         known = all(name in numbers for name in dim.symbols())
         return dim.evaluate(numbers) if known else str(sizes.fold(dim))
+
+
+def _listed(tensors: Mapping[str, TensorSpec]) -> str:
+    return ", ".join(f"{name} [{', '.join(map(str, t.shape))}]" for name, t in tensors.items())
 
 
 def compile(

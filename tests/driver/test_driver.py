@@ -1,6 +1,7 @@
 """`xg.compile`, the interface of the compiler in Python."""
 
 import inspect
+import shutil
 import subprocess
 import sys
 import traceback
@@ -126,3 +127,21 @@ def test_compiling_imports_no_numpy_and_no_torch() -> None:
         command, capture_output=True, text=True, check=True, env={"PYTHONPATH": paths}
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_program_is_shown_in_one_line() -> None:
+    assert repr(xg.compile(MHA, block="MHA", sizes={"B": 2})) == (
+        "<Program MHA(X [2, S, 64]) -> Y [2, S, 64], 10 parameters>"
+    )
+    assert len(repr(xg.compile(MODEL))) < 200
+
+
+def test_a_figure_as_a_source_of_graphviz() -> None:
+    import graphviz
+
+    program = xg.compile(MHA)
+    source = program.graphviz("backward", theme="dark")
+    assert isinstance(source, graphviz.Source)
+    assert source.source == program.dot("backward", theme="dark")
+    if shutil.which("dot"):
+        assert source.pipe("svg").startswith(b"<?xml")

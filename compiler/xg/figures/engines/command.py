@@ -1,34 +1,30 @@
-"""The `dot` of a Graphviz that is installed on this machine."""
+"""The `dot` of a Graphviz of an installed Graphviz, called as the package graphviz calls it."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
-from typing import Final
+from typing import Any, Final, cast
 
 from xg.figures.engines.engine import Engine, EngineError
 from xg.figures.engines.process import run_limited
 
 
-def _path() -> str:
-    path = shutil.which("dot")
-    if path is None:
-        raise EngineError("no `dot` on PATH")
-    return path
-
-
 def _find() -> str:
+    from graphviz import ExecutableNotFound, version  # this engine is the last to be tried
+
     try:
-        done = subprocess.run(
-            (_path(), "-V"), capture_output=True, text=True, timeout=10, check=True
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        return f"dot - graphviz version {'.'.join(map(str, version()))}"
+    except ExecutableNotFound as error:
+        raise EngineError("no `dot` on PATH") from error
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         raise EngineError("the `dot` on PATH does not run") from error
-    return done.stderr.strip()
 
 
 def _run(text: str) -> str:
-    return run_limited((_path(), "-Tjson0"), text)
+    from graphviz.backend import dot_command  # as above
+
+    # not graphviz.pipe_string: that limits neither time nor memory
+    return run_limited(cast("Any", dot_command).command("dot", "json0"), text)
 
 
 ENGINE: Final = Engine("dot", _find, _run)

@@ -17,6 +17,7 @@ from threading import stack_size
 from typing import TYPE_CHECKING, Final, cast
 
 from xg.diagnostics.limits import LayoutMebibytes, LayoutSeconds
+from xg.figures.engines.compiled import compiled
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _module_path() -> Path:
 
 @cache
 def _module() -> tuple[Runtime, Module]:
-    from wasmtime import Config, Module  # a large library, for drawing only
+    from wasmtime import Config  # a large library, for drawing only
     from wasmtime import Engine as Runtime  # as above
 
     config = Config()
@@ -54,7 +55,7 @@ def _module() -> tuple[Runtime, Module]:
     runtime = Runtime(config)
     # What is freed only when Python has taken its modules apart complains on standard error.
     atexit.register(_module.cache_clear)
-    return runtime, Module(runtime, _module_path().read_bytes())
+    return runtime, compiled(runtime, _module_path().read_bytes(), f"none fuel {_STACK}")
 
 
 def _run(text: str) -> str:
