@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SECTIONS = {
-    "Learn": ["docs/tutorial", "docs/how-to", "gallery/index", "grammar/README"],
+    "Learn": ["docs/overview", "docs/tutorial", "docs/how-to", "gallery/index", "grammar/README"],
     "Guides": [
         *(
             "docs/explorer",
@@ -15,7 +15,7 @@ SECTIONS = {
         ),
         *("docs/models", "docs/importing", "docs/sentiment", "docs/generation", "docs/editor"),
     ],
-    "Reference": ["docs/errors", "docs/seeds", "docs/speed", "CHANGELOG"],
+    "Reference": ["docs/errors", "docs/glossary", "docs/seeds", "docs/speed", "CHANGELOG"],
     "Inside": [
         *("docs/architecture", "docs/adding-an-operator", "docs/adding-a-backend"),
         *("docs/adding-a-kernel", "docs/adr/README", "CONTRIBUTING"),

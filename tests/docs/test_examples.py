@@ -20,6 +20,7 @@ DOCUMENTS = (
     "docs/generation.md",
     "docs/importing.md",
     "docs/models.md",
+    "docs/overview.md",
     "docs/parallel.md",
     "docs/ranks.md",
     "docs/plans.md",

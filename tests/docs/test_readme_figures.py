@@ -12,12 +12,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(("view", "stem"), [("forward", "mlp"), ("backward", "mlp_backward")])
 def test_the_figure_is_up_to_date(
-    theme: Literal["light", "dark"], golden: Callable[[Path, str], None]
+    theme: Literal["light", "dark"],
+    view: Literal["forward", "backward"],
+    stem: str,
+    golden: Callable[[Path, str], None],
 ) -> None:
     program = xg.compile(ROOT / "diagrams" / "notation" / "mlp.xg")
-    picture = program.render("forward", "svg", theme=theme).decode("utf-8")
-    golden(ROOT / "docs" / "figures" / f"mlp_{theme}.svg", picture)
+    picture = program.render(view, "svg", theme=theme).decode("utf-8")
+    golden(ROOT / "docs" / "figures" / f"{stem}_{theme}.svg", picture)
 
 
 def test_the_figure_of_ranks_is_up_to_date(golden: Callable[[Path, str], None]) -> None:
