@@ -12,16 +12,18 @@ from xg.syntax.spelling import ascii_name
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
 
+FILE_HELP = "an .xg file, or a shipped diagram by its name; - is standard input"
+
 
 def add_file(parser: ArgumentParser) -> None:
     """One file, and what of it is compiled."""
-    parser.add_argument("file", metavar="FILE", help="an .xg file; - is standard input")
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     add_choice(parser)
 
 
 def add_files(parser: ArgumentParser) -> None:
     """Several files, and what of them is compiled."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="an .xg file; - is standard input")
+    parser.add_argument("files", metavar="FILE", nargs="+", help=FILE_HELP)
     add_choice(parser)
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_choice
+from xg.cli.arguments import FILE_HELP, add_choice
 
 EXAMPLE = "xg diff diagrams/models/transformer.xg --block Attention --plan TP -o tp.svg"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """One file or two, under which plans, and where the figure goes."""
-    parser.add_argument("file", metavar="FILE", help="an .xg file; - is standard input")
+    parser.add_argument("file", metavar="FILE", help=FILE_HELP)
     parser.add_argument(
         "other", metavar="NEW", nargs="?", help="another version of it; FILE is then the old one"
     )

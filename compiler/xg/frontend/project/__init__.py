@@ -12,7 +12,15 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
 from xg.diagnostics.limits import Files
 from xg.diagnostics.source import Source
 from xg.frontend.project.errors import Unreadable, UseCycle, UseUnreadable
-from xg.frontend.project.lookup import Misplaced, Unfit, project_root, read, target
+from xg.frontend.project.lookup import (
+    Misplaced,
+    Unfit,
+    library_file,
+    library_files,
+    project_root,
+    read,
+    target,
+)
 from xg.syntax import ast
 from xg.syntax.parse import parse_partly
 
@@ -57,13 +65,21 @@ class Reading:
 
 
 def read_project(path: str | os.PathLike[str]) -> Project:
-    """Read a file and all that it uses; raises DiagnosticError with all that is wrong."""
-    name = Path(path).as_posix()
+    """Read a file and all that it uses; raises DiagnosticError with all that is wrong.
+
+    A name without a folder that is no file here is that of a file of the shipped library: `mha`.
+    """
+    file, name = Path(path), Path(path).as_posix()
+    is_name = "/" not in name and not file.exists()
+    shipped = library_file(name.removesuffix(".xg")) if is_name else None
+    if shipped is not None:
+        file, name = shipped, shipped.name
     try:
-        source = read(Path(path), name, regular=False)
+        source = read(file, name, regular=False)
     except Unfit as unfit:
-        raise DiagnosticError.of(Unreadable(name, str(unfit))) from None
-    return _Reader({}).project(Path(path).resolve(), source)
+        names = tuple(path.stem for path in library_files()) if is_name else ()
+        raise DiagnosticError.of(Unreadable(name, str(unfit), names)) from None
+    return _Reader({}).project(file.resolve(), source)
 
 
 def parse_project(data: bytes) -> Project:

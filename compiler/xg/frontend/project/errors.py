@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import ClassVar
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
@@ -15,9 +16,12 @@ class Unreadable(Problem):
     code: ClassVar[str] = "XG0601"
     name: str
     reason: str
+    library: tuple[str, ...] = ()  # the names of shipped diagrams, if it could be one of them
 
     def diagnostic(self) -> Diagnostic:
-        return self.report(f"cannot read {self.name}: {self.reason}")
+        close = get_close_matches(self.name.removesuffix(".xg"), self.library, n=1)
+        help = tuple(f"did you mean the shipped diagram {name}?" for name in close)
+        return self.report(f"cannot read {self.name}: {self.reason}", help=help)
 
 
 @problem_kind
