@@ -4,13 +4,12 @@ from itertools import combinations, pairwise
 
 from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.route import routes
 from xg.figures.model.geometry import Box, flattened
 
 
 def boxes(placed: PlacedFigure) -> dict[str | int, Box]:
     """Return everything that must stand apart: nodes, labels, labels of lanes."""
-    around = lanes(placed, routes(placed))
+    around = lanes(placed)
     return {**placed.nodes, **placed.labels, **around.labels}
 
 
@@ -21,8 +20,7 @@ def overlaps(placed: PlacedFigure) -> list[tuple[str | int, str | int]]:
 
 def struck(placed: PlacedFigure) -> list[tuple[int, str | int]]:
     """Return edges that run through a box that is neither their end nor their label."""
-    drawn = routes(placed)
-    drawn = {**drawn, **lanes(placed, drawn).paths}
+    drawn = placed.paths
     found: list[tuple[int, str | int]] = []
     for number, path in drawn.items():
         edge = placed.figure.edges[number]

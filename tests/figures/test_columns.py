@@ -76,7 +76,8 @@ def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> No
         for text in texts(bar):
             assert frame.left < text.left < text.right < frame.right
             assert frame.top < text.top < text.bottom < frame.bottom
-            assert text.center[0] == pytest.approx(frame.center[0])
+            if not lines:  # else the text is where none passes
+                assert text.center[0] == pytest.approx(frame.center[0])
             assert not any(text.left < x < text.right for line in lines for x, _ in flattened(line))
 
 

@@ -1,6 +1,7 @@
 """Layout: boxes and labels apart, engines in agreement, a way out when none works."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from figures.hand_made import (
@@ -17,7 +18,6 @@ from figures.layout_checks import overlaps, struck
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
-from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.run_engine import ENGINES, layout, probe
 from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.geometry import Box
@@ -49,7 +49,7 @@ def test_the_checks_for_overlaps_can_fail() -> None:
     placed = layout(mha_forward())
     x, y = placed.nodes["SM"].center
     moved = {**placed.nodes, "W_K": placed.nodes["S"], "W_V": Box.around((x, y + 20), 40, 8)}
-    bad = PlacedFigure(placed.figure, placed.facts, moved, placed.labels, placed.curves, "")
+    bad = replace(placed, nodes=moved)
     assert ("W_K", "S") in overlaps(bad)
     sm_to_s = next(n for n, e in enumerate(placed.figure.edges) if e.tail == "SM")
     assert (sm_to_s, "W_V") in struck(bad)

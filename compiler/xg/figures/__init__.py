@@ -20,6 +20,7 @@ from xg.figures.model.style import LIGHT, THEMES
 
 if TYPE_CHECKING:
     from xg.figures.draw.display import Display
+    from xg.figures.layout.placed import PlacedFigure
     from xg.figures.model.geometry import Box
 
 Format = Literal["svg", "pdf", "png"]
@@ -47,10 +48,15 @@ def render(figure: Figure, format: Format = "svg", theme: ThemeName = "light") -
 
 def pictures(figure: Figure, formats: Iterable[Format], theme: ThemeName = "light") -> Pictures:
     """Draw a figure in several formats at once: it is placed only once."""
-    placed = run_engine.layout(first_column(figure))
-    display = side_by_side(figure, placed) if figure.columns else paint(placed)
+    display, placed = painted(figure)
     files: dict[Format, bytes] = {each: _written(display, each, theme) for each in formats}
     return Pictures(files, placed.engine, placed.warning)
+
+
+def painted(figure: Figure) -> tuple[Display, PlacedFigure]:
+    """Place a figure and paint it; of ranks side by side one column is placed."""
+    placed = run_engine.layout(first_column(figure))
+    return (side_by_side(figure, placed) if figure.columns else paint(placed)), placed
 
 
 @dataclass(frozen=True, slots=True)

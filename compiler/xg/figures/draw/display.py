@@ -34,6 +34,15 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Wire:
+    """The elements at an edge's ends by their `op`, and a name of the value that it carries."""
+
+    tail: str
+    head: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class Element:
     """What belongs together: a node, an edge with its label, a lane. `op` is its `data-op`."""
 
@@ -41,6 +50,7 @@ class Element:
     kind: str
     title: str
     parts: tuple[Shape | Text, ...]
+    wire: Wire | None = None  # of an edge
 
 
 @dataclass(frozen=True, slots=True)

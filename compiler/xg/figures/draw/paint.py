@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil
 
 from xg.figures.draw import font
 from xg.figures.draw.arrow import arrow
-from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.display import Display, Element, Shape, Text, Wire
 from xg.figures.draw.glyph import glyph
 from xg.figures.draw.move import moved
 from xg.figures.draw.typeset import Line, typeset
 from xg.figures.layout.lanes import Lanes, lanes
 from xg.figures.layout.measure import edge_line
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.route import routes
+from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge
 from xg.figures.model.geometry import Box, Path, bounding_box, rectangle
@@ -25,6 +26,7 @@ from xg.figures.model.style import Color
 _GROUP_ROUNDING = 9.0
 _GROUP_GAP = 3.0
 _BELOW_TITLE = 14.0
+_PIXEL = 0.75  # points: a page is whole pixels large
 
 
 def paint(placed: PlacedFigure) -> Display:
@@ -34,9 +36,8 @@ def paint(placed: PlacedFigure) -> Display:
 
 def body(placed: PlacedFigure) -> list[Element]:
     """Draw a placed figure without title and legend."""
-    drawn = dict(routes(placed))
-    around = lanes(placed, drawn)
-    found = [*_frames(placed, around), *_edges(placed, drawn | around.paths, around)]
+    around = lanes(placed)
+    found = [*_frames(placed, around), *_edges(placed, placed.paths, around)]
     found += (
         Element(node.id, f"node {node.kind.name.lower()}", node.title or characters(node.label),
                 glyph(node, placed.nodes[node.id]))
@@ -62,6 +63,7 @@ def page(figure: Figure, body: list[Element]) -> Display:
         width = max(width, extent.width + 2 * style.PAGE_MARGIN)
         height += extent.height + style.PAGE_MARGIN
     name = characters(title_text(figure.title, figure.subtitle))
+    width, height = (ceil(size / _PIXEL - 1e-6) * _PIXEL for size in (width, height))
     return Display(width, height, name, figure.description, tuple(elements))
 
 
@@ -93,30 +95,51 @@ def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
 
 def _edges(placed: PlacedFigure, paths: Mapping[int, Path], around: Lanes) -> Iterator[Element]:
     for number, edge in enumerate(placed.figure.edges):
-        parts: list[Shape | Text] = [*arrow(paths[number], edge.style, changed=edge.changed)]
+        if number not in paths:
+            continue
+        parts: list[Shape | Text] = [
+            *arrow(
+                paths[number],
+                edge.style,
+                changed=edge.changed,
+                headless=number in placed.joined and _ends_there(placed, edge),
+            )
+        ]
         if edge.label:
-            parts.append(_label(placed, number, edge, paths[number], around))
+            parts.append(_label(placed, number, edge, around))
         name = f"{edge.tail}->{edge.head}"
-        yield Element(name, "edge", characters(edge.label), tuple(parts))
+        yield Element(name, "edge", characters(edge.label), tuple(parts), wire(edge))
 
 
-def _label(placed: PlacedFigure, number: int, edge: FigureEdge, path: Path, around: Lanes) -> Text:
+def _ends_there(placed: PlacedFigure, edge: FigureEdge) -> bool:
+    """Tell whether an edge that joins another leads to the same bar, not from it."""
+    return any(edge.head == bar.id for bar in placed.figure.floor)
+
+
+def wire(edge: FigureEdge) -> Wire:
+    """Return what an edge joins."""
+    tail, value = edge.value
+    return Wire(edge.tail, edge.head, f"{value} of {tail}")
+
+
+def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> Text:
     """Set a label at the right of its line; the one of a pair's downward arrow at its left."""
     line = edge_line(edge.label)
     place = placed.facts.places[number]
     if place in (Place.PAIRED, Place.BACK):
-        left = place is Place.PAIRED
-        x = path.start[0] + (-style.LABEL_GAP - line.width if left else style.LABEL_GAP)
-        return Text(line, x, _pair_middle(placed, edge) + _half_capital())
+        box = _pair_box(placed, edge)
+        reach = pair_shift(placed) + style.LABEL_GAP
+        x = box.center[0] + (-reach - line.width if place is Place.PAIRED else reach)
+        return Text(line, x, box.center[1] + _half_capital())
     box = around.labels[number] if place is Place.LANE else placed.labels[number]
     return Text(line, box.left + style.LABEL_GAP, box.center[1] + _half_capital())
 
 
-def _pair_middle(placed: PlacedFigure, edge: FigureEdge) -> float:
-    """Return the height at which a pair's two labels stand: that of the box made for them."""
+def _pair_box(placed: PlacedFigure, edge: FigureEdge) -> Box:
+    """Return the box made for the two labels of a pair: at both sides of its middle."""
     ends = {edge.tail, edge.head}
     return next(
-        placed.labels[number].center[1]
+        placed.labels[number]
         for number, other in enumerate(placed.figure.edges)
         if number in placed.labels and {other.tail, other.head} == ends
     )

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import sqrt
+from itertools import pairwise
 from typing import Final
 
-from xg.figures.draw.arrow import arrow
-from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.display import Display, Element, Shape, Text, Wire
 from xg.figures.draw.glyph import frame, text_in
 from xg.figures.draw.move import moved
 from xg.figures.draw.paint import body, bounds, page
 from xg.figures.draw.typeset import typeset
-from xg.figures.layout.columns import alone, segments
+from xg.figures.layout.columns import Names, alone, segments
 from xg.figures.layout.crossings import crossings
-from xg.figures.layout.measure import node_lines, node_size
+from xg.figures.layout.measure import node_lines
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
-from xg.figures.model.figure import Figure, FigureBar, FigureColumn, FigureEdge
-from xg.figures.model.geometry import Box, Point, bounding_box, polyline, rectangle, rounded
+from xg.figures.model.figure import Figure, FigureBar, FigureColumn
+from xg.figures.model.geometry import Box, bounding_box, polyline, rectangle
 from xg.figures.model.richtext import characters
 from xg.figures.model.style import Color
 
@@ -48,16 +47,13 @@ class _Sheet:
         self.figure = figure
         self.placed = placed
         self.inline = {bar.node.id for bar in figure.bars if not bar.is_below}
-        self.below = [bar for bar in figure.bars if bar.is_below]
         self.bodies = [self._body(column) for column in figure.columns]
         parts = [bounds(part) for one in self.bodies[0] for part in one.parts]
         content = bounding_box(parts)
-        rails = len(self.below) * _RAIL + (_RAIL if self.below else 0.0)
         padding = style.GROUP_PADDING
         self.room = Box(
-            content.left - padding, content.top, content.right + padding + rails, content.bottom
+            content.left - padding, content.top, content.right + padding, content.bottom
         )
-        self.rails_from = content.right + padding
         self.pitch = self.room.width + _BETWEEN
 
     def _body(self, column: FigureColumn) -> list[Element]:
@@ -120,10 +116,17 @@ class _Sheet:
             for number, span in enumerate(bar.spans):
                 box = self._bar_box(bar, span)
                 width = max(line.width for line in lines)
-                hairlines = crossings(box, Box.around(box.center, width, box.height), edges)
+                hairlines = tuple(crossings(box, edges))
+                room = Box.around((_free_place(box, width, hairlines), box.center[1]), 0.0, 0.0)
+                text_room = room.grown(width / 2 + 2.0)
+                hairlines = tuple(
+                    one
+                    for one in hairlines
+                    if not text_room.left < one.path.start[0] < text_room.right
+                )
                 text = (
                     replace(one, color=Color.MUTED if place else Color.INK)
-                    for place, one in enumerate(text_in(lines, box))
+                    for place, one in enumerate(text_in(lines, room))
                 )
                 title = bar.node.title or characters(bar.node.label)
                 op = bar.node.id if len(bar.spans) == 1 else f"{bar.node.id} #{number}"
@@ -135,54 +138,23 @@ class _Sheet:
         left = self.room.left + first * self.pitch
         right = self.room.right + last * self.pitch
         beyond = _BEYOND if len(bar.spans) == 1 else 0.0
-        if bar.is_below:
-            top = self._floor() + _BELOW
-            for other in self.below[: self.below.index(bar)]:
-                top += node_size(other.node).height + _BELOW / 2
-            bottom = top + node_size(bar.node).height
-        else:
-            node = self.placed.nodes[bar.node.id]
-            top, bottom = node.top, node.bottom
+        node = self.placed.nodes[bar.node.id]
+        top, bottom = node.top, node.bottom
         return Box(left - beyond, top, right + beyond, bottom)
-
-    def _floor(self) -> float:
-        return max(box.bottom for box in self._segments())
 
     # ---- columns ---------------------------------------------------------------------------------
 
     def column(self, place: int) -> Iterator[Element]:
         """Yield a column; the rails beside it lie behind its nodes."""
-        for element in (*self._rails(self.figure.columns[place]), *self.bodies[place]):
+        for element in self.bodies[place]:
             op = element.op and f"{element.op} @{place}"
-            yield moved(replace(element, op=op), place * self.pitch, 0.0)
+            here = replace(element, op=op, wire=element.wire and self._wire(element.wire, place))
+            yield moved(here, place * self.pitch, 0.0)
 
-    def _rails(self, column: FigureColumn) -> Iterator[Element]:
-        """Lead out of nodes to a rail, and down it to a bar; or up from a bar and into nodes."""
-        for number, bar in enumerate(self.below):
-            edges = [edge for edge in column.edges if bar.node.id in (edge.tail, edge.head)]
-            stops = {edge: self._stop(edge, bar, number) for edge in edges}
-            top = min((y for _, y in stops.values()), default=0.0)
-            x = self.rails_from + (number + 0.5) * _RAIL
-            for edge, (left, y) in stops.items():
-                # The highest one has the rail to itself, the others join it.
-                floor = self._bar_box(bar, (0, 0)).top
-                points = [(left, y), (x, y), *([(x, floor)] if y == top else [])]
-                up = edge.tail == bar.node.id
-                route = rounded(points[::-1] if up else points, style.CORNER / 2)
-                shapes = arrow(route, edge.style)
-                joins = y != top and not up
-                parts = (replace(shapes[0], path=route),) if joins else shapes
-                yield Element(f"{edge.tail}->{edge.head}", "edge", "", parts)
-
-    def _stop(self, edge: FigureEdge, bar: FigureBar, number: int) -> Point:
-        """Return where a rail's line leaves or enters a node: every second one further up."""
-        box = self.placed.nodes[edge.head if edge.tail == bar.node.id else edge.tail]
-        shift = 0.25 * box.height * (1 if number % 2 == 0 else -1)
-        half = box.height / 2
-        kind = self.placed.facts.kinds[edge.head if edge.tail == bar.node.id else edge.tail]
-        if style.NODE_STYLES[kind].outline is style.Outline.CIRCLE:
-            return box.center[0] + sqrt(half**2 - shift**2), box.center[1] + shift
-        return box.right, box.center[1] + shift
+    def _wire(self, wire: Wire, place: int) -> Wire:
+        """Return what an edge of one column joins there."""
+        names = Names(place, {bar.node.id: bar for bar in self.figure.bars})
+        return Wire(names.of(wire.tail), names.of(wire.head), f"{wire.value} @{place}")
 
     def braces(self) -> Iterator[Element]:
         """Yield a brace at the left of what is repeated."""
@@ -196,3 +168,17 @@ class _Sheet:
             shape = Shape(polyline(points), line=Color.MUTED, width=style.LINE_WIDTH)
             parts = (shape, Text(line, *at, Color.MUTED))
             yield Element(f"brace {number}", "group", characters(brace.label), parts)
+
+
+def _free_place(bar: Box, width: float, hairlines: Sequence[Shape]) -> float:
+    """Return the middle for a bar's text: nearest to its own, with no line through the text."""
+    xs = sorted({shape.path.start[0] for shape in hairlines})
+    ends = [bar.left, *xs, bar.right]
+    half = width / 2 + _CLEAR
+    free = [(a + half, b - half) for a, b in pairwise(ends) if b - a >= 2 * half]
+    middle = bar.center[0]
+    places = [min(max(middle, low), high) for low, high in free]
+    if not places:  # the lines hide behind the text
+        low, high = max(pairwise(ends), key=lambda pair: pair[1] - pair[0])
+        return (low + high) / 2
+    return min(places, key=lambda x: abs(x - middle))

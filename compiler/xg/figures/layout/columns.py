@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xg.figures.model.figure import (
-    EdgeRole,
     Figure,
     FigureBar,
     FigureColumn,
@@ -66,20 +65,21 @@ def bar_id(bar: FigureBar, number: int) -> str:
 
 def alone(figure: Figure, column: FigureColumn) -> Figure:
     """Return one column as a figure: its bars are as high as they will be, and narrow."""
-    below = {bar.node.id for bar in figure.bars if bar.is_below}
+    floor = tuple(bar.node for bar in figure.bars if bar.is_below)
+    below = {node.id for node in floor}
     narrow = {
         bar.node.id: replace(bar.node, label=_HEIGHT, lines=tuple(_HEIGHT for _ in bar.node.lines))
         for bar in figure.bars
     }
     nodes = (narrow.get(node.id, node) for node in column.nodes if node.id not in below)
-    edges = (edge for edge in column.edges if edge.role is not EdgeRole.RAIL)
     return Figure(
         figure.title,
         figure.subtitle,
         figure.description,
         tuple(nodes),
-        tuple(edges),
+        column.edges,
         levels=tuple(bar.node.id for bar in figure.bars if not bar.is_below),
+        floor=floor,
     )
 
 

@@ -1,7 +1,7 @@
 """Crossings: a line that passes under a bar goes on there as a hairline, so that an eye can follow.
 
-What only passes takes no part in the collective: its line ends nowhere at the bar. Where the bar's
-text stands, there is no hairline.
+What only passes takes no part in the collective: its line ends nowhere at the bar. The bar's text
+is placed where none passes.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ from xg.figures.draw.display import Element, Shape
 from xg.figures.model.geometry import Box, Point, flattened, polyline
 
 _HAIRLINE: Final = 0.45
-_CLEAR: Final = 5.0  # around the text
 _ALL: Final = 0.95  # of a bar's height
 
 
-def crossings(bar: Box, text: Box, edges: Iterable[Element]) -> Iterator[Shape]:
+def crossings(bar: Box, edges: Iterable[Element]) -> Iterator[Shape]:
     """Yield the hairlines on a bar, of edges that run under it from its top to its bottom."""
-    spared = text.grown(_CLEAR)
     for edge in edges:
         for shape in edge.parts:
             if isinstance(shape, Shape) and shape.line is not None:
                 points = _inside(bar, flattened(shape.path))
-                is_over_text = any(spared.left < x < spared.right for x, _ in points)
-                if points and _height(points) > _ALL * bar.height and not is_over_text:
+                if points and _height(points) > _ALL * bar.height:
                     yield Shape(polyline(points), None, shape.line, _HAIRLINE, shape.dashes)
 
 

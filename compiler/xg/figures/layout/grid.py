@@ -7,6 +7,7 @@ the size of the figure and nothing else.
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from typing import Final
 
 from xg.figures.layout.measure import Size, label_size, node_size
@@ -37,7 +38,8 @@ def on_a_grid(figure: Figure, facts: Structure, warning: str) -> PlacedFigure:
             x, y = nodes[head].center
             reach = (sizes[head].width + sizes[tensor].width) / 2 + style.NODE_GAP
             nodes[tensor] = Box.around((x + sign * reach, y), sizes[tensor].width, style.BOX_HEIGHT)
-    return PlacedFigure(figure, facts, nodes, _labels(figure, facts, nodes), {}, NAME, warning)
+    labels = _labels(figure, facts, nodes, tops)
+    return PlacedFigure(figure, facts, nodes, labels, NAME, warning)
 
 
 def _columns(figure: Figure, facts: Structure) -> dict[str, int]:
@@ -93,16 +95,20 @@ def _column_middles(
     return middles
 
 
-def _labels(figure: Figure, facts: Structure, nodes: dict[str, Box]) -> dict[int, Box]:
-    """Put labels under the nodes they leave, at the right of the line."""
+def _labels(
+    figure: Figure, facts: Structure, nodes: dict[str, Box], tops: dict[int, float]
+) -> dict[int, Box]:
+    """Put labels into the room below the row they leave, or above the one they branch to."""
+    rows = sorted(tops)
+    below = dict(pairwise(rows))
     labels: dict[int, Box] = {}
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
         if has_label_box(edge, place):
             size = label_size(edge.label)
-            box = nodes[edge.head] if place is Place.BRANCH else nodes[edge.tail]
-            x = box.center[0]
-            half = _LABEL_ROOM / 2
-            y = box.top - half if place is Place.BRANCH else box.bottom + half
+            is_branch = place is Place.BRANCH
+            x = nodes[edge.head if is_branch else edge.tail].center[0]
+            row = facts.rows[edge.head] if is_branch else below[facts.rows[edge.tail]]
             shift = 0.0 if place is Place.PAIRED else size.width / 2
-            labels[number] = Box.around((x + shift, y), size.width, size.height)
+            center = x + shift, tops[row] - _LABEL_ROOM / 2
+            labels[number] = Box.around(center, size.width, size.height)
     return labels

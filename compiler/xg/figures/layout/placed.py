@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, Path
@@ -12,7 +12,7 @@ from xg.figures.model.structure import Structure
 
 @dataclass(frozen=True, slots=True)
 class PlacedFigure:
-    """Boxes of nodes by id; boxes of labels and curves of edges by the edge's number.
+    """Boxes of nodes by id; boxes of labels and, once routed, paths by the edge's number.
 
     `engine` is the name of the engine that placed it; `warning` says what was wrong with those
     before it, empty where the first one answered.
@@ -22,6 +22,7 @@ class PlacedFigure:
     facts: Structure
     nodes: Mapping[str, Box]
     labels: Mapping[int, Box]
-    curves: Mapping[int, Path]
     engine: str
     warning: str = ""
+    paths: Mapping[int, Path] = field(default_factory=dict[int, Path])
+    joined: frozenset[int] = frozenset()  # edges whose path ends, or begins, on another's

@@ -19,6 +19,7 @@ from xg.figures.layout.answer import read_answer
 from xg.figures.layout.grid import on_a_grid
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import problem
+from xg.figures.layout.routed import routed
 from xg.figures.layout.straighten import straightened
 from xg.figures.layout.unit import units
 from xg.figures.model import style
@@ -53,9 +54,9 @@ def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
                 fix = LayoutSeconds.advice
                 break
         else:
-            return replace(placed, warning="; ".join(failures))
+            return routed(replace(placed, warning="; ".join(failures)))
     warning = "; ".join([*failures, f"drawn in plain rows and columns instead; {fix}"])
-    return on_a_grid(figure, facts, warning)
+    return routed(on_a_grid(figure, facts, warning))
 
 
 def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:

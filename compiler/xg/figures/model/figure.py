@@ -63,7 +63,11 @@ class FigureNode:
 
 @dataclass(frozen=True, slots=True)
 class FigureEdge:
-    """One arrow, with the tensor that it carries as its label; `changed` as of a node."""
+    """One arrow, with the tensor that it carries as its label; `changed` as of a node.
+
+    `output` is which of its tail's outputs it carries: only one and the same may look like one
+    line that branches.
+    """
 
     tail: str
     head: str
@@ -71,6 +75,12 @@ class FigureEdge:
     role: EdgeRole = EdgeRole.MAIN
     label: RichText = ()
     changed: bool = False
+    output: int = 0
+
+    @property
+    def value(self) -> tuple[str, str | int]:
+        """Return what tells the value that it carries from all others."""
+        return self.tail, self.head if self.style is EdgeStyle.DASHED else self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +141,4 @@ class Figure:
     bars: tuple[FigureBar, ...] = ()
     braces: tuple[FigureBrace, ...] = ()
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
+    floor: tuple[FigureNode, ...] = ()  # bars under all of it, which rails lead to

@@ -82,11 +82,13 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     """
     degree: dict[str, int] = defaultdict(int)
     for edge in figure.edges:
-        degree[edge.tail] += 1
-        degree[edge.head] += 1
+        if edge.role is not EdgeRole.RAIL:
+            degree[edge.tail] += 1
+            degree[edge.head] += 1
     tensors = {n.id for n in figure.nodes if n.kind in (NodeKind.TENSOR, NodeKind.SAVED)}
     flat = {e for e in figure.edges if e.role is EdgeRole.SIDE and e.tail in tensors
-            and degree[e.tail] == 1 and not e.label}  # fmt: skip
+            and degree[e.tail] == 1 and not e.label
+            and e.head not in figure.levels}  # fmt: skip
     taken = {e.tail for e in figure.edges if e.role is EdgeRole.BRANCH}
     taken |= {e.head for e in figure.edges if e.role is EdgeRole.SIDE and e not in flat}
     left: dict[str, str] = {}
@@ -181,7 +183,7 @@ def passing(figure: Figure) -> Iterator[tuple[int, str]]:
     after |= {level: n + 1 for n, level in enumerate(figure.levels)}
     before = {**after, **{level: n for n, level in enumerate(figure.levels)}}
     for number, edge in enumerate(figure.edges):
-        if after[edge.tail] < before[edge.head]:
+        if edge.role is not EdgeRole.RAIL and after[edge.tail] < before[edge.head]:
             yield number, figure.levels[after[edge.tail]]
 
 

@@ -82,6 +82,7 @@ def arrange(
     operations = (*operations, *ends)
     made_by = {source.value: source.node.id for source in sources}
     made_by |= {value: one.node.id for one in operations for value in one.outputs}
+    output = {value: n for one in operations for n, value in enumerate(one.outputs)}
     state = _Arrangement(made_by, _heirs(operations, made_by))
     for source in sources:
         state.stand(source.node.id, None, 0)
@@ -89,7 +90,14 @@ def arrange(
     named = frozenset(terminal.node.id for terminal in (*sources, *results))
     labels = _labelled(arrows, named, naming)
     edges = [
-        FigureEdge(arrow.tail, arrow.head.id, arrow.flow.style, arrow.role, labels.get(number, ()))
+        FigureEdge(
+            arrow.tail,
+            arrow.head.id,
+            arrow.flow.style,
+            arrow.role,
+            labels.get(number, ()),
+            output=output.get(arrow.flow.value, 0),
+        )
         for number, arrow in enumerate(arrows)
     ]
     nodes = [source.node for source in sources]

@@ -1,0 +1,38 @@
+"""Ports: where an edge may leave or enter a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Side(Enum):
+    """A side of a node."""
+
+    TOP = "top"
+    BOTTOM = "bottom"
+    LEFT = "left"
+    RIGHT = "right"
+
+    @property
+    def is_level(self) -> bool:
+        """Tell whether lines leave it sideways."""
+        return self in (Side.LEFT, Side.RIGHT)
+
+    @property
+    def sign(self) -> int:
+        """Return the direction in x of what leaves it."""
+        return {Side.LEFT: -1, Side.RIGHT: 1}.get(self, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A place at a node's rim: `x` is where its line begins, `cost` how much it is shunned."""
+
+    node: str
+    row: int
+    side: Side
+    x: float
+    cost: float = 0.0
+    wide: bool = False  # of a bar: any x will do
+    head: bool = False  # an arrow enters there

@@ -1,0 +1,252 @@
+"""The router: every edge runs straight or turns by right angles, around all that is in its way.
+
+Each edge in turn takes the cheapest of its ways: few corners, few crossings, short. Then each is
+taken up once more, as those that came later may leave it a better one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Final
+
+from xg.figures.layout.field import CLEAR, FAR, RAIL, Field, Range, Route, Run
+from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.ports import Port, Side
+from xg.figures.layout.request import FLAT, Request, bars_of, requests
+from xg.figures.layout.search import CORNER, CROSSING, LENGTH, Ask, search
+from xg.figures.model import style
+from xg.figures.model.geometry import Box
+from xg.figures.model.structure import Place
+
+_CLASH: Final = 1000.0  # cost of lying on something
+_LEAST_STOP: Final = 5.6  # between two lines at one side of a node
+_LEAST_HEADS: Final = 6.1  # if arrows enter there
+_LEAST_RUN: Final = 11.0  # of a level part beside a node: a head and some line
+_MOST_TRUNKS: Final = 2  # that a rail tries to join
+_PORT_APART: Final = 5.4
+
+
+@dataclass
+class Router:
+    """Routes, by edge, on a field."""
+
+    placed: PlacedFigure
+    field: Field
+
+    def __post_init__(self) -> None:
+        self.routes: dict[int, Route] = {}
+        self.ports: dict[tuple[str, Side], dict[int, tuple[Port, Route]]] = defaultdict(dict)
+
+    def run(self) -> Mapping[int, Route]:
+        """Route every edge."""
+        wishes = list(requests(self.placed, self.field))
+        for wish in wishes:
+            self._put(self._best(wish))
+        for wish in wishes:
+            old = self.routes[wish.number]
+            if self.trouble(old) > 0:
+                self._take(old)
+                self._put(min(self._best(wish), old, key=self.cost))
+        return self.routes
+
+    def _put(self, route: Route) -> None:
+        self.routes[route.number] = route
+        self.field.add(route)
+        for port in (route.start, route.end):
+            self.ports[port.node, port.side][route.number] = (port, route)
+
+    def _take(self, route: Route) -> None:
+        self.field.remove(route)
+        for port in (route.start, route.end):
+            self.ports[port.node, port.side].pop(route.number, None)
+
+    def _best(self, wish: Request) -> Route:
+        """Try the pairs of ports, the most promising first."""
+        pairs = sorted(
+            product(wish.starts, (*self._trunks(wish), *wish.ends)),
+            key=lambda pair: _least(*pair, wish),
+        )
+        best: Route | None = None
+        lowest = FAR * FAR
+        for start, end in pairs:
+            if best is not None and _least(start, end, wish) >= lowest:
+                break
+            route = self._between(wish, start, end, lowest)
+            if route is not None and (cost := self.cost(route)) < lowest:
+                best, lowest = route, cost
+        if best is None:  # no side of the ends has room: enter from above in any case
+            best = _direct(wish)
+        return best
+
+    def _trunks(self, wish: Request) -> Iterator[Port]:
+        """Yield where rails that are there already lead to the bar: others may join them."""
+        if wish.place is Place.RAIL:
+            here = self.ports[wish.lower, Side.TOP].values()
+            port, x = wish.ends[0], self.placed.nodes[wish.upper].center[0]
+            places = {_at(route, its) for its, route in here}
+            for place in sorted(places, key=lambda one: abs(one - x))[:_MOST_TRUNKS]:
+                yield replace(port, x=place, wide=False, cost=0.0)
+
+    def _between(self, wish: Request, start: Port, end: Port, lowest: float) -> Route | None:
+        joined = end.x if wish.place is Place.RAIL and not end.wide else None
+        starts = list(self._places(wish, start, joined))
+        ends = list(self._places(wish, end, joined))
+        if not starts or not ends:
+            return None
+        near = self._near(start, end)
+        ask = Ask(wish.key, starts, start.row, ends, end.row - 1, wish.via, near, joined)
+        corners = start.side.is_level + end.side.is_level
+        limit = lowest - start.cost - end.cost - CORNER * corners
+        runs = search(self.field, ask, limit)
+        return None if runs is None else Route(wish.number, wish.key, start, end, runs)
+
+    def _near(self, start: Port, end: Port) -> float:
+        """Return where a line runs that may run anywhere: beside both ends."""
+        if not start.side.is_level or not end.side.is_level:
+            return end.x if start.side.is_level else start.x
+        boxes = [self.placed.nodes[start.node], self.placed.nodes[end.node]]
+        reach = style.LANE_GAP + style.CORNER
+        if end.side is Side.LEFT:
+            return min(box.left for box in boxes) - reach
+        return max(box.right for box in boxes) + reach
+
+    def _places(self, wish: Request, port: Port, joined: float | None) -> Iterator[Range]:
+        """Yield where the run that begins or ends at a port may be."""
+        if not port.side.is_level:
+            yield (-FAR, FAR) if port.wide and wish.place is not Place.PAIRED else (port.x, port.x)
+            return
+        low, high = self._beside(port)
+        for left, right in self.field.free(port.row, wish.key, joined):
+            a, b = max(left, low), min(right, high)
+            if a <= b:
+                yield a, b
+
+    def _beside(self, port: Port) -> Range:
+        """Return how far a level line reaches from a side of a node before it meets a box."""
+        taken = self.field.rows[port.row].taken
+        if port.side is Side.RIGHT:
+            ends = [left - CLEAR for left, _ in taken if left >= port.x - 0.5]
+            return port.x + _LEAST_RUN, min(ends, default=FAR)
+        ends = [right + CLEAR for _, right in taken if right <= port.x + 0.5]
+        return max(ends, default=-FAR), port.x - _LEAST_RUN
+
+    # ---- cost --------------------------------------------------------------------------------
+
+    def cost(self, route: Route) -> float:
+        """Return what a route costs beside all others."""
+        return route.start.cost + route.end.cost + self._shape(route) + self.trouble(route)
+
+    def trouble(self, route: Route) -> float:
+        """Return what a route costs because of others."""
+        return CROSSING * self._crossings(route) + _CLASH * self._clashes(route)
+
+    def _shape(self, route: Route) -> float:
+        cost = 0.0
+        for _, a, b in route.turns():
+            cost += 2 * CORNER + LENGTH * abs(a - b)
+        for _, left, right, _ in route.flat():
+            cost += CORNER + LENGTH * (right - left)
+        return cost
+
+    def _crossings(self, route: Route) -> int:
+        count = 0
+        key, number = route.key, route.number
+        for gap, a, b in route.turns():
+            count += self.field.crossed_upright(gap, a, b, key)
+        for gap, x in route.gaps():
+            count += self.field.crossed_level(gap, x, key)
+        sides = {(port.node, port.side) for port in (route.start, route.end)}
+        for row, x in route.rows():
+            for other, parts in self.field.flat[row].items():
+                # Lines at one side of a node get heights at which they do not cross.
+                count += other != number and any(
+                    left < x < right and each != key and (port.node, port.side) not in sides
+                    for left, right, port, each in parts
+                )
+        for row, left, right, port in route.flat():
+            mates = self.ports[port.node, port.side]
+            for other, lines in self.field.upright[row].items():
+                count += (
+                    other != number
+                    and other not in mates
+                    and any(left < x < right and each != key for x, each in lines)
+                )
+        return count
+
+    def _clashes(self, route: Route) -> int:
+        count = 0
+        for port in (route.start, route.end):
+            count += self._port_clashes(route, port)
+        for row, left, right, port in route.flat():
+            for other, parts in self.field.flat[row].items():
+                count += other != route.number and any(
+                    max(left, a) < min(right, b) and (p.node, p.side) != (port.node, port.side)
+                    for a, b, p, _ in parts
+                )
+        return count
+
+    def _port_clashes(self, route: Route, port: Port) -> int:
+        others = [pair for n, pair in self.ports[port.node, port.side].items() if n != route.number]
+        if port.side.is_level:
+            lines = {_line(other, its) for its, other in others} | {_line(route, port)}
+            heads = port.head or any(its.head for its, _ in others)
+            least = _LEAST_HEADS if heads else _LEAST_STOP
+            return len(lines) > 1 + int((self.placed.nodes[port.node].height - 6.0) / least)
+        x = _at(route, port)
+        return sum(self._is_near(route, port, other, _at(other, its) - x) for its, other in others)
+
+    def _is_near(self, route: Route, port: Port, other: Route, distance: float) -> bool:
+        """Tell whether two lines meet a top or a bottom too near to each other."""
+        joins = port.side is Side.BOTTOM or (route.key[0] == RAIL and distance == 0)
+        return abs(distance) < _PORT_APART and not (joins and other.key == route.key)
+
+
+def _line(route: Route, port: Port) -> tuple[str, ...]:
+    """Return what tells a line at a side of a node from others: lines that leave may be one."""
+    return (str(route.number),) if port.head or port is route.end else route.key
+
+
+def _at(route: Route, port: Port) -> float:
+    """Return where a route's line meets the top or the bottom of a node."""
+    return route.runs[0 if port is route.start else -1].x
+
+
+def _least(start: Port, end: Port, wish: Request) -> float:
+    """Return what a way between two ports costs at least."""
+    cost = start.cost + end.cost
+    corners = start.side.is_level + end.side.is_level
+    if not corners and start.x != end.x and not start.wide and not end.wide:
+        corners = 2
+    return cost + CORNER * corners
+
+
+def _direct(wish: Request) -> Route:
+    start, end = wish.starts[-1], wish.ends[-1]
+    runs = (Run(start.x, start.row, start.row), Run(end.x, start.row, end.row - 1))
+    return Route(wish.number, wish.key, start, end, runs)
+
+
+def field_of(placed: PlacedFigure) -> Field:
+    """Return the rows of a placed figure, with all that stands in them."""
+    boxes = [*placed.nodes.values(), *placed.labels.values()]
+    field = Field.of(boxes)
+    bars = bars_of(placed)
+    for node, box in placed.nodes.items():
+        if node not in bars:
+            field.rows[field.row(box)].block(box.left, box.right)
+    pairs = {n for n, place in enumerate(placed.facts.places) if place is Place.PAIRED}
+    for number, box in placed.labels.items():
+        start = box.left if number in pairs else box.left + CLEAR - 1.0
+        field.rows[field.row(box)].block(start, box.right)
+    for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
+        if place in FLAT:
+            ends = sorted((placed.nodes[edge.tail], placed.nodes[edge.head]), key=_left)
+            field.rows[field.row(ends[0])].block(ends[0].right, ends[1].left)
+    return field
+
+
+def _left(box: Box) -> float:
+    return box.left

@@ -1,0 +1,41 @@
+"""Every figure that ships: all diagrams, blocks, views and plans; ranks side by side are a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.driver import compile_project
+from xg.figures.model.figure import Figure
+from xg.frontend.blocks import concerning
+from xg.frontend.project import Project, read_project
+from xg.pages.outputs import OF_NOTHING, views
+
+LIBRARY: Final = Path(__file__).parents[2] / "diagrams"
+DIAGRAMS: Final = sorted(LIBRARY.rglob("*.xg"))
+
+
+def plans(project: Project) -> list[str]:
+    """The plans that a file names itself."""
+    main = project.main
+    return list(dict.fromkeys(each.name.name for each in (*main.plans, *main.products)))
+
+
+def figures(path: Path, plan: str | None = None) -> Iterator[tuple[str, Figure]]:
+    """Every figure of a file's blocks under a plan, and what it is called."""
+    project = read_project(path)
+    for block in [each.name.name for each in project.main.blocks] or [None]:
+        try:
+            program = compile_project(project, block, concerning(project, block, {}), plan)
+        except DiagnosticError as error:
+            if plan is not None and all(each.code == OF_NOTHING for each in error.diagnostics):
+                continue  # a plan is not of every block
+            raise
+        name = program.graphs.main.block
+        for view in views(program):
+            yield ".".join(filter(None, (path.stem, name, plan, view))), program.figure(view)
+
+
+CASES: Final = [(path, plan) for path in DIAGRAMS for plan in (None, *plans(read_project(path)))]

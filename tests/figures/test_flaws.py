@@ -1,0 +1,227 @@
+"""Pictures without a flaw: all that ships and random programs, and each kind of flaw planted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from figures.flaws import Flaw, Picture, crossings, flaws
+from figures.hand_made import mha_forward, overview
+from figures.shipped_figures import CASES, figures
+from fuzz.program import generate
+from fuzz.proof import check_layout, compiled
+
+from xg.figures import painted
+from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.move import moved
+from xg.figures.model.figure import Figure
+from xg.figures.model.geometry import Box, Point, bezier, polyline, rectangle
+from xg.figures.model.style import Color
+from xg.figures.views import View, figure
+from xg.ir.graph import Call, Program
+
+RECORD = Path(__file__).with_name("flaws.json")
+CHUNK = 20
+PROGRAMS = 200  # `python -m figures.count_flaws 2000` looks at more
+RECORDED: dict[str, dict[str, int]] = json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def name(path: Path, plan: str | None) -> str:
+    return path.stem if plan is None else f"{path.stem}.{plan}"
+
+
+@pytest.mark.parametrize(("path", "plan"), CASES, ids=lambda one: getattr(one, "stem", one))
+def test_no_shipped_figure_has_more_flaws_or_crossings_than_recorded(
+    path: Path, plan: str | None
+) -> None:
+    """The record of a figure, flaws and crossings, may only fall; what is not in it has neither."""
+    for figure_name, each in figures(path, plan):
+        display, placed = painted(each)
+        assert placed.warning == ""
+        most = RECORDED.get(figure_name, {})
+        seen = flaws(display)
+        assert len(seen) <= most.get("flaws", 0), (figure_name, seen[:5])
+        assert crossings(display) <= most.get("crossings", 0), figure_name
+
+
+def random_figures(seed: int) -> list[Figure]:
+    sketch = generate(seed)
+    program = compiled(check_layout(str(sketch)), sketch, dead=False)
+    return [figure(program, view) for view in _views(program)]
+
+
+def _views(program: Program) -> Sequence[View]:
+    has_calls = any(isinstance(step, Call) for step in program.main.steps)
+    has_backward = bool(program.backwards[program.entry].steps)
+    drawn: dict[View, bool] = {"forward": True, "backward": has_backward, "overview": has_calls}
+    return [view for view, is_there in drawn.items() if is_there]
+
+
+@pytest.mark.parametrize("start", range(0, PROGRAMS, CHUNK))
+def test_figures_of_random_programs_have_no_more_flaws_than_recorded(start: int) -> None:
+    most = RECORDED.get(f"random {start}", {}).get("flaws", 0)
+    seen = [(seed, flaw) for seed in range(start, start + CHUNK) for flaw in random_flaws(seed)]
+    assert len(seen) <= most, seen
+
+
+def random_flaws(seed: int) -> list[Flaw]:
+    return [flaw for each in random_figures(seed) for flaw in flaws(painted(each)[0])]
+
+
+# ---- planted -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name="display", scope="module")
+def _display() -> Display:
+    return painted(mha_forward())[0]
+
+
+def kinds(display: Display) -> set[str]:
+    return {flaw.kind for flaw in flaws(display)}
+
+
+def changed(display: Display, op: str, change: Callable[[Element], Element]) -> Display:
+    """The picture with one element changed."""
+    assert any(one.op == op for one in display.elements)
+    return replace(
+        display,
+        elements=tuple(change(one) if one.op == op else one for one in display.elements),
+    )
+
+
+def with_line(element: Element, points: Sequence[Point]) -> Element:
+    """An edge with another line and no head moved."""
+    line, *rest = element.parts
+    assert isinstance(line, Shape)
+    return replace(element, parts=(replace(line, path=polyline(points)), *rest))
+
+
+def box(display: Display, op: str) -> Box:
+    return Picture(display).glyphs[op].box
+
+
+EDGE = "SM->S"
+
+
+def test_the_untouched_picture_has_no_flaw(display: Display) -> None:
+    assert flaws(display) == []
+
+
+def test_an_end_in_empty_space_shows(display: Display) -> None:
+    assert "starts nowhere" in kinds(changed(display, EDGE, lambda one: _shifted(one, 0, -9)))
+    assert "ends nowhere" in kinds(changed(display, EDGE, lambda one: moved(one, 0, 9)))
+
+
+def _shifted(element: Element, dx: float, dy: float) -> Element:
+    (x, y), (u, v) = _ends(element)
+    return with_line(element, ((x + dx, y - dy), (u, v)))
+
+
+def _ends(element: Element) -> tuple[Point, Point]:
+    shape = element.parts[0]
+    assert isinstance(shape, Shape)
+    return shape.path.start, shape.path.end
+
+
+def test_a_crooked_edge_shows(display: Display) -> None:
+    def slanted(element: Element) -> Element:
+        (x, y), (u, v) = _ends(element)
+        return with_line(element, ((x, y), (u + 4, v)))
+
+    def curved(element: Element) -> Element:
+        (x, y), (u, v) = _ends(element)
+        path = bezier(((x, y), (x + 9, y + 5), (u - 9, v - 5), (u, v)))
+        line = element.parts[0]
+        assert isinstance(line, Shape)
+        return replace(element, parts=(replace(line, path=path), *element.parts[1:]))
+
+    def stepped(element: Element) -> Element:
+        (x, y), (u, v) = _ends(element)
+        middle = (y + v) / 2
+        return with_line(element, ((x, y), (x, middle), (x + 2, middle), (u + 2, v)))
+
+    for change, kind in ((slanted, "crooked"), (curved, "crooked"), (stepped, "kinked")):
+        assert kind in kinds(changed(display, EDGE, change))
+
+
+def test_a_line_through_something_shows(display: Display) -> None:
+    label = Picture(display).arrows[0]
+    for target, kind in (
+        (box(display, "W_Q"), "line through text"),
+        (box(display, "S"), "line through box"),
+        (box(display, "matmul_K"), "line through box"),
+    ):
+        x, y = target.center
+        line = ((target.left - 30, y), (x, y))
+        assert kind in kinds(changed(display, EDGE, lambda one, to=line: with_line(one, to)))
+    assert label.head is not None
+    head = label.head.bounds()
+    through = ((head.left - 9, head.center[1]), (head.right + 9, head.center[1]))
+    assert "line through head" in kinds(changed(display, EDGE, lambda one: with_line(one, through)))
+
+
+def test_two_lines_on_each_other_show(display: Display) -> None:
+    other = next(arrow for arrow in Picture(display).arrows if arrow.name != EDGE)
+    line = other.lines[0][:2]
+    assert "line on line" in kinds(changed(display, EDGE, lambda one: with_line(one, line)))
+
+
+def test_dashes_on_dashes_show() -> None:
+    display = painted(overview())[0]
+    dashed = [arrow for arrow in Picture(display).arrows if arrow.is_dashed]
+    line = dashed[0].lines[0]
+    bad = changed(display, dashed[1].name, lambda one: with_line(one, line))
+    assert "dashes on dashes" in kinds(bad)
+
+
+def test_heads_on_each_other_show(display: Display) -> None:
+    one, other = (arrow.head for arrow in Picture(display).arrows[:2])
+    assert one is not None
+    assert other is not None
+    dx, dy = (a - b for a, b in zip(other.start, one.start, strict=True))
+    first = Picture(display).arrows[0].name
+    assert "head on head" in kinds(changed(display, first, lambda it: moved(it, dx, dy)))
+
+
+def test_text_and_boxes_on_each_other_show(display: Display) -> None:
+    def onto(op: str, other: str) -> Display:
+        a, b = box(display, op).center, box(display, other).center
+        return changed(display, op, lambda one: moved(one, b[0] - a[0], b[1] - a[1]))
+
+    assert "text on text" in kinds(onto("W_Q", "W_K"))
+    assert "text on box" in kinds(onto("W_Q", "SM"))
+    assert "box on box" in kinds(onto("SM", "S"))
+
+
+def test_a_frame_that_cuts_a_box_shows(display: Display) -> None:
+    around = box(display, "SM")
+    path = rectangle(Box(around.left - 9, around.top - 9, around.center[0], around.bottom + 9))
+    frame = Element("lane", "group", "", (Shape(path, Color.LANE),))
+    assert Flaw("frame cuts box", "lane", "SM") in flaws(
+        replace(display, elements=(frame, *display.elements))
+    )
+
+
+def test_a_label_far_off_shows(display: Display) -> None:
+    def away(element: Element) -> Element:
+        parts = (replace(p, x=p.x + 40) if isinstance(p, Text) else p for p in element.parts)
+        return replace(element, parts=tuple(parts))
+
+    assert "label far off" in kinds(changed(display, EDGE, away))
+
+
+def test_a_page_of_broken_pixels_or_too_small_shows(display: Display) -> None:
+    assert kinds(replace(display, width=display.width + 0.1)) == {"broken pixel"}
+    assert kinds(replace(display, width=display.width - 75)) == {"off the page"}
+
+
+def test_a_crossing_is_counted(display: Display) -> None:
+    start, end = _ends(next(one for one in display.elements if one.op == EDGE))
+    middle = (start[1] + end[1]) / 2
+    across = ((start[0] - 20, middle), (start[0] + 6, middle))
+    other = next(arrow.name for arrow in Picture(display).arrows if arrow.name != EDGE)
+    before = crossings(display)
+    assert crossings(changed(display, other, lambda one: with_line(one, across))) > before
