@@ -184,3 +184,33 @@ def test_a_killed_build_leaves_no_half_files(xg: Xg, folder: Path) -> None:
             assert (folder / "out" / name).read_bytes() in (content, new[name])
     assert subprocess.run(command, check=False, env=variables).returncode == 0
     assert names(folder / "out") == names(folder / "new")  # nothing stray
+
+
+def test_watching_follows_used_files_in_other_folders(
+    xg: Xg, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "parts").mkdir()
+    part = folder / "parts" / "part.xg"
+    block = "dim B, D\nblock Part(X [B, D]) -> Y [B, D] {{\n    X -> {} : Y\n}}\n"
+    part.write_text(block.format("tanh"))
+    (folder / "whole.xg").write_text(
+        'use Part from "parts/part.xg"\ndim B, D\n'
+        "block Whole(X [B, D]) -> Y [B, D] {\n    X -> Part : Y\n}\n"
+    )
+    saves = iter(["ReLU", "", "sigmoid"])  # "": nothing is saved
+    codes: list[str] = []
+
+    def save(_: float) -> None:
+        codes.append((folder / "out" / "whole_numpy.py").read_text())
+        word = next(saves, None)
+        if word is None:
+            raise KeyboardInterrupt
+        if word:
+            part.write_text(block.format(word) + "# " + word)
+
+    monkeypatch.setattr(watch.time, "sleep", save)
+    said = xg("build", "whole.xg", "-o", "out", "--only", "numpy", "--watch")
+    assert said.code == 0
+    assert said.out.count("whole.xg: ") == 3  # at first, and after each save
+    assert len(codes) == 4
+    assert codes[0] != codes[1] == codes[2] != codes[3]
