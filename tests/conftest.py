@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("XG_VERIFY", "1")  # every pass of every compilation is verified
 
 BROWSER = ("chromium", "chromedriver")
 MISSING = [name for name in BROWSER if shutil.which(name) is None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast, get_args
@@ -18,7 +18,6 @@ from xg.codegen.numpy.module import emit as emit_numpy
 from xg.codegen.torch.module import emit as emit_torch
 from xg.cost.report import report
 from xg.diagnostics.gc_pause import resting_collector
-from xg.frontend.plans import placed_program
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim
@@ -26,12 +25,8 @@ from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
 from xg.passes.decode_step import increment, once
-from xg.passes.differentiate import differentiate
-from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.fuse import fuse
-from xg.passes.outline import outline
-from xg.passes.shard import check, rank_program
-from xg.sharding.apply_plan import meshed
+from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, FUSE, FUSED_RANK, PARALLEL, SINGLE, STEP
+from xg.passes.runner import History, run
 
 if TYPE_CHECKING:
     import graphviz
@@ -110,19 +105,19 @@ class Program:
     def fused(self) -> Graphs:
         """The graphs with patterns replaced by fused operators: what kernels compute."""
         if self.whole is not None:
-            return self._fused_ranks[0]
-        fused = fuse(self.graphs)
-        return _differentiated(fused) if self.graphs.backwards else fused
+            return self._fused_ranks.result
+        pipeline = (FUSE, DIFFERENTIATE) if self.graphs.backwards else (FUSE,)
+        return run(pipeline, self.graphs).result
 
     @property
     def fused_placed(self) -> Graphs | None:
         """What `placed` is, of the fused program, whose moves may stand elsewhere."""
-        return None if self.whole is None else self._fused_ranks[1]
+        return None if self.whole is None else self._fused_ranks.after("check")
 
     @cached_property
-    def _fused_ranks(self) -> tuple[Graphs, Graphs]:
+    def _fused_ranks(self) -> History:
         assert self.whole is not None
-        return _ranks(fuse(self.whole))
+        return run(FUSED_RANK, self.whole)
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
@@ -202,7 +197,7 @@ class Program:
         An encoder is run once for a text: its output is an input of the decoder's step.
         """
         found = once(self.graphs, output)
-        return found and Program(_differentiated(eliminate_dead(found)), self.project)
+        return found and Program(run(STEP, found).result, self.project)
 
     def cost(self, dtype: str = "float32") -> Report:
         """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
@@ -253,23 +248,15 @@ def compile_project(
 ) -> Program:
     """Compile a block of a file that was read already."""
     typed = type_project(project, block, settings, plan)
-    if typed.is_parallel:
-        return _parallel(typed, project)
-    alone = replace(typed, mesh={})  # the file may have one for its plans
-    return Program(_differentiated(eliminate_dead(alone)), project)
-
-
-def _parallel(typed: Graphs, project: Project) -> Program:
-    """The program of one rank, and the whole with its moves."""
-    whole = eliminate_dead(meshed(typed))
-    ranks, placed = _ranks(whole)
-    return Program(ranks, project, placed, whole)
-
-
-def _ranks(whole: Graphs) -> tuple[Graphs, Graphs]:
-    """What one rank runs, and the whole with its moves."""
-    placed = check(_differentiated(placed_program(whole)))
-    return rank_program(placed), placed
+    if not typed.is_parallel:
+        return Program(run(SINGLE, typed).result, project)
+    history = run(PARALLEL, typed)
+    return Program(
+        history.result,
+        project,
+        placed=history.after("check"),
+        whole=history.after("eliminate-dead"),
+    )
 
 
 def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
@@ -280,12 +267,7 @@ def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
         case "torch":
             # The step of a decoder saves nothing; what ranks run is no module of torch's own.
             saves = bool(graphs.backwards) and not graphs.mesh
-            outlined = _differentiated(outline(graphs)) if saves else None
+            outlined = run(BLOCKS, graphs).result if saves else None
             return emit_torch(graphs, outlined, kernels=kernels)
         case _:
             raise ValueError(f"there is no backend {backend!r}: there are {', '.join(BACKENDS)}")
-
-
-def _differentiated(graphs: Graphs) -> Graphs:
-    """The program with its backward pass; checking a file needs none."""
-    return differentiate(graphs)

@@ -10,7 +10,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program
 from xg.ir.plan import Plan
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.shard import Bodies, Placer, Wishes, rank_program
+from xg.passes.shard import Bodies, Placer, Wishes, localise
 from xg.sharding.apply_plan import Placed, Said, Spoken, check_placed, meshed, placed
 from xg.sharding.divisibility import check_shares
 
@@ -110,7 +110,7 @@ class PlanCheck:
         whole = placer.placed(wished)
         for graph in whole.graphs.values():
             if (placer, graph.key) not in self.local and _is_cut_twice(graph):
-                rank_program(replace(whole, graphs={graph.key: graph}))
+                localise(replace(whole, graphs={graph.key: graph}))
             self.local.add((placer, graph.key))
 
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 from xg.frontend.project import Project
 from xg.ir.graph import Program
 from xg.ir.plan import Plan
-from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.resolve.plans import multiply, resolve_plans
-from xg.passes.shard import place, wish
 from xg.sharding.apply_plan import check_placed, placed
 from xg.sharding.divisibility import check_shares
 from xg.syntax.spelling import ascii_name
@@ -31,11 +29,6 @@ def check_parallel(typed: Program) -> None:
     reached = tuple(placed(typed))
     check_placed(reached)
     check_shares(typed, reached)
-
-
-def placed_program(typed: Program) -> Program:
-    """The whole program of a mesh with its moves; raises DiagnosticError."""
-    return place(wish(eliminate_dead(typed)))
 
 
 def plan_named(

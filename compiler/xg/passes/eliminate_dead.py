@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.prune import prune
 
 
 def eliminate_dead(program: Program) -> Program:
@@ -46,7 +47,7 @@ def _alive(graph: Graph, lent: set[tuple[str, str]]) -> Graph:
             steps.append(step)
     if len(steps) == len(graph.steps):
         return graph
-    return replace(
+    alive = replace(
         graph,
         steps=tuple(reversed(steps)),
         params=tuple(
@@ -56,3 +57,4 @@ def _alive(graph: Graph, lent: set[tuple[str, str]]) -> Graph:
         ),
         foreign=tuple(value for value in graph.foreign if value in needed),
     )
+    return prune(alive)

@@ -11,21 +11,19 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Final
 
-from xg.frontend.plans import placed_program, plan_named
+from xg.frontend.plans import plan_named
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, DimError, number
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
-from xg.passes.differentiate import differentiate
-from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.shard import check, rank_program
+from xg.passes.pipelines import RANK, SINGLE
+from xg.passes.runner import run
 from xg.sharding.apply_plan import check_placed, meshed, placed
 from xg.sharding.divisibility import check_shares
 from xg.verify.facts import bounds, shares
 from xg.verify.proof_sizes import verification_sizes
-from xg.verify.single_device import alone
 from xg_runtime.errors import InputError
 
 RANKS: Final = (2, 3)  # along the axes of a mesh, in turn
@@ -50,7 +48,7 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     chosen: dict[str, str | int] = {**mesh, **settings}
     typed = _typed(project, block, plan, chosen)
     given = {name: value for name, value in settings.items() if isinstance(value, int)}
-    whole = differentiate(alone(eliminate_dead(typed)))
+    whole = run(SINGLE, typed).result
     own = {name: size for name, size in given.items() if name not in mesh}
     free = _free(typed, own)
     check_shares(free)  # of what is set
@@ -102,7 +100,7 @@ def _free(program: Program, given: Mapping[str, int]) -> Program:
 
 def _shared(program: Program) -> tuple[Dim, ...]:
     """Every length of an axis in the program of one rank that ranks share, the mesh in numbers."""
-    ranks = rank_program(check(differentiate(placed_program(program))))
+    ranks = run(RANK, program).result
     mesh = {axis: number(size) for axis, size in program.mesh.items()}
     found = (
         dim.substitute(symbols).substitute(mesh)

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 
 from xg.figures.views.inner_collectives import Joints, joints
 from xg.ir.collective import FAMILY, SENDING
+from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
 from xg.ir.placement import MOVES, State, dual
+from xg.ir.tensor import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +82,16 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
             # Positions, a bias along new axes: made of parameters alone, they move like these.
             owners.update((value, value) for value in step.outputs)
             steps.append(replace(local.get(step.outputs[0], step), inputs=inputs))
-        elif step.op.family == FAMILY and _is_beside(step, owners, rank):
+        elif step.op.family == FAMILY and _is_beside(step, owners, graph):
             owner = owners[step.outputs[0]] = owners[step.inputs[0]]
-            stands[step.outputs[0]] = _stand_in(step.outputs[0], owner, rank)
+            stands[step.outputs[0]] = _stand_in(step.outputs[0], owner, graph)
             moves.append(replace(move_of(step), param=owner))
         else:
             is_move = step.op.family == FAMILY
             drawn = step if is_move else local.get(step.outputs[0], step)
             steps.append(replace(drawn, inputs=inputs))
-    types = {**rank.types, **{stand: rank.types[value] for value, stand in stands.items()}}
+    types = {value: _rank_type(graph, value) for value in graph.types}
+    types |= {stand: types[value] for value, stand in stands.items()} | dict(rank.types)
     fresh = dict.fromkeys(stand for stand in stands.values() if stand not in owners)
     owners.update((stand, owners[value]) for value, stand in stands.items())
     sketch = replace(
@@ -102,14 +105,24 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
     return Sketch(sketch, tuple(moves), owners, joints(sketch, backward))
 
 
-def _is_beside(step: Apply, owners: Mapping[Value, Value], rank: Graph) -> bool:
+def _is_beside(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> bool:
     """Tell whether a move is of a parameter, or leaves what parameters make as it is."""
     owner, result = owners.get(step.inputs[0]), step.outputs[0]
-    return owner is not None and (owner.role == "param" or rank.types[result] == rank.types[owner])
+    if owner is None:
+        return False
+    return owner.role == "param" or _rank_type(placed, result) == _rank_type(placed, owner)
 
 
-def _stand_in(value: Value, owner: Value, rank: Graph) -> Value:
+def _stand_in(value: Value, owner: Value, placed: Graph) -> Value:
     """Return the parameter itself where it is only cast, else one that is as large as in use."""
-    if rank.types[value] == rank.types[owner]:
+    if _rank_type(placed, value) == _rank_type(placed, owner):
         return owner
     return Value(owner.name, "param", owner.span)
+
+
+def _rank_type(placed: Graph, value: Value) -> TensorType:
+    """Return the type of a rank's part of a value, also of one that only a cast makes."""
+    type_ = placed.types[value]
+    for axis, state in placed.placements[value].items():
+        type_ = replace(type_, shape=local_shape(type_.shape, state, axis))
+    return type_

@@ -18,8 +18,9 @@ from xg.frontend.typed import Settings, declared_dims, shape_project, type_proje
 from xg.ir.graph import Program
 from xg.ir.sizes_from_arrays import carried
 from xg.ir.tensor import TensorType
-from xg.passes.differentiate import differentiate
+from xg.passes.pipelines import DIFFERENTIATE
 from xg.passes.resolve.errors import Refused
+from xg.passes.runner import run
 from xg.syntax import ast
 
 Written = TypeVar("Written")
@@ -105,7 +106,7 @@ class _Binder:
         typed = type_project(self.project, block, {**sizes, **self.settings})
         found = {n: size for n, size in carried(typed, shapes).items() if n not in self.settings}
         bound = typed.main.sizes.bind({**typed.main.sizes.defaults, **found})
-        return differentiate(typed), Fit(bound)
+        return run((DIFFERENTIATE,), typed).result, Fit(bound)
 
     def _givens(self, program: Program) -> dict[str, Numbers]:
         """What is given, by full name."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from xg import ops
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.op import Op
+from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.passes.fuse.pattern import Inside, Match
 from xg.passes.fuse.patterns import fusions
@@ -95,4 +96,4 @@ class _Replacing:
             else:
                 steps.append(step)
         types = {**self.source.types, **self.types}
-        return replace(self.source, steps=tuple(steps), types=types)
+        return prune(replace(self.source, steps=tuple(steps), types=types))

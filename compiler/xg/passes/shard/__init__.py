@@ -1,9 +1,9 @@
 """Programs of many ranks: where every value lies, what is sent, and the program of one rank.
 
-    wish        asks plans and shapes where every value is to lie
-    elaborate   inserts casts and collectives into the forward pass, one mesh axis after the other
+    annotate    writes on every value where plans and shapes ask for it to be
+    place       inserts casts and collectives into the forward pass, one mesh axis after the other
     (differentiate as ever: on whole tensors every move is the identity, its transpose a move)
-    check       types both passes once more and holds gradients to be dual
+    check       types both passes once more; gradients must be dual to their values
     localise    writes the program of one rank
 
 Source: docs/parallel.md; the states are those of `xg.ir.placement`.
@@ -15,16 +15,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from xg.ir.graph import Apply, Call, Graph, Program
-from xg.passes.shard.annotate import Wishes, wish
+from xg.ir.prune import prune
+from xg.passes.shard.annotate import Wishes, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
 from xg.passes.shard.elaborate import Elaboration, named, refuse_left_over
-from xg.passes.shard.localise import localise
+from xg.passes.shard.localise import localise as localise_axis
 from xg.sharding.divisibility import PartsKey, check_parts
 
-__all__ = ["Bodies", "Placer", "Unsound", "Wishes", "check", "place", "rank_program", "wish"]
+__all__ = ["Bodies", "Placer", "Unsound", "Wishes", "annotate", "check", "localise", "place"]
 
 
 def place(program: Program) -> Program:
@@ -104,8 +105,13 @@ def check(program: Program) -> Program:
     return program
 
 
-def rank_program(program: Program) -> Program:
+def localise(program: Program) -> Program:
     """The program of one rank, of a placed program that was checked."""
     for axis in program.mesh:
-        program = localise(program, axis)
-    return program
+        program = localise_axis(program, axis)
+    graphs = {key: prune(graph) for key, graph in program.graphs.items()}
+    backwards = {
+        key: replace(prune(backward), forward=graphs[key])
+        for key, backward in program.backwards.items()
+    }
+    return replace(program, graphs=graphs, backwards=backwards)

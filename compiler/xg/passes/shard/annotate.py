@@ -19,7 +19,7 @@ Said = dict[Value, dict[str, Wish]]
 NOTHING = Reach((), ())
 
 
-def wish(program: Program) -> Program:
+def annotate(program: Program) -> Program:
     """The program with wishes on its graphs, and its mesh in an order in which they can be met."""
     return Wishes().of(program)
 

@@ -61,6 +61,7 @@ class _Local:
             params=tuple(self._param(param) for param in graph.params),
             steps=steps,
             types=types,
+            aliases=tuple((name, self._now(value)) for name, value in graph.aliases),
             claims=(),
         )
 

@@ -1,0 +1,53 @@
+"""What a pass leaves out of a graph also goes from the graph's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from xg.ir.graph import Backward, Call, Graph, Step, Value
+
+Entry = TypeVar("Entry")
+G = TypeVar("G", bound=Graph)
+
+
+def entering(graph: Graph) -> Iterator[Value]:
+    """Every value that is there before the first step."""
+    yield from graph.inputs
+    yield from graph.param_values()
+    yield from (state.past for state in graph.states)
+    if isinstance(graph, Backward):
+        yield from graph.saved
+
+
+def made(step: Step) -> tuple[Value, ...]:
+    """The values that a step makes, with what a call keeps for its backward pass."""
+    if isinstance(step, Call) and step.origin is None:
+        return (*step.outputs, step.saved)
+    return step.outputs
+
+
+def values(graph: Graph) -> Iterator[Value]:
+    """Every value of a graph, in the order in which they come into being."""
+    yield from entering(graph)
+    for step in graph.steps:
+        yield from made(step)
+
+
+def prune(graph: G) -> G:
+    """The graph whose tables speak of its own values only."""
+    present = frozenset(values(graph))
+
+    def kept(table: Mapping[Value, Entry]) -> dict[Value, Entry]:
+        return {value: entry for value, entry in table.items() if value in present}
+
+    return replace(
+        graph,
+        types=kept(graph.types),
+        layouts=kept(graph.layouts),
+        wishes=kept(graph.wishes),
+        placements=kept(graph.placements),
+        aliases=tuple((name, value) for name, value in graph.aliases if value in present),
+        claims=tuple(claim for claim in graph.claims if claim[0] in present),
+    )

@@ -1,0 +1,186 @@
+"""The rules that every graph of a program keeps, whatever pass has just run.
+
+Single assignment, no use before its definition, operands that the operator takes, types that its
+body derives again, callees before callers, and no entry for a value that is gone. A violation is a
+bug of a pass, never of a file: it names the graph, the step and the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.instances import inside
+from xg.ir.prim import ShapeError
+from xg.ir.prune import entering, made, values
+from xg.ir.tensor import TensorType
+from xg.ir.use import Misuse
+
+
+class BrokenProgram(Exception):
+    """A program that breaks the rules of the IR, with every violation on a line of its own."""
+
+
+def verify(program: Program) -> None:
+    """Raise BrokenProgram with every rule that a graph of the program breaks."""
+    if broken := tuple(violations(program)):
+        raise BrokenProgram("\n".join(broken))
+
+
+def violations(program: Program) -> Iterator[str]:
+    """Every broken rule, in the order of the graphs."""
+    if program.entry not in program.graphs:
+        yield f"the entry {program.entry} is not among the graphs"
+        return
+    if list(program.graphs)[-1] != program.entry:
+        yield f"the entry {program.entry} is not the last graph"
+    before: set[str] = set()
+    for key, graph in program.graphs.items():
+        yield from (f"{key}: {what}" for what in _Rules(program, graph, before).broken(key))
+        before.add(key)
+    before.clear()
+    for key, backward in program.backwards.items():
+        if program.graphs.get(key) is not backward.forward:
+            yield f"{key}, backward: its forward pass is not that of the program"
+        rules = _Rules(program, backward, before)
+        yield from (f"{key}, backward: {what}" for what in rules.broken(key))
+        before.add(key)
+
+
+class _Rules:
+    """The rules for one graph. Before shape inference there are no types, only structure."""
+
+    def __init__(self, program: Program, graph: Graph, before: Iterable[str]) -> None:
+        self.program = program
+        self.graph = graph
+        self.before = frozenset(before)
+        self.defined = set(entering(graph))
+        self.all = frozenset(values(graph))
+        self.used = {*graph.inputs, *graph.outputs}
+        self.typed = bool(graph.types)
+
+    def broken(self, key: str) -> Iterator[str]:
+        """Every rule that the graph breaks."""
+        if self.graph.key != key:
+            yield f"its key is {self.graph.key}"
+        for number, step in enumerate(self.graph.steps):
+            label = step.op.glyph if isinstance(step, Apply) else f"call of {step.callee}"
+            yield from (f"step {number}, {label}: {what}" for what in self._step(step))
+        yield from self._results()
+        yield from self._tables()
+        if isinstance(self.graph, Backward):
+            yield from self._links(self.graph)
+
+    def _step(self, step: Step) -> Iterator[str]:
+        read = step.reads if isinstance(step, Call) else step.inputs
+        for value in read:
+            if value not in self.defined:
+                yield f"reads {_name(value)}, which nothing before it makes"
+        for value in made(step):
+            if value in self.defined:
+                yield f"makes {_name(value)} a second time"
+            self.defined.add(value)
+        self.used.update((*read, *made(step)))
+        if isinstance(step, Call):
+            yield from self._call(step)
+        elif self.typed:
+            yield from self._apply(step)
+
+    def _apply(self, step: Apply) -> Iterator[str]:
+        names = step.op.operand_names(step.attrs)
+        if len(names) != len(step.inputs):
+            yield f"takes {len(names)} operands, not {len(step.inputs)}"
+            return
+        types = self.graph.types
+        if any(value not in types for value in (*step.inputs, *step.outputs)):
+            return  # reported with the tables
+        try:
+            outputs = step.op.body([types[value] for value in step.inputs], step.attrs).outputs
+        except (ShapeError, Misuse) as error:
+            yield f"cannot be computed: {error}"
+            return
+        if len(outputs) != len(step.outputs):
+            yield f"gives {len(outputs)} results, not {len(step.outputs)}"
+            return
+        for value, out in zip(step.outputs, outputs, strict=True):
+            if not self._same(types[value], TensorType(out.shape, types[value].range)):
+                yield f"gives {TensorType(out.shape)}, but {_name(value)} is {types[value]}"
+
+    def _call(self, call: Call) -> Iterator[str]:
+        if call.callee not in self.before:
+            yield "its callee does not come before it"
+            return
+        callee = self.program.callee(call)
+        if len(call.inputs) != len(callee.inputs):
+            yield f"takes {len(callee.inputs)} inputs, not {len(call.inputs)}"
+        elif len(call.outputs) != len(callee.outputs):
+            yield f"gives {len(callee.outputs)} outputs, not {len(call.outputs)}"
+        elif self.typed and callee.types:
+            yield from self._call_types(call, callee)
+
+    def _call_types(self, call: Call, callee: Graph) -> Iterator[str]:
+        """Types at a call are the callee's, its symbols bound by the call."""
+        types, symbols = self.graph.types, inside(call, self.graph, callee, {})
+        pairs = [
+            *zip(call.inputs, callee.inputs, strict=True),
+            *zip(call.outputs, callee.outputs, strict=True),
+        ]
+        for value, port in pairs:
+            if value in types and port in callee.types:
+                wanted = callee.sizes.expand_type(callee.types[port]).substitute(symbols)
+                if not self._same(types[value], wanted):
+                    yield f"{_name(value)} is {types[value]}, but the callee's is {wanted}"
+
+    def _results(self) -> Iterator[str]:
+        graph = self.graph
+        for value in graph.outputs:
+            if value not in self.defined:
+                yield f"returns {_name(value)}, which nothing makes"
+        if len({len(graph.outputs), len(graph.output_names)}) != 1:
+            yield f"has {len(graph.outputs)} outputs and {len(graph.output_names)} names for them"
+        if self.typed:
+            for value, type_ in zip(graph.outputs, graph.output_types, strict=True):
+                if value in graph.types and not self._same(graph.types[value], type_):
+                    yield f"returns {type_}, but {_name(value)} is {graph.types[value]}"
+        for state in graph.states:
+            if state.next not in self.defined:
+                yield f"leaves {_name(state.next)} to the next step, which nothing makes"
+
+    def _tables(self) -> Iterator[str]:
+        """Every value has a type, and no table names a value that is gone."""
+        graph = self.graph
+        if self.typed:
+            for value in self.used:
+                if value not in graph.types and value.role != "saved":
+                    yield f"{_name(value)} has no type"
+        tables: Mapping[str, Iterable[Value]] = {
+            "types": graph.types,
+            "placements": graph.placements,
+            "layouts": graph.layouts,
+            "wishes": graph.wishes,
+            "aliases": (value for _, value in graph.aliases),
+        }
+        for table, entries in tables.items():
+            for value in entries:
+                if value not in self.all:
+                    yield f"{table} have {_name(value)}, which no step reads or makes"
+
+    def _links(self, backward: Backward) -> Iterator[str]:
+        """A backward graph and the forward graph that it differentiates know each other."""
+        forward = frozenset(values(backward.forward))
+        for value in (*backward.saved, *backward.cotangents, *backward.gradients):
+            if value not in forward:
+                yield f"speaks of {_name(value)}, which the forward pass does not have"
+        if tuple(backward.cotangents.values()) != backward.inputs:
+            yield "its inputs are not the cotangents"
+        for value in (*backward.gradients.values(), *backward.totals.values()):
+            if value not in self.all:
+                yield f"the gradient {_name(value)} is made by nothing"
+
+    def _same(self, left: TensorType, right: TensorType) -> bool:
+        sizes = self.graph.sizes
+        return sizes.expand_type(left) == sizes.expand_type(right)
+
+
+def _name(value: Value) -> str:
+    return value.name or f"a value of line {value.span.line}"

@@ -1,0 +1,43 @@
+"""Every sequence of passes that the compiler runs; nothing else puts passes in order.
+
+The picture of docs/architecture.md shows them. `run(PARALLEL, typed)` gives the program after each.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.passes.differentiate import differentiate
+from xg.passes.drop_mesh import drop_mesh
+from xg.passes.eliminate_dead import eliminate_dead
+from xg.passes.fuse import fuse
+from xg.passes.outline import outline
+from xg.passes.runner import Pass
+from xg.passes.shard import annotate, check, localise, place
+from xg.sharding.apply_plan import meshed
+
+DROP_MESH: Final = Pass("drop-mesh", "leaves out plan, mesh and written collectives", drop_mesh)
+NUMBER_MESH: Final = Pass("number-mesh", "gives every mesh axis its number of ranks", meshed)
+ELIMINATE_DEAD: Final = Pass(
+    "eliminate-dead", "leaves out steps and graphs that no output needs", eliminate_dead
+)
+ANNOTATE: Final = Pass("annotate", "writes what a plan asks for on the values it reaches", annotate)
+PLACE: Final = Pass("place", "places every value on the mesh and inserts the collectives", place)
+DIFFERENTIATE: Final = Pass("differentiate", "derives the backward graphs", differentiate)
+CHECK: Final = Pass("check", "types every step once more; gradients must be dual", check)
+LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
+FUSE: Final = Pass("fuse", "replaces patterns by the operators of --kernels", fuse)
+OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
+
+SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
+PLACED: Final = (ELIMINATE_DEAD, ANNOTATE, PLACE)
+RANK: Final = (*PLACED, DIFFERENTIATE, CHECK, LOCALIZE)
+PARALLEL: Final = (NUMBER_MESH, *RANK)
+FUSED: Final = (FUSE, DIFFERENTIATE)
+FUSED_RANK: Final = (FUSE, *RANK)
+STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before its steps
+BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
+EVERY_PASS: Final = (
+    *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, PLACE),
+    *(DIFFERENTIATE, CHECK, LOCALIZE, FUSE, OUTLINE),
+)
