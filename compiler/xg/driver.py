@@ -61,13 +61,14 @@ class Program:
     """A compiled block. `graphs` is what the passes made of it, `project` the files it is from.
 
     Of a parallel program `graphs` are what one rank runs, `placed` the whole with its moves, and
-    `whole` the same without them.
+    `whole` the same without them. `history` has the program after every pass.
     """
 
     graphs: Graphs
     project: Project
     placed: Graphs | None = None
     whole: Graphs | None = None
+    history: History | None = None
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
@@ -248,14 +249,15 @@ def compile_project(
 ) -> Program:
     """Compile a block of a file that was read already."""
     typed = type_project(project, block, settings, plan)
+    history = run(PARALLEL if typed.is_parallel else SINGLE, typed)
     if not typed.is_parallel:
-        return Program(run(SINGLE, typed).result, project)
-    history = run(PARALLEL, typed)
+        return Program(history.result, project, history=history)
     return Program(
         history.result,
         project,
         placed=history.after("check"),
         whole=history.after("eliminate-dead"),
+        history=history,
     )
 
 

@@ -138,3 +138,23 @@ def test_what_looks_ahead_is_named(xg: Xg) -> None:
     refused = xg("show", str(DIAGRAMS / "models" / "bert.xg"), "--block", "BERT", "--pass", "step")
     assert refused.code == 1
     assert "a step does not know later positions" in refused.err
+
+
+def test_the_graph_after_a_pass(xg: Xg) -> None:
+    model = str(DIAGRAMS / "models" / "transformer.xg")
+    plain = xg("show", model, "--block", "MLP", "--after", "infer").out
+    assert "graph MLP" in plain
+    assert "backward" not in plain
+    assert "backward MLP" in xg("show", model, "--block", "MLP", "--after", "differentiate").out
+    ranks = ("show", model, "--block", "MLP", "--plan", "TP", "--after")
+    assert "= AR(" in xg(*ranks, "place").out
+    assert "D_ff/N_T" not in xg(*ranks, "place").out
+    assert "D_ff/N_T" in xg(*ranks, "localize").out
+
+
+def test_a_pass_that_did_not_run_is_refused(xg: Xg) -> None:
+    model = str(DIAGRAMS / "models" / "transformer.xg")
+    refused = xg("show", model, "--block", "MLP", "--after", "place")
+    assert refused.code == 2
+    assert "there are infer, drop-mesh, eliminate-dead, differentiate" in refused.err
+    assert xg("show", model, "--after", "infer", "--as", "dot").code == 2

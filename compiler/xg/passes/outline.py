@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from xg.ir.graph import Apply, Call, Graph, Param, Program, Value
+from xg.ir.prune import prune
 
 
 def outline(program: Program) -> Program:
@@ -33,13 +34,14 @@ def outline(program: Program) -> Program:
                 steps.append(_call(piece))
     callees = {key: graph for key, graph in program.graphs.items() if key != program.entry}
     named = {piece.key: piece for piece in pieces}
-    entry = replace(
+    outlined = replace(
         main,
         key=f"{main.key}, outlined",
         block=f"{main.block}_outlined",  # no function is written for it: it takes no name
         steps=tuple(steps),
         foreign=(),
     )
+    entry = prune(outlined)
     graphs = {**callees, **named, entry.key: entry}
     return replace(program, graphs=graphs, entry=entry.key, backwards={})
 
@@ -67,7 +69,7 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
     leaving = {v for step in main.steps if step not in inside for v in step.inputs}
     leaving.update(main.outputs)
     outputs = tuple(value for value in made if value in leaving)
-    return replace(
+    piece = replace(
         main,
         key=f"{main.key}, piece {number}",
         block=f"{main.block}_{number}",
@@ -81,6 +83,7 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
         foreign=(),
         claims=(),
     )
+    return prune(piece)
 
 
 def _floats(main: Graph) -> Iterator[Value]:

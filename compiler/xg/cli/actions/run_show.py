@@ -9,6 +9,8 @@ from xg.cli.compiling import compile_one
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.render.cost_text import lines
+from xg.diagnostics.terminal import printable
+from xg.driver import Program
 from xg.ir.printer import spell_program
 from xg.pages.explorer import explore
 
@@ -28,6 +30,8 @@ def run(options: Namespace, console: Console) -> int:
     if options.view == "step" and options.form == "html":
         console.note("xg show: a page has both passes of a block, and a step has one: --as dot")
         return USAGE
+    if options.after is not None:
+        return _after(program, options, console)
     if options.view == "step":
         program, options.view = program.step(), "forward"
     match options.form:
@@ -44,4 +48,19 @@ def run(options: Namespace, console: Console) -> int:
             console.write(spell_program(graphs, passes))
         case backend:
             console.write(program.source(backend, kernels=options.kernels))
+    return FINE
+
+
+def _after(program: Program, options: Namespace, console: Console) -> int:
+    """Print the graphs as one pass left them."""
+    stages = dict(program.history.stages) if program.history else {}
+    if options.form != "ir" or options.kernels or options.view in ("step", "overview"):
+        console.note("xg show: --after shows the graph: --as ir, without --kernels")
+        return USAGE
+    if options.after not in stages:
+        ran = ", ".join(stages)
+        console.note(f"xg show: no pass {printable(options.after)} ran: there are {ran}")
+        return USAGE
+    passes = (options.view,) if options.view else ("forward", "backward")
+    console.write(spell_program(stages[options.after], passes))
     return FINE

@@ -27,4 +27,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="the graph (ir), a figure's DOT text, the code, the cost, or the explorer's page "
         "(html); default: ir",
     )
+    parser.add_argument(
+        "--after",
+        metavar="PASS",
+        help="the graph after a pass of the compiler: infer, eliminate-dead, differentiate …; "
+        "with a plan also annotate, place, check and localize",
+    )
     add_kernels(parser)
