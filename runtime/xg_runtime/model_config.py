@@ -10,12 +10,13 @@ table, and null counts as absent:
     N_KV = { key = "num_key_value_heads", else = "num_attention_heads" }
     head = { key = "tie_word_embeddings", words = { true = "tied", false = "own" } }
 
-`else` is read where there is no `key`, `first` before it; neither is written.
+`else` is read where there is no `key`, `first` before it, the length of a table by `length` behind
+it; none of them is written. Keys of dropout may differ (`training`): the first of them counts.
 """
 
 import json
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from xg_runtime.checkpoint import Json
 from xg_runtime.errors import InputError
@@ -23,12 +24,15 @@ from xg_runtime.names import ConfigKeys, Way
 
 Setting = str | int
 
+# Words of one function: the tanh form of GELU, and x times its sigmoid.
+SAME: Final = (frozenset({"gelu_new", "gelu_pytorch_tanh"}), frozenset({"silu", "swish"}))
+
 
 def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     """What a config says of a diagram; raises InputError if it is of something else."""
     for key, drawn in {**keys.drawn, **keys.older}.items():
         held = _at(config, key)
-        if held is not None and held != drawn:
+        if held is not None and not _same(held, drawn):
             raise InputError(
                 f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
                 f"{json.dumps(drawn)} only"
@@ -37,10 +41,32 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
+    """What a config says otherwise than the diagram, and no number of evaluation tells."""
+    said: list[str] = []
+    for way in keys.settings.values():
+        held = _first(way, config)
+        if way.training and len(set(map(json.dumps, held.values()))) > 1:
+            texts = [f"{key} = {json.dumps(value)}" for key, value in held.items()]
+            said.append(f"{source} says {', '.join(texts)}; the diagram drops by the first in all")
+    for key, drawn in keys.training.items():
+        held = _at(config, key)
+        if held is not None and not _same(held, drawn):
+            said.append(
+                f"{source} says {key} = {json.dumps(held)}, the diagram has {json.dumps(drawn)}: "
+                "the same in evaluation, other in training"
+            )
+    return said
+
+
+def _same(held: object, drawn: object) -> bool:
+    return held == drawn or any({held, drawn} <= words for words in SAME if isinstance(held, str))
+
+
 def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
     """The config of a diagram with these settings."""
     made: Json = {}
-    for key, value in {**keys.written, **keys.drawn}.items():
+    for key, value in {**keys.written, **keys.training, **keys.drawn}.items():
         _put(made, key, value)
     for name, way in keys.settings.items():
         if name in settings:
@@ -54,7 +80,7 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
 
 def _setting(way: Way, config: Json, source: str) -> Setting | None:
     held = _first(way, config)
-    if len(set(map(json.dumps, held.values()))) > 1:
+    if not way.training and len(set(map(json.dumps, held.values()))) > 1:
         raise InputError(f"{source}: {' and '.join(held)} differ, the diagram has one of them")
     for key, value in held.items():
         if way.words is None:
@@ -73,6 +99,9 @@ def _first(way: Way, config: Json) -> dict[str, object]:
         held = {key: value for key in keys if key and (value := _at(config, key)) is not None}
         if held:
             return held
+    table = _at(config, way.length) if way.length else None
+    if way.length and isinstance(table, dict | list):
+        return {way.length: len(cast("list[object]", table))}
     return {}
 
 

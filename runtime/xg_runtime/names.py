@@ -53,6 +53,8 @@ class Way:
     first: str | None = None  # counts before the key
     otherwise: str | None = None  # counts where there is no key
     words: Mapping[str, str] | None = None
+    length: str | None = None  # a table or list that is as long, where there is no key
+    training: bool = False  # changes no number in evaluation, so the first of several keys counts
 
     @classmethod
     def of(cls, found: object) -> "Way":
@@ -62,10 +64,13 @@ class Way:
         if isinstance(found, list):
             return cls(tuple(map(str, cast("list[object]", found))))
         table = dict(cast("dict[str, Any]", found))
-        parts = (table.pop("first", None), table.pop("else", None), table.pop("words", None))
+        names = ("first", "else", "words", "length", "training")
+        parts = [table.pop(name, None) for name in names]
         if table.keys() != {"key"}:
-            raise Misfit(f"{found} should have a key, and perhaps first, else, words")
-        return cls((str(table["key"]),), *parts)
+            raise Misfit(f"{found} should have a key, and perhaps {', '.join(names)}")
+        held: object = table["key"]
+        listed = cast("list[object]", held) if isinstance(held, list) else [held]
+        return cls(tuple(map(str, listed)), *parts[:-1], training=bool(parts[-1]))
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ class ConfigKeys:
     drawn: Mapping[str, object]
     older: Mapping[str, object]
     written: Mapping[str, object]
+    training: Mapping[str, object]  # what is true of the diagram, and only training can tell
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ def _names(path: Path, found: dict[str, Any]) -> Names:
     if strange or not found.get("tensors"):
         raise Misfit(f"it has {strange[0]}" if strange else "it has no [tensors]")
     config = dict(found.get("config", {}))
-    parts = {name: config.pop(name, {}) for name in ("drawn", "older", "written")}
+    parts = {name: config.pop(name, {}) for name in ("drawn", "older", "written", "training")}
     return Names(
         source=str(path),
         prefix=str(found.get("prefix", "")),

@@ -10,7 +10,7 @@ gradients, which lie as their parameters do.
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -64,6 +64,21 @@ def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
         except Misfit as error:
             raise InputError(f"{names.source}: {line.tensor}: {error}") from error
     return tensors
+
+
+def inside(names: Names, path: str) -> Names:
+    """The names of the block that a model calls as `path`; all other tensors are ignored."""
+    start = f"{path}."
+    own = [line for line in names.lines if all(p.startswith(start) for p in line.params)]
+    others = [line.tensor for line in names.lines if line not in own]
+    others += [name for name, of in names.tied.items() if of in others]
+    lines = [
+        replace(line, params=tuple(param.removeprefix(start) for param in line.params))
+        for line in own
+    ]
+    tied = {name: of for name, of in names.tied.items() if name not in others}
+    ignored = (*names.ignored, *others)
+    return replace(names, lines=tuple(lines), tied=tied, ignored=ignored)
 
 
 def shown(

@@ -2,6 +2,7 @@
 
 # pyright: reportUnknownMemberType=false
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from cli.conftest import Xg
+from models.witness import quietly
 from torch import nn
 
 from xg.importing.write import Written, write
@@ -80,6 +82,87 @@ def test_a_diagram_of_something_else_is_not_written(
     assert said.code == 1
     assert "the diagram would not be the model: output Y" in said.err
     assert sorted(folder.iterdir()) == before
+
+
+@pytest.fixture
+def published(folder: Path) -> Any:  # noqa: ANN401 - a model of transformers
+    """A folder of transformers, and its model."""
+    transformers: Any = import_module("transformers")
+    torch.manual_seed(0)
+    sizes = {"n_embd": 12, "n_layer": 2, "n_head": 3, "n_positions": 16, "vocab_size": 29}
+    config = transformers.GPT2Config(**sizes, bos_token_id=0, eos_token_id=0)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    with quietly():
+        model.save_pretrained(folder / "held")
+    return model
+
+
+def test_a_folder_of_transformers_travels_both_ways(
+    xg: Xg,
+    folder: Path,
+    published: Any,  # noqa: ANN401 - a model of transformers
+) -> None:
+    """To a diagram with its weights, and back to a folder that transformers loads."""
+    said = xg("import", "held", "-o", "gpt.xg", "--params", "p.safetensors")
+    assert (said.code, said.err) == (0, "")
+    assert "N_L × GPT2Block<-attention_mask as h" in (folder / "gpt.xg").read_text(encoding="utf-8")
+    assert '"transformer.h.*.ln_1.weight" = "transformer.h.*.gamma_1"' in (
+        folder / "gpt.names.toml"
+    ).read_text(encoding="utf-8")
+    assert xg("weights", "gpt.xg", "--from", "held", "-o", "q.safetensors").code == 0
+    p, q = (arrays.read(folder / f"{name}.safetensors") for name in "pq")
+    assert p.keys() == q.keys()
+    assert all(np.array_equal(p[name], q[name]) for name in p)
+    assert xg("weights", "gpt.xg", "--from", "p.safetensors", "--to", "back").code == 0
+    with quietly():
+        again: Any = published.from_pretrained(folder / "back").eval()
+    ids = torch.arange(10).reshape(2, 5)
+    assert torch.equal(again(ids).logits, published(ids).logits)
+
+
+def test_a_function_gives_a_model_and_its_inputs(xg: Xg, folder: Path) -> None:
+    (folder / "mine.py").write_text(
+        "import torch\n"
+        "def net():\n    return torch.nn.Linear(4, 6), torch.randn(2, 4)\n"
+        "def named():\n    return torch.nn.Linear(4, 6), {'input': torch.randn(2, 4)}\n"
+        "def alone():\n    return torch.nn.Linear(4, 6)\n"
+        "five = 5\n",
+        encoding="utf-8",
+    )
+    for name in ("net", "named"):
+        assert xg("import", f"mine:{name}", "-o", f"{name}.xg", "--name", "Net").code == 0
+        assert "block Net(input [B, D])" in (folder / f"{name}.xg").read_text(encoding="utf-8")
+    before = sorted(folder.rglob("*"))
+    for model, reason in (
+        ("mine:alone", "it should return a model and an example of its inputs"),
+        ("mine:five", "mine has no function five"),
+        ("yours:net", "there is no module yours"),
+    ):
+        said = xg("import", model, "-o", "out.xg")
+        assert (said.code, reason in said.err) == (1, True)
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (None, "it has no config.json"),
+        ("[", "its config.json is no JSON"),
+        ("[]", "its config.json is no table of names"),
+        ("{}", "names no class"),
+        ('{"architectures": ["Nothing"]}', "names Nothing, which transformers does not have"),
+        ('{"architectures": ["GPT2Model"], "model_type": "gpt2"}', "transformers cannot load it"),
+    ],
+)
+def test_a_folder_that_holds_no_model_is_refused(
+    xg: Xg, folder: Path, config: str | None, reason: str
+) -> None:
+    (folder / "held").mkdir()
+    if config is not None:
+        (folder / "held" / "config.json").write_text(config, encoding="utf-8")
+    said = xg("import", "held", "-o", "out.xg")
+    assert (said.code, reason in said.err) == (1, True), said.err
+    assert not (folder / "out.xg").exists()
 
 
 @pytest.mark.parametrize(

@@ -165,6 +165,106 @@ def test_what_the_diagram_does_not_draw(xg: Xg, held: Path) -> None:
     assert 'config.json says kind = "large": the diagram is true for "tiny" only' in said.err
 
 
+def test_a_checkpoint_without_a_config_is_not_read_with_defaults(xg: Xg, held: Path) -> None:
+    """Its arrays say D and D_ff; the activation would be the diagram's own, and perhaps wrong."""
+    (held / "held" / "config.json").unlink()
+    said = xg(*FROM, "-o", "p.npz")
+    assert said.code == 1
+    assert "has no config.json beside it, and its arrays do not say act:" in said.err
+    assert "or say them: --set act=…" in said.err
+    assert not (held / "p.npz").exists()
+    assert xg(*FROM, "-o", "p.npz", "--set", "act=tanh", "--set", "D_ff=5").code == 0
+
+
+TWO = """\
+dim B, D = 3, D_ff = 5
+
+block Inner(X [B, D]; eps = 1e-5) -> Y [B, D_ff] {
+    param W [D, D_ff], b [D_ff] = zeros, γ [D] = ones, β [D] = zeros
+
+    X -> LN(γ, β, eps) -> •<=W -> ⊕<-BC(b) : Y
+}
+
+block Net(X [B, D]; eps = 1e-5) -> Y [B, D] {
+    param V [D_ff, D]
+
+    X -> Inner(eps) as inner -> ReLU -> •<=V : Y
+}
+"""
+TWO_NAMES = """\
+[tensors]
+"up.weight" = "T : inner.W"
+"up.bias" = "inner.b"
+"norm.weight" = "inner.γ"
+"norm.bias" = "inner.β"
+"down.weight" = "T : V"
+
+[config]
+D = "width"
+D_ff = { key = "hidden", length = "words" }
+eps = { key = ["eps", "norm_eps"], training = true }
+
+[config.drawn]
+act = "silu"
+
+[config.training]
+dropout = 0.0
+"""
+
+
+@pytest.fixture
+def two(folder: Path) -> Path:
+    """A diagram of two blocks, and a checkpoint of the outer one."""
+    names = TWO_NAMES.replace("γ", "gamma").replace("β", "beta")
+    (folder / "two.xg").write_text(TWO, encoding="utf-8")
+    (folder / "two.names.toml").write_text(names, encoding="utf-8")
+    shapes = {"up.weight": (5, 3), "up.bias": 5, "norm.weight": 3, "norm.bias": 3}
+    tensors = {name: DRAW.normal(size=shape) for name, shape in shapes.items()}
+    config = {"width": 3, "words": {"0": "a", "1": "b", "2": "c", "3": "d", "4": "e"}}
+    own = {"act": "swish", "dropout": 0.1, "eps": 1e-5, "norm_eps": 1e-6}
+    tensors["down.weight"] = DRAW.normal(size=(3, 5))
+    weights.write(folder / "held", tensors, {**config, **own})
+    return folder
+
+
+def test_one_file_of_names_serves_every_block(xg: Xg, two: Path) -> None:
+    whole = ("weights", "two.xg", "--from", "held")
+    assert xg(*whole, "-o", "net.npz").code == 0
+    said = xg(*whole, "--block", "Inner", "-o", "inner.npz")
+    assert said.code == 0, said.err
+    assert "5 tensors are 4 parameters of Inner, 26 numbers" in said.out
+    net, inner = (arrays.read(two / f"{name}.npz") for name in ("net", "inner"))
+    assert sorted(inner) == ["W", "b", "beta", "gamma"]
+    assert all(np.array_equal(inner[name], net[f"inner.{name}"]) for name in inner)
+    said = xg("weights", "two.xg", "--block", "Inner", "--from", "inner.npz", "--to", "back")
+    assert said.code == 0, said.err
+    assert sorted(weights.read(two / "back").tensors) == [
+        "norm.bias",
+        "norm.weight",
+        "up.bias",
+        "up.weight",
+    ]
+
+
+def test_a_length_may_be_that_of_a_table(xg: Xg, two: Path) -> None:
+    """As transformers writes `id2label` and no `num_labels`."""
+    said = xg("weights", "two.xg", "--from", "held")
+    assert "--set D=3 --set D_ff=5" in said.out
+
+
+def test_words_of_one_function_are_one_and_dropout_is_a_note(xg: Xg, two: Path) -> None:
+    said = xg("weights", "two.xg", "--from", "held")
+    assert said.code == 0, said.err
+    assert "note: held/config.json says dropout = 0.1, the diagram has 0.0: the same in" in said.out
+    assert "note: held/config.json says eps = 1e-05, norm_eps = 1e-06; the diagram" in said.out
+    config = weights.read(two / "held").config
+    assert config is not None
+    tensors = weights.read(two / "held").tensors
+    weights.write(two / "other", tensors, {**config, "act": "gelu"})
+    said = xg("weights", "two.xg", "--from", "other")
+    assert (said.code, 'says act = "gelu"' in said.err) == (1, True)
+
+
 def test_damage_ends_with_4_and_what_is_missing_with_5(xg: Xg, held: Path) -> None:
     file = held / "held" / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
@@ -201,7 +301,9 @@ def test_a_folder_with_weights_is_left_alone(xg: Xg, held: Path) -> None:
 def test_names_of_tensors_cannot_write_to_a_terminal(xg: Xg, held: Path) -> None:
     hostile = {**TENSORS, "net.\x1b[2J": np.ones(1)}
     (held / "bad.safetensors").write_bytes(tensorfile.pack(hostile))
-    said = xg("weights", "tiny.xg", "--from", "bad.safetensors", "--set", "D_ff=5")
+    said = xg(
+        "weights", "tiny.xg", "--from", "bad.safetensors", "--set", "act=tanh", "--set", "D_ff=5"
+    )
     assert said.code == 1
     assert "\x1b" not in said.err
     assert "left over: net.\\x1b[2J [1]" in said.err

@@ -7,7 +7,7 @@ stands before both. What its tensors are says `NAME.names.toml` beside the diagr
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +19,13 @@ from xg.driver import Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
+from xg.ir.graph import Call
+from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
 from xg.ir.sizes_from_arrays import carried
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
-from xg_runtime.names import Names
+from xg_runtime.names import Names, Way
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -40,6 +42,7 @@ class Published:
     source: str
     settings: Settings
     names: Names | None
+    notes: Sequence[str] = ()  # what the config says otherwise, where only training can tell
 
     @classmethod
     def read(
@@ -57,15 +60,19 @@ class Published:
                 f"--names what they are in {draft.main.block}"
                 + (f", or write {_beside(options)}" if options.file != "-" else "")
             )
-        names = known if foreign else None
+        names = of_block(known, project, draft, settings) if known and foreign else None
         seen = found.tensors
         if names:
             given = {name: n for name, n in settings.items() if isinstance(n, int)}
             seen = rename.shown(names, found, paths, given, draft.main.block)
+            shown = {**(inputs or {}), **seen}
+            needed = concerning(project, draft.main.block, names.config.settings)
+            _refuse_defaults(needed, found, draft, shown, settings)
         known_arrays = {**(inputs or {}), **seen}
         program = at_sizes_of(known_arrays, project, options.block, settings, options.plan)
         params = _renamed(program, names, found) if names else found.tensors
-        return cls(program, params, len(found.tensors), found.source, settings, names)
+        notes = _notes(found, known) if names else ()
+        return cls(program, params, len(found.tensors), found.source, settings, names, notes)
 
 
 def _told(
@@ -75,10 +82,85 @@ def _told(
     told = found.settings
     config = found.config if known else None
     if known and config is not None:
-        beside = str(Path(found.source).parent / weights.CONFIG)
-        told = {**told, **model_config.settings(known.config, config, beside)}
+        said = model_config.settings(known.config, config, str(_config_of(found)))
+        told = {**told, **said}
     blocks = [block.name.name for block in project.main.blocks]
     return concerning(project, options.block or (blocks[-1] if blocks else None), told)
+
+
+def _notes(found: weights.Weights, known: Names | None) -> Sequence[str]:
+    config = found.config if known else None
+    if known is None or config is None:
+        return ()
+    return model_config.notes(known.config, config, str(_config_of(found)))
+
+
+def _config_of(found: weights.Weights) -> Path:
+    return Path(found.source).parent / weights.CONFIG
+
+
+def of_block(known: Names, project: Project, draft: Graphs, settings: Settings) -> Names:
+    """The names of one block of the file: those of the model, from where it calls the block."""
+    last = project.main.blocks[-1].name.name if project.main.blocks else None
+    main = shape_project(project, last, concerning(project, last, settings)) if last else draft
+    if main.main.block == draft.main.block:
+        return known
+    inside = called_as(main, draft.main.block)
+    if inside is None:
+        raise InputError(
+            f"{known.source} names the parameters of {main.main.block}, which does not call "
+            f"{draft.main.block}: --names says theirs"
+        )
+    return rename.inside(known, inside)
+
+
+def called_as(graphs: Graphs, block: str) -> str | None:
+    """The path of the first call of a block, without rows of calls: ``bert``, ``model.encoder``."""
+    waiting = [("", graphs.main)]
+    seen = {graphs.main.block}
+    while waiting:
+        path, graph = waiting.pop(0)
+        for step in graph.steps:
+            if isinstance(step, Call) and step.count is None:
+                callee = graphs.graphs[step.callee]
+                if callee.block == block:
+                    return f"{path}{step.path}"
+                if callee.block not in seen:
+                    seen.add(callee.block)
+                    waiting.append((f"{path}{step.path}.", callee))
+    return None
+
+
+def _refuse_defaults(
+    needed: Mapping[str, Way],
+    found: weights.Weights,
+    draft: Graphs,
+    arrays: Arrays,
+    settings: Settings,
+) -> None:
+    """Raise InputError where a checkpoint has no config, and arrays do not say what it would.
+
+    A size that a parameter has is compared with its array in any case.
+    """
+    if found.config is not None or found.settings:
+        return
+    sizes = carried(draft, {name: array.shape for name, array in arrays.items()})
+    shapes = [param.type.shape for _, param, *_ in param_specs(draft)]
+    visible = {name for shape in shapes for dim in shape for name in dim.symbols()}
+    lacking = [
+        name
+        for name, way in needed.items()
+        if name not in {*sizes, *settings, *visible} and not way.training
+    ]
+    if lacking:
+        raise InputError(
+            f"{found.source} has no {weights.CONFIG} beside it, and its arrays do not say "
+            f"{', '.join(lacking)}: the diagram's own numbers may be others",
+            (
+                f"put the {weights.CONFIG} of the model beside it",
+                "or say them: " + " ".join(f"--set {name}=…" for name in lacking),
+            ),
+        )
 
 
 def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:

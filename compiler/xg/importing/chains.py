@@ -8,6 +8,7 @@ from xg.importing.blocks import Instance, Run
 from xg.importing.diagram import Model, Step
 from xg.importing.node_spelling import spreads_in_front
 from xg.importing.views import Value
+from xg.ir.dim import Dim
 
 Node = Step | Run
 SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow
@@ -31,6 +32,7 @@ class Chains:
     def __init__(self, instance: Instance, model: Model) -> None:
         self.instance = instance
         self.weights = model.weights
+        self.sizes = model.sizes
         self.nodes = list(instance.items)
         self.users: dict[Value, list[Node]] = {}
         for node in self.nodes:
@@ -77,6 +79,8 @@ class Chains:
             return attached and node.data[0] in self.weights and len(node.data[0].axes) == 2
         if node.operator != "BC" or not attached or not isinstance(user, Step):
             return False
+        if user.operator == "C":
+            return False  # which lays nothing out beside another
         inner = self.producer.get(node.data[0])
         turned = isinstance(inner, Step) and inner.operator in ("T", "BC")
         return not turned and spreads_in_front(node)
@@ -122,8 +126,19 @@ class Chains:
             if following is None or blocked:
                 links.append(Link(node, flows, labelled=True))
                 return links, blocked
-            links.append(Link(node, flows, labelled=_is_labelled(node)))
+            links.append(Link(node, flows, labelled=self._is_labelled(node)))
             node, flows = following
+
+    def _is_labelled(self, node: Node) -> bool:
+        """Whether an edge has its shape: where a reader wants it, and where C needs it."""
+        if not isinstance(node, Step):
+            return False
+        if node.operator == "C":
+            return len({self._lengths(value) for value in node.data}) == 1
+        return node.operator in LAID_OUT - {"RoPE"} or node.operator in ENDS
+
+    def _lengths(self, value: Value) -> tuple[Dim | None, ...]:
+        return tuple(None if size is None else self.sizes.dim(size) for size in value.axes)
 
     def _first_operand(self, node: Node) -> int:
         if isinstance(node, Step) and node.operator in SWAPPED:
@@ -166,9 +181,3 @@ def _is_first(node: Node, place: int) -> bool:
 def operands(node: Node) -> tuple[Value, ...]:
     """What a node reads, in order."""
     return node.operands if isinstance(node, Step) else tuple(node.inputs)
-
-
-def _is_labelled(node: Node) -> bool:
-    return isinstance(node, Step) and (
-        node.operator in LAID_OUT - {"RoPE"} or node.operator in ENDS
-    )

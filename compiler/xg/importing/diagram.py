@@ -23,7 +23,7 @@ class Step:
     outputs: tuple[Value, ...]
     stack: tuple[Scope, ...]
     own: tuple[Value, ...] = ()
-    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    attrs: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def operands(self) -> tuple[Value, ...]:
@@ -45,13 +45,17 @@ class Arrangement:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Where the numbers of a parameter come from: a tensor of the model, cut and turned."""
+    """Where the numbers of a parameter come from: a tensor of the model, cut and turned.
+
+    A kernel of patches is `flat`: all axes but the first are one, before it is turned.
+    """
 
     source: str
     transposed: bool = False
     axis: int = 0
     start: int | None = None
     stop: int | None = None
+    flat: bool = False
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ class _Namer:
         self.of: dict[Size, Dim] = {}
         self.numbers: dict[str, str] = {}  # what is declared: a number, a formula or nothing
         self.values: dict[str, int] = {}
+        self.sums = self._along("slice", "before")
 
     def names(self, counts: Iterable[int]) -> Dims:
         sizes = list(dict.fromkeys(self.sizes.find(size) for size in _mentioned(self.model)))
@@ -69,6 +70,7 @@ class _Namer:
             self._name(size)
         for size in known:
             self._follow(size)
+        self._name_parts()
         for size in (*known, *sizes):
             self._fall_back(size, symbols)
         for step in self.model.steps:
@@ -82,6 +84,27 @@ class _Namer:
         return Dims(
             tuple((name, self.numbers[name]) for name in ordered), self.of, symbols, self.sizes
         )
+
+    def _along(self, operator: str, attribute: str) -> set[Size]:
+        """The axes that slices were cut from, or that C has made."""
+        found: set[Size] = set()
+        for step in self.model.steps:
+            if step.operator == operator and attribute in step.attrs:
+                value = step.outputs[0] if operator == "C" else step.data[0]
+                place: int = step.attrs["axis"]
+                size = value.axes[place]
+                if size is not None:
+                    found.add(self.sizes.find(size))
+        return found
+
+    def _name_parts(self) -> None:
+        """Names for numbers that an operator calls by their name, before they are factors."""
+        joined = self._along("C", "axis")
+        for size in map(self.sizes.find, _named_axes(self.model)):
+            count = self.sizes.dim(size).constant
+            free = size not in self.of and size not in joined and not self.sizes.parts(size)
+            if free and count is not None:
+                self.of[size] = symbol(self._declare("N", int(count)))
 
     def _symbols(self, sizes: list[Size]) -> dict[str, Dim]:
         """torch's symbols, named by where they first stand in an input."""
@@ -163,7 +186,10 @@ class _Namer:
         """``D_h = D/N_H``: the last part of a split follows from the others."""
         for way in self.sizes.parts(size):
             first, last = way[0], way[-1]
-            if len(way) != 2 or first not in self.of:
+            if len(way) == 2 and size in self.of and first not in self.of:
+                inner = self.of.get(last, number(self.sizes.dim(last).constant or 1))
+                self.of[first] = self.of[size] / inner
+            if len(way) != 2 or first not in self.of or last in self.sums:
                 continue
             whole = self._whole(size)
             if whole is None:
@@ -172,7 +198,8 @@ class _Namer:
             if last not in self.of:
                 self.of[last] = rest
             name = self.of[last].name
-            if name == "D_h" and self.numbers.get(name, "").isdigit():
+            summed = {self.of[each].name for each in self.sums if each in self.of}
+            if name == "D_h" and self.numbers.get(name, "").isdigit() and name not in summed:
                 self.numbers[name] = spell(rest)
 
     def _whole(self, size: Size) -> Dim | None:
@@ -184,18 +211,24 @@ class _Namer:
 
     def _fall_back(self, size: Size, symbols: dict[str, Dim]) -> None:
         """Products of named parts, numbers, and what torch says of sizes with symbols."""
-        if size in self.of:
-            return
-        for way in self.sizes.parts(size):
-            for part in way:
-                if part not in self.of:
-                    self.of[part] = self._plain(part, symbols)
-            total = ONE
-            for part in way:
-                total = total * self.of[part]
-            self.of[size] = total.substitute(self._formulas())
-            return
-        self.of[size] = self._plain(size, symbols)
+        waiting = [size]
+        while waiting:
+            whole = waiting[-1]
+            way = next(iter(self.sizes.parts(whole)), ())
+            missing = [part for part in way if part not in self.of and part not in waiting]
+            if whole not in self.of and missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            if whole not in self.of:
+                self.of[whole] = self._product(way) if way else self._plain(whole, symbols)
+
+    def _product(self, parts: Iterable[Size]) -> Dim:
+        """What parts are together; one that is around all of this is a number."""
+        total = ONE
+        for part in parts:
+            total = total * (self.of[part] if part in self.of else self.sizes.dim(part))
+        return total.substitute(self._formulas())
 
     def _plain(self, size: Size, symbols: dict[str, Dim]) -> Dim:
         dim = self.sizes.dim(size)
@@ -229,7 +262,7 @@ def _mentioned(model: Model) -> Iterator[Size]:
         for attr in step.attrs.values():
             if isinstance(attr, Arrangement):
                 yield from attr.sizes
-        for key in ("length", "contracted"):
+        for key in ("length", "contracted", "before"):
             yield from step.attrs.get(key, ())
 
 

@@ -72,6 +72,21 @@ class NotTraced(Problem):
 
 
 @problem_kind
+class NotLoaded(Problem):
+    """A folder or a function that gives no model to import."""
+
+    code: ClassVar[str] = "XG0907"
+    name: str
+    reason: str
+    advice: str = ""
+
+    def diagnostic(self) -> Diagnostic:
+        return self.report(
+            f"{self.name}: {self.reason}", help=(self.advice,) if self.advice else ()
+        )
+
+
+@problem_kind
 class DoesNotCheck(Problem):
     """The diagram that a model became has a mistake: a fault of the import, not of the model."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import cast
+from typing import Final, cast
 
 from xg.importing.blocks import Blocks, Builder, Instance, Run
 from xg.importing.diagram import Arrangement, Model, Step
 from xg.importing.sizes import Size
 from xg.importing.views import Value
+
+SIZES: Final = ("length", "contracted", "before")  # attributes that are sizes
 
 
 def fold(model: Model) -> Blocks:
@@ -71,7 +73,7 @@ def _signature(instance: Instance, model: Model) -> tuple[Hashable, list[Size]]:
     def named(value: Value) -> Hashable:
         weight = model.weights.get(value)
         if weight is not None:
-            cut = (weight.transposed, weight.axis, weight.start, weight.stop)
+            cut = (weight.transposed, weight.axis, weight.start, weight.stop, weight.flat)
             return ("weight", instance.relative(weight.source), cut, shape(value))
         return numbers[value]
 
@@ -101,7 +103,7 @@ def _attribute(key: str, value: object, model: Model, sizes: list[Size]) -> Hash
             sizes.extend(value.sizes)
             dims = tuple(model.sizes.dim(size) for size in value.sizes)
             return (key, value.source, value.target, dims)
-        case tuple() if key in ("length", "contracted"):
+        case tuple() if key in SIZES:
             own = cast("tuple[Size, ...]", value)
             sizes.extend(own)
             return (key, tuple(model.sizes.dim(size) for size in own))

@@ -30,6 +30,7 @@ from xg.importing.rules_view import indexed, laid_out
 from xg.importing.views import Value, View
 from xg.ir.dim import number
 
+PICTURE: Final = 4  # axes of an input that is no row of features
 IGNORED: Final = (
     "_assert_tensor_metadata",
     "_assert_scalar",
@@ -147,7 +148,7 @@ class _Reader:
             return
         kind = "int" if meta.dtype in INTEGERS or meta.dtype == BOOL else "float"
         sizes = [None if dim.constant == 1 else lowering.sizes.make(dim) for dim in meta.shape]
-        if kind == "float" and sizes and sizes[-1] is not None:
+        if kind == "float" and sizes and sizes[-1] is not None and len(sizes) < PICTURE:
             lowering.sizes.hint(sizes[-1], "D", 3)
         for size, word in zip(sizes, ("B", "S"), strict=False):
             if size is not None and lowering.sizes.dim(size).constant is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
@@ -60,6 +61,10 @@ class Lowering:
     def known_of(self, name: str) -> Known:
         """What is known of a tensor argument."""
         return self.look(self.argument(name))
+
+    def maybe_known(self, name: str) -> Known | None:
+        """What is known of a tensor argument that may be left out."""
+        return self.known_of(name) if self.argument(name) is not None else None
 
     def look(self, argument: Argument) -> Known:
         """What is known of a tensor."""
@@ -170,6 +175,8 @@ class Lowering:
             shape = list(self.exported.arrays[weight.source].shape)
             if weight.start is not None and weight.stop is not None:
                 shape[weight.axis] = weight.stop - weight.start
+            if weight.flat:
+                shape = [shape[0], math.prod(shape[1:])]
             axes = [self.sizes.make(number(n)) if n != 1 else None for n in shape]
             made = Value(tuple(axes[::-1] if weight.transposed else axes), param=weight.source)
             self._params[weight] = made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.importing.archive import Array, Damaged, read_archive
@@ -65,10 +65,12 @@ def import_program(
     *,
     equal_sizes: bool = False,
     first_output: bool = False,
+    config: Mapping[str, Any] | None = None,
 ) -> Imported:
     """A program of torch; with `equal_sizes` axes that were equally long are one size.
 
-    Raises DiagnosticError with all that is in the way.
+    `config` is what a config.json says of it, which the file of names keeps. Raises
+    DiagnosticError with all that is in the way.
     """
     import torch  # heavy, and here in the user's program already
 
@@ -79,7 +81,7 @@ def import_program(
         exported = with_equal_sizes(exported)
     if first_output:
         exported = replace(exported, outputs=exported.outputs[:1])
-    return _imported(exported, IN_MEMORY, name)
+    return _imported(exported, IN_MEMORY, name, config)
 
 
 def _read(data: bytes, file: str) -> Exported:
@@ -89,7 +91,9 @@ def _read(data: bytes, file: str) -> Exported:
         raise DiagnosticError.of(NotAnArchive(file, str(damage))) from None
 
 
-def _imported(exported: Exported, file: str, name: str | None) -> Imported:
+def _imported(
+    exported: Exported, file: str, name: str | None, config: Mapping[str, Any] | None = None
+) -> Imported:
     model = lower(exported)
     if not model.steps:
         raise DiagnosticError.of(NotAnArchive(file, "it computes nothing"))
@@ -102,12 +106,14 @@ def _imported(exported: Exported, file: str, name: str | None) -> Imported:
         path: part(exported.arrays[weight.source], weight)
         for path, weight in written.weights.items()
     }
-    names = _names(written.weights, exported)
+    names = _names(written.weights, exported, config)
     return Imported(written.text, params, written.weights, names, proof, model.notes)
 
 
-def _names(sources: Mapping[str, Weight], exported: Exported) -> str:
+def _names(
+    sources: Mapping[str, Weight], exported: Exported, config: Mapping[str, Any] | None
+) -> str:
     try:
-        return names_file(sources, exported)
+        return names_file(sources, exported, config)
     except Unspeakable as problem:
         raise DiagnosticError.of(NotAnInput("a weight", problem.reason)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.exported import Exported
 from xg_runtime import names
 
-NUMBER = re.compile(r"(?<=[._])\d+(?=\.)")
+NUMBERS = (re.compile(r"(?<=\.)\d+(?=\.)"), re.compile(r"(?<=[._])\d+(?=\.)"))
 Json = Mapping[str, Any]
 
 
@@ -34,11 +34,12 @@ class Line:
     @property
     def general(self) -> Line | None:
         """The line with `*` for its numbers; None if they are not the same on both sides."""
-        stars = [NUMBER.findall(name) for name in (self.tensor, *self.params)]
-        if not stars[0] or any(each != stars[0] for each in stars):
-            return None
-        tensor, *params = (NUMBER.sub("*", name) for name in (self.tensor, *self.params))
-        return Line(tensor, self.way, tuple(params))
+        for number in NUMBERS:
+            stars = [number.findall(name) for name in (self.tensor, *self.params)]
+            if stars[0] and all(each == stars[0] for each in stars):
+                tensor, *params = (number.sub("*", name) for name in (self.tensor, *self.params))
+                return Line(tensor, self.way, tuple(params))
+        return None
 
 
 def names_file(
@@ -73,14 +74,18 @@ def _lines(sources: Mapping[str, Weight], exported: Exported) -> Iterator[Line]:
         held.sort(key=lambda item: item[1].start or 0)
         yield Line(
             source,
-            _way([weight for _, weight in held], exported.arrays[source].ndim, source),
+            _way([weight for _, weight in held], exported.arrays[source].shape, source),
             tuple(path for path, _ in held),
         )
 
 
-def _way(weights: list[Weight], rank: int, source: str) -> str:
+def _way(weights: list[Weight], shape: Sequence[int], source: str) -> str:
     """The signs that a tensor goes through: ``T -> split``."""
-    first = weights[0]
+    first, rank = weights[0], len(shape)
+    if first.flat and len(weights) == 1:
+        inner = [f"{letter}={size}" for letter, size in zip("cpqr", shape[1:], strict=False)]
+        outer = ", ".join(each.partition("=")[0] for each in inner)
+        return f"R[d, {outer} -> ({', '.join(inner)}), d]"
     turn = "T" if first.transposed else ""
     if len(weights) == 1 and first.start is None:
         return turn
@@ -113,7 +118,7 @@ def _general(lines: list[Line]) -> Iterator[str]:
 
 
 def _patterns(tensors: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(NUMBER.sub("*", name) for name in tensors))
+    return list(dict.fromkeys(NUMBERS[0].sub("*", name) for name in tensors))
 
 
 def _flat(config: Json, prefix: str = "") -> Iterator[tuple[str, str]]:

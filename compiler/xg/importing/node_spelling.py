@@ -11,7 +11,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.formula import number_text
 from xg.importing.sizes import Size
 from xg.importing.views import Value
-from xg.ir.dim import Dim
+from xg.ir.dim import ZERO, Dim
 
 LETTERS = "qgxyzuvwabcdefhijklmnoprst"  # of axes whose own letter is taken
 
@@ -54,9 +54,25 @@ def arrangement_text(step: Step, dims: Dims) -> str | None:
     if step.operator == "BC":
         if _in_front(arrangement) or (plain and _only_new(arrangement, old)):
             return ""
-    elif plain:
+    elif plain and _in_order(arrangement):
         return ""
     return _map(arrangement, sizes, set(old))
+
+
+def _in_order(arrangement: Arrangement) -> bool:
+    """Whether factors of one axis come in the same order on the other side.
+
+    A label is a product, which says nothing of the order in which an axis is laid out.
+    """
+    source, target = (
+        [place for axis in side for place in axis]
+        for side in (arrangement.source, arrangement.target)
+    )
+    return all(
+        [place for place in other if place in axis] == list(axis)
+        for side, other in ((arrangement.source, target), (arrangement.target, source))
+        for axis in side
+    )
 
 
 def spreads_in_front(step: Step) -> bool:
@@ -146,6 +162,8 @@ def node_text(step: Step, own: list[str], op_names: Mapping[str, str], dims: Dim
         case "slice":
             axis = axis_name(step.data[0], attrs["axis"], dims)
             start = dims.renamed(attrs["start"])
+            if "before" in attrs:
+                start = sum((dims[size] for size in attrs["before"]), ZERO)
             stop = start + dims[step.outputs[0].axes[attrs["axis"]]]
             return f"slice[{axis}]({spell(start)}, {spell(stop)})"
         case "op":

@@ -64,6 +64,8 @@ def part(array: Array, weight: Weight) -> Array:
     if weight.start is not None:
         taken = slice(weight.start, weight.stop)
         array = array[taken] if weight.axis == 0 else array[:, taken]
+    if weight.flat:
+        array = array.reshape(len(array), -1)
     return np.ascontiguousarray(array.T if weight.transposed else array)
 
 
@@ -167,8 +169,9 @@ class _Comparison:
         for path, weight in self.weights.items():
             place = [slice(None)] * sums[weight.source].ndim
             place[weight.axis] = slice(weight.start, weight.stop)
-            gradient = gradients[path]
-            sums[weight.source][tuple(place)] += gradient.T if weight.transposed else gradient
+            gradient = gradients[path].T if weight.transposed else gradients[path]
+            shape = sums[weight.source].shape if weight.flat else gradient.shape
+            sums[weight.source][tuple(place)] += gradient.reshape(shape)
         wanted = dict(_gradients(self.exported, leaves, sums))
         total = float(np.sqrt(sum(float((array**2).sum()) for array in wanted.values())))
         for name, array in sums.items():

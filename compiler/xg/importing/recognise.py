@@ -128,10 +128,11 @@ def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed) -> float | None:
         length, width = table.shape[-2:]
         if table.shape != other.shape or width % 2 or math.prod(table.shape) != length * width:
             return None
-        if length < 2 or width < 4:
+        if length < 2:
             continue
         c, s = (each.reshape(length, width) for each in (table, other))
-        base = base or _base(math.atan2(s[1, 1], c[1, 1]), width)
+        if base is None:  # of a single pair it turns nothing
+            base = _base(math.atan2(s[1, 1], c[1, 1]), width) if width > 2 else 10000.0
         angle = np.tile(_angles(length, width, base), 2)
         pairs = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
         if not all(_close(lowering, fixed, found, wanted) for fixed, found, wanted in pairs):

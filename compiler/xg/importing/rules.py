@@ -8,6 +8,7 @@ from typing import Final
 from xg.importing import rules_elementwise as elementwise
 from xg.importing import rules_layout as layout
 from xg.importing import rules_mask as masks
+from xg.importing import rules_patches as patches
 from xg.importing import rules_product as products
 from xg.importing import rules_reduce as reduce
 from xg.importing.known import Known
@@ -33,6 +34,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "bmm": products.matmul,
     "scaled_dot_product_attention": products.attention,
     "embedding": products.embedding,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), patches.convolution),
     "add": elementwise.add,
     "add_": elementwise.add,
     "mul": elementwise.multiply,
@@ -63,6 +65,7 @@ RULES: Final[Mapping[str, Rule]] = {
             ]
         )
     },
+    "square": elementwise.square,
     "relu_": elementwise.function("relu"),
     "silu_": elementwise.function("silu"),
     "gelu": elementwise.gelu,

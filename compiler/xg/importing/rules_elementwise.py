@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from xg.importing.errors import Unspeakable
-from xg.importing.exported import Ref
+from xg.importing.exported import Ref, reads
 from xg.importing.fixed import Fixed
 from xg.importing.formula import combine, is_narrow
 from xg.importing.known import HIDDEN, Formula, Known, Mask
@@ -77,6 +77,8 @@ def _add_table(lowering: Lowering, view: View, table: Fixed) -> Known:
 
 def together(lowering: Lowering, operator: str, a: View, b: View) -> View:
     """An operator on two tensors that are broadcast to each other."""
+    if a.value.kind != b.value.kind:
+        raise Unspeakable("it computes with integers of an input, which only index or hide")
     if b.repeats or len(b.axes) > len(a.axes) or _lacks(a, b):
         a, b = (b, a) if not _lacks(b, a) and len(b.axes) >= len(a.axes) else (a, b)
     main, other = lowering.beside(a, b)
@@ -117,26 +119,40 @@ def multiply(lowering: Lowering) -> Known:
             return replace(a, negated=False, form="scores")
         raise Unspeakable("it multiplies a mask")
     if isinstance(b, Fixed):
-        return turning(lowering, lowering.view(tensor(a)), b)
+        return turning(lowering, _settled(lowering, tensor(a)), b)
     if isinstance(a, Mask) or isinstance(b, Mask | Fixed):
         raise Unspeakable("it multiplies by a mask")
     if isinstance(a, int | float) or isinstance(b, int | float) or _joined(a, b):
         return combine("mul", a, b)
     if _norm_weight(a, b):
-        return (
-            combine("mul", b, a) if isinstance(a, View) and is_narrow(a) else combine("mul", a, b)
-        )
+        assert isinstance(a, View | Formula)
+        return combine("mul", b, a) if _slim(a) else combine("mul", a, b)
     first, second = lowering.view(tensor(a)), lowering.view(tensor(b))
     return _gated(lowering, first, second) or together(lowering, "⊙", first, second)
 
 
+def _settled(lowering: Lowering, known: Known) -> View:
+    """A tensor laid out as it is seen, also for the calls that read it later."""
+    seen = lowering.seen(lowering.view(known))
+    if lowering.made_by(seen, "C") is None:
+        for name in reads(lowering.call.args):
+            if lowering.known.get(name) is known:
+                lowering.known[name] = seen
+    return seen
+
+
 def _norm_weight(a: Operand, b: Operand) -> bool:
-    """Whether one is a vector of weights and the other the arithmetic of a norm."""
+    """Whether one is a vector of weights, or ``1 + g``, and the other the arithmetic of a norm."""
     pairs = ((a, b), (b, a))
     return any(
-        isinstance(x, Formula) and any(x.reduced) and isinstance(y, View) and is_narrow(y)
+        isinstance(x, Formula) and any(x.reduced) and isinstance(y, View | Formula) and _slim(y)
         for x, y in pairs
     )
+
+
+def _slim(known: Formula | View) -> bool:
+    """Whether all that is in it are vectors along the last axis."""
+    return all(is_narrow(view) for view in _views(known))
 
 
 def _gated(lowering: Lowering, a: View, b: View) -> View | None:
@@ -204,6 +220,11 @@ def function(name: str) -> Callable[[Lowering], Known]:
 def power(lowering: Lowering) -> Known:
     """A power with a plain number."""
     return combine("pow", plain(lowering.known_of("self")), lowering.number_of("exponent"))
+
+
+def square(lowering: Lowering) -> Known:
+    """A number times itself."""
+    return combine("pow", plain(lowering.known_of("self")), 2.0)
 
 
 def clamp(lowering: Lowering) -> Known:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from xg.importing.diagram import Weight
+from xg.importing.diagram import Step, Weight
 from xg.importing.errors import Unspeakable
+from xg.importing.exported import Argument, Ref
 from xg.importing.fixed import WHOLE
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
+from xg.importing.sizes import Size
 from xg.importing.views import Axis, Factor, Value, View, expand, regroup, split
-from xg.ir.dim import ONE, Dim, DimError, as_dim, number
+from xg.ir.dim import ONE, ZERO, Dim, DimError, as_dim, number
 
 Rule = Callable[[Lowering, View], View]
 
@@ -111,6 +113,10 @@ def _size(lowering: Lowering, name: str, default: int | None = None) -> Dim | in
 def cut(lowering: Lowering, view: View, place: int, start: Dim, stop: Dim) -> View:
     """Positions `start` … `stop` - 1 of an axis that is seen."""
     axis = view.axes[place]
+    if not axis:
+        if stop - start != ONE:
+            raise Unspeakable("it takes more or less than all of an axis of length 1")
+        return view
     if len(axis) != 1 or axis[0] in view.repeats:
         if len(axis) == 1:
             taken = (stop - start) / 1
@@ -274,7 +280,10 @@ def concatenate(lowering: Lowering) -> View:
     """`cat`: operands laid out as they are seen."""
     items = lowering.argument("tensors")
     assert isinstance(items, tuple)
-    views = [lowering.seen(lowering.view(lowering.look(item))) for item in items]
+    whole = [item for item in items if not _is_empty(lowering, item)]
+    if len(whole) == 1:
+        return lowering.view(lowering.look(whole[0]))
+    views = [lowering.seen(lowering.view(lowering.look(item))) for item in whole]
     axis = place_of(lowering, "dim", len(views[0].axes), 0)
     for other in views[1:]:
         for place, (mine, its) in enumerate(
@@ -283,12 +292,61 @@ def concatenate(lowering: Lowering) -> View:
             if place != axis and mine is not None and its is not None:
                 lowering.sizes.equal(mine, its)
     axes = list(views[0].value.axes)
-    axes[axis] = lowering.sizes.make(lowering.shape_of_output()[axis])
+    place = axis - len(axes)
+    axes[axis] = _tiled(lowering, [view.value for view in views], place)
+    if axes[axis] is None:
+        axes[axis] = lowering.sizes.make(lowering.shape_of_output()[axis])
     kind = views[0].value.kind
-    made = lowering.emit(
-        "C", [view.value for view in views], axes, kind=kind, axis=axis - len(axes)
-    )
+    made = lowering.emit("C", [view.value for view in views], axes, kind=kind, axis=place)
     return View.of(made)
+
+
+def _is_empty(lowering: Lowering, item: Argument) -> bool:
+    """Whether an operand has an axis of length 0, as a slice of nothing."""
+    return isinstance(item, Ref) and any(dim.constant == 0 for dim in lowering.shape(item.name))
+
+
+def _tiled(lowering: Lowering, parts: Sequence[Value], place: int) -> Size | None:
+    """The axis that the parts were cut from, one behind the other, and keep their places of."""
+    cuts = [_cut_before(lowering, part, place) for part in parts]
+    source: Size | None = None
+    end = ZERO
+    before: list[Size] = []
+    for part, (step, _) in zip(parts, cuts, strict=True):
+        first, _ = cuts[0]
+        if step is None or first is None or step.data[0] is not first.data[0]:
+            return None
+        source, own = step.data[0].axes[place], part.axes[place]
+        if step.attrs["start"] != end or source is None or own is None:
+            return None
+        end = step.attrs["stop"]
+    if source is None or end != lowering.sizes.dim(source):
+        return None
+    for part, (step, turned) in zip(parts, cuts, strict=True):
+        own = part.axes[place]
+        assert step is not None
+        assert own is not None
+        step.attrs["before"] = tuple(before)
+        lowering.sizes.hint(own, "D_r" if turned else "D_p", 3)
+        before.append(own)
+    return source
+
+
+def _cut_before(lowering: Lowering, value: Value, place: int) -> tuple[Step | None, bool]:
+    """The slice of the last axis that a value is, laid out or turned since; whether turned."""
+    step, turned = lowering.producer.get(value), False
+    while step is not None and (step.operator == "RoPE" or _keeps_last(step)):
+        turned = turned or step.operator == "RoPE"
+        step = lowering.producer.get(step.data[0])
+    fits = step is not None and step.operator == "slice" and step.attrs["axis"] == place == -1
+    return (step if fits else None), turned
+
+
+def _keeps_last(step: Step) -> bool:
+    if step.operator != "T":
+        return False
+    arrangement = step.attrs["arrangement"]
+    return arrangement.source[-1] == arrangement.target[-1]
 
 
 RULES: Final[Mapping[str, Rule]] = {

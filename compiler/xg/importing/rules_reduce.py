@@ -7,7 +7,7 @@ from collections.abc import Callable
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref
 from xg.importing.formula import combine
-from xg.importing.known import Known
+from xg.importing.known import Formula, Known
 from xg.importing.lowering import Lowering
 from xg.importing.masking import show
 from xg.importing.rules_elementwise import plain
@@ -31,6 +31,9 @@ def layer_norm(lowering: Lowering) -> View:
     if not isinstance(shape, tuple) or len(shape) != 1:
         raise Unspeakable("it normalizes several axes at once")
     last = view.value.axes[-1]
+    eps = lowering.number_of("eps", 1e-5)
+    if any(isinstance(lowering.maybe_known(name), Formula) for name in ("weight", "bias")):
+        return _written_out(lowering, view, eps)
     own = [
         lowering.view_of(name).value
         for name in ("weight", "bias")
@@ -41,8 +44,19 @@ def layer_norm(lowering: Lowering) -> View:
             lowering.sizes.equal(last, each.axes[0])
     if last is not None:
         lowering.sizes.hint(last, "D", 4)
-    eps = lowering.number_of("eps", 1e-5)
     return view.on(lowering.emit("LN", (view.value,), view.value.axes, own=own, eps=eps))
+
+
+def _written_out(lowering: Lowering, view: View, eps: float) -> View:
+    """Layer normalization with weights such as ``1 + g``, as arithmetic."""
+    centred = combine("sub", view, combine("mean", view))
+    variance = combine("mean", combine("pow", centred, 2.0))
+    norm = combine("mul", centred, combine("rsqrt", combine("add", variance, eps)))
+    for name, function in (("weight", "mul"), ("bias", "add")):
+        own = lowering.maybe_known(name)
+        if own is not None:
+            norm = combine(function, norm, plain(own))
+    return lowering.view(norm)
 
 
 def rms_norm(lowering: Lowering) -> View:

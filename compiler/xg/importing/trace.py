@@ -31,9 +31,32 @@ def trace(
     run asks for it. Raises DiagnosticError with all that is in the way.
     """
     module = _module(model)
-    with evaluating(module):
-        program = _exported(module, inputs, named)
-    return import_program(program, name or _name(model), equal_sizes=True)
+    return import_module(module, inputs, named, name or _name(model))
+
+
+def import_module(
+    module: nn.Module,
+    inputs: tuple[Tensor, ...],
+    named: Mapping[str, Tensor],
+    name: str,
+    *,
+    first_output: bool = False,
+    config: Mapping[str, Any] | None = None,
+) -> Imported:
+    """A module, with all sizes free, or those of features fixed where the diagram needs that."""
+    errors: list[DiagnosticError] = []
+    for features in (True, False):
+        try:
+            with evaluating(module):
+                program = _exported(module, inputs, named, features=features)
+            return import_program(
+                program, name, equal_sizes=True, first_output=first_output, config=config
+            )
+        except DiagnosticError as error:
+            errors.append(error)
+        if not any(x.is_floating_point() and x.ndim > 1 for x in (*inputs, *named.values())):
+            break
+    raise min(errors, key=lambda error: len(error.diagnostics))
 
 
 def _name(model: object) -> str:
@@ -72,16 +95,23 @@ def evaluating(module: nn.Module) -> Generator[None]:
 
 
 def _exported(
-    module: nn.Module, inputs: tuple[Tensor, ...], named: Mapping[str, Tensor]
+    module: nn.Module, inputs: tuple[Tensor, ...], named: Mapping[str, Tensor], *, features: bool
 ) -> ExportedProgram:
-    """The traced program, with as many sizes free as torch can leave; raises DiagnosticError."""
+    """The traced program, with as many sizes free as torch can leave; raises DiagnosticError.
+
+    Without `features` only the first axis of inputs that are no integers is free.
+    """
     import torch
 
     auto = torch.export.Dim.AUTO
 
+    def axes_of(x: Tensor, axes: int | None) -> dict[int, Any]:
+        fixed = x.is_floating_point() and not features
+        return dict.fromkeys(range(x.ndim)[: 1 if fixed else axes], auto)
+
     def free(axes: int | None) -> tuple[dict[int, Any], ...] | dict[str, Any]:
-        positional = [dict.fromkeys(range(x.ndim)[:axes], auto) for x in inputs]
-        keyed = {name: dict.fromkeys(range(x.ndim)[:axes], auto) for name, x in named.items()}
+        positional = [axes_of(x, axes) for x in inputs]
+        keyed = {name: axes_of(x, axes) for name, x in named.items()}
         return _by_name(module, positional) | keyed if keyed else tuple(positional)
 
     reason: Exception | None = None

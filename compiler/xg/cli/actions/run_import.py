@@ -8,7 +8,8 @@ from pathlib import Path
 from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.cli.published import ENDING
-from xg.importing import Imported, import_archive
+from xg.cli.sources import imported
+from xg.importing import Imported
 from xg.importing.proof import Proof
 from xg_runtime import arrays, files
 from xg_runtime.arrays import ENDINGS
@@ -18,7 +19,7 @@ from xg_runtime.errors import FileError
 def run(options: Namespace, console: Console) -> int:
     """Read, translate, compare; write every file or none."""
     _refuse_endings(options)
-    made = import_archive(files.read(options.model), options.model.as_posix(), options.name)
+    made = imported(options.model, options.name)
     written: dict[Path, bytes] = {}
     if options.out != "-":
         written[Path(options.out)] = made.text.encode()

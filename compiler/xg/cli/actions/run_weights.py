@@ -9,7 +9,7 @@ from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
-from xg.cli.published import Published, effective, names_for, numbers
+from xg.cli.published import Published, effective, names_for, numbers, of_block
 from xg.frontend.project import Project
 from xg_runtime import arrays, model_config, rename, weights
 from xg_runtime.errors import InputError
@@ -28,6 +28,8 @@ def run(options: Namespace, console: Console) -> int:
     params = fit(found.params, wanted, dtype=options.dtype, source=found.source)
     for line in _report(found, params):
         console.say(line)
+    for note in found.notes:
+        console.say(f"note: {note}")
     if options.out:
         weights.write_params(options.out, params, found.settings)
         console.say(f"{options.out}: {len(params)} parameters, {options.dtype}")
@@ -49,6 +51,7 @@ def _publish(options: Namespace, project: Project, found: Published, params: Arr
     names = names_for(options)
     if names is None:
         raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
+    names = of_block(names, project, found.program.graphs, found.settings)
     tensors = rename.to_checkpoint(names, params, numbers(found.program))
     settings = effective(project, found.program, found.settings, names.config.settings)
     config = model_config.config(names.config, settings)

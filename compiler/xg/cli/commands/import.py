@@ -6,21 +6,17 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLE = "xg import model.pt2 -o model.xg --params model.safetensors"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """A program of torch.export, and where the diagram and the weights go."""
+    """A model, and where the diagram and the weights go."""
     parser.add_argument(
         "model",
-        metavar="MODEL.pt2",
-        type=Path,
-        help="what torch.export.save wrote; it is read as data, and nothing in it is run",
+        metavar="MODEL",
+        help="a .pt2 of torch.export.save, which is read as data; a folder of transformers "
+        "(config.json and weights); or module:function, which returns a model and its inputs",
     )
     parser.add_argument(
         "-o", dest="out", metavar="FILE.xg", required=True, help="the diagram; - prints it"
