@@ -81,7 +81,9 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(S, D)}, axes=axes("S"), leading=("x",)),
         Sample({"x": floats(S)}, axes=axes("S")),
     ),
-    "S": (Sample({"z": floats(S, S_k)}, leading=("z",), fixed=("S_k",)), Sample({"z": floats(D)})),
+    "S": (Sample({"z": floats(S, S_k)}, leading=("z",), fixed=("S_k",)), Sample({"z": floats(D)}),
+        Sample({"z": floats(B, S, D)}, axes=axes("S"), fixed=("S",)),
+    ),
     "SM": (
         Sample({"a": floats(S, S_k)}, leading=("a",)),
         Sample({"a": floats(S, S_k)}, {"scale": 0.3, "mask": "causal"}, leading=("a",)),
@@ -98,6 +100,11 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         ),
         Sample({"x": floats(D), "gamma": floats(D)}, fixed=("D",)),
         Sample({"x": floats(B, S, D)}, {"eps": 1e-12}, fixed=("D",)),
+        Sample(
+            {"x": floats(B, S, D, T), "gamma": floats(D), "beta": floats(D)},
+            axes=axes("D"), fixed=("D",),
+        ),
+        Sample({"x": floats(S, D), "beta": floats(S)}, axes=axes("S"), fixed=("S",)),
     ),
     "DO": (
         Sample({"x": floats(S, D)}, {"p": 0.4}, leading=("x",)),

@@ -55,6 +55,14 @@ CASES = [
     ("pick", Sample({"x": BSD}, {"index": number(0)}), "pick takes one position of one axis"),
     ("pick", Sample({"x": BSD}, {"index": S}, axes("S")), "pick takes position S of S"),
     ("slice", Sample({"x": BSD}, {"start": S, "stop": S}), "slice takes a stretch of one axis"),
+    ("S", Sample({"z": floats()}), "S needs an axis to sum over"),
+    ("S", Sample({"z": floats(S, S)}, axes=axes("S")), "[S, S] has more than one axis S"),
+    ("S", Sample({"z": BSD}, axes=axes("S, D")), "S works along one axis"),
+    (
+        "LN",
+        Sample({"x": BSD, "gamma": floats(D)}, axes=axes("S")),
+        "LN normalizes S numbers",
+    ),
     ("pick", Sample({"x": BSD}, {"index": number(-1)}, axes("S")), "pick takes position -1 of S"),
     ("pick", Sample({"x": BSD}, {"index": S}, axes("S")), "pick takes position S of S"),
     (

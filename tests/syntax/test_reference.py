@@ -9,10 +9,13 @@ import pytest
 from syntax.parsed import mistakes
 
 from xg.diagnostics.source import Source
+from xg.frontend.choices import check_choices
+from xg.frontend.project import read_project
 from xg.syntax.format import format
 from xg_grammar import literals
 
 REFERENCE = (Path(__file__).parents[2] / "grammar" / "README.md").read_text(encoding="utf-8")
+OF_MEANING = "XG02"  # codes before are of the text alone
 FENCES = [
     pytest.param(found[2], found[1] or "", id=f"offset-{found.start()}")
     for found in re.finditer(r"^```xg(?: error=(\w+))?\n(.*?)^```$", REFERENCE, re.M | re.S)
@@ -27,8 +30,12 @@ def test_there_are_examples_of_both_kinds() -> None:
 
 
 @pytest.mark.parametrize(("text", "code"), FENCES)
-def test_examples(text: str, code: str) -> None:
-    assert {found for found, _, _ in mistakes(text)} == ({code} if code else set())
+def test_examples(text: str, code: str, tmp_path: Path) -> None:
+    if code < OF_MEANING:
+        assert {found for found, _, _ in mistakes(text)} == ({code} if code else set())
+        return
+    (tmp_path / "a.xg").write_text(text, encoding="utf-8")
+    assert {each.code for each in check_choices(read_project(tmp_path / "a.xg"))} == {code}
 
 
 @pytest.mark.parametrize(("text", "code"), FENCES)

@@ -105,7 +105,7 @@ class Sizes:
             base,
             definitions={**base.definitions, **definitions},
             defaults={**base.defaults, **fresh},
-            local=self.local | local.keys(),
+            local=self.local.union(local),
         )
 
     def bound_outside(self, names: frozenset[str]) -> Sizes:

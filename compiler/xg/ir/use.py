@@ -139,6 +139,11 @@ class Use:
             notes = {0: f"this is {first}", 1: f"this is {second}"}
             raise Misuse(message.format(first, second), notes)
 
+    def along(self, message: str, help: str) -> Attrs:
+        """The own arguments, with the `axis` that the brackets name where it is not the last."""
+        axis = -1 if self.axes is None else self.one_axis(message, help)
+        return self.own if axis == -1 else {**self.own, "axis": axis}
+
     def listed(self, message: str, help: str) -> str | None:
         """The only name that the brackets list, None without brackets."""
         if self.axes is None:

@@ -1,12 +1,13 @@
-"""Layer normalization over the last axis (seed 001, 4.3.6: node LN, backward dLN)."""
+"""Layer normalization over one axis, the last (seed 001, 4.3.6: node LN, backward dLN)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from xg.ir.cotangent import unbroadcast
+from xg.ir.dim import ONE
 from xg.ir.op import Op
-from xg.ir.prim import Expr, reduce_mean, sqrt
+from xg.ir.prim import Expr, reduce_mean, reduce_sum, reshape, sqrt
 from xg.ir.scalar import Scalar
 from xg.ir.use import Attrs, Misuse, Number, Tensor, Use
 
@@ -16,43 +17,68 @@ def configure(use: Use) -> Attrs:
     x, *affine = use.types
     if not x.shape:
         raise Misuse("LN needs an axis to normalize", {0: "this is a scalar"})
+    own = use.along("LN normalizes one axis", "name it: LN[C](γ, β)")
+    axis: int = own.get("axis", -1)
+    length = x.shape[axis]
+    ends = "has" if "axis" in own else "ends in"
     for place, type_ in enumerate(affine, 1):
-        if type_.shape != x.shape[-1:]:
+        if type_.shape != (length,):
             raise Misuse(
-                f"LN normalizes {use.sizes.fold(x.shape[-1])} numbers",
+                f"LN normalizes {use.sizes.fold(length)} numbers",
                 {
-                    0: f"{use.spell(x.shape)} ends in {use.sizes.fold(x.shape[-1])}",
+                    0: f"{use.spell(x.shape)} {ends} {use.sizes.fold(length)}",
                     place: f"this is {use.spell(type_.shape)}",
                 },
             )
-    return use.own
+    return own
 
 
 def forward(
-    x: Expr, gamma: Expr | None, beta: Expr | None, *, eps: Scalar
+    x: Expr, gamma: Expr | None, beta: Expr | None, *, eps: Scalar, axis: int = -1
 ) -> tuple[Expr, dict[str, Expr]]:
     """Two passes, the mean first: a mean of squares minus a squared mean would cancel."""
-    mean = reduce_mean(x).named("mean")
+    mean = reduce_mean(x, axis).named("mean")
     centred = (x - mean).named("centred")
-    rstd = (1.0 / sqrt(reduce_mean(centred**2) + eps)).named("rstd")
+    rstd = (1.0 / sqrt(reduce_mean(centred**2, axis) + eps)).named("rstd")
     y = centred * rstd
     if gamma is not None:
-        y = y * gamma
+        y = y * _beside(gamma, axis)
     if beta is not None:
-        y = y + beta
+        y = y + _beside(beta, axis)
     return y, {"mean": mean, "rstd": rstd}
 
 
 def adjoint(
-    dy: Expr, x: Expr, gamma: Expr | None, beta: Expr | None, mean: Expr, rstd: Expr
+    dy: Expr,
+    x: Expr,
+    gamma: Expr | None,
+    beta: Expr | None,
+    mean: Expr,
+    rstd: Expr,
+    *,
+    axis: int | None = None,
 ) -> tuple[Expr | None, ...]:
     """The seed's dLN from the cached statistics: dX, dγ, dβ."""
+    axis = -1 if axis is None else axis
     x_hat = ((x - mean) * rstd).named("x_hat")
-    dx_hat = dy if gamma is None else (dy * gamma).named("dx_hat")
-    dx = rstd * (dx_hat - reduce_mean(dx_hat) - x_hat * reduce_mean(dx_hat * x_hat))
-    dgamma = None if gamma is None else unbroadcast(dy * x_hat, gamma.shape)
-    dbeta = None if beta is None else unbroadcast(dy, beta.shape)
+    dx_hat = dy if gamma is None else (dy * _beside(gamma, axis)).named("dx_hat")
+    dx = rstd * (dx_hat - reduce_mean(dx_hat, axis) - x_hat * reduce_mean(dx_hat * x_hat, axis))
+    dgamma = None if gamma is None else _along(dy * x_hat, gamma, axis)
+    dbeta = None if beta is None else _along(dy, beta, axis)
     return dx, dgamma, dbeta
+
+
+def _beside(param: Expr, axis: int) -> Expr:
+    """γ or β where it broadcasts along an axis that is not the last."""
+    return param if axis == -1 else reshape(param, (*param.shape, *(ONE,) * (-1 - axis)))
+
+
+def _along(gradient: Expr, param: Expr, axis: int) -> Expr:
+    """A gradient summed to the shape of γ or β."""
+    if axis == -1:
+        return unbroadcast(gradient, param.shape)
+    others = tuple(each for each in range(-gradient.rank, 0) if each != axis)
+    return reduce_sum(gradient, others, keep=False)
 
 
 OP: Final = Op(
@@ -63,8 +89,10 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
+    brackets="axes",
     adjoint=adjoint,
-    meaning="normalizes the last axis to mean 0 and variance 1, then scales by γ and shifts by β",
+    meaning="normalizes the last axis, or the one in brackets, to mean 0 and variance 1, then "
+    "scales by γ and shifts by β",
     formula="Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε)",
     gradient="dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(σ² + ε) with dx̂ = dY ⊙ γ, "
     "dγ = Σ dY ⊙ x̂, dβ = Σ dY",

@@ -1,4 +1,4 @@
-"""Softmax over the last axis (seed 001, 4.3.5: node S, backward dS; seed 000, 3.4)."""
+"""Softmax over one axis, the last (seed 001, 4.3.5: node S, backward dS; seed 000, 3.4)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ from typing import Final
 
 from xg.ir.op import Op
 from xg.ir.prim import Expr, exp, reduce_max, reduce_sum, where
-from xg.ir.use import Data
+from xg.ir.use import Attrs, Data, Misuse, Use
 
 
-def forward(z: Expr) -> Expr:
+def configure(use: Use) -> Attrs:
+    """The `axis` that the brackets name, counted from the end, where it is not the last."""
+    if not use.types[0].shape:
+        raise Misuse("S needs an axis to sum over", {0: "this is a scalar"})
+    return use.along("S works along one axis", "name it: S[T]")
+
+
+def forward(z: Expr, *, axis: int = -1) -> Expr:
     """Shifted by the row's maximum, so that no exponential overflows; a row of -inf gives zeros."""
-    peak = reduce_max(z).named("peak")
+    peak = reduce_max(z, axis).named("peak")
     e = exp(z - where(peak > float("-inf"), peak, 0.0)).named("e")
-    total = reduce_sum(e).named("total")
+    total = reduce_sum(e, axis).named("total")
     return e / where(total > 0.0, total, 1.0)
 
 
-def adjoint(dp: Expr, p: Expr) -> tuple[Expr]:
+def adjoint(dp: Expr, p: Expr, *, axis: int | None = None) -> tuple[Expr]:
     """``(dP - <dP, P>) P``: zero where P is, so a masked score gets no gradient."""
-    return ((dp - reduce_sum(dp * p)) * p,)
+    return ((dp - reduce_sum(dp * p, -1 if axis is None else axis)) * p,)
 
 
 OP: Final = Op(
@@ -30,9 +37,12 @@ OP: Final = Op(
     outputs=("p",),
     forward=forward,
     keeps_shape=True,
+    configure=configure,
+    brackets="axes",
     adjoint=adjoint,
-    meaning="softmax over the last axis; a row that is masked everywhere gives zeros",
+    meaning="softmax over the last axis, or the one in brackets; a row that is masked everywhere "
+    "gives zeros",
     formula="p_i = exp(z_i) / Σ_j exp(z_j)",
-    gradient="dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis",
+    gradient="dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis",
     source="seed 001, 4.3.5; seed 000, 3.4",
 )

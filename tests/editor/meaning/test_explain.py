@@ -95,9 +95,10 @@ SAID = {
     "-> |S : Y": [
         "**S** softmax",
         "z -> S : p",
-        "softmax over the last axis; a row that is masked everywhere gives zeros",
+        "softmax over the last axis, or the one in brackets; a row that is masked everywhere "
+        "gives zeros",
         "- formula `p_i = exp(z_i) / Σ_j exp(z_j)`",
-        "- gradient `dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis`",
+        "- gradient `dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis`",
         "here it gives",
         "Y [B, S, D]",
         "with D = 64",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -13,6 +14,8 @@ from xg.codegen.numpy.module import emit
 from xg.codegen.torch.module import emit as emit_torch
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
+from xg.frontend.choices import check_choices
+from xg.frontend.project import read_project
 from xg.ir.graph import Apply, Program
 from xg.ir.parameters import param_specs
 from xg.ir.size_checks import check_numbers
@@ -265,6 +268,40 @@ def _case(text: str, backend: str) -> Case:
     return Case.draw(program, module, {}, 1)
 
 
+ALONG = {
+    "softmax": ("S[S]", "T[b, s, d -> b, d, s] -> S -> T[b, d, s -> b, s, d]", ""),
+    "layer norm": (
+        "LN[S](γ, β)",
+        "T[b, s, d -> b, d, s] -> LN(γ, β) -> T[b, d, s -> b, s, d]",
+        "param γ, β [S]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALONG)
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_an_operator_along_an_axis_is_one_along_the_last_axis_turned(
+    name: str, backend: str
+) -> None:
+    node, turned, params = ALONG[name]
+    text = """
+dim B = 2, S = 5, D = 4
+block Net(X [B, S, D]) -> Y [B, S, D] {{
+    {1}
+    X -> {0} : Y
+}}
+"""
+    along, last = (_case(text.format(each, params), backend) for each in (node, turned))
+    along.check_values()
+    along.check_slopes()
+    values, saved = along.module.forward(along.params, along.inputs)
+    expected, saved_2 = last.module.forward(along.params, along.inputs)
+    np.testing.assert_allclose(values["Y"], expected["Y"], 1e-12, 1e-12)
+    gradients = along.module.backward(along.params, saved, along.cotangents)
+    for each, gradient in last.module.backward(along.params, saved_2, along.cotangents).items():
+        np.testing.assert_allclose(gradients[each], gradient, 1e-12, 1e-12)
+
+
 # ---- what is refused ----------------------------------------------------------------------------
 
 REFUSED = {
@@ -362,3 +399,20 @@ block F(X [B]; act = ReLU | sigmoid) -> Y [B] {
     step = typed(text).main.steps[0]
     assert isinstance(step, Apply)
     assert step.op.glyph == "ReLU"
+
+
+def test_a_block_with_dims_of_its_own_is_checked_under_a_plan(tmp_path: Path) -> None:
+    text = """
+dim B = 4, D = 4
+mesh N_D = 2
+block F(X [B, D]) -> Y [B, K] {
+    dim K = 2*D
+    param W [D, K]
+    X -> •<=W : Y
+}
+plan DP of F {
+    X [B/N_D, D]
+}
+"""
+    (tmp_path / "a.xg").write_text(text, encoding="utf-8")
+    assert check_choices(read_project(tmp_path / "a.xg")) == ()

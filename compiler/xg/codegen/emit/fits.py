@@ -32,3 +32,8 @@ def rows_of_transpose(attrs: Attrs, body: Body) -> bool:
 def _letters(body: Body) -> list[str]:
     (product,) = body.outputs
     return str(product.attr("spec")).split("->")[0].split(",")
+
+
+def last_axis(attrs: Attrs, body: Body) -> bool:
+    """What works along the last axis of its operand."""
+    return attrs.get("axis", -1) == -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from xg.codegen.emit.fits import no_ignored, rows, rows_of_transpose, word
+from xg.codegen.emit.fits import last_axis, no_ignored, rows, rows_of_transpose, word
 from xg.codegen.emit.kernel import Kernel, Kernels
 from xg.codegen.emit.support import SupportFile
 
@@ -19,8 +19,8 @@ KERNELS: Final = Kernels(
         Kernel("add", "add_to_first", overwrites="a"),
         Kernel("add", "add_to_second", overwrites="b"),
         Kernel("linear", "linear"),
-        Kernel("softmax", "softmax"),
-        Kernel("gradient of softmax", "d_softmax"),
+        Kernel("softmax", "softmax", last_axis),
+        Kernel("gradient of softmax", "d_softmax", last_axis),
         Kernel("gelu", "gelu_tanh", word("form", "tanh")),
         Kernel("gradient of gelu", "d_gelu_tanh_in_place", word("form", "tanh"), overwrites="dy"),
         Kernel("gradient of gelu", "d_gelu_tanh", word("form", "tanh")),
@@ -28,8 +28,8 @@ KERNELS: Final = Kernels(
         Kernel("gradient of gelu", "d_gelu_exact_in_place", word("form", "exact"), overwrites="dy"),
         Kernel("gradient of gelu", "d_gelu_exact", word("form", "exact")),
         Kernel("embedding", "embedding"),
-        Kernel("layer_norm", "layer_norm"),
-        Kernel("gradient of layer_norm", "d_layer_norm"),
+        Kernel("layer_norm", "layer_norm", last_axis),
+        Kernel("gradient of layer_norm", "d_layer_norm", last_axis),
         Kernel("cross_entropy", "cross_entropy", no_ignored),
         Kernel("gradient of cross_entropy", "d_cross_entropy", no_ignored),
         Kernel("attention", "attention"),

@@ -98,7 +98,7 @@ class BackwardDrawing:
         if sends(step):
             node = communication_node(step, node_id, self.notation)
         else:
-            node = apply_node(step, node_id)
+            node = apply_node(step, node_id, self.notation.graph)
         places = [(place, value) for place, value in enumerate(step.inputs)]
         flowing = [(p, value) for p, value in places if value.role == "cotangent"]
         kept = [(p, value) for p, value in places if value.role != "cotangent"]

@@ -102,7 +102,8 @@ class ForwardDrawing:
         if sends(step):
             node = communication_node(step, node_id, self.notation)
         else:
-            node = apply_node(step, node_id, self.notation.listed(own) if own else ())
+            detail = self.notation.listed(own) if own else ()
+            node = apply_node(step, node_id, self.graph, detail)
         arrows = [
             (value, operand_style(step, place))
             for place, value in enumerate(step.inputs)

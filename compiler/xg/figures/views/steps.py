@@ -60,11 +60,21 @@ def own_tensors(step: Apply) -> tuple[Value, ...]:
     return tuple(value for name, value in zip(names, step.inputs, strict=True) if name in own)
 
 
-def apply_node(step: Apply, node_id: str, detail: RichText = ()) -> FigureNode:
-    """Return the glyph of an operator's use."""
+def apply_node(step: Apply, node_id: str, graph: Graph, detail: RichText = ()) -> FigureNode:
+    """Return the glyph of an operator's use, with the axis it works along if not the last."""
     op = step.op
     title = f"{op.name}: {op.formula}" if op.formula else op.name
-    return FigureNode(node_id, kind(op), richtext.plain(op.glyph), detail, title)
+    label = (*richtext.plain(op.glyph), *_along(step, graph))
+    return FigureNode(node_id, kind(op), label, detail, title)
+
+
+def _along(step: Apply, graph: Graph) -> RichText:
+    origin = step.origin or step
+    if not origin.op.keeps_shape or "axis" not in origin.attrs:
+        return ()
+    axis: int = origin.attrs["axis"]
+    dim = graph.types[origin.inputs[0]].shape[axis]
+    return richtext.shape([str(graph.sizes.fold(dim))])
 
 
 def call_node(call: Call, callee: Graph, node_id: str, prefix: RichText = ()) -> FigureNode:

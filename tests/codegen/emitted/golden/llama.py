@@ -351,8 +351,8 @@ def scale_mask(a: Array, scale: float, S: int) -> Array:
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis; a row that is masked everywhere gives zeros: p_i =
-    exp(z_i) / Σ_j exp(z_j).
+    """Softmax over the last axis, or the one in brackets; a row that is masked
+    everywhere gives zeros: p_i = exp(z_i) / Σ_j exp(z_j).
     """
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))
@@ -361,7 +361,7 @@ def softmax(z: Array) -> Array:
 
 
 def d_softmax(dp: Array, p: Array) -> Array:
-    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis."""
+    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis."""
     return (dp - (dp * p).sum(axis=-1, keepdims=True)) * p
 
 

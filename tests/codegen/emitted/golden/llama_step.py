@@ -216,8 +216,8 @@ def scale_mask(a: Array, scale: float, T: int, S: int) -> Array:
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis; a row that is masked everywhere gives zeros: p_i =
-    exp(z_i) / Σ_j exp(z_j).
+    """Softmax over the last axis, or the one in brackets; a row that is masked
+    everywhere gives zeros: p_i = exp(z_i) / Σ_j exp(z_j).
     """
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))

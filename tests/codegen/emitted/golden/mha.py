@@ -204,8 +204,8 @@ def take(params: Params, at: str, names: str) -> list[Array]:
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
-    """Normalizes the last axis to mean 0 and variance 1, then scales by γ and shifts by
-    β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """Normalizes the last axis, or the one in brackets, to mean 0 and variance 1, then
+    scales by γ and shifts by β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
     """
     mean = x.mean(axis=-1, keepdims=True)
     centred = x - mean
@@ -222,8 +222,8 @@ def scale_mask(a: Array, scale: float, S: int) -> Array:
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis; a row that is masked everywhere gives zeros: p_i =
-    exp(z_i) / Σ_j exp(z_j).
+    """Softmax over the last axis, or the one in brackets; a row that is masked
+    everywhere gives zeros: p_i = exp(z_i) / Σ_j exp(z_j).
     """
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))
@@ -247,7 +247,7 @@ def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
 
 
 def d_softmax(dp: Array, p: Array) -> Array:
-    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis."""
+    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis."""
     return (dp - (dp * p).sum(axis=-1, keepdims=True)) * p
 
 

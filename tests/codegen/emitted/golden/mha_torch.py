@@ -384,8 +384,8 @@ def take(params: Params, at: str, names: str) -> list[Array]:
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
-    """Normalizes the last axis to mean 0 and variance 1, then scales by γ and shifts by
-    β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """Normalizes the last axis, or the one in brackets, to mean 0 and variance 1, then
+    scales by γ and shifts by β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
     """
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
@@ -403,8 +403,8 @@ def scale_mask(a: Array, scale: float, S: int) -> Array:
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis; a row that is masked everywhere gives zeros: p_i =
-    exp(z_i) / Σ_j exp(z_j).
+    """Softmax over the last axis, or the one in brackets; a row that is masked
+    everywhere gives zeros: p_i = exp(z_i) / Σ_j exp(z_j).
     """
     peak = z.amax(dim=-1, keepdim=True)
     e = torch.exp(z - torch.where(peak > -torch.inf, peak, 0))
@@ -426,7 +426,7 @@ def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
 
 
 def d_softmax(dp: Array, p: Array) -> Array:
-    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis."""
+    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis."""
     return (dp - (dp * p).sum(dim=-1, keepdim=True)) * p
 
 

@@ -164,8 +164,8 @@ def take(params: Params, at: str, names: str) -> list[Array]:
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
-    """Normalizes the last axis to mean 0 and variance 1, then scales by γ and shifts by
-    β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """Normalizes the last axis, or the one in brackets, to mean 0 and variance 1, then
+    scales by γ and shifts by β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
     """
     mean = x.mean(axis=-1, keepdims=True)
     centred = x - mean

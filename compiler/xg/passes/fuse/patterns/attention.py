@@ -121,7 +121,7 @@ def match(last: Apply, inside: Inside) -> Match | None:
     weights = last.inputs[0]
     drop = inside.maker(weights, "DO")
     soft = inside.maker(drop.inputs[0] if drop else weights, "S")
-    if soft is None:
+    if soft is None or "axis" in soft.attrs:
         return None
     masked = inside.maker(soft.inputs[0], "SM")
     scores = inside.maker(masked.inputs[0] if masked else soft.inputs[0], "•")
