@@ -17,10 +17,7 @@ from fuzz.program import generate
 from fuzz.proof import check_layout, compiled
 
 import xg
-from xg.codegen.emit.names import RESERVED
-from xg.codegen.numpy.dialect import NUMPY
 from xg.codegen.numpy.module import emit
-from xg.codegen.torch.dialect import TORCH
 
 GOLDEN = Path(__file__).parent / "golden"
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
@@ -167,12 +164,6 @@ def test_arrays_that_do_not_fit_are_refused_by_name(model: ModuleType, said: str
 
 
 # ---- names ---------------------------------------------------------------------------------------
-
-
-def test_functions_that_modules_bring_along_are_reserved() -> None:
-    words = ["pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"]
-    brought = {*NUMPY.support.closure(["erf", *words]), *TORCH.support.closure(words)}
-    assert {name for name in brought if not name.startswith("_")} <= RESERVED
 
 
 TITLE = "\"''' %s {np} \\N{BELL}\""

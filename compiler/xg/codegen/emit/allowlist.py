@@ -76,7 +76,9 @@ def check_closed(source: str, vocabulary: Vocabulary, attributes: Iterable[str] 
     """Raise UnknownCode if a module holds anything but known parts, and its own `attributes`."""
     tree = ast.parse(source)
     names = frozenset(_bound(tree)) | BUILTINS
-    module = _Module(vocabulary, names, vocabulary.methods.union(attributes, _fields(tree)))
+    imported = {name: known for name, known in vocabulary.modules.items() if name in _imports(tree)}
+    fields = vocabulary.methods.union(attributes, _fields(tree))
+    module = _Module(vocabulary, names, fields, imported)
     for node in ast.walk(tree):
         problem = module.problem(node)
         if problem:
@@ -85,11 +87,12 @@ def check_closed(source: str, vocabulary: Vocabulary, attributes: Iterable[str] 
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """One module: the names and the attributes that mean something in it."""
+    """One module: names, attributes and imported modules that mean something in it."""
 
     vocabulary: Vocabulary
     names: frozenset[str]
     attributes: frozenset[str]
+    modules: Mapping[str, frozenset[str]]
 
     def problem(self, node: ast.AST) -> str | None:
         """What is wrong with a node by itself."""
@@ -115,9 +118,9 @@ class _Module:
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         owner = node.value.id if isinstance(node.value, ast.Name) else ""
-        if owner not in self.vocabulary.modules and node.attr in self.vocabulary.methods:
+        if owner not in self.modules and node.attr in self.vocabulary.methods:
             return None  # also a hidden one
-        known = self.vocabulary.modules.get(owner, self.attributes)
+        known = self.modules.get(owner, self.attributes)
         return _unknown("the attribute ", node.attr, known)
 
     def _function(self, node: ast.FunctionDef) -> str | None:
@@ -161,6 +164,12 @@ def _bound(tree: ast.AST) -> Iterator[str]:
                 yield asname or name
             case _:
                 pass
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    """The names under which modules are imported."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import))
+    return {alias.asname or alias.name for node in imports for alias in node.names}
 
 
 def _fields(tree: ast.Module) -> frozenset[str]:

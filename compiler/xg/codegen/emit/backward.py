@@ -56,7 +56,7 @@ class _BackwardWriter(BlockWriter):
     @classmethod
     def start(cls, plan: Plan, backward: Backward, forward: Forward) -> _BackwardWriter:
         graph = backward.forward
-        names = Names(size_variables(graph), plan.stems)
+        names = Names(size_variables(graph))
         scope = Scope(graph.sizes)
         statements = Statements(
             spelling=plan.spelling,

@@ -55,7 +55,7 @@ class _ForwardWriter(BlockWriter):
     def start(
         cls, plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
     ) -> _ForwardWriter:
-        names = Names(size_variables(graph) | plan.told(graph), plan.stems)
+        names = Names(size_variables(graph) | plan.told(graph))
         scope = Scope(graph.sizes)
         kept = [state.next for state in graph.states]
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
@@ -136,7 +136,7 @@ class _ForwardWriter(BlockWriter):
         return [f'"""{title} ({safe(place)}).', "", f"{arriving} -> {leaving}".strip(), '"""']
 
     def _saved_fields(self) -> list[str]:
-        names = Names(size_variables(self.graph) | {"self"})  # sizes may be saved beside them
+        names = Names(size_variables(self.graph))  # sizes may be saved beside them
         texts: list[str] = []
         for value in self.saved:
             text = self.statements.settle(value).text

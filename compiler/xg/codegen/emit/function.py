@@ -11,6 +11,7 @@ from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text
 from xg.ir.body import Body, topological
 from xg.ir.op import Op
+from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
 from xg.ir.use import Attrs
@@ -67,15 +68,17 @@ def operator_function(
     symbols = tuple(name for name in scope.needed if spell_symbol(name) in mentioned(code))
     random = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
     dtype, device = scope.typed and not floats, scope.placed and not operands
-    given = [f"{name}: Array" for name in operands]
+    optional = _optional(body)
+    given = [
+        f"{name}: Array | None" if expr in optional else f"{name}: Array"
+        for name, expr in zip(operands, body.operands, strict=True)
+    ]
     given += [f"{name}: float" for name in own.values()] + [
         f"{spell_symbol(name)}: int" for name in symbols
     ]
     given += [f"seed: {spelling.seed}", "place: str"] if random else []
     given += ["dtype: DType"] if dtype else []
     given += ["device: Device"] if device else []
-    optional = _optional(body)
-    given = [g.replace(": Array", ": Array | None") if g in optional else g for g in given]
     returned = [result.text for result in results]
     return OperatorFunction(
         head=f"({', '.join(given)}) -> {_returns(body)}:",
@@ -109,10 +112,10 @@ def _numbers(body: Body, attrs: Attrs) -> dict[str, Scalar]:
     }
 
 
-def _optional(body: Body) -> set[str]:
-    """Parameters that may be None: dropout's mask, when dropout is off."""
+def _optional(body: Body) -> set[Expr]:
+    """Operands that may be None: dropout's mask, when dropout is off."""
     return {
-        f"{expr.args[1].name}: Array"
+        expr.args[1]
         for expr in topological(body.outputs)
         if expr.prim == "dropout_apply" and expr.args[1].prim == "operand"
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +17,7 @@ from xg.codegen.emit.line_breaks import arguments, bracketed, indented
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.scopes import settled
 from xg.codegen.emit.stepping import StepWriter
 from xg.codegen.emit.templates import HELPERS
 from xg.codegen.emit.writer import may_be_none, safe
@@ -35,8 +36,18 @@ Section = Callable[["ModuleWriter", PublicWriter], list[list[str]]]
 
 def emit(program: Program, dialect: Dialect, *, kernels: bool = False) -> str:
     """The source of the module; nothing in it is unknown."""
-    plan = Plan.start(program, dialect.spelling, kernels=dialect.kernels if kernels else None)
-    return ModuleWriter(program, dialect, plan).source()
+    source, writer = settled(lambda: marked(program, dialect, kernels=kernels))
+    check_closed(source, writer.vocabulary(source))
+    return source
+
+
+def marked(
+    program: Program, dialect: Dialect, *, kernels: bool = False
+) -> tuple[str, ModuleWriter]:
+    """The source with marked names, and what wrote it."""
+    by_hand = dialect.kernels if kernels else None
+    writer = ModuleWriter(program, dialect, Plan.start(program, dialect.spelling, kernels=by_hand))
+    return writer.source(), writer
 
 
 class ModuleWriter:
@@ -47,21 +58,21 @@ class ModuleWriter:
         self.dialect = dialect
         self.plan = plan
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
+        self.blocks: dict[str, list[list[str]]] = {}
         self.support = plan.kernels.support if plan.kernels else dialect.support
 
-    def source(self, section: Section | None = None, attributes: Iterable[str] = ()) -> str:
-        """The text, known to consist of what the dialect's vocabulary has, and `attributes`."""
+    def source(self, section: Section | None = None) -> str:
+        """The text, with marked names."""
         main = self.program.entry
-        parts = [part for key in self.reached(main) for part in self.block(key)]
+        self.blocks = {key: list(self.block(key)) for key in self.reached(main)}
+        parts = [part for block in self.blocks.values() for part in block]
         writer = PublicWriter if self.plan.saves else StepWriter
         public = writer(self.dialect, self.plan, *self.saved[main])
         parts += public.functions()
         parts += section(self, public) if section else []
-        source = self._assembled(["\n".join(lines) for lines in parts])
-        check_closed(source, self._vocabulary(source), attributes)
-        return source
+        return self._assembled(["\n".join(lines) for lines in parts])
 
-    def _vocabulary(self, source: str) -> Vocabulary:
+    def vocabulary(self, source: str) -> Vocabulary:
         """That of the backend, and what ranks call."""
         vocabulary = self.dialect.vocabulary
         line = collectives.imports(source)

@@ -1,111 +1,133 @@
-"""Names in generated code: the author's where there is one, never a keyword, never twice."""
+"""Names in generated code: the author's where there is one, never a keyword, never twice.
+
+While a module is written, every name that stems from the diagram is marked: its first letter is
+one of an alphabet that no name uses, one alphabet for each kind. So it is known of each name in
+the text whether it is the author's or the module's own. Where both are spelled alike in one scope,
+the author's is written with ``_`` behind it; at the end the marks go (`xg.codegen.emit.scopes`).
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import string
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from keyword import iskeyword, issoftkeyword
+from types import MappingProxyType
+from typing import Final, Literal, get_args
 
-# What generated code means by itself, wherever it stands: no variable and no size is called so.
-RESERVED = frozenset(
-    {"params", "inputs", "seed", "at", "saved", "grads", "d_outputs", "np", "math", "torch"}
-    | {"cache", "kept", "step", "states", "empty_cache"}
-    | {"dtype", "device", "i", "one", "block"}
-    | {"packed", "recall", "remember", "unpacked", "Named", "Names", "Kept"}
-    | {"AbstractContextManager", "Iterator", "arrived", "as_before", "nullcontext"}
-    | {"forward", "backward", "init", "table", "check", "array", "take", "add", "anew"}
-    | {"Model"}
-    | {"Any", "Array", "Params", "DType", "Saved", "NamedTuple", "NDArray", "Mapping", "key"}
-    | {"Device", "Seed", "mix", "shift_right", "signed"}
-    | {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
-    | {
-        "bool",
-        "enumerate",
-        "isinstance",
-        "max",
-        "min",
-        "ord",
-        "round",
-        "slice",
-        "zip",
-        "RuntimeError",
-        "ValueError",
-    }
-    | {"erf", "pad", "pick", "place", "scatter_add", "drop", "keep_mask", "normal"}
-    | {"random_key", "random_words", "keep_part", "words_at"}
-    | {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "own"}
-    | {
-        "spread",
-        "held",
-        "within",
-        "places",
-        "part_of",
-        "start_all_reduce",
-        "parts",
-        "wholes",
-        "whole_shape",
-    }
-)
+Kind = Literal["size", "function", "variable"]  # classes are named as functions are
+Avoided = Mapping[Kind, frozenset[str]]
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+_LETTERS: Final = string.ascii_letters + "_"
+_FIRST: Final = 0x14400  # Anatolian hieroglyphs: Python takes them in names as they are
+_MARKS: Final[Mapping[Kind, Mapping[str, str]]] = {
+    kind: {letter: chr(_FIRST + 64 * row + n) for n, letter in enumerate(_LETTERS)}
+    for row, kind in enumerate(KINDS)
+}
+_KINDS: Final[Mapping[str, Kind]] = {
+    mark: kind for kind, marks in _MARKS.items() for mark in marks.values()
+}
+_PLAIN: Final = {ord(mark): letter for marks in _MARKS.values() for letter, mark in marks.items()}
+_NOTHING: Final[Avoided] = MappingProxyType({})
+_avoided: ContextVar[Avoided] = ContextVar("avoided", default=_NOTHING)
 
 
 class Names:
-    """Gives out identifiers of one scope; what was given once is taken.
+    """Gives out identifiers of one scope; what was given once is taken."""
 
-    `stems` are names that belong to functions of the module, numbered or not.
-    """
-
-    def __init__(self, taken: Iterable[str] = (), stems: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._stems = frozenset(stems)
+    def __init__(self, taken: Iterable[str] = (), kind: Kind = "variable") -> None:
+        self._kind: Kind = kind
+        self._taken = set(map(plain, taken))
         self._next: dict[str, int] = {}  # a number per name below which all are taken
 
     def fresh(self, wanted: str) -> str:
         """The wanted name if it is free, else the same with a number; ``U_#`` asks for one."""
+        wanted = plain(wanted)
         if wanted.endswith("_#"):
             return self._numbered(identifier(wanted[:-2]), 1)
         name = identifier(wanted)
-        if self._belongs(name):
+        while self._belongs(name):
             name += "_"
         if name in self._taken:
             return self._numbered(name.removesuffix("_"), 2)
-        self._taken.add(name)
-        return name
+        return self._given(name)
 
     def _belongs(self, name: str) -> bool:
         """Whether a name means something else already, in Python or in the module."""
-        return is_reserved(name) or re.sub(r"_\d+$", "", name) in self._stems
+        return _is_keyword(name) or name in _avoided.get().get(self._kind, ())
 
     def _numbered(self, name: str, number: int) -> str:
-        stem = name + "_" * (name in self._stems)
-        number = max(number, self._next.get(stem, 1))
-        while f"{stem}_{number}" in self._taken:
+        number = max(number, self._next.get(name, 1))
+        while f"{name}_{number}" in self._taken or self._belongs(f"{name}_{number}"):
             number += 1
-        self._taken.add(f"{stem}_{number}")
-        self._next[stem] = number + 1
-        return f"{stem}_{number}"
+        self._next[name] = number + 1
+        return self._given(f"{name}_{number}")
+
+    def _given(self, name: str) -> str:
+        self._taken.add(name)
+        return _marked(name, self._kind)
 
     def reserve(self, names: Iterable[str]) -> None:
         """Keep names from being given out."""
-        self._taken.update(names)
-
-
-def is_reserved(name: str) -> bool:
-    """Whether a name means something in Python or in generated code."""
-    return name in RESERVED or iskeyword(name) or issoftkeyword(name)
+        self._taken.update(map(plain, names))
 
 
 def spell_symbol(name: str) -> str:
-    """The variable that holds a size: its symbol, with ``_`` behind it where that is reserved."""
-    return f"{name}_" if is_reserved(name.rstrip("_")) else name
+    """The variable that holds a size: its symbol, with ``_`` behind it where that is avoided."""
+    stem = name.rstrip("_")
+    avoided = _is_keyword(stem) or stem in _avoided.get().get("size", ())
+    return _marked(f"{name}_" if avoided else name, "size")
+
+
+def _is_keyword(name: str) -> bool:
+    return iskeyword(name) or issoftkeyword(name)
+
+
+# ---- marks --------------------------------------------------------------------------------------
+
+
+@contextmanager
+def avoiding(names: Avoided) -> Generator[None]:
+    """Give none of these names out, to no kind of thing that must avoid them."""
+    token = _avoided.set(names)
+    try:
+        yield
+    finally:
+        _avoided.reset(token)
+
+
+def plain(text: str) -> str:
+    """A text without marks."""
+    return text if text.isascii() else text.translate(_PLAIN)
+
+
+def kind_of(name: str) -> Kind | None:
+    """What a marked name names; None for one of the module's own."""
+    return next((_KINDS[char] for char in name if char in _KINDS), None)
+
+
+def unmarked(text: str) -> str:
+    """A text of the author's in which nothing is taken for a mark."""
+    return "".join(" " if char in _KINDS else char for char in text)
+
+
+def _marked(name: str, kind: Kind) -> str:
+    return _MARKS[kind][name[0]] + name[1:]
+
+
+# ---- spelling -----------------------------------------------------------------------------------
 
 
 def mentioned(lines: Iterable[str]) -> set[str]:
     """Every name that lines of code mention, comments and strings left out."""
-    found: set[str] = set()
+    names: set[str] = set()
     for line in lines:
         code = re.sub(r'"[^"]*"', "", line.split("# ")[0])
-        found.update(re.findall(r"[A-Za-z_]\w*", code))
-    return found
+        names.update(re.findall(r"[^\W\d]\w*", code))
+    return names
 
 
 def identifier(text: str) -> str:

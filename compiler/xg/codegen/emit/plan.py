@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.names import Names, camel, snake, spell_symbol
 from xg.codegen.emit.spelling import Spelling
-from xg.codegen.emit.statements import Functions, Mark, function_name
+from xg.codegen.emit.statements import Functions, Mark
 from xg.ir.body import topological
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Call, Graph, Program
 
 
 @dataclass(slots=True)
 class Plan:
     """What the functions of a module have to agree on.
 
-    `functions` and `classes` name each graph's functions, `stems` all functions of the module;
+    `functions` and `classes` name each graph's functions;
     `random` are the graphs that draw random numbers; `shared` are parameters (graph, name) that
     more than one place has a gradient for. `above` are the symbols that a graph's callers know,
     `arguments` those of them that its function takes as numbers. `stateful` are the graphs that
@@ -33,7 +33,6 @@ class Plan:
     classes: Mapping[str, str]
     random: frozenset[str]
     shared: frozenset[tuple[str, str]]
-    stems: frozenset[str]
     above: Mapping[str, frozenset[str]]
     stateful: frozenset[str]
     top: frozenset[str]
@@ -58,7 +57,7 @@ class Plan:
 
         `pieces` are graphs that compute a part of the entry.
         """
-        names = Names(map(spell_symbol, _symbols(program)))
+        names = Names(map(spell_symbol, _symbols(program)), "function")
         names.reserve(kernels.helpers() if kernels else ())
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
@@ -74,7 +73,6 @@ class Plan:
             classes=classes,
             random=draws_random(program),
             shared=shared_params(program),
-            stems=function_stems(program, functions.values(), kernels),
             above=size_symbols_above(program),
             stateful=stateful(program),
             top=pieces | {program.entry},
@@ -141,18 +139,6 @@ def carried_symbols(graph: Graph) -> frozenset[str]:
     dims = [dim for value in values for dim in graph.types[value].shape]
     names = (graph.sizes.carried(dim)[0] for dim in dims)
     return frozenset(name for name in names if name)
-
-
-def function_stems(
-    program: Program, blocks: Iterable[str], kernels: Kernels | None
-) -> frozenset[str]:
-    """What the functions of a module are called, before numbers tell equal names apart."""
-    passes = (*program.graphs.values(), *program.backwards.values())
-    steps = (step for part in passes for step in part.steps if isinstance(step, Apply))
-    names = {function_name(step.op.name) for step in steps}
-    names.update(name for block in blocks for name in (block, f"d_{block}"))
-    names.update(kernels.names() if kernels else ())
-    return frozenset(names | {f"{name}_" for name in names})
 
 
 def draws_random(program: Program) -> frozenset[str]:

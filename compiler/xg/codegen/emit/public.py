@@ -164,7 +164,7 @@ class PublicWriter:
         words = mentioned([*found.lines, *starts, *shapes])
         if "array" in words:
             self.plan.helpers["array"] = None
-        fresh = Names({"starts", "shapes"} | words, self.plan.stems)
+        fresh = Names(words)
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         body = [
@@ -195,7 +195,7 @@ class PublicWriter:
         graph, scope = self.graph, Scope(self.graph.sizes)
         backward = self.plan.program.backwards[graph.key]
         symbols = (*graph.sizes.defaults, *graph.sizes.definitions)
-        names = Names(map(spell_symbol, symbols), self.plan.stems)
+        names = Names(map(spell_symbol, symbols))
         seeds, lines = self._seeds(scope, names)
         constant = self._constant(scope)
         found = self._located(scope)

@@ -116,7 +116,7 @@ class StepWriter(PublicWriter):
         self.plan.helpers["array"] = None
         starts = self._starts()
         words = mentioned([*found.lines, *starts, *shapes])
-        fresh = Names({"starts", "shapes", "found", "told"} | words, self.plan.stems)
+        fresh = Names(words)
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         arguments = ["params", "cache", "kept"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, locate
-from xg.codegen.emit.names import Names, mentioned, spell_symbol
+from xg.codegen.emit.names import Names, mentioned, spell_symbol, unmarked
 from xg.codegen.emit.plan import Plan, carried_symbols
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
@@ -175,5 +175,5 @@ def shape_text(type_: TensorType) -> str:
 
 def safe(text: str) -> str:
     """A title inside a docstring: nothing that could end it or hide in it."""
-    cleaned = "".join(char if char.isprintable() else " " for char in text)
+    cleaned = "".join(char if char.isprintable() else " " for char in unmarked(text))
     return cleaned.replace("\\", "/").replace('"', "'")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from xg.codegen.emit.allowlist import check_closed
 from xg.codegen.emit.module import ModuleWriter
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.scopes import settled
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.model import model_section
 from xg.ir.graph import Graph, Program
@@ -21,6 +23,15 @@ def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -
     """
     if outlined is None:
         return emit_module(program, TORCH, kernels=kernels)
+    source, writer = settled(lambda: marked(program, outlined, kernels=kernels))
+    check_closed(source, writer.vocabulary(source), _attributes(program.main))
+    return source
+
+
+def marked(
+    program: Program, outlined: Program, *, kernels: bool = False
+) -> tuple[str, ModuleWriter]:
+    """The source of a module with a `Model`, its names marked, and what wrote it."""
     graphs = {**outlined.graphs, **program.graphs}
     backwards = {**outlined.backwards, **program.backwards}
     both = replace(program, graphs=graphs, backwards=backwards)
@@ -31,7 +42,7 @@ def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -
     def section(writer: ModuleWriter, public: PublicWriter) -> list[list[str]]:
         return model_section(writer, public, outlined)
 
-    return writer.source(section, attributes=_attributes(program.main))
+    return writer.source(section), writer
 
 
 def _attributes(main: Graph) -> Iterator[str]:

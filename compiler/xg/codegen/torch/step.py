@@ -72,7 +72,7 @@ class Step:
 
     def _backward(self) -> list[str]:
         graph, types = self.graph, self.graph.types
-        names = Names({"ctx", "params", "saved", "grads"})
+        names = Names()
         arriving = [names.fresh(f"d{name}") for name in self._results]
         floats = dict.fromkeys(v for v in graph.outputs if types[v].is_float)
         by_value = dict(zip(graph.outputs, arriving, strict=True))
@@ -101,7 +101,7 @@ class Step:
 
 def variables(values: Sequence[Value], graph: Graph) -> list[str]:
     """Variables for inputs or outputs of a block."""
-    names = Names(size_variables(graph) | {"ctx", "names", "weights", "self"})
+    names = Names(size_variables(graph))
     wanted = names_by_label(graph)
     return [names.fresh(value.name or wanted.get(value, "value")) for value in values]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xg.codegen.emit.module import ModuleWriter
-from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.module import marked
+from xg.codegen.emit.names import plain
+from xg.codegen.emit.scopes import settled
 from xg.codegen.emit.statements import Mark
 from xg.codegen.numpy.dialect import NUMPY
 from xg.ir.graph import Program, Step, Value
@@ -32,21 +33,22 @@ class Code:
 
 def code(program: Program, uses: Sequence[BlockUse]) -> Code:
     """The code of a program, the same text as in its module."""
-    plan = Plan.start(program, NUMPY.spelling)
-    writer = ModuleWriter(program, NUMPY, plan)
-    written = {key: list(writer.block(key)) for key in writer.reached(program.entry)}
+    _, writer = settled(lambda: marked(program, NUMPY))
+    plan = writer.plan
     blocks: dict[str, BlockCode] = {}
     for use in uses:
         key = use.graph.key
-        _, forward, backward = written[key]
+        _, forward, backward = writer.blocks[key]
         ids = {step: name for name, step in use.steps()}
         lines: dict[Pass, tuple[CodeLine, ...]] = {
             "forward": tuple(_lines(forward, plan.marks[key, False], ids)),
             "backward": tuple(_lines(backward, plan.marks[key, True], ids)),
         }
-        blocks[key] = BlockCode(lines, writer.saved[key][0].names)
+        names = writer.saved[key][0].names
+        blocks[key] = BlockCode(lines, {value: plain(name) for value, name in names.items()})
     functions = plan.operators.written.items()
-    return Code(blocks, {name: "\n".join(made.source(name)) for name, made in functions})
+    texts = {plain(name): plain("\n".join(made.source(name))) for name, made in functions}
+    return Code(blocks, texts)
 
 
 def _lines(
@@ -58,4 +60,4 @@ def _lines(
         for number in range(mark.first, mark.end)
     }
     for number, text in enumerate(lines):
-        yield CodeLine(text, computed.get(number, ()))
+        yield CodeLine(plain(text), computed.get(number, ()))

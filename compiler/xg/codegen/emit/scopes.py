@@ -1,0 +1,133 @@
+"""Whether an author's name hides one of the module's own, and another spelling where it does.
+
+Nothing is reserved by a list. A module is written with marked names (`xg.codegen.emit.names`);
+if two kinds of names are spelled alike in one scope, it is written again, and the lesser kind
+avoids that spelling.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from xg.codegen.emit.names import KINDS, Avoided, Kind, avoiding, kind_of, plain
+
+Result = TypeVar("Result")
+Spellings = dict[str, set[Kind | None]]  # None is a name of the module's own
+
+ROUNDS: Final = 8
+
+
+class UnsettledNames(Exception):
+    """A module whose names do not come apart: an error of the compiler."""
+
+
+def settled(write: Callable[[], tuple[str, Result]]) -> tuple[str, Result]:
+    """The text that `write` gives, without marks and without a name that hides another.
+
+    Beside it stands whatever else `write` gives, marked as it is.
+    """
+    avoided: Avoided = {}
+    for _ in range(ROUNDS):
+        with avoiding(avoided):
+            text, result = write()
+        clashes = _clashes(ast.parse(text))
+        if not any(clashes.values()):
+            return plain(text), result
+        avoided = {kind: clashes[kind] | avoided.get(kind, frozenset()) for kind in KINDS}
+    raise UnsettledNames(str(avoided))
+
+
+def _clashes(tree: ast.Module) -> dict[Kind, frozenset[str]]:
+    """For each kind the spellings that it must avoid: the module's own come first, then sizes."""
+    order = (None, *KINDS)
+    found: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+    imported = {  # hidden nowhere
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    for names in _scopes(tree):
+        for name, kinds in names.items():
+            present = kinds | {None} if name in imported else kinds
+            first = min(map(order.index, present))
+            for kind in present - {order[first]}:
+                if kind:
+                    found[kind].add(name)
+    return {kind: frozenset(names) for kind, names in found.items()}
+
+
+def _scopes(tree: ast.Module) -> Iterator[Spellings]:
+    """The names of every function and class, and those of the module.
+
+    To the module belongs what is bound there, and what functions read without binding it.
+    """
+    outer: Spellings = {}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            _add(outer, node.name)
+            _add_all(outer, [*node.bases, *node.decorator_list])
+            yield from _class(node, outer)
+        elif isinstance(node, ast.FunctionDef):
+            _add(outer, node.name)
+            yield _function(node, outer)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                _add(outer, alias.asname or alias.name)
+        else:
+            _add_all(outer, [node])
+    yield outer
+
+
+def _class(node: ast.ClassDef, outer: Spellings) -> Iterator[Spellings]:
+    inner: Spellings = {}
+    for part in node.body:
+        if isinstance(part, ast.FunctionDef):
+            _add(inner, part.name)
+            yield _function(part, outer)
+        else:
+            _add_all(inner, [part])
+    _free(inner, {name for name in inner if not _binds(node.body, name)}, outer)
+    yield inner
+
+
+def _binds(body: list[ast.stmt], name: str) -> bool:
+    """Whether a class binds a name: a field, or a method."""
+    fields = [part.target for part in body if isinstance(part, ast.AnnAssign)]
+    bound = {plain(field.id) for field in fields if isinstance(field, ast.Name)}
+    bound |= {plain(part.name) for part in body if isinstance(part, ast.FunctionDef)}
+    return name in bound
+
+
+def _function(node: ast.FunctionDef, outer: Spellings) -> Spellings:
+    inner: Spellings = {}
+    bound: set[str] = set()
+    for part in ast.walk(node):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                bound.add(plain(name))
+                _add(inner, name)
+            case ast.Name(id=name):
+                _add(inner, name)
+            case _:
+                pass
+    _free(inner, inner.keys() - bound, outer)
+    return inner
+
+
+def _free(inner: Mapping[str, set[Kind | None]], names: set[str], outer: Spellings) -> None:
+    for name in names:
+        outer.setdefault(name, set()).update(inner[name])
+
+
+def _add_all(names: Spellings, nodes: list[ast.AST] | list[ast.expr]) -> None:
+    for node in nodes:
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name):
+                _add(names, part.id)
+
+
+def _add(names: Spellings, name: str) -> None:
+    names.setdefault(plain(name), set()).add(kind_of(name))
