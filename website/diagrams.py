@@ -13,7 +13,7 @@ from pathlib import Path
 from website.plans import PlanCode, PlanFigures, plan_code, plan_figures
 from xg.cli import main
 from xg.diagnostics.slug import stems
-from xg.driver import Program, compile_project
+from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.blocks import uncalled
 from xg.frontend.project import Project, read_project
 from xg.pages.outputs import Wanted, outputs_of
@@ -59,9 +59,7 @@ class Built:
 def build(root: Path, path: str) -> Built:
     """Everything of one diagram."""
     project = read_project(root / "diagrams" / path)
-    light = outputs_of(
-        project, Wanted(kinds=("svg", "html", "numpy", "torch"), theme="light")
-    ).files
+    light = outputs_of(project, Wanted(kinds=("svg", "html", *BACKENDS), theme="light")).files
     dark = outputs_of(project, Wanted(kinds=("svg",), theme="dark")).files
     text = (root / "diagrams" / path).read_text(encoding="utf-8")
     blocks = tuple(_blocks(root, path, project, light))

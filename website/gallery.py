@@ -7,6 +7,7 @@ from html import escape
 
 from website.diagrams import Block, Built
 from website.plans import PlanCode, PlanFigures
+from xg.driver import BACKENDS
 
 HEAD = """\
 # Gallery
@@ -88,7 +89,7 @@ def _figure(stem: str, view: str, title: str) -> str:
 def _of_whole(built: Built, block: Block) -> Iterator[str]:
     yield from _explorer(block)
     yield _folded("what it costs", f"```text\n{block.cost.rstrip()}\n```")
-    for backend in ("numpy", "torch"):
+    for backend in BACKENDS:
         code = built.light[f"{block.stem}_{backend}.py"].decode()
         link = f'<a href="files/{block.stem}_{backend}.py">{block.stem}_{backend}.py</a>'
         text = f"{link}\n\n```python\n{code.rstrip()}\n```"

@@ -74,12 +74,12 @@ def _of_block(project: Project, block: str, plans: list[str]) -> Iterator[PlanCo
     found: list[PlanCode] = []
     for plan in plans:
         try:
-            source = compile_project(project, block, {}, plan).source("numpy")
+            source = compile_project(project, block, {}, plan).source()
         except DiagnosticError:  # the plan is of other blocks, or of ranks that cannot share
             continue
         found.append(_code(block, plan, source))
     if found:
-        alone = _code(block, "", compile_project(project, block, {}).source("numpy"))
+        alone = _code(block, "", compile_project(project, block, {}).source())
         yield alone
         yield from (_changed(one, alone) for one in found)
 

@@ -1,7 +1,7 @@
 """From a file to a compiled program: the Python interface of the compiler.
 
 program = xg.compile("mha.xg", block="MHA", sizes={"B": 2})
-program.inputs, program.source("numpy"), program.render("backward", format="svg")
+program.inputs, program.source(), program.render("backward", format="svg")
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast
 
-from xg.codegen.load import load, require_torch
-from xg.codegen.numpy.module import emit as emit_numpy
-from xg.codegen.torch.module import emit as emit_torch
+from xg.codegen.backend import backends, find
+from xg.codegen.load import load
 from xg.cost.report import report
 from xg.diagnostics.gc_pause import resting_collector
 from xg.frontend.project import Project, read_project
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from xg_runtime.module import Module
 
 View = Literal["forward", "backward", "overview"]
-Backend = Literal["numpy", "torch"]
-BACKENDS: Final[tuple[Backend, ...]] = get_args(Backend)
+BACKENDS: Final = tuple(backends())  # first the one that the base install runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class Program:
         return self if self.whole is None else Program(self.whole, self.project)
 
     @resting_collector()
-    def source(self, backend: str = "numpy", *, kernels: bool = False) -> str:
+    def source(self, backend: str | None = None, *, kernels: bool = False) -> str:
         """The generated module; with `kernels` fused, and faster than it reads."""
         graphs = self.fused if kernels else self.graphs
         return _emitted(graphs, backend, kernels=kernels)
@@ -158,29 +156,24 @@ class Program:
         """What a notebook shows: the forward figure, light or dark as the page is."""
         return self.render("forward", "svg", theme="auto").decode()
 
-    def load(self, backend: str = "numpy", *, kernels: bool = False) -> ModuleType:
+    def load(self, backend: str | None = None, *, kernels: bool = False) -> ModuleType:
         """The generated module, imported; it is known to nobody else."""
-        if backend == "torch":
-            require_torch()
-        source = self.source(backend, kernels=kernels)
-        return load(source, f"{self.graphs.main.block}_{backend}")
+        chosen = find(backend)
+        chosen.require()
+        source = self.source(chosen.name, kernels=kernels)
+        return load(source, f"{self.graphs.main.block}_{chosen.name}")
 
     def on_arrays(
-        self, backend: str = "numpy", dtype: str | None = None, *, kernels: bool = False
+        self, backend: str | None = None, dtype: str | None = None, *, kernels: bool = False
     ) -> Module:
         """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
-        from xg_runtime.on_arrays import on_arrays  # NumPy is imported when something is run
+        module = self.load(backend, kernels=kernels)
+        return cast("Module", find(backend).on_arrays(module, dtype))
 
-        return on_arrays(self.load(backend, kernels=kernels), backend, dtype)
-
-    def step_on_arrays(self, backend: str = "numpy", *, kernels: bool = False) -> StepModule:
+    def step_on_arrays(self, backend: str | None = None, *, kernels: bool = False) -> StepModule:
         """The generated module of `step()` on NumPy arrays, whatever computes."""
         module = self.step().load(backend, kernels=kernels)
-        if backend == "numpy":
-            return cast("StepModule", module)
-        from xg_runtime.tensors import StepOnArrays, TorchStep  # torch
-
-        return StepOnArrays(cast("TorchStep", module))
+        return cast("StepModule", find(backend).step_on_arrays(module))
 
     @resting_collector()
     def step(self, output: str | None = None) -> Program:
@@ -261,15 +254,11 @@ def compile_project(
     )
 
 
-def _emitted(graphs: Graphs, backend: str, *, kernels: bool) -> str:
+def _emitted(graphs: Graphs, name: str | None, *, kernels: bool) -> str:
     """The program as a module of a backend."""
-    match backend:
-        case "numpy":
-            return emit_numpy(graphs, kernels=kernels)
-        case "torch":
-            # The step of a decoder saves nothing; what ranks run is no module of torch's own.
-            saves = bool(graphs.backwards) and not graphs.mesh
-            outlined = run(BLOCKS, graphs).result if saves else None
-            return emit_torch(graphs, outlined, kernels=kernels)
-        case _:
-            raise ValueError(f"there is no backend {backend!r}: there are {', '.join(BACKENDS)}")
+    backend = find(name)
+    # The step of a decoder saves nothing; what ranks run is no module of a library's own.
+    saves = bool(graphs.backwards) and not graphs.mesh
+    derives = saves and "outlined" in backend.pipeline
+    derived = run(BLOCKS, graphs).result if derives else None
+    return backend.source(graphs, derived, kernels=kernels)

@@ -15,7 +15,7 @@ from models.families import Arrays
 from models.witness import Witness
 
 from xg.cli.published import numbers
-from xg.driver import Backend
+from xg.driver import BACKENDS
 from xg_runtime import agreement, rename
 from xg_runtime.errors import InputError
 from xg_runtime.module import Module, is_float
@@ -25,7 +25,6 @@ from xg_runtime.norm import global_norm
 from xg_runtime.tensor_layout import Layout
 
 TOLERANCE: Final = 1e-8
-BACKENDS: Final = ("numpy", "torch")
 
 
 def calculated(module: Module, params: Arrays, inputs: Arrays) -> Arrays:
@@ -73,7 +72,7 @@ NARROW: Final = (
 
 @pytest.mark.parametrize(("backend", "kernels", "dtype", "bound"), NARROW)
 def test_narrow_numbers_stay_within_their_rounding(
-    witness: Witness, backend: Backend, kernels: bool, dtype: str, bound: float
+    witness: Witness, backend: str, kernels: bool, dtype: str, bound: float
 ) -> None:
     half = dtype if dtype == "bfloat16" else None
     module = witness.held.program.on_arrays(backend, half, kernels=kernels)

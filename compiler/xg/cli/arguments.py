@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.quantities import positive
+from xg.codegen.backend import backends, default
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def add_names(parser: ArgumentParser) -> None:
 def add_backend(parser: ArgumentParser) -> None:
     """What computes."""
     parser.add_argument(
-        "--backend", choices=("numpy", "torch"), default="numpy", help="what computes"
+        "--backend", choices=tuple(backends()), default=default().name, help="what computes"
     )
 
 

@@ -7,14 +7,13 @@ from argparse import Namespace
 from xg.cli.arguments import settings_of
 from xg.cli.later import not_yet
 from xg.cli.opening import open_project
-from xg.codegen.load import require_torch
+from xg.codegen.backend import find
 from xg.driver import Program, compile_project
 
 
 def refuse_backend(options: Namespace) -> None:
     """Raise DiagnosticError for what is not installed."""
-    if options.backend == "torch":
-        require_torch()
+    find(options.backend).require()
 
 
 def refuse_plan(options: Namespace) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from xg.cli.actions.run_train import folder_of, teach
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.training.data import lesson
 from xg.cli.training.loop import agreed_facts
+from xg.codegen.backend import find
 from xg.codegen.load import load
 from xg.verify.rank_comparison import run_rank
 from xg_runtime.errors import InputError, NonFiniteError
-from xg_runtime.module import Array, Arrays
-from xg_runtime.on_arrays import on_arrays
+from xg_runtime.module import Array, Arrays, Module
 from xg_runtime.ranks import number, parts, wholes
 from xg_runtime.ranks.task import Answer
 from xg_runtime.run import checked, computed
@@ -25,7 +25,7 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
     Of `arrays`, "inputs/X" and "cotangents/Y" are given, and "params/W" where they are not drawn.
     """
     code = load(options["source"], "rank")
-    module = on_arrays(code, options["backend"], options["half"])
+    module = cast(Module, find(options["backend"]).on_arrays(code, options["half"]))
     cuts = code.cuts()
     own = {kind: parts(_of(kind, arrays), cuts) for kind in ("inputs", "params", "cotangents")}
     params: Arrays = own["params"] or module.init(options["seed"], options["dtype"])
@@ -48,7 +48,8 @@ def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
     for place, trial in enumerate(options["trials"]):
         code = load(trial["source"], f"trial_{place}")
         given = {kind: _of(f"{place}/{kind}", arrays) for kind in trial["kinds"]}
-        ran = run_rank(on_arrays(code, options["backend"]), code.cuts(), given, trial["seed"])
+        module = cast(Module, find(options["backend"]).on_arrays(code))
+        ran = run_rank(module, code.cuts(), given, trial["seed"])
         for kind, own in (("outputs", ran.outputs), ("gradients", ran.gradients)):
             found |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
         sent = [[*key, *counts] for key, counts in ran.sent.items()]

@@ -12,15 +12,15 @@ from math import prod
 from typing import Final
 
 from xg.cli.ranks import Ranks
+from xg.codegen.backend import on_processes
 from xg.diagnostics.limits import Processes
-from xg.driver import Backend
 from xg.verify.check_traffic import count
 from xg.verify.plan_proof import Floats, Prepared, RankProof, trial_of
 from xg.verify.rank_comparison import Agreement, Arrays, Run, Trial
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.task import Answer, Json
 
-BACKEND: Final[Backend] = "torch"
+BACKEND: Final = on_processes().name
 
 
 def prove_on_processes(

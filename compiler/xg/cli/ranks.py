@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from xg.codegen.load import require_torch
+from xg.codegen.backend import on_processes
 from xg.diagnostics.limits import Processes, SimulatedRanks
 from xg.driver import Program
 from xg_runtime.errors import InputError, RunError
@@ -52,7 +52,7 @@ class Ranks:
             limit = Processes if ranks.on == "processes" else SimulatedRanks
             limit.check(Grid(sizes).count, None)
         if ranks.on == "processes":
-            require_torch()
+            on_processes().require()
         return ranks
 
     @property

@@ -50,7 +50,7 @@ class Writer:
     params: dict[str, Array]
     codec: Codec
     window: int | None = None
-    backend: str = "numpy"
+    backend: str | None = None
     cached: bool = True
     kernels: bool = False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.slug import slug, stems
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
 
-Kind = Literal["dot", "svg", "pdf", "png", "html", "numpy", "torch"]
-KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+Kind = str  # a form of figures, the page, or a backend
+KINDS: Final[tuple[Kind, ...]] = ("dot", "svg", "pdf", "png", "html", *BACKENDS)
 OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block
 PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
 DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
-from xg.driver import Backend, Program, compile_project
+from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
@@ -46,7 +46,7 @@ class Floats:
     Of processes nobody sees the edges.
     """
 
-    agreements: Mapping[Backend, Agreement]
+    agreements: Mapping[str, Agreement]
     edges: Edges | None = None
     sent: tuple[Sent, ...] = ()
     controls: tuple[Control, ...] = ()
@@ -126,7 +126,7 @@ def prove_ranks(
     plan: str | None,
     settings: Settings,
     seed: int,
-    backends: Sequence[Backend] = ("numpy",),
+    backends: Sequence[str] = BACKENDS[:1],
     *,
     floats: bool = True,
     exact: bool = True,
@@ -170,10 +170,10 @@ def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:
 
 
 def _floats(
-    one: Program, many: Program, seed: int, backends: Sequence[Backend], *, kernels: bool
+    one: Program, many: Program, seed: int, backends: Sequence[str], *, kernels: bool
 ) -> Floats:
     trial = trial_of(one, many, seed)
-    agreements: dict[Backend, Agreement] = {}
+    agreements: dict[str, Agreement] = {}
     for backend in backends:
         module = one.on_arrays(backend, kernels=kernels)
         alone_run = trial.alone(module)

@@ -16,6 +16,7 @@ from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.render.json_text import json_text
 from xg.cli.render.table import table
+from xg.codegen.backend import Backend, backends
 from xg.figures.draw.font import FAMILY, FOLDER
 from xg.figures.layout.run_engine import FIX, probe
 from xg.frontend.project.lookup import library_files
@@ -42,7 +43,7 @@ def run(options: Namespace, console: Console) -> int:
         _fonts(),
         _library(),
         _temporary(),
-        _torch(),
+        *(_backend(each) for each in backends().values() if each.runs.extra),
         _editor(),
     ]
     missing = any(finding.state == "missing" for finding in found)
@@ -132,12 +133,13 @@ def _library() -> Finding:
     return Finding("library", "missing", "no diagrams", "install xg again")
 
 
-def _torch() -> Finding:
-    """Whether torch code can be run here; writing it takes no torch."""
-    if find_spec("torch") is None:
-        fix = "pip install 'xg[torch]', to run torch code"
-        return Finding("torch", "not needed", "not installed: torch code is written, not run", fix)
-    return Finding("torch", "ok", f"{version('torch')}: runs torch code, --backend torch")
+def _backend(backend: Backend) -> Finding:
+    """Whether the code of a backend can be run here; writing it takes nothing."""
+    library, code = backend.runs.library, f"{backend.title} code"
+    if not backend.is_installed:
+        fix = f"pip install 'xg[{backend.runs.extra}]', to run {code}"
+        return Finding(library, "not needed", f"not installed: {code} is written, not run", fix)
+    return Finding(library, "ok", f"{version(library)}: runs {code}, --backend {backend.name}")
 
 
 def _editor() -> Finding:

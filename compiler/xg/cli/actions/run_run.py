@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from xg.cli.commands.run import HALF
 from xg.cli.compiling import refuse_backend
 from xg.cli.computing import compute, kept
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.input_arrays import Given
+from xg.codegen.backend import default, find
 from xg_runtime import arrays
 from xg_runtime.arrays import ENDINGS
 from xg_runtime.errors import FileError
@@ -18,8 +20,10 @@ def run(options: Namespace, console: Console) -> int:
     """Read, compute, write."""
     refuse_backend(options)
     half = options.dtype == "bfloat16"
-    if half and (options.backend != "torch" or options.keep):
-        console.note("xg run: NumPy has no bfloat16: --backend torch has, without --keep")
+    backend = find(options.backend)
+    if half and (not backend.runs.half or options.keep):
+        title = backend.title if not backend.runs.half else default().title
+        console.note(f"xg run: {title} has no bfloat16: --backend {HALF} has, without --keep")
         return USAGE
     _refuse_endings(options)
     given = Given.read(options)

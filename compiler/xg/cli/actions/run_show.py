@@ -9,6 +9,7 @@ from xg.cli.compiling import compile_one
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.render.cost_text import lines
+from xg.codegen.backend import backends
 from xg.diagnostics.terminal import printable
 from xg.driver import Program
 from xg.ir.printer import spell_program
@@ -19,7 +20,8 @@ def run(options: Namespace, console: Console) -> int:
     """Print the view."""
     program = compile_one(options)
     if options.kernels and options.form in ("dot", "cost", "html"):
-        console.note("xg show: --kernels changes the code and its graph: --as ir, numpy or torch")
+        code = " or ".join(backends())
+        console.note(f"xg show: --kernels changes the code and its graph: --as ir, {code}")
         return USAGE
     if options.view == "overview" and options.form != "dot":
         console.note("xg show: an overview is a figure: --as dot")

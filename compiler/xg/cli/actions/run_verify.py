@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xg.cli.arguments import settings_of
+from xg.cli.commands.verify import OTHERS
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
@@ -14,8 +15,8 @@ from xg.cli.ranking_processes import prove_on_processes
 from xg.cli.render import proven_gradients, proven_ranks
 from xg.cli.render.claims import as_data, lines
 from xg.cli.render.json_text import json_text
-from xg.codegen.load import require_torch
-from xg.driver import Backend, compile_project
+from xg.codegen.backend import default, find, on_processes
+from xg.driver import compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
@@ -32,7 +33,7 @@ def run(options: Namespace, console: Console) -> int:
     """Prove every block, then every plan, then check every document; go on after one that fails."""
     kinds = _kinds(options)
     parts: list[_Part] = []
-    if "fd" in kinds or ("torch" in kinds and not {*RANKS} & {*kinds}):
+    if "fd" in kinds or ({*OTHERS} & {*kinds} and not {*RANKS} & {*kinds}):
         parts.append(_gradients(options, console, kinds))
     if {*RANKS} & {*kinds}:
         parts.append(_ranks(options, console, kinds))
@@ -53,11 +54,12 @@ def _kinds(options: Namespace) -> Sequence[str]:
     if options.on != "processes":
         return options.against or (RANKS if options.plan or options.on else ("fd",))
     kinds = options.against or ("single",)
-    if not {*kinds} <= {"single", "torch"}:
-        others = ",".join(kind for kind in kinds if kind not in ("single", "torch"))
+    chosen = on_processes()
+    if not {*kinds} <= {"single", chosen.name}:
+        others = ",".join(kind for kind in kinds if kind not in ("single", chosen.name))
         raise InputError(
-            f"--on processes holds the torch code of ranks against one device: it goes with "
-            f"--against single, and {others} is for a command without it"
+            f"--on processes holds the {chosen.title} code of ranks against one device: it goes "
+            f"with --against single, and {others} is for a command without it"
         )
     return ("single",)
 
@@ -128,7 +130,7 @@ def _on_processes(
     project: Project, options: Namespace, kinds: Sequence[str]
 ) -> Iterator[tuple[Settings, RankProof]]:
     del kinds  # single is all there is
-    require_torch()
+    on_processes().require()
     found = [prepared(project, *each) for each in _wanted_plans(project, options)]
     for what, proof in prove_on_processes(
         found, options.seed, options.timeout, kernels=options.kernels
@@ -155,12 +157,12 @@ def _claims(options: Namespace, console: Console) -> _Part:
     return _Part(passed, said, "documents", [as_data(*each) for each in documents])
 
 
-def _backends(kinds: Sequence[str]) -> list[Backend]:
-    """NumPy, and torch where it is asked for; raises DiagnosticError if it is not installed."""
-    if "torch" not in kinds:
-        return ["numpy"]
-    require_torch()
-    return ["numpy", "torch"]
+def _backends(kinds: Sequence[str]) -> list[str]:
+    """The default one and those asked for; raises DiagnosticError if one is not installed."""
+    chosen = [default().name, *(name for name in OTHERS if name in kinds)]
+    for name in chosen:
+        find(name).require()
+    return chosen
 
 
 def _documents(options: Namespace, console: Console) -> list[tuple[str, Checked]]:

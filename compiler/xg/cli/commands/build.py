@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.arguments import add_files, add_kernels
+from xg.codegen.backend import backends
 
 if TYPE_CHECKING:
     from xg.pages.outputs import Kind
@@ -26,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="kinds",
         type=kinds,
         metavar="KIND,...",
-        help="some of dot, svg, pdf, png, html, numpy, torch; default: all",
+        help=f"some of dot, svg, pdf, png, html, {', '.join(backends())}; default: all",
     )
     parser.add_argument(
         "--theme",

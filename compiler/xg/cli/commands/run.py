@@ -6,8 +6,10 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from xg.cli.arguments import add_backend, add_file, add_kernels, add_names, add_ranks
+from xg.codegen.backend import backends
 from xg.syntax.spelling import ascii_name
 
+HALF = " or ".join(backend.name for backend in backends().values() if backend.runs.half)
 EXAMPLE = "xg run diagrams/notation/mlp.xg --inputs in.npz -o out.npz --seed 0 --keep H,U"
 
 
@@ -36,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--dtype",
         choices=("float32", "float64", "bfloat16"),
         default="float32",
-        help="of floats; bfloat16 with --backend torch, its results are written as float32",
+        help=f"of floats; bfloat16 with --backend {HALF}, its results are written as float32",
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="draws the parameters where no file gives them"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from xg.cli.arguments import add_file, add_kernels
+from xg.codegen.backend import backends
 
 EXAMPLE = "xg show diagrams/notation/mlp.xg --as numpy"
 
@@ -22,7 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--as",
         dest="form",
-        choices=("ir", "dot", "numpy", "torch", "cost", "html"),
+        choices=("ir", "dot", *backends(), "cost", "html"),
         default="ir",
         help="the graph (ir), a figure's DOT text, the code, the cost, or the explorer's page "
         "(html); default: ir",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError
 
 from xg.cli.arguments import add_files, add_kernels, add_ranks
+from xg.codegen.backend import backends
 
 EXAMPLE = "xg verify diagrams/notation/mha.xg"
-KINDS = ("fd", "torch", "single", "exact", "document")
+OTHERS = tuple(backends())[1:]  # beside the one that every proof runs
+KINDS = ("fd", *OTHERS, "single", "exact", "document")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -17,8 +19,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--against",
         type=against,
         metavar="KIND,...",
-        help="fd (finite differences), torch (the torch code too), single (ranks against one "
-        "device, under --plan or every plan of the file, and each collective taken away once), "
+        help=f"fd (finite differences), {', '.join(OTHERS)} (that code too), single (ranks against "
+        "one device, under --plan or every plan of the file, and each collective taken away once), "
         "exact (the same over integers modulo primes), document (the claims of the file's "
         "examples); default: fd, with --plan single,exact, with --on processes single",
     )

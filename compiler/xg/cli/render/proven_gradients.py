@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from xg.codegen.backend import backends
 from xg_runtime.gradtable import table
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
     from xg.verify.gradient_proof import Proof
-
-NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
 
 
 def lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
@@ -28,7 +27,7 @@ def lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
             said = f"agree: {counted}, error at most {reference.error:.1e}"
         else:
             said = f"DIFFER: first in {reference.first}, error {reference.error:.1e}"
-        yield f"{NAMES[backend]} code and interpreter {said}"
+        yield f"{backends()[backend].title} code and interpreter {said}"
 
 
 def summary(proofs: Sequence[Proof], passed: bool) -> str:

@@ -7,6 +7,7 @@ from math import isfinite, prod
 from typing import TYPE_CHECKING, Final
 
 from xg.cli.render.table import table
+from xg.codegen.backend import backends
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from xg.verify.residues import Exact
     from xg_runtime.ranks.run_task import Place
 
-NAMES: Final[Mapping[str, str]] = {"numpy": "NumPy", "torch": "torch"}
 PLACES: Final[Mapping[Place, str]] = {
     "simulated": "{} simulated ranks",
     "processes": "{} ranks that are processes",
@@ -61,7 +61,7 @@ def _floats(floats: Floats) -> Iterator[str]:
             said = f"agree: {counted}, error at most {found.error:.1e}"
         else:
             said = f"DIFFER: first in {found.first}, error {found.error:.1e}"
-        yield f"{NAMES[backend]} code of ranks and of one device {said}"
+        yield f"{backends()[backend].title} code of ranks and of one device {said}"
     if floats.edges is not None:
         yield _edges(floats.edges)
     yield from _controls(floats.controls)

@@ -1,1 +1,13 @@
-"""Readable NumPy: the words for every primitive, and the module around them."""
+"""Readable NumPy: forward and backward as a person would write them."""
+
+from typing import Final
+
+from xg.codegen.backend import Backend, Runs
+
+BACKEND: Final = Backend(
+    name="numpy",
+    title="NumPy",
+    emit="xg.codegen.numpy.module:emit",
+    dialect="xg.codegen.numpy.dialect:NUMPY",
+    runs=Runs(library="numpy"),
+)

@@ -7,6 +7,7 @@ from xg.codegen.numpy.dialect import NUMPY
 from xg.ir.graph import Program
 
 
-def emit(program: Program, *, kernels: bool = False) -> str:
+def emit(program: Program, derived: Program | None = None, *, kernels: bool = False) -> str:
     """The source of the module, of fused graphs with the kernels of the backend."""
+    assert derived is None
     return emit_module(program, NUMPY, kernels=kernels)

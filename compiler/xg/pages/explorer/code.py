@@ -1,15 +1,15 @@
-"""The NumPy functions of every block, line by line, each with the steps that it computes."""
+"""The functions of every block, line by line, each with the steps that it computes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xg.codegen.backend import default
 from xg.codegen.emit.module import marked
 from xg.codegen.emit.names import plain
 from xg.codegen.emit.scopes import settled
 from xg.codegen.emit.statements import Mark
-from xg.codegen.numpy.dialect import NUMPY
 from xg.ir.graph import Program, Step, Value
 from xg.pages.explorer.uses import BlockUse
 from xg.pages.html.page import CodeLine, Pass
@@ -33,7 +33,7 @@ class Code:
 
 def code(program: Program, uses: Sequence[BlockUse]) -> Code:
     """The code of a program, the same text as in its module."""
-    _, writer = settled(lambda: marked(program, NUMPY))
+    _, writer = settled(lambda: marked(program, default().parts))
     plan = writer.plan
     blocks: dict[str, BlockCode] = {}
     for use in uses:

@@ -1,0 +1,145 @@
+"""What a backend is: a folder of `xg.codegen` that holds one `BACKEND`.
+
+Backends are found by being there: every list of them, in commands, proofs and tests, is made of
+these. Nothing of a backend but its record is imported before its code is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
+
+from xg import codegen
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem, problem_kind
+
+if TYPE_CHECKING:
+    from xg.codegen.emit.dialect import Dialect
+    from xg.ir.graph import Program
+
+Derived = Literal["outlined"]  # the entry as calls only, for what differentiates call by call
+
+
+class Emit(Protocol):
+    """Writes a module of a program; `derived` is what the backend's pipeline makes of it."""
+
+    def __call__(self, program: Program, derived: Program | None, *, kernels: bool) -> str:
+        """The source of the module."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What it takes to run a module, and what a module can do.
+
+    `library` is what it imports, `extra` the extra of xg that has it; None for the base install.
+    `arrays` and `steps` make modules on NumPy arrays of modules on the library's own, given as
+    ``package.module:function``; a library without them computes on NumPy arrays. `processes` says
+    whether ranks may be processes, `half` whether it computes in bfloat16.
+    """
+
+    library: str
+    extra: str | None = None
+    arrays: str = ""
+    steps: str = ""
+    processes: bool = False
+    half: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One backend: `name` in commands and file names, `title` in sentences.
+
+    `emit` is the function that writes a module and `dialect` the parts that its modules are made
+    of, both as ``package.module:name``; `pipeline` are the passes whose result `emit` takes beside
+    the program.
+    """
+
+    name: str
+    title: str
+    emit: str
+    dialect: str
+    runs: Runs
+    pipeline: tuple[Derived, ...] = ()
+
+    @property
+    def parts(self) -> Dialect:
+        """What its modules are made of."""
+        return cast("Dialect", named(self.dialect))
+
+    def source(self, program: Program, derived: Program | None, *, kernels: bool) -> str:
+        """The module of a program."""
+        return cast(Emit, named(self.emit))(program, derived, kernels=kernels)
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its library is there."""
+        return find_spec(self.runs.library) is not None
+
+    def require(self) -> None:
+        """Raise DiagnosticError where its library is not installed."""
+        if not self.is_installed:
+            raise DiagnosticError.of(NoLibrary(self))
+
+    def on_arrays(self, module: ModuleType, dtype: str | None = None) -> object:
+        """A generated module on NumPy arrays."""
+        if not self.runs.arrays:
+            return module
+        return named(self.runs.arrays)(module, dtype)
+
+    def step_on_arrays(self, module: ModuleType) -> object:
+        """A generated module of a step on NumPy arrays."""
+        return named(self.runs.steps)(module) if self.runs.steps else module
+
+
+@problem_kind
+class NoLibrary(Problem):
+    """Code of a backend that is to be run where its library is not installed."""
+
+    code: ClassVar[str] = "XG0502"
+    backend: Backend
+
+    def diagnostic(self) -> Diagnostic:
+        """Say how to get it."""
+        fix = f"pip install 'xg[{self.backend.runs.extra}]', or use --backend {default().name}"
+        return self.report(f"{self.backend.runs.library} is not installed", help=(fix,))
+
+
+def named(path: str) -> Callable[..., object]:
+    """The function at ``package.module:name``."""
+    module, _, function = path.partition(":")
+    return getattr(import_module(module), function)
+
+
+@cache
+def backends() -> Mapping[str, Backend]:
+    """Every backend by its name: first the one that the base install runs."""
+    folders = sorted(info.name for info in iter_modules(codegen.__path__) if info.ispkg)
+    modules = (import_module(f"{codegen.__name__}.{folder}") for folder in folders)
+    records = [cast(Backend, module.BACKEND) for module in modules if hasattr(module, "BACKEND")]
+    ordered = sorted(records, key=lambda backend: (backend.runs.extra is not None, backend.name))
+    return {backend.name: backend for backend in ordered}
+
+
+def default() -> Backend:
+    """The backend that runs where nothing but xg is installed."""
+    return next(iter(backends().values()))
+
+
+def on_processes() -> Backend:
+    """The backend whose ranks may be processes."""
+    return next(backend for backend in backends().values() if backend.runs.processes)
+
+
+def find(name: str | None) -> Backend:
+    """A backend by its name, by default the one that runs where nothing but xg is installed."""
+    if name is None:
+        return default()
+    if name not in backends():
+        raise ValueError(f"there is no backend {name!r}: there are {', '.join(backends())}")
+    return backends()[name]
