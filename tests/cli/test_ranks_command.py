@@ -195,7 +195,7 @@ def test_processes_need_torch(xg: Xg, text: Path, monkeypatch: pytest.MonkeyPatc
     def nowhere(name: str) -> None:
         assert name == "torch"
 
-    monkeypatch.setattr("xg.codegen.load.find_spec", nowhere)
+    monkeypatch.setattr("xg.codegen.backend.find_spec", nowhere)
     said = xg("train", MODEL, *LEARN, "--plan", "TP", "--on", "processes")
     assert (said.code, "torch is not installed" in said.err) == (1, True)
     assert text

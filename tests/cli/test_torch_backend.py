@@ -78,7 +78,7 @@ def test_verify_against_both(xg: Xg, folder: Path) -> None:
 def test_without_torch_there_is_a_hint(
     xg: Xg, given: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xg.codegen.load.find_spec", lambda name: None)  # pyright: ignore
+    monkeypatch.setattr("xg.codegen.backend.find_spec", lambda name: None)  # pyright: ignore
     assert util.find_spec("torch")
     for words in (
         ["run", "tiny.xg", "--inputs", "in.npz", "-o", "o.npz", "--backend", "torch"],

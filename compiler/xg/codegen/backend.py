@@ -79,7 +79,7 @@ class Backend:
     @property
     def is_installed(self) -> bool:
         """Whether its library is there."""
-        return find_spec(self.runs.library) is not None
+        return self.runs.extra is None or find_spec(self.runs.library) is not None
 
     def require(self) -> None:
         """Raise DiagnosticError where its library is not installed."""

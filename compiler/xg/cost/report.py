@@ -12,6 +12,7 @@ from typing import Final
 from xg.cost.communication import Sent, inside_of, sent, total
 from xg.cost.cost import BYTES, Amount, BlockCost, Cost, cost
 from xg.cost.hardware import Estimate, Machine, estimate
+from xg.cost.largest import Largest, largest
 from xg.cost.recompute import Policy, policies
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Program
@@ -53,6 +54,7 @@ class Report:
     sent: tuple[Sent, ...]
     rounds: tuple[Round, ...]
     memory: Memory
+    largest: Largest | None
     policies: tuple[Policy, ...]
     estimates: tuple[Estimate, ...]
 
@@ -105,6 +107,7 @@ def report(
         sending,
         _rounds(placed, dtype) if placed else (),
         _memory(counted),
+        largest(program, dtype),
         policies(counted, placed),
         tuple(estimate(each, dtype, flops, sending, counted.numbers) for each in machines),
     )

@@ -33,8 +33,22 @@ def as_data(found: Report) -> Data:
             for each in found.rounds
         ],
         "memory_bytes": _memory(found),
+        "largest_array": _largest(found),
         "recompute": [_policy(each, found.numbers) for each in found.policies],
         "estimates": [_estimate(each) for each in found.estimates],
+    }
+
+
+def _largest(found: Report) -> Data | None:
+    """The largest array of a single step; null where nothing is made."""
+    one = found.largest
+    return one and {
+        "bytes": _both(one.size, found.numbers),
+        "operator": one.name,
+        "block": one.block,
+        "line": one.line,
+        "pass": one.direction,
+        "inside": one.inner,
     }
 
 

@@ -89,6 +89,18 @@ def memory(found: Report) -> Iterator[str]:
     yield from _indented(cells, 1)
 
 
+def largest(found: Report) -> Iterator[str]:
+    """The largest array of a single step, which comes on top of what is held."""
+    one = found.largest
+    if one is None:
+        return
+    yield ""
+    yield f"largest array of one step, bytes of {found.dtype}"
+    kind = "an array inside" if one.inner else "the result of"
+    where = f"{kind} {one.name}, {one.block}, line {one.line}, {one.direction} pass"
+    yield f"  {counted(one.size, found.numbers)}  {one.size}: {where}"
+
+
 def recomputing(found: Report) -> Iterator[str]:
     """What policies of recomputing would save and cost."""
     if len(found.policies) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xg.cli.render.amounts import counted
-from xg.cli.render.cost_sections import memory, recomputing, sending, times
+from xg.cli.render.cost_sections import largest, memory, recomputing, sending, times
 from xg.cli.render.table import table
 from xg.cost.communication import total_formula
 from xg.cost.cost import BlockCost, Row
@@ -28,7 +28,7 @@ def lines(found: Report) -> Iterator[str]:
         yield ""
     yield f"in numbers: {sizes(found)}"
     yield from _numbers(found.blocks[0], numbers)
-    for section in (sending, memory, recomputing, times):
+    for section in (sending, memory, largest, recomputing, times):
         yield from section(found)
     yield ""
     yield NOTE

@@ -1,0 +1,102 @@
+"""The largest array that one step makes: what a memory that holds all that is saved must fit too.
+
+Inside an operator arrays come and go that no table of saved bytes knows: a product that is summed
+at once may be a thousand times as large as what goes in and what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from xg.cost.cost import BYTES
+from xg.ir.body import topological
+from xg.ir.dim import Dim, product
+from xg.ir.graph import Apply, Program, Value
+from xg.ir.instances import instances
+from xg.ir.prim import Expr
+from xg.ir.tensor import TensorType
+
+# What makes no array of its own: leaves, and views of something else.
+VIEWS: Final = frozenset({"operand", "const", "reshape", "transpose", "broadcast", "cut"})
+UNKNOWN: Final = 1_000  # stands for a size without a number, to compare by
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """One array: its bytes in the sizes of the entry, and the step that makes it.
+
+    `inner` says that it is neither a result of the step nor one of its operands.
+    """
+
+    size: Dim
+    block: str
+    name: str
+    line: int
+    direction: Literal["forward", "backward"]
+    inner: bool
+
+
+def largest(program: Program, dtype: str) -> Largest | None:
+    """The largest array of a program's steps; None if they make none."""
+    numbers = program.main.sizes.bind(program.numbers)
+    best: Largest | None = None
+    most = -1
+    seen: set[Dim] = set()
+    for found in _arrays(program, BYTES[dtype]):
+        if found.size in seen:
+            continue
+        seen.add(found.size)
+        value = _compared(found.size, numbers)
+        if value > most:
+            best, most = found, value
+    return best
+
+
+def _arrays(program: Program, width: int) -> Iterator[Largest]:
+    for graph, symbols in instances(program):
+        steps = [(step, graph.types, False) for step in graph.steps]
+        reverse = program.backwards.get(graph.key)
+        if reverse:
+            types = {**graph.types, **reverse.types}
+            steps += [(step, types, True) for step in reverse.steps]
+        for step, types, backward in steps:
+            if isinstance(step, Apply):
+                origin = (step.origin or step) if backward else step
+                label = origin.outputs[0].name
+                name = f"{origin.op.glyph} : {label}" if label else origin.op.glyph
+                for expr, inner in _made(step, types):
+                    size = product(expr.shape) * _width(expr, width)
+                    yield Largest(
+                        graph.sizes.expand(size).substitute(symbols),
+                        graph.block,
+                        name,
+                        origin.span.line,
+                        "backward" if backward else "forward",
+                        inner,
+                    )
+
+
+def _made(step: Apply, types: Mapping[Value, TensorType]) -> Iterator[tuple[Expr, bool]]:
+    """Every array that a step makes, and whether it stays inside."""
+    body = step.op.body([types[value] for value in step.inputs], step.attrs)
+    results = {id(expr) for expr in body.outputs}
+    for expr in topological(body.outputs):
+        if expr.prim not in VIEWS:
+            yield expr, id(expr) not in results
+
+
+def _width(expr: Expr, floats: int) -> int:
+    return floats if expr.kind == "float" else BYTES[expr.kind]
+
+
+def _compared(size: Dim, numbers: Mapping[str, int]) -> float:
+    known = {name: numbers.get(name, UNKNOWN) for name in size.symbols()}
+    value = 0.0
+    for monomial, coefficient in size.terms:
+        term = float(coefficient)
+        for name, exponent in monomial:
+            term *= float(known[name]) ** exponent
+        value += term
+    return value
