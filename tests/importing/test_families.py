@@ -1,0 +1,30 @@
+"""A few families of transformers as the recorded table has them; `sweep.py` makes the whole."""
+
+from __future__ import annotations
+
+import pytest
+from importing.families import FAMILIES
+from importing.sweep import TABLE, outcome
+
+RECORDED = {
+    line.split("\t")[0]: line.split("\t")[2]
+    for line in TABLE.read_text(encoding="utf-8").splitlines()
+}
+# tied two calls deep, a shared table, a norm per head, 1 + g, partial rotary, patches; overlap
+FEW = ("albert", "bart", "qwen3", "gemma", "phi", "deit", "convnext")
+
+
+def test_the_table_has_every_family_and_no_defect() -> None:
+    assert list(RECORDED) == list(FAMILIES)
+    assert set(RECORDED.values()) <= {"agrees", "refused"}
+    assert len(FAMILIES) > 80
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_family_is_as_recorded(name: str) -> None:
+    assert outcome(name)[0] == RECORDED[name]
+
+
+def test_a_refusal_names_all_that_is_in_the_way() -> None:
+    _, reasons = outcome("fnet")
+    assert "language has no operator" in reasons
