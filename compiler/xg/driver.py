@@ -248,7 +248,7 @@ def compile_project(
     return Program(
         history.result,
         project,
-        placed=history.after("check"),
+        placed=history.after("join"),
         whole=history.after("eliminate-dead"),
         history=history,
     )

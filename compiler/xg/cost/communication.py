@@ -20,9 +20,10 @@ from typing import Final, Literal
 
 from xg.cost.cost import BYTES
 from xg.cost.traffic import Kind, Pass, Sending, traffic
-from xg.ir.dim import ONE, ZERO, Dim, symbol
+from xg.ir.dim import ONE, ZERO, Dim
 from xg.ir.graph import Apply, Program
 from xg.ir.instances import Symbols
+from xg.ir.mesh_axes import axes_over, ranks_over
 
 Way = Literal["naive", "ring"]
 WAYS: Final[tuple[Way, ...]] = ("naive", "ring")
@@ -75,12 +76,12 @@ class Sent:
     @property
     def hops(self) -> Dim:
         """Messages that follow one another around the ring, in all calls."""
-        return self.calls * (symbol(self.over) - 1) * (2 if self.kind in REDUCING else 1)
+        return self.calls * (ranks_over(self.over) - 1) * (2 if self.kind in REDUCING else 1)
 
 
 def factor(kind: Kind, over: str, way: Way) -> Dim:
     """How often a rank sends an element of the payload."""
-    ranks = symbol(over)
+    ranks = ranks_over(over)
     if kind not in REDUCING:
         return ONE - ONE / ranks
     return (ranks - 1) * 2 if way == "naive" else (ONE - ONE / ranks) * 2
@@ -152,9 +153,10 @@ def _terms(parts: Sequence[Sent], way: Way) -> Iterator[str]:
 
 
 def _spelled(kind: Kind, over: str, way: Way) -> str:
+    below = f"({over})" if len(axes_over(over)) > 1 else over
     if kind not in REDUCING:
-        return f"({over} - 1)/{over}"
-    return f"2*({over} - 1)" if way == "naive" else f"2*({over} - 1)/{over}"
+        return f"({over} - 1)/{below}"
+    return f"2*({over} - 1)" if way == "naive" else f"2*({over} - 1)/{below}"
 
 
 def _product(dim: Dim) -> str:

@@ -14,6 +14,7 @@ from typing import Final, TypeGuard
 
 from xg.cost.communication import Sent
 from xg.ir.dim import Dim
+from xg.ir.mesh_axes import axes_over
 
 DTYPES: Final = ("float64", "float32", "bfloat16")
 KEYS: Final = ("title", "source", "flops", "link", "latency", "links")
@@ -64,13 +65,13 @@ def estimate(
     rate, needed = machine.flops.get(dtype), set(flops.symbols())
     compute = _value(flops, numbers) / rate if rate and needed <= known else None
     symbols = {name for part in sent for name in (*part.payload.symbols(), *part.calls.symbols())}
-    if not symbols | {part.over for part in sent} <= known:
+    if not symbols | {axis for part in sent for axis in axes_over(part.over)} <= known:
         return Estimate(machine, compute, None)
     return Estimate(machine, compute, sum((_seconds(machine, p, numbers) for p in sent), 0.0))
 
 
 def _seconds(machine: Machine, part: Sent, numbers: Mapping[str, int]) -> float:
-    rate = machine.links.get(part.over, machine.link)
+    rate = min(machine.links.get(axis, machine.link) for axis in axes_over(part.over))
     sending = _value(part.bytes("ring"), numbers) / rate
     return sending + _value(part.hops, numbers) * machine.latency
 

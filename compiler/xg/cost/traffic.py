@@ -20,6 +20,7 @@ from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
+from xg.ir.mesh_axes import axes_over
 from xg.ir.placement import PARTIAL, Placement, State
 from xg.ir.tensor import Shape, TensorType
 from xg.sharding.typing import type_body
@@ -137,7 +138,7 @@ class _Pass:
         elif step.op.glyph in KINDS:
             over, kind = str(step.attrs["over"]), KINDS[step.op.glyph]
             placement = self._placement(step.inputs[0])
-            whole = () if kind == "all_to_all" else (over,)
+            whole = () if kind == "all_to_all" else axes_over(over)
             yield kind, over, _local(self._type(step.inputs[0]).shape, placement, whole)
 
     def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:

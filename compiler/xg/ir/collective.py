@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xg.ir.collective_prims import all_gather, all_reduce, all_to_all, own, reduce_scatter, spread
+from xg.ir.collective_prims import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    once,
+    own,
+    reduce_scatter,
+    spread,
+)
 from xg.ir.op import Gradient, Op, Term
-from xg.ir.placement import MOVES, State, dual
+from xg.ir.placement import INVARIANT, MOVES, PARTIAL, State, dual
 from xg.ir.prim import Expr
 from xg.ir.use import Attrs, MeshAxis
 
@@ -48,6 +56,8 @@ def collective(
 def moved(x: Expr, attrs: Attrs) -> Expr:
     """What one rank does: its part of `x` in one state becomes its part in the other."""
     over, source, target = attrs["over"], attrs["source"], attrs["target"]
+    if (source, target) == (INVARIANT, PARTIAL):
+        return once(x, over)  # no move of a plan's: `passes.shard.joining` makes it
     match MOVES[source.kind, target.kind]:
         case "AR":
             return all_reduce(x, over)

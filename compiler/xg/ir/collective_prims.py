@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.dim import Dim, symbol
+from xg.ir.mesh_axes import ranks_over
 from xg.ir.placement import State
 from xg.ir.prim import Attr, Expr
 from xg.ir.tensor import Shape
@@ -16,7 +17,8 @@ from xg.ir.tensor import Shape
 COLLECTIVES: Final = frozenset(
     {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"}
 )
-LOCAL: Final = frozenset({"own", "spread", "held", "within"})  # these know their rank, no more
+# These know their rank, no more.
+LOCAL: Final = frozenset({"own", "spread", "once", "held", "within"})
 
 
 def local_shape(shape: Shape, state: State, mesh_axis: str) -> Shape:
@@ -38,12 +40,12 @@ def all_reduce_max(x: Expr, over: str) -> Expr:
 
 def all_gather(x: Expr, over: str, axis: int) -> Expr:
     """The parts of all ranks, one after the other along an axis."""
-    return _across("all_gather", x, _scaled(x.shape, axis, symbol(over)), over, ("axis", axis))
+    return _across("all_gather", x, _scaled(x.shape, axis, ranks_over(over)), over, ("axis", axis))
 
 
 def reduce_scatter(x: Expr, over: str, axis: int) -> Expr:
     """This rank's slice of the sum of all ranks' terms."""
-    shape = _scaled(x.shape, axis, symbol(over) ** -1)
+    shape = _scaled(x.shape, axis, ranks_over(over) ** -1)
     return _across("reduce_scatter", x, shape, over, ("axis", axis))
 
 
@@ -55,13 +57,18 @@ def all_to_all(x: Expr, over: str, cut: int, joined: int) -> Expr:
 
 def own(x: Expr, over: str, axis: int) -> Expr:
     """This rank's slice of a whole."""
-    shape = _scaled(x.shape, axis, symbol(over) ** -1)
+    shape = _scaled(x.shape, axis, ranks_over(over) ** -1)
     return _across("own", x, shape, over, ("axis", axis))
 
 
 def spread(x: Expr, over: str, axis: int) -> Expr:
     """Zeros of the whole's size with this rank's slice in its place."""
     return _across("spread", x, _scaled(x.shape, axis, symbol(over)), over, ("axis", axis))
+
+
+def once(x: Expr, over: str) -> Expr:
+    """The value on the first rank, zeros on the others."""
+    return _across("once", x, x.shape, over)
 
 
 def held(ids: Expr, over: str, rows: Dim) -> Expr:

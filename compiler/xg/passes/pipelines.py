@@ -13,7 +13,7 @@ from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.fuse import fuse
 from xg.passes.outline import outline
 from xg.passes.runner import Pass
-from xg.passes.shard import annotate, check, localise, place
+from xg.passes.shard import annotate, check, join, localise, place
 from xg.sharding.apply_plan import meshed
 
 DROP_MESH: Final = Pass("drop-mesh", "leaves out plan, mesh and written collectives", drop_mesh)
@@ -25,13 +25,14 @@ ANNOTATE: Final = Pass("annotate", "writes what a plan asks for on the values it
 PLACE: Final = Pass("place", "places every value on the mesh and inserts the collectives", place)
 DIFFERENTIATE: Final = Pass("differentiate", "derives the backward graphs", differentiate)
 CHECK: Final = Pass("check", "types every step once more; gradients must be dual", check)
+JOIN: Final = Pass("join", "sends over several mesh axes at once what each would send", join)
 LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
 FUSE: Final = Pass("fuse", "replaces patterns by the operators of --kernels", fuse)
 OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
 PLACED: Final = (ELIMINATE_DEAD, ANNOTATE, PLACE)
-RANK: Final = (*PLACED, DIFFERENTIATE, CHECK, LOCALIZE)
+RANK: Final = (*PLACED, DIFFERENTIATE, CHECK, JOIN, LOCALIZE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
 FUSED: Final = (FUSE, DIFFERENTIATE)
 FUSED_RANK: Final = (FUSE, *RANK)
@@ -39,5 +40,5 @@ STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before 
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, PLACE),
-    *(DIFFERENTIATE, CHECK, LOCALIZE, FUSE, OUTLINE),
+    *(DIFFERENTIATE, CHECK, JOIN, LOCALIZE, FUSE, OUTLINE),
 )

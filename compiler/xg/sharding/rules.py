@@ -245,6 +245,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "place": indexing.place,
     "dropout_keep": _dropout_keep,
     "all_reduce": _summed_elsewhere,
+    "once": _summed_elsewhere,
     "all_reduce_max": _largest_elsewhere,
     **dict.fromkeys(
         ("all_gather", "reduce_scatter", "all_to_all", "own", "spread"), _moved_elsewhere

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xg.cost.traffic import traffic
 from xg.ir.graph import Program
+from xg.ir.mesh_axes import ranks_over
 from xg.verify.rank_comparison import Counts, Run
 
 
@@ -41,7 +42,7 @@ def expected(placed: Program) -> Counts:
     numbers = {**placed.main.sizes.bind(placed.numbers), **placed.mesh}
     found: Counts = {}
     for each in traffic(placed):
-        if placed.mesh[each.over] > 1:
+        if ranks_over(each.over).evaluate(placed.mesh) > 1:
             key = (each.direction, each.kind, each.over)
             calls, elements = found.get(key, (0, 0))
             times = each.count.evaluate(numbers)

@@ -27,7 +27,7 @@ from xg_runtime.ranks.collectives import (
     start_reduce_scatter,
 )
 from xg_runtime.ranks.comm_counters import Count, Tally
-from xg_runtime.ranks.local import held, number, own, rank, size, spread, within
+from xg_runtime.ranks.local import held, number, once, own, rank, size, spread, within
 from xg_runtime.ranks.mesh import Mesh, current
 from xg_runtime.ranks.parts import Cuts, part_of, parts, places, whole, whole_shape, wholes
 from xg_runtime.ranks.simulated import SimulatedMesh, simulate
@@ -47,6 +47,7 @@ __all__ = [
     "Handle",
     "own",
     "spread",
+    "once",
     "held",
     "within",
     "number",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +27,35 @@ class Grid:
         return math.prod(self.sizes.values())
 
     def size(self, axis: str) -> int:
-        """The number of ranks along an axis; raises InputError where there is no such axis."""
-        if axis not in self.sizes:
-            known = ", ".join(self.sizes) or "none"
-            raise InputError(f"the mesh has no axis {axis}; its axes are: {known}")
-        return self.sizes[axis]
+        """The number of ranks along an axis, or along several (``N_G*N_T``) together.
+
+        Raises InputError where there is no such axis.
+        """
+        return math.prod(self.sizes[name] for name in self.axes(axis))
+
+    def axes(self, axis: str) -> tuple[str, ...]:
+        """The axes that are named, in the order of the mesh.
+
+        Raises InputError where there is no such axis.
+        """
+        names = axis.split("*")
+        for name in names:
+            if name not in self.sizes:
+                known = ", ".join(self.sizes) or "none"
+                raise InputError(f"the mesh has no axis {name}; its axes are: {known}")
+        return tuple(name for name in self.sizes if name in names)
+
+    def place(self, rank: int, axis: str) -> int:
+        """Where a rank lies along an axis, or along several, the first outermost.
+
+        >>> Grid({"N_D": 2, "N_T": 3}).place(4, "N_D*N_T")
+        4
+        """
+        at = self.coordinates(rank)
+        found = 0
+        for name in self.axes(axis):
+            found = found * self.sizes[name] + at[name]
+        return found
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """Where a rank lies on each axis.
@@ -59,11 +84,13 @@ class Grid:
 
         >>> Grid({"N_D": 2, "N_T": 3}).group(4, "N_D")
         (1, 4)
+        >>> Grid({"N_A": 2, "N_D": 2, "N_T": 2}).group(4, "N_A*N_T")
+        (0, 1, 4, 5)
         """
-        names = list(self.sizes)
-        step = math.prod(self.sizes[name] for name in names[names.index(axis) + 1 :])
-        first = rank - self.coordinates(rank)[axis] * step
-        return tuple(first + place * step for place in range(self.size(axis)))
+        at, along = self.coordinates(rank), self.axes(axis)
+        places = itertools.product(*(range(self.sizes[name]) for name in along))
+        moved = ({**at, **dict(zip(along, place, strict=True))} for place in places)
+        return tuple(self.number(list(each.values())) for each in moved)
 
     def describe(self, rank: int) -> str:
         """Name a rank for a message: "rank 5 (N_D = 1, N_T = 2)"; on one axis just "rank 5"."""

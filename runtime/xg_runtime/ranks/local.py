@@ -53,6 +53,12 @@ def spread(x: T, over: str, axis: int) -> T:
     return whole
 
 
+def once(x: T, over: str) -> T:
+    """What all ranks hold alike, as terms of a sum: zeros everywhere but on the first rank."""
+    array: Tensor = x
+    return array if rank(over) == 0 else words(array).zeros(array, tuple(array.shape))
+
+
 def held(ids: T, over: str, rows: int) -> T:
     """Whether each id is one of the `rows` rows that this rank has of a table cut by rows."""
     places: Tensor = _places(ids, over, rows)

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.ranks.agreement import Agreement
@@ -20,6 +21,8 @@ from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.heartbeat import NoRecord, Record
 from xg_runtime.ranks.mesh import set_process_mesh
 from xg_runtime.ranks.rank_mesh import Placed
+
+_dist: Any = dist  # much of it has no annotations
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class ProcessMesh(Placed):
         super().__init__(grid, grid.number(devices.get_coordinate() or ()))
         self.devices = devices
         self.again = again
+        self._joint: dict[str, Any] = {}
         self._watched = watched or Watched()
         self._record = self._watched.record
 
@@ -74,10 +78,23 @@ class ProcessMesh(Placed):
         self._agree(number, str(call))
         with self._failures(call, number):
             given = flat(x, self.devices.device_type, copy=not spent)
-            work, result = begin(call, given, self.devices.get_group(call.axis))
+            work, result = begin(call, given, self._group(call.axis))
         self._record.note("runs", self.begun, str(call))
         found = shaped(call, result, tuple(x.shape), self.size(call.axis))
         return _UnderWay(self, number, work, found, x.dtype)
+
+    def _group(self, over: str) -> Any:  # noqa: ANN401 - torch does not name its type
+        """The process group of an axis, or of several together, made when it is first used."""
+        if over in self.grid.sizes:
+            return self.devices.get_group(over)
+        if over not in self._joint:
+            names = [int(name) for name in self.devices.mesh.flatten()]
+            groups = dict.fromkeys(self.grid.group(place, over) for place in range(len(names)))
+            for members in groups:  # every process has to make every group, in this order
+                made = _dist.new_group([names[place] for place in members])
+                if self.place in members:
+                    self._joint[over] = made
+        return self._joint[over]
 
     def wait(self, number: int, work: Any) -> None:  # noqa: ANN401 - torch does not name its type
         """Wait until a collective has ended; on a device, until what follows will see its end."""

@@ -20,7 +20,6 @@ class Placed(Entered):
         self.place = place
         self.tally = Tally()
         self.begun = 0
-        self._at = grid.coordinates(place)
         self._under_way: dict[int, Call] = {}
 
     @property
@@ -30,8 +29,7 @@ class Placed(Entered):
 
     def rank(self, axis: str) -> int:
         """This rank's place along an axis; raises InputError where there is no such axis."""
-        self.grid.size(axis)
-        return self._at[axis]
+        return self.grid.place(self.place, axis)
 
     def size(self, axis: str) -> int:
         """The number of ranks along an axis; raises InputError where there is no such axis."""

@@ -14,6 +14,7 @@ from xg_runtime.ranks import (
     all_reduce,
     all_reduce_max,
     all_to_all,
+    once,
     own,
     reduce_scatter,
     spread,
@@ -28,6 +29,10 @@ MESHES: list[dict[str, int]] = [
     {"N_T": 2},
     {"N_T": 3},
     {"N_D": 2, "N_T": 3},
+]
+TOGETHER = [  # several axes as one, neighbours and others
+    ({"N_D": 2, "N_T": 3}, "N_D*N_T"),
+    ({"N_A": 2, "N_D": 2, "N_T": 3}, "N_A*N_T"),
 ]
 
 
@@ -82,6 +87,10 @@ CASES: Mapping[str, tuple[Callable[[Array, str], Array], Callable[[Parts], Seque
     "own -2": (
         lambda x, over: own(x, over, -2),
         lambda parts: [np.split(part, len(parts), -2)[place] for place, part in enumerate(parts)],
+    ),
+    "once": (
+        once,
+        lambda parts: [part if at == 0 else np.zeros_like(part) for at, part in enumerate(parts)],
     ),
     "spread -1": (lambda x, over: spread(x, over, -1), lambda parts: _spread(parts, -1)),
 }

@@ -47,6 +47,9 @@ def collectives(options: Json, arrays: Arrays) -> Answer:
                 found[f"{name} {over} {kind}"] = called(x, over)
                 y: Any = tensor(x)
                 found[f"{name} {over} {kind} torch"] = np.asarray(called(y, over))
+    whole = "*".join(current().sizes)
+    places = np.array([number(), number() ** 2])
+    found["of all"], found["sum of all"] = all_gather(places, whole, -1), all_reduce(places, whole)
     scalar = np.float64(number())
     found["scalar"] = np.asarray(all_reduce(scalar, over))
     for kind in ("uint16", "uint32", "uint64", "bool"):

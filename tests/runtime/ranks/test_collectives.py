@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runtime.ranks.meaning import CASES, MESHES, Array, on_mesh, same, tensor
+from runtime.ranks.meaning import CASES, MESHES, TOGETHER, Array, on_mesh, same, tensor
 
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.ranks import (
@@ -34,7 +34,7 @@ from xg_runtime.ranks.comm_counters import Count, Tally
 from xg_runtime.ranks.grid import Grid
 
 SHAPE = (6, 6, 12)
-PLACES = [(sizes, over) for sizes in MESHES for over in sizes]
+PLACES = [*((sizes, over) for sizes in MESHES for over in sizes), *TOGETHER]
 
 
 def parts(sizes: Mapping[str, int], dtype: str = "float64") -> list[Array]:

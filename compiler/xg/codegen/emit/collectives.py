@@ -54,6 +54,7 @@ WORDS: Final[dict[str, Spell]] = {
     "all_to_all": _sent("all_to_all", "cut", "joined"),
     "own": _sent("own", "axis"),
     "spread": _sent("spread", "axis"),
+    "once": _sent("once"),
     "held": _of_rows("held"),
     "within": _of_rows("within"),
 }

@@ -27,7 +27,7 @@ _KINDS: Final = {
     "loss": NodeKind.NONLINEAR,
     "collective": NodeKind.COMMUNICATION,
 }
-_ON_ITS_RANK: Final = ("part", "spread")  # moves that send nothing
+_ON_ITS_RANK: Final = ("part", "spread", "once")  # moves that send nothing
 # Kinds whose sign stands for one operator; others of the family are boxes with a name.
 _INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
 _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕", NodeKind.MATMUL: "•"}

@@ -8,21 +8,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.figures.model.richtext import RichText, bold, dimension, plain
+from xg.ir.mesh_axes import axes_over
 
 
 def name(glyph: str, axis: str) -> RichText:
     """Return what stands in the box: AR N_T."""
-    return (*bold(glyph), *plain(" "), *dimension(axis))
+    return (*bold(glyph), *plain(" "), *_axes(axis))
 
 
 def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
     """Return the lines of a collective's cost for so many elements of the whole."""
-    others = (*plain("("), *dimension(axis), *plain(" − 1)"))
-    part = (*others, *plain("/"), *dimension(axis))
+    axes = _axes(axis)
+    others = (*plain("("), *axes, *plain(" − 1)"))
+    below = (*plain("("), *axes, *plain(")")) if len(axes_over(axis)) > 1 else axes
+    part = (*others, *plain("/"), *below)
     if glyph == "AR":
         naive = (*plain("naive 2"), *others, *_times(volume))
         return naive, (*plain("ring 2"), *part, *_times(volume))
     return ((*plain("naive, ring "), *part, *_times(volume)),)
+
+
+def _axes(over: str) -> RichText:
+    """Return the mesh axes of a collective, several as a product."""
+    first, *others = axes_over(over)
+    return (*dimension(first), *(run for a in others for run in (*plain(" · "), *dimension(a))))
 
 
 def in_one_line(prices: Sequence[RichText]) -> RichText:

@@ -22,10 +22,21 @@ from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
 from xg.passes.shard.elaborate import Elaboration, named, refuse_left_over
+from xg.passes.shard.joining import join
 from xg.passes.shard.localise import localise as localise_axis
 from xg.sharding.divisibility import PartsKey, check_parts
 
-__all__ = ["Bodies", "Placer", "Unsound", "Wishes", "annotate", "check", "localise", "place"]
+__all__ = [
+    "Bodies",
+    "Placer",
+    "Unsound",
+    "Wishes",
+    "annotate",
+    "check",
+    "join",
+    "localise",
+    "place",
+]
 
 
 def place(program: Program) -> Program:

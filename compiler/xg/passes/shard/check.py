@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
+from xg.ir.mesh_axes import axes_over
 from xg.ir.placement import CONSTANT, PARTIAL, State, dual, same
 from xg.ir.tensor import TensorType
 from xg.sharding.argument import IllTyped
@@ -130,7 +131,7 @@ class _Checker:
         return [typing.of(out) for out in body.outputs]
 
     def _moved(self, step: Apply, state: State) -> State:
-        if step.attrs["over"] != self.axis:
+        if self.axis not in axes_over(step.attrs["over"]):
             return state
         source, target = step.attrs["source"], step.attrs["target"]
         if self.reverse:

@@ -15,6 +15,7 @@ from xg.ir.body import Body, substitute, topological
 from xg.ir.collective import FAMILY, moved
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
+from xg.ir.mesh_axes import axes_over
 from xg.ir.op import Op
 from xg.ir.placement import Placement, State, same
 from xg.ir.prim import Expr, ShapeError
@@ -138,7 +139,7 @@ class _Local:
 
     def _apply(self, step: Apply) -> Apply | None:
         """The step of a rank; None for a cast, behind which everything is as it was."""
-        if step.op.glyph == "cast" and step.attrs.get("over") == self.axis:
+        if step.op.glyph == "cast" and self._goes(step):
             self.same[step.outputs[0]] = self._now(step.inputs[0])
             return None
         inputs = self._all(step.inputs)
@@ -149,6 +150,10 @@ class _Local:
         if own is not None:
             return replace(own, inputs=inputs)
         return replace(step, op=_rank_op(step.op, body), inputs=inputs, attrs=_written(step.attrs))
+
+    def _goes(self, step: Apply) -> bool:
+        """Whether a move becomes one of a rank here: over several mesh axes on the last."""
+        return "over" in step.attrs and axes_over(step.attrs["over"])[-1] == self.axis
 
     def _unchanged(self, step: Apply, body: Body) -> Apply | None:
         """The operator itself where on parts it is the same computation, only smaller.
@@ -179,7 +184,7 @@ class _Local:
         """What a rank computes; None where that is what the whole operator computes."""
         body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
         if step.op.family == FAMILY and "over" in step.attrs:
-            return self._moved(step, body) if step.attrs["over"] == self.axis else None
+            return self._moved(step, body) if self._goes(step) else None
         states = [self._state(value) for value in step.inputs]
         wanted = [self._state(value) for value in step.outputs]
         try:

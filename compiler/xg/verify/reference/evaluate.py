@@ -285,6 +285,10 @@ def _spread(expr: Expr, context: Context, x: Array) -> Array:
     return np.concatenate(parts, _axis(expr))
 
 
+def _once(expr: Expr, context: Context, x: Array) -> Array:
+    return x if context.ranks().rank(_over(expr)) == 0 else np.zeros_like(x)
+
+
 def _within(expr: Expr, context: Context, ids: Array) -> Array:
     """How far ids point behind this rank's first row; 0 where that is not among its rows."""
     inside = ids - context.ranks().rank(_over(expr)) * context.size(expr.attr("rows"))
@@ -351,6 +355,7 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "all_to_all": _all_to_all,
     "own": _own,
     "spread": _spread,
+    "once": _once,
     "held": _held,
     "within": _within,
 }

@@ -35,7 +35,16 @@ SAME: Final = (
     *("broadcast", "concat", "cut", "pad", "gather", "pick", "place", "dropout_keep"),
 )
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
-MOVED: Final = ("all_reduce_max", "all_gather", "all_to_all", "own", "spread", "held", "within")
+MOVED: Final = (
+    "all_reduce_max",
+    "all_gather",
+    "all_to_all",
+    "own",
+    "spread",
+    "once",
+    "held",
+    "within",
+)
 SUMMED: Final = ("all_reduce", "reduce_scatter")
 MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
 
