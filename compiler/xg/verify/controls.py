@@ -32,8 +32,9 @@ NEGLIGIBLE: Final = 1e-14  # of what all that is sent at a site may be, to count
 class Control:
     """One call of a collective in the code of a rank, and what became of the check without it.
 
-    It is needed if the check failed. Else, what it sums may be nothing but zeros; or no rank may
-    make use of what others send it, as where a plan gathers more than is used.
+    It is needed if the check failed. Else, what it sums may be nothing but zeros, or terms of
+    gradients that are zero; or no rank may make use of what others send it, as where a plan
+    gathers more than is used.
     """
 
     line: int
@@ -52,10 +53,11 @@ class _Seen:
 
 @dataclass(slots=True)
 class _Watch:
-    """Every site that was met, and one at which nothing is sent."""
+    """Every site that was met, one at which nothing is sent, and one whose result is made wrong."""
 
     module: ModuleType
     skipped: Site | None = None
+    disturbed: Site | None = None
     sites: dict[Site, _Seen] = field(default_factory=dict[Site, _Seen])
 
     def around(self) -> _Watched:
@@ -78,6 +80,8 @@ class _Watched(Entered):
         site = (line, instruction, call.axis)
         seen = self._watch.sites.setdefault(site, _Seen(call.kind, call.axis))
         seen.largest = max(seen.largest, _largest(call, x, self.rank(call.axis)))
+        if site == self._watch.disturbed:
+            return _Wrong(self._real.start(call, x, spent=spent))
         if site != self._watch.skipped:
             return self._real.start(call, x, spent=spent)
         return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
@@ -91,6 +95,16 @@ class _Kept:
 
     def wait(self) -> Tensor:
         return self.result
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    """A collective of which every rank gets something else."""
+
+    real: Pending
+
+    def wait(self) -> Tensor:
+        return self.real.wait() + 1
 
 
 def _caller(module: ModuleType) -> tuple[int, int]:
@@ -130,6 +144,8 @@ def controls(trial: Trial, module: ModuleType, source: str, alone: Run) -> Itera
         verdict: Verdict = "needed"
         if not _differs(trial, module, alone, site):
             verdict = _idle(seen, _scale(alone))
+            if verdict == "not needed" and _is_of_zeros(trial, module, alone, site):
+                verdict = "zeros"
         yield Control(site[0], seen.kind, seen.over, lines[site[0] - 1].strip(), verdict)
 
 
@@ -152,6 +168,22 @@ def _differs(trial: Trial, module: ModuleType, alone: Run, site: Site) -> bool:
         return trial.differs(alone, trial.together(_as_module(module), watch.around))
     except RankError:
         return True
+
+
+def _is_of_zeros(trial: Trial, module: ModuleType, alone: Run, site: Site) -> bool:
+    """Whether all that depends on what is sent at a site are gradients that are zero.
+
+    Terms of such a one need not be zeros, where a sum over another mesh axis follows.
+    """
+    watch = _Watch(module, disturbed=site)
+    try:
+        runs = trial.together(_as_module(module), watch.around)
+    except RankError:
+        return False
+    bound = NEGLIGIBLE * _scale(alone)
+    zero = {f"d{n}" for n, g in alone.gradients.items() if np.abs(g).max(initial=0.0) <= bound}
+    wrong = {found.name for found in trial.differences(alone, runs) if found.is_wrong}
+    return bool(wrong) and wrong <= zero
 
 
 def _as_module(module: ModuleType) -> Module:

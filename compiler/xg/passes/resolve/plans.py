@@ -136,9 +136,10 @@ class _Plans:
     def _plan(self, name: str, blocks: Sequence[Located]) -> Plan:
         texts = self.texts[name]
         entries = [entry for block in blocks for entry in self._entries(texts[block][0], block)]
-        over = frozenset(axis for entry in entries for axis in _mentioned(entry))
+        named = frozenset(axis for entry in entries for axis in _mentioned(entry))
+        over = named or frozenset(self.linked.mesh)  # that all lies whole it says of every axis
         title = next((text.title.value for text, _ in texts.values() if text.title), name)
-        mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in over}
+        mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in named}
         return Plan(name, title, tuple(replace(entry, over=over) for entry in entries), mesh)
 
     def _entries(self, plan: ast.Plan, block: Located) -> Iterator[Entry]:
