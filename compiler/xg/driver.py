@@ -111,7 +111,7 @@ class Program:
     @property
     def fused_placed(self) -> Graphs | None:
         """What `placed` is, of the fused program, whose moves may stand elsewhere."""
-        return None if self.whole is None else self._fused_ranks.after("check")
+        return None if self.whole is None else self._fused_ranks.after("join")
 
     @cached_property
     def _fused_ranks(self) -> History:

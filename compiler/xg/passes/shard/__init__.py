@@ -4,6 +4,7 @@
     place       inserts casts and collectives into the forward pass, one mesh axis after the other
     (differentiate as ever: on whole tensors every move is the identity, its transpose a move)
     check       types both passes once more; gradients must be dual to their values
+    join        makes one move of those that follow each other over several mesh axes
     localise    writes the program of one rank
 
 Source: docs/parallel.md; the states are those of `xg.ir.placement`.
