@@ -23,8 +23,7 @@ MESH = {"N_D": 2, "N_G": 2, "N_T": 3}
 
 @cache
 def llama(plan: str | None, block: str = "Layer") -> Program:
-    mesh = {"mesh": MESH} if plan else {}
-    return xg.compile(LLAMA, block, plan=plan, sizes=SIZES, **mesh)
+    return xg.compile(LLAMA, block, plan=plan, sizes=SIZES, mesh=MESH if plan else None)
 
 
 def sums(plan: str, kind: str = "all_reduce") -> list[Sending]:
