@@ -15,8 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prune import prune
+from xg.ir.tensor import TensorType
 from xg.passes.shard.annotate import Wishes, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.bodies import Bodies
@@ -106,8 +107,21 @@ def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
             fused = isinstance(step, Apply) and step.parts == parts
             yield from parts if fused else (step,)
 
-    graphs = {key: replace(g, steps=tuple(steps(g))) for key, g in program.graphs.items()}
-    return replace(program, graphs=graphs)
+    def apart(graph: Graph) -> Graph:
+        return replace(graph, steps=tuple(steps(graph)), types=_typed(graph, parts))
+
+    return replace(program, graphs={key: apart(graph) for key, graph in program.graphs.items()})
+
+
+def _typed(graph: Graph, parts: Iterable[Apply]) -> dict[Value, TensorType]:
+    """The types of a graph and of what is made inside a fused step of it, if it has that step."""
+    types = dict(graph.types)
+    for step in parts:
+        if all(value in types for value in step.inputs):
+            body = step.op.body([types[value] for value in step.inputs], step.attrs)
+            for value, made in zip(step.outputs, body.outputs, strict=True):
+                types.setdefault(value, TensorType(made.shape))
+    return types
 
 
 def check(program: Program) -> Program:
