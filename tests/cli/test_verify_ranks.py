@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
-from xg.codegen import load as generated
+from xg import driver
 
 MODEL = DIAGRAMS / "models" / "transformer.xg"
 GPT2 = DIAGRAMS / "models" / "gpt2.xg"
@@ -113,13 +113,13 @@ def test_nothing_to_prove_is_no_proof(xg: Xg) -> None:
 def test_a_sabotaged_rank_fails(
     xg: Xg, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, message: str
 ) -> None:
-    real = generated.load
+    real = driver.load
 
     def sabotaged(source: str, name: str) -> ModuleType:
         assert "xg_runtime.ranks" not in source or right in source
         return real(source.replace(right, wrong) if "xg_runtime.ranks" in source else source, name)
 
-    monkeypatch.setattr(generated, "load", sabotaged)
+    monkeypatch.setattr(driver, "load", sabotaged)
     said = xg("verify", MODEL, "--plan", "TP", "--block", "MLP", "--against", "single")
     assert said.code == (1 if message else 0), said.out
     assert message in said.out
