@@ -97,8 +97,8 @@ def _generated(task: Task, plan: str, axis: str, size: int, rank: int) -> Step:
     whole = {name: torch.from_numpy(array) for name, array in task.params().items()}
     ids, targets = (torch.from_numpy(tokens) for tokens in task.tokens())
     with mesh:
-        params = ranks.parts(whole, module.cuts())
-        inputs = ranks.parts({"ids": ids, "t": targets}, module.cuts())
+        params = ranks.local_shards(whole, module.cuts())
+        inputs = ranks.local_shards({"ids": ids, "t": targets}, module.cuts())
     one = {"loss": torch.ones(())}
 
     def step() -> object:

@@ -23,7 +23,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
-from xg.passes.decode_step import increment, once
+from xg.passes.decode_step import decode_step, prologue
 from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, FUSE, FUSED_RANK, PARALLEL, SINGLE, STEP
 from xg.passes.runner import History, run
 
@@ -56,16 +56,17 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Program:
-    """A compiled block. `graphs` is what the passes made of it, `project` the files it is from.
+    """A compiled block: `graphs` is the result of the passes, `project` the files it comes from.
 
-    Of a parallel program `graphs` are what one rank runs, `placed` the whole with its moves, and
-    `whole` the same without them. `history` has the program after every pass.
+    For a parallel program `graphs` is what one rank runs, `distributed` the program on global
+    shapes with its moves, `single_device` the same program without moves. `history` has the
+    program after every pass.
     """
 
     graphs: Graphs
     project: Project
-    placed: Graphs | None = None
-    whole: Graphs | None = None
+    distributed: Graphs | None = None
+    single_device: Graphs | None = None
     history: History | None = None
 
     @cached_property
@@ -90,9 +91,9 @@ class Program:
         }
 
     @property
-    def undivided(self) -> Program:
-        """The same on whole tensors: of a parallel program what all ranks compute together."""
-        return self if self.whole is None else Program(self.whole, self.project)
+    def on_one_device(self) -> Program:
+        """The program on global tensors: what all ranks of a parallel program compute together."""
+        return self if self.single_device is None else Program(self.single_device, self.project)
 
     @resting_collector()
     def source(self, backend: str | None = None, *, kernels: bool = False) -> str:
@@ -103,26 +104,26 @@ class Program:
     @cached_property
     def fused(self) -> Graphs:
         """The graphs with patterns replaced by fused operators: what kernels compute."""
-        if self.whole is not None:
+        if self.single_device is not None:
             return self._fused_ranks.result
         pipeline = (FUSE, DIFFERENTIATE) if self.graphs.backwards else (FUSE,)
         return run(pipeline, self.graphs).result
 
     @property
-    def fused_placed(self) -> Graphs | None:
-        """What `placed` is, of the fused program, whose moves may stand elsewhere."""
-        return None if self.whole is None else self._fused_ranks.after("join")
+    def fused_distributed(self) -> Graphs | None:
+        """The fused program as `distributed`; fusion may change where moves are needed."""
+        return None if self.single_device is None else self._fused_ranks.after("join")
 
     @cached_property
     def _fused_ranks(self) -> History:
-        assert self.whole is not None
-        return run(FUSED_RANK, self.whole)
+        assert self.single_device is not None
+        return run(FUSED_RANK, self.single_device)
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
         from xg.figures.views import figure  # figures are drawn by few programs
 
-        return figure(self.graphs, view, legend=legend, placed=self.placed)
+        return figure(self.graphs, view, legend=legend, placed=self.distributed)
 
     def dot(self, view: View = "forward", *, theme: ThemeName = "light") -> str:
         """A figure as styled DOT text."""
@@ -182,26 +183,26 @@ class Program:
         It gives one output, by default the first with an axis of positions. Raises DiagnosticError
         where earlier positions depend on later ones.
         """
-        return Program(increment(self.graphs, output), self.project)
+        return Program(decode_step(self.graphs, output), self.project)
 
     @resting_collector()
-    def once(self, output: str | None = None) -> Program | None:
-        """What `step` takes besides new positions, from inputs that have none; None if nothing.
+    def prologue(self, output: str | None = None) -> Program | None:
+        """The part that runs before the first step, on inputs without positions; None if empty.
 
-        An encoder is run once for a text: its output is an input of the decoder's step.
+        An encoder runs once for a text: its output is an input of the decoder's step.
         """
-        found = once(self.graphs, output)
-        return found and Program(run(STEP, found).result, self.project)
+        graphs = prologue(self.graphs, output)
+        return graphs and Program(run(STEP, graphs).result, self.project)
 
     def cost(self, dtype: str = "float32") -> Report:
         """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
-        return report(self.graphs, self.placed, dtype)
+        return report(self.graphs, self.distributed, dtype)
 
     def _spec(self, type_: TensorType) -> TensorSpec:
         shape = tuple(self._size(dim) for dim in type_.shape)
         bound = self._size(type_.range) if type_.range else None
         sizes = self.graphs.main.sizes
-        lies = spell_shape(sizes.fold_shape(type_.shape)) if self.placed else None
+        lies = spell_shape(sizes.fold_shape(type_.shape)) if self.distributed else None
         return TensorSpec(shape, "float" if type_.is_float else "int", lies, bound)
 
     def _size(self, dim: Dim) -> int | str:
@@ -248,8 +249,8 @@ def compile_project(
     return Program(
         history.result,
         project,
-        placed=history.after("join"),
-        whole=history.after("eliminate-dead"),
+        distributed=history.after("join"),
+        single_device=history.after("eliminate-dead"),
         history=history,
     )
 

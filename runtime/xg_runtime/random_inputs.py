@@ -1,7 +1,7 @@
 """Inputs for a program that was given none, to verify it or to try it.
 
-invent({"X": Expected(("B", "S", 64)), "ids": Expected(("B", "S"), below=256)}, sizes, seed)
-spread(params, seed)           parameters moved off the ones and zeros they begin with
+random_inputs({"X": Expected(("B", "S", 64)), "ids": Expected(("B", "S"), below=256)}, sizes, seed)
+spread_params(params, seed)          parameters moved off the ones and zeros they begin with
 """
 
 import math
@@ -16,7 +16,7 @@ from xg_runtime.module import Array, Arrays, is_float
 from xg_runtime.random import fold
 
 
-def invent(
+def random_inputs(
     expected: Mapping[str, Expected],
     sizes: Mapping[str, int],
     seed: int,
@@ -32,7 +32,7 @@ def invent(
     }
 
 
-def spread(params: Arrays, seed: int) -> Arrays:
+def spread_params(params: Arrays, seed: int) -> Arrays:
     """Return `params`, each float moved by a normal number, a quarter of the tensor's size.
 
     At γ = 1 and β = 0 a backward that confuses γ with γ², or forgets β, looks right.

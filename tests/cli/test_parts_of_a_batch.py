@@ -21,9 +21,9 @@ def test_a_sum_is_sent_once_for_all_parts(
 ) -> None:
     sent: list[str] = []
 
-    def noted(x: Array, over: str, *, spent: bool) -> Handle[Array]:
+    def noted(x: Array, over: str, *, donate: bool) -> Handle[Array]:
         sent.append(over)
-        return start_all_reduce(x, over, spent=spent)
+        return start_all_reduce(x, over, donate=donate)
 
     monkeypatch.setattr(sums, "start_all_reduce", noted)
     for parts in (1, 2, 4):

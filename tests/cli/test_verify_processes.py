@@ -44,7 +44,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
 
     def planted(self: Program, backend: str = "numpy", *, kernels: bool = False) -> str:
         source = real(self, backend, kernels=kernels)
-        if self.whole is None or right not in source:
+        if self.single_device is None or right not in source:
             return source
         return source.replace(right, wrong).replace(
             TORCH, TORCH + "from xg_runtime.ranks import rank\n"

@@ -93,8 +93,8 @@ def counted(sendings: list[Sending], sizes: Sizes) -> Costs:
 
 def compiled(name: str, block: str, plan: str) -> tuple[Program, Program]:
     found = xg.compile(shipped(name), block, plan)
-    assert found.placed
-    return found.placed, found.graphs
+    assert found.distributed
+    return found.distributed, found.graphs
 
 
 @each_case

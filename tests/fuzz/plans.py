@@ -125,8 +125,8 @@ def differs(many: Program, seed: int) -> str:
     trial = Trial(many.graphs, params, inputs, cotangents, seed)
     alone, together = trial.alone(one.on_arrays()), trial.together(many.on_arrays())
     found = trial.compare(alone, together)
-    assert many.placed
-    wrong = [each for each in count(many.placed, together) if not each.agrees]
+    assert many.distributed
+    wrong = [each for each in count(many.distributed, together) if not each.agrees]
     try:
         exact = exactly(one.graphs, many.graphs, PRIMES[seed % len(PRIMES)], seed).first
     except Undefined:

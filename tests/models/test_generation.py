@@ -52,7 +52,7 @@ def test_the_same_tokens_as_transformers(name: str, tmp_path: Path) -> None:
 def test_a_decoder_with_relative_positions_goes_step_by_step(tmp_path: Path) -> None:
     witness = Witness.of(FAMILIES["t5"], tmp_path)
     program, params = witness.held.program, witness.held.params
-    once = program.once()
+    once = program.prologue()
     assert once is not None
     given, _ = once.on_arrays().forward(params, {n: witness.inputs[n] for n in once.inputs})
     module: StepModule = program.step_on_arrays()

@@ -4,7 +4,7 @@ import pytest
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected, fit
 from xg_runtime.module import Arrays
-from xg_runtime.random_inputs import invent, spread
+from xg_runtime.random_inputs import random_inputs, spread_params
 
 WANTED = {
     "X": Expected(("B", "S", 3)),
@@ -81,18 +81,18 @@ def test_many_missing_names_are_counted() -> None:
 
 def test_invented_inputs_fit_and_depend_on_the_seed() -> None:
     sizes = {"B": 2, "S": 5}
-    first = invent(WANTED, sizes, 0)
+    first = random_inputs(WANTED, sizes, 0)
     fitted = fit(first, WANTED, dtype=np.float64, source="invented", sizes=sizes)
     assert fitted.keys() == first.keys()
-    assert np.array_equal(first["X"], invent(WANTED, sizes, 0)["X"])
-    assert not np.array_equal(first["X"], invent(WANTED, sizes, 1)["X"])
+    assert np.array_equal(first["X"], random_inputs(WANTED, sizes, 0)["X"])
+    assert not np.array_equal(first["X"], random_inputs(WANTED, sizes, 1)["X"])
     with pytest.raises(InputError, match=r"X \[B, S, 3\]: S has no size"):
-        invent(WANTED, {"B": 2}, 0)
+        random_inputs(WANTED, {"B": 2}, 0)
 
 
 def test_spread_parameters_are_no_longer_special() -> None:
     params: Arrays = {"gamma": np.ones(50, np.float32), "beta": np.zeros(50), "n": np.arange(3)}
-    moved = spread(params, 0)
+    moved = spread_params(params, 0)
     assert np.abs(moved["gamma"] - 1).min() > 0
     assert 0.1 < moved["beta"].std() < 0.5
     assert moved["gamma"].dtype == np.float32

@@ -12,7 +12,7 @@ from xg_runtime import agreement, gradtable
 from xg_runtime.errors import InputError, RunError
 from xg_runtime.gradcheck import Report, Row, check, check_module
 from xg_runtime.module import Array, Arrays, Module, Saved
-from xg_runtime.random_inputs import spread
+from xg_runtime.random_inputs import spread_params
 
 Spoil = Callable[[Arrays], None]
 
@@ -39,7 +39,7 @@ class Sabotaged:
 
 
 def params_of(module: Module) -> Arrays:
-    return spread(module.init(1, np.float64), 1)
+    return spread_params(module.init(1, np.float64), 1)
 
 
 def row(report: Report, name: str) -> Row:

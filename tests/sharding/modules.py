@@ -27,9 +27,9 @@ def generated(
         return outputs, alone.backward(params, saved, d_outputs(outputs))
 
     def rank(d_outputs: Arrays) -> Pass:
-        mine = ranks.parts(params, where)
-        outputs, saved = together.forward(mine, ranks.parts(inputs, where), seed=seed)
-        return outputs, together.backward(mine, saved, ranks.parts(d_outputs, where))
+        mine = ranks.local_shards(params, where)
+        outputs, saved = together.forward(mine, ranks.local_shards(inputs, where), seed=seed)
+        return outputs, together.backward(mine, saved, ranks.local_shards(d_outputs, where))
 
     where = together.cuts()
     return compared(single, rank, many.graphs.mesh, where)

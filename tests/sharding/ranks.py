@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.driver import Program
-from xg.sharding.shard_spec import Cuts, cuts
+from xg.sharding.shard_spec import ShardSpec, cuts
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
 
@@ -30,10 +30,10 @@ def interpreted(
         return outputs, runner.backward(record, d_outputs(outputs))
 
     def rank(d_outputs: Arrays) -> Pass:
-        mine = ranks.parts(params, where)
+        mine = ranks.local_shards(params, where)
         runner = Interpreter(many.graphs, mine, seed, mesh=cast(Mesh, ranks))
-        outputs, record = runner.forward(ranks.parts(inputs, where))
-        return outputs, runner.backward(record, ranks.parts(d_outputs, where))
+        outputs, record = runner.forward(ranks.local_shards(inputs, where))
+        return outputs, runner.backward(record, ranks.local_shards(d_outputs, where))
 
     where = cuts(many.graphs)
     return compared(single, rank, many.graphs.mesh, where)
@@ -43,7 +43,7 @@ def compared(
     single: Callable[[Callable[[Arrays], Arrays]], Pass],
     rank: Callable[[Arrays], Pass],
     mesh: Mapping[str, int],
-    where: Mapping[str, Cuts],
+    where: Mapping[str, ShardSpec],
 ) -> dict[str, float]:
     """The distances between one device and every rank, each run on the same cotangents."""
     random = np.random.default_rng(5)
@@ -58,7 +58,7 @@ def compared(
 
     def whole() -> Pass:
         outs, back = rank(drawn)
-        return ranks.wholes(outs, where), ranks.wholes(back, where)
+        return ranks.gather_shards(outs, where), ranks.gather_shards(back, where)
 
     found: dict[str, float] = {}
     for outs, back in ranks.simulate(mesh, whole):

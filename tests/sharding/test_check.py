@@ -21,7 +21,7 @@ PLANS = ("DP_TP", "DP_SP", "FSDP_TP", "All")
 @cache
 def placed(plan: str) -> Program:
     sizes = {"N_L": 2, "D": 24, "N_H": 6, "V": 24, "S_max": 18, "S": 12, "B": 6}
-    program = xg.compile(MODEL, plan=plan, sizes=sizes, mesh={"N_D": 2, "N_T": 3}).placed
+    program = xg.compile(MODEL, plan=plan, sizes=sizes, mesh={"N_D": 2, "N_T": 3}).distributed
     assert program
     return replace(program, backwards={})
 

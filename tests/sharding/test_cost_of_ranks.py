@@ -48,10 +48,10 @@ def compare(program: xg.Program) -> None:
     cotangents = invented.cotangents(outputs, 0)
 
     def rank() -> tuple[int, int, int]:
-        mine = ranks.parts(params, where)
-        _, saved = module.forward(mine, ranks.parts(inputs, where), seed=1)
-        module.backward(mine, saved, ranks.parts(cotangents, where))
-        counts = ranks.current().tally.counts
+        mine = ranks.local_shards(params, where)
+        _, saved = module.forward(mine, ranks.local_shards(inputs, where), seed=1)
+        module.backward(mine, saved, ranks.local_shards(cotangents, where))
+        counts = ranks.current().counters.counts
         held = sum(array.size for array in mine.values())
         kept = sum({id(array): array.nbytes for array in arrays_in(saved)}.values())
         return held, kept, sum(count.elements for count in counts.values())

@@ -27,7 +27,7 @@ def llama(plan: str | None, block: str = "Layer") -> Program:
 
 
 def sums(plan: str, kind: str = "all_reduce") -> list[Sending]:
-    placed = llama(plan).placed
+    placed = llama(plan).distributed
     assert placed
     return [each for each in traffic(placed) if each.kind == kind]
 
@@ -59,7 +59,7 @@ def test_a_sum_over_two_axes_costs_a_ring_around_both() -> None:
 
 @pytest.mark.parametrize("plan", ["TP", "SP", "DP_TP", "FSDP_TP"])
 def test_the_joined_program_is_sound_on_every_axis(plan: str) -> None:
-    placed = llama(plan, "Llama").placed
+    placed = llama(plan, "Llama").distributed
     assert placed
     check(placed)
     again = join(placed)
@@ -69,18 +69,18 @@ def test_the_joined_program_is_sound_on_every_axis(plan: str) -> None:
 
 
 def test_a_share_that_every_rank_adds_is_found() -> None:
-    """Without `once` the gradient of X holds the share of the keys N_T times."""
+    """Without `first_rank_only` the gradient of X holds the share of the keys N_T times."""
     one, many = llama(None), llama("TP")
     params = initial(one.graphs)
     inputs = {"X": np.random.default_rng(0).standard_normal((2, 12, 24))}
     assert max(generated(one, many, params, inputs).values()) < 1e-12
     module = many.load()
-    module.once = lambda x, over: x  # type: ignore[attr-defined]
+    module.first_rank_only = lambda x, over: x  # type: ignore[attr-defined]
     wrong = generated(one, many, params, inputs, module=module)
     assert wrong["dg_1"] > 1e-3
 
 
 def test_costs_name_both_axes() -> None:
-    parts = sent(llama("TP").placed, "float32")
+    parts = sent(llama("TP").distributed, "float32")
     texts = {part.formula("ring") for part in parts if part.over == "N_G*N_T"}
     assert texts == {"2*(N_G*N_T - 1)/(N_G*N_T)*B*D*S"}

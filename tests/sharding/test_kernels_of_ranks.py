@@ -42,7 +42,7 @@ def step(backend: str, kernels: bool, arrays: Arrays, seed: int | None) -> Array
     given: dict[str, Any] = arrays
     if backend == "torch":
         given = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    mine = ranks.parts(given, module.cuts())
+    mine = ranks.local_shards(given, module.cuts())
     inputs = {name: mine.pop(name) for name in ("ids", "t")}
     d_outputs = {"loss": mine.pop("dloss")}
     outputs, saved = module.forward(mine, inputs, seed=seed)
@@ -78,7 +78,7 @@ def test_kernels_of_a_rank_compute_what_their_bodies_do(
 def test_what_is_drawn_or_averaged_in_part_has_a_kernel(backend: str) -> None:
     source = program().source(backend, kernels=True)
     assert "attention_with_part_of_dropout(\n        Q," in source
-    assert 'places((-4, "N_D"), (-3, "N_T")),\n' in source
+    assert 'mesh_places((-4, "N_D"), (-3, "N_T")),\n' in source
     assert "= d_attention_with_dropout(\n" in source
     assert "loss_i, loss_i_lse = cross_entropy(Z, t, B * S)" in source
     assert "= d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_i_lse, B * S)" in source

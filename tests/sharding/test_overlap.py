@@ -39,8 +39,8 @@ def results(program: xg.Program) -> list[Arrays]:
     where = module.cuts()
 
     def rank() -> Arrays:
-        mine = ranks.parts(params, where)
-        outputs, saved = module.forward(mine, ranks.parts(inputs, where), seed=1)
+        mine = ranks.local_shards(params, where)
+        outputs, saved = module.forward(mine, ranks.local_shards(inputs, where), seed=1)
         grads = module.backward(mine, saved, {name: np.ones_like(y) for name, y in outputs.items()})
         return {**outputs, **{f"d/{name}": grad for name, grad in grads.items()}}
 

@@ -68,7 +68,7 @@ def test_what_the_message_advises_helps(tmp_path: Path, wrong: str, advised: lis
         name = line.split()[0]
         kept = "".join(f"{each}\n" for each in wrong.splitlines() if each.split()[0] != name)
         path.write_text(f"{MLP}{kept}{line}\n}}\n", encoding="utf-8")
-        assert xg.compile(path, plan="P").placed
+        assert xg.compile(path, plan="P").distributed
 
 
 def test_parts_with_an_axis_of_their_own_are_cut_without_sending(tmp_path: Path) -> None:

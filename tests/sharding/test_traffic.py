@@ -27,7 +27,7 @@ def planned(plan: str, n_d: int = 2, n_t: int = 3) -> Program:
 
 def said(plan: str, direction: str, block: str) -> list[tuple[str, str, str, str]]:
     """What one block sends: kind, mesh axis, payload, how often."""
-    placed = planned(plan).placed
+    placed = planned(plan).distributed
     assert placed
     return [
         (each.kind, each.over, str(each.payload), str(each.count))
@@ -60,9 +60,9 @@ def test_a_loss_over_a_cut_vocabulary_sends_three_numbers_for_each_token() -> No
 
 def formulas(program: Program, sizes: dict[str, int]) -> Counts:
     """Calls and elements by pass, kind and mesh axis."""
-    assert program.placed
+    assert program.distributed
     found: Counts = {}
-    for each in traffic(program.placed):
+    for each in traffic(program.distributed):
         key = each.direction, each.kind, each.over
         calls, elements = found.get(key, (0, 0))
         found[key] = (
@@ -80,13 +80,13 @@ def test_formulas_say_what_ranks_send(plan: str) -> None:
     inputs = {name: random.integers(0, SIZES["V"], (6, 6)) for name in ("ids", "t")}
 
     def rank() -> Counts:
-        tally = ranks.current().tally
-        mine = ranks.parts(params, module.cuts())
-        with tally.during("forward"):
-            outputs, saved = module.forward(mine, ranks.parts(inputs, module.cuts()))
-        with tally.during("backward"):
+        counters = ranks.current().counters
+        mine = ranks.local_shards(params, module.cuts())
+        with counters.during("forward"):
+            outputs, saved = module.forward(mine, ranks.local_shards(inputs, module.cuts()))
+        with counters.during("backward"):
             module.backward(mine, saved, outputs)
-        return {key: (count.calls, count.elements) for key, count in tally.counts.items()}
+        return {key: (count.calls, count.elements) for key, count in counters.counts.items()}
 
     sizes = {**SIZES, **many.graphs.mesh}
     for counted in ranks.simulate(many.graphs.mesh, rank):
@@ -121,8 +121,8 @@ def test_a_sum_that_a_loss_reads_is_made_once_before_it(tmp_path: Path, block: s
     (tmp_path / "sums.xg").write_text(SUMS, encoding="utf-8")
     one = xg.compile(tmp_path / "sums.xg", block)
     many = xg.compile(tmp_path / "sums.xg", block, plan="Rows")
-    assert many.placed
-    assert [(each.kind, str(each.payload)) for each in traffic(many.placed)] == [
+    assert many.distributed
+    assert [(each.kind, str(each.payload)) for each in traffic(many.distributed)] == [
         ("all_reduce", "B*V")
     ]
     random = np.random.default_rng(0)

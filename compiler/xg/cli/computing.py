@@ -34,15 +34,17 @@ def compute(given: Given, options: Namespace) -> tuple[Arrays, Arrays]:
 def kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
     """The kept edges, computed by the interpreter, which has them all; from ranks, put together."""
     program, seed = given.program, options.dropout
-    if program.placed is None:
+    if program.distributed is None:
         interpreter = Interpreter(program.graphs, params, seed)
         return kept_of(interpreter.forward(given.inputs)[1], options.keep)
     where = cuts(program.graphs)
 
     def on_rank() -> Arrays:
-        mine = ranks.parts(params, where)
+        mine = ranks.local_shards(params, where)
         interpreter = Interpreter(program.graphs, mine, seed, mesh=cast("Mesh", ranks))
-        return kept_of(interpreter.forward(ranks.parts(given.inputs, where))[1], options.keep)
+        return kept_of(
+            interpreter.forward(ranks.local_shards(given.inputs, where))[1], options.keep
+        )
 
     return ranks.simulate(program.graphs.mesh, on_rank)[0]
 

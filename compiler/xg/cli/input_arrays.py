@@ -42,7 +42,7 @@ class Given:
         else:
             settings = settings_of(options)
             program = at_sizes_of(inputs, project, options.block, settings, options.plan)
-        of, whole = _dtype(options), program.undivided
+        of, whole = _dtype(options), program.on_one_device
         return cls(
             program,
             fit(inputs, expected_inputs(whole), dtype=of, source=str(options.inputs)),

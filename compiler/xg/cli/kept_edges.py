@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
-from xg_runtime.ranks import all_reduce, all_reduce_max, current, whole
+from xg_runtime.ranks import all_reduce, all_reduce_max, current, gather_shard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
     for axis, state in placement.items():
         if state.kind in "PM":
             array = (all_reduce if state.kind == "P" else all_reduce_max)(array, axis)
-    return whole(array, placed_cuts(placement, current().sizes))
+    return gather_shard(array, placed_cuts(placement, current().sizes))
 
 
 def _calls(record: Record) -> dict[str, Record]:

@@ -165,7 +165,9 @@ def _refuse_defaults(
 
 def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
     """A checkpoint's tensors as the parameters of a program, which have numbers by now."""
-    shapes = {name: tuple(map(int, spec.shape)) for name, spec in program.undivided.params.items()}
+    shapes = {
+        name: tuple(map(int, spec.shape)) for name, spec in program.on_one_device.params.items()
+    }
     return rename.to_diagram(names, found, shapes, numbers(program), program.graphs.main.block)
 
 

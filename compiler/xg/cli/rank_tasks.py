@@ -14,7 +14,7 @@ from xg.codegen.load import load
 from xg.verify.rank_comparison import run_rank
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.module import Array, Arrays, Module
-from xg_runtime.ranks import number, parts, wholes
+from xg_runtime.ranks import gather_shards, local_shards, number
 from xg_runtime.ranks.task import Answer
 from xg_runtime.run import checked, computed
 
@@ -27,14 +27,16 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
     code = load(options["source"], "rank")
     module = cast(Module, find(options["backend"]).on_arrays(code, options["half"]))
     cuts = code.cuts()
-    own = {kind: parts(_of(kind, arrays), cuts) for kind in ("inputs", "params", "cotangents")}
+    own = {
+        kind: local_shards(_of(kind, arrays), cuts) for kind in ("inputs", "params", "cotangents")
+    }
     params: Arrays = own["params"] or module.init(options["seed"], options["dtype"])
     d_outputs = own["cotangents"] if options["backward"] else None
     results = computed(module, params, own["inputs"], d_outputs=d_outputs, seed=options["dropout"])
     of_result = {name: cuts.get(name.removeprefix("d/"), ()) for name in results}
-    found = checked(wholes(results, of_result))
+    found = checked(gather_shards(results, of_result))
     if options["keep params"]:
-        found |= {f"params/{name}": whole for name, whole in wholes(params, cuts).items()}
+        found |= {f"params/{name}": whole for name, whole in gather_shards(params, cuts).items()}
     return Answer(found, {"order": list(found)}) if number() == 0 else Answer()
 
 

@@ -67,7 +67,7 @@ class _Order:
             failed = Agreement(0, 0, float("inf"), str(runs))
             return RankProof(what.many, what.case, Floats({BACKEND: failed}), on="processes")
         alone = trial.alone(what.one.on_arrays(BACKEND, kernels=self.kernels))
-        placed = what.many.fused_placed if self.kernels else what.many.placed
+        placed = what.many.fused_distributed if self.kernels else what.many.distributed
         assert placed
         sent = count(placed, runs, bundled=self.kernels)
         floats = Floats({BACKEND: trial.compare(alone, runs)}, sent=sent)

@@ -39,7 +39,7 @@ class Ranks:
         Raises DiagnosticError for more than are allowed, and where torch is missing; InputError
         where `--on` has nothing to be about.
         """
-        if program.placed is None:
+        if program.distributed is None:
             if options.on is None:
                 return None
             raise InputError(

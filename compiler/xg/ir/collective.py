@@ -13,10 +13,10 @@ from xg.ir.collective_prims import (
     all_gather,
     all_reduce,
     all_to_all,
-    once,
-    own,
+    first_rank_only,
+    pad_from_shard,
     reduce_scatter,
-    spread,
+    shard_slice,
 )
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.placement import INVARIANT, MOVES, PARTIAL, State, dual
@@ -57,7 +57,7 @@ def moved(x: Expr, attrs: Attrs) -> Expr:
     """What one rank does: its part of `x` in one state becomes its part in the other."""
     over, source, target = attrs["over"], attrs["source"], attrs["target"]
     if (source, target) == (INVARIANT, PARTIAL):
-        return once(x, over)  # no move of a plan's: `passes.shard.joining` makes it
+        return first_rank_only(x, over)  # no move of a plan's: `passes.shard.joining` makes it
     match MOVES[source.kind, target.kind]:
         case "AR":
             return all_reduce(x, over)
@@ -68,9 +68,9 @@ def moved(x: Expr, attrs: Attrs) -> Expr:
         case "A2A":
             return all_to_all(x, over, target.axis, source.axis)
         case "part":
-            return own(x, over, target.axis)
+            return shard_slice(x, over, target.axis)
         case "spread":
-            return spread(x, over, source.axis)
+            return pad_from_shard(x, over, source.axis)
         case _:
             return x
 

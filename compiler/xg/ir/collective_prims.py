@@ -18,7 +18,9 @@ COLLECTIVES: Final = frozenset(
     {"all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"}
 )
 # These know their rank, no more.
-LOCAL: Final = frozenset({"own", "spread", "once", "held", "within"})
+LOCAL: Final = frozenset(
+    {"shard_slice", "pad_from_shard", "first_rank_only", "owns_index", "to_local_index"}
+)
 
 
 def local_shape(shape: Shape, state: State, mesh_axis: str) -> Shape:
@@ -55,30 +57,30 @@ def all_to_all(x: Expr, over: str, cut: int, joined: int) -> Expr:
     return _across("all_to_all", x, shape, over, ("cut", cut), ("joined", joined))
 
 
-def own(x: Expr, over: str, axis: int) -> Expr:
+def shard_slice(x: Expr, over: str, axis: int) -> Expr:
     """This rank's slice of a whole."""
     shape = _scaled(x.shape, axis, ranks_over(over) ** -1)
-    return _across("own", x, shape, over, ("axis", axis))
+    return _across("shard_slice", x, shape, over, ("axis", axis))
 
 
-def spread(x: Expr, over: str, axis: int) -> Expr:
+def pad_from_shard(x: Expr, over: str, axis: int) -> Expr:
     """Zeros of the whole's size with this rank's slice in its place."""
-    return _across("spread", x, _scaled(x.shape, axis, symbol(over)), over, ("axis", axis))
+    return _across("pad_from_shard", x, _scaled(x.shape, axis, symbol(over)), over, ("axis", axis))
 
 
-def once(x: Expr, over: str) -> Expr:
+def first_rank_only(x: Expr, over: str) -> Expr:
     """The value on the first rank, zeros on the others."""
-    return _across("once", x, x.shape, over)
+    return _across("first_rank_only", x, x.shape, over)
 
 
-def held(ids: Expr, over: str, rows: Dim) -> Expr:
+def owns_index(ids: Expr, over: str, rows: Dim) -> Expr:
     """Whether ids point into this rank's rows, of which it holds `rows`."""
-    return Expr("held", (ids,), ids.shape, "bool", (("rows", rows), ("over", over)))
+    return Expr("owns_index", (ids,), ids.shape, "bool", (("rows", rows), ("over", over)))
 
 
-def within(ids: Expr, over: str, rows: Dim) -> Expr:
+def to_local_index(ids: Expr, over: str, rows: Dim) -> Expr:
     """Where they point among this rank's rows; 0 for those that point elsewhere."""
-    return Expr("within", (ids,), ids.shape, "int", (("rows", rows), ("over", over)))
+    return Expr("to_local_index", (ids,), ids.shape, "int", (("rows", rows), ("over", over)))
 
 
 def _across(prim: str, x: Expr, shape: Shape, over: str, *attrs: tuple[str, Attr]) -> Expr:

@@ -84,7 +84,7 @@ def views(program: Program) -> Iterator[View]:
     if program.graphs.backwards[program.graphs.entry].steps:
         yield "backward"
     calls = any(isinstance(step, Call) for step in program.graphs.main.steps)
-    if calls or program.placed is not None:
+    if calls or program.distributed is not None:
         yield "overview"
 
 

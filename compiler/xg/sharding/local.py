@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xg.ir.body import Body
-from xg.ir.collective_prims import all_reduce, all_reduce_max, held, local_shape, own, within
+from xg.ir.collective_prims import (
+    all_reduce,
+    all_reduce_max,
+    local_shape,
+    owns_index,
+    shard_slice,
+    to_local_index,
+)
 from xg.ir.dim import ONE, Dim
 from xg.ir.placement import PARTIAL, State, shard
 from xg.ir.prim import Attr, Expr, const, where
@@ -143,13 +150,15 @@ class _Local:
         if expr.prim in ELEMENTWISE or expr.prim == "broadcast":
             return replace(expr, args=tuple(args), shape=shape)
         if expr.prim == "operand":
-            return own(self.made[id(expr), self.typing.of(expr)], self.mesh_axis, state.axis)
+            return shard_slice(
+                self.made[id(expr), self.typing.of(expr)], self.mesh_axis, state.axis
+            )
         whole = replace(expr, args=tuple(args))
         if expr.prim == "place" and state.axis == -1:
             return self._placed(expr, args, shape)
         if expr.prim == "scatter_add" and state.axis == -expr.rank:
             return self._scattered(expr, args, shape)
-        return own(whole, self.mesh_axis, state.axis)
+        return shard_slice(whole, self.mesh_axis, state.axis)
 
     def _whole_or_part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)
@@ -209,7 +218,7 @@ class _Local:
 
     def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
         """Which ids fall into this rank's rows, and where; 0 for those that do not."""
-        return held(ids, self.mesh_axis, rows), within(ids, self.mesh_axis, rows)
+        return owns_index(ids, self.mesh_axis, rows), to_local_index(ids, self.mesh_axis, rows)
 
 
 def _has(arg: Expr, axis: int) -> bool:

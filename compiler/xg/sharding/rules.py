@@ -245,11 +245,12 @@ RULES: Final[Mapping[str, Rule]] = {
     "place": indexing.place,
     "dropout_keep": _dropout_keep,
     "all_reduce": _summed_elsewhere,
-    "once": _summed_elsewhere,
+    "first_rank_only": _summed_elsewhere,
     "all_reduce_max": _largest_elsewhere,
     **dict.fromkeys(
-        ("all_gather", "reduce_scatter", "all_to_all", "own", "spread"), _moved_elsewhere
+        ("all_gather", "reduce_scatter", "all_to_all", "shard_slice", "pad_from_shard"),
+        _moved_elsewhere,
     ),
-    **dict.fromkeys(("held", "within"), _nonlinear),
+    **dict.fromkeys(("owns_index", "to_local_index"), _nonlinear),
     "dropout_apply": lambda expr, args: _factor(expr, args, (0,)),
 }

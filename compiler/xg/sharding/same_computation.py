@@ -5,7 +5,7 @@ from __future__ import annotations
 from xg.ir.body import Body, topological
 
 
-def alike(first: Body, second: Body) -> bool:
+def same_computation(first: Body, second: Body) -> bool:
     """Whether two bodies apply the same primitives to the same operands in the same order."""
     left = list(topological((*first.operands, *first.outputs)))
     right = list(topological((*second.operands, *second.outputs)))

@@ -8,10 +8,10 @@ from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
 from xg.ir.placement import Placement
 
-Cuts = tuple[tuple[int, str], ...]  # axes counted from the end; the outermost cut of one first
+ShardSpec = tuple[tuple[int, str], ...]  # axes counted from the end; the outermost cut of one first
 
 
-def cuts(program: Program) -> dict[str, Cuts]:
+def cuts(program: Program) -> dict[str, ShardSpec]:
     """The cuts of every parameter (by path), input and output of a program that runs on a mesh."""
     main = program.main
     named = [(str(value.name), main.placements.get(value, {})) for value in main.inputs]
@@ -24,7 +24,7 @@ def cuts(program: Program) -> dict[str, Cuts]:
     return {name: placed_cuts(placement, program.mesh) for name, placement in named}
 
 
-def placed_cuts(placement: Placement, mesh: Mapping[str, int]) -> Cuts:
+def placed_cuts(placement: Placement, mesh: Mapping[str, int]) -> ShardSpec:
     """The cuts of one tensor, in the order of the mesh."""
     states = [(placement[axis], axis) for axis in mesh if axis in placement]
     return tuple((state.axis, axis) for state, axis in states if state.kind == "S")

@@ -121,5 +121,5 @@ class _Typer:
 ELEMENTWISE = frozenset(
     {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow", "as_float"}
     | {"add", "sub", "mul", "div", "maximum", "minimum", "gt", "ge", "eq", "where"}
-    | {"all_reduce", "all_reduce_max", "once", "held", "within"}
+    | {"all_reduce", "all_reduce_max", "first_rank_only", "owns_index", "to_local_index"}
 )

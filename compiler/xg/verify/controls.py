@@ -18,7 +18,7 @@ import xg_runtime.ranks as ranks
 from xg.verify.rank_comparison import Run, Trial
 from xg_runtime.errors import RankError
 from xg_runtime.module import Module
-from xg_runtime.ranks.array_ops import Tensor, words
+from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.mesh import Entered, Mesh, Pending
 
@@ -71,19 +71,19 @@ class _Watched(Entered):
     def __init__(self, real: Mesh, watch: _Watch) -> None:
         self._real = real
         self._watch = watch
-        self.sizes, self.tally = real.sizes, real.tally
+        self.sizes, self.counters = real.sizes, real.counters
         self.rank, self.size = real.rank, real.size
 
-    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> Pending:
+    def start(self, call: Call, x: Tensor, *, donate: bool = False) -> Pending:
         """Begin a collective, or keep what this rank has of it."""
         line, instruction = _caller(self._watch.module)
         site = (line, instruction, call.axis)
         seen = self._watch.sites.setdefault(site, _Seen(call.kind, call.axis))
         seen.largest = max(seen.largest, _largest(call, x, self.rank(call.axis)))
         if site == self._watch.disturbed:
-            return _Wrong(self._real.start(call, x, spent=spent))
+            return _Wrong(self._real.start(call, x, donate=donate))
         if site != self._watch.skipped:
-            return self._real.start(call, x, spent=spent)
+            return self._real.start(call, x, donate=donate)
         return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
 
 
@@ -120,13 +120,13 @@ def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
     """What a rank has where nothing is sent: its own for the whole, or for all parts of it."""
     match call.kind:
         case "all_gather":
-            return words(x).stack([x] * size)
+            return array_ops(x).stack([x] * size)
         case "reduce_scatter":
-            return words(x).owned(x[place])
+            return array_ops(x).owned(x[place])
         case "all_to_all":
-            return words(x).stack([x[place]] * size)
+            return array_ops(x).stack([x[place]] * size)
         case "all_reduce" | "all_reduce_max":
-            return words(x).owned(x)
+            return array_ops(x).owned(x)
 
 
 def _largest(call: Call, x: Tensor, place: int) -> float:

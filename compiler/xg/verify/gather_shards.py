@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from xg.sharding.shard_spec import Cuts
+from xg.sharding.shard_spec import ShardSpec
 from xg_runtime.ranks.grid import Grid
 
 Array = NDArray[Any]
@@ -28,7 +28,7 @@ class Whole:
 
 
 def joined(
-    parts: Sequence[Array], where: Cuts, mesh: Mapping[str, int], counting: int | None = None
+    parts: Sequence[Array], where: ShardSpec, mesh: Mapping[str, int], counting: int | None = None
 ) -> Whole:
     """The whole of all ranks' parts; of one part the last rank's, or that of rank `counting`."""
     shape = list(parts[0].shape)
@@ -52,7 +52,9 @@ def joined(
     return Whole(whole, unlike)
 
 
-def furthest(parts: Sequence[Array], wanted: Array, where: Cuts, mesh: Mapping[str, int]) -> int:
+def furthest(
+    parts: Sequence[Array], wanted: Array, where: ShardSpec, mesh: Mapping[str, int]
+) -> int:
     """The rank whose part is furthest from that of a wanted whole of the same shape."""
     grid = Grid(dict(mesh))
 
@@ -67,7 +69,7 @@ def furthest(parts: Sequence[Array], wanted: Array, where: Cuts, mesh: Mapping[s
 
 
 def _window(
-    shape: Sequence[int], where: Cuts, at: Mapping[str, int], mesh: Mapping[str, int]
+    shape: Sequence[int], where: ShardSpec, at: Mapping[str, int], mesh: Mapping[str, int]
 ) -> Window:
     """Where the part of a rank at these coordinates lies in the whole."""
     place = [0] * len(shape)

@@ -79,11 +79,11 @@ def prove(
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
     given = {name: value for name, value in own.items() if isinstance(value, int)}
-    sizes = verification_sizes(compiled.whole or draft.graphs, given)
+    sizes = verification_sizes(compiled.single_device or draft.graphs, given)
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
     program = single(compile_project(project, block, {**own, **numbers}))
     params = interpret.initial(program.graphs, seed)
-    inputs = random_inputs.invent(_expected(program), {}, seed)
+    inputs = random_inputs.random_inputs(_expected(program), {}, seed)
     report = gradcheck.check_module(
         program.on_arrays(kernels=kernels),
         params,

@@ -157,7 +157,7 @@ def prepared(project: Project, block: str, plan: str | None, settings: Settings)
     """What is to be proven; raises DiagnosticError where the plan does not fit."""
     chosen = case(project, block, plan, concerning(project, block, settings))
     many = compile_project(project, block, chosen.settings, plan)
-    if many.whole is None:
+    if many.single_device is None:
         raise InputError(f"{block} runs on one device: say --plan NAME")
     return Prepared(settings, chosen, single(many), many)
 
@@ -191,7 +191,7 @@ def _sent(
     one: Program, many: Program, trial: Trial, *, kernels: bool
 ) -> tuple[tuple[Sent, ...], tuple[Control, ...]]:
     """What the NumPy code sends, counted, and each of its collectives taken away once."""
-    placed = many.fused_placed if kernels else many.placed
+    placed = many.fused_distributed if kernels else many.distributed
     assert placed
     module = many.load(kernels=kernels)
     alone_run = trial.alone(one.on_arrays(kernels=kernels))
@@ -219,7 +219,7 @@ def _edges(one: Program, many: Program, trial: Trial) -> Edges:
     traces = Traces()
 
     def rank() -> Record:
-        mine = trial.each(lambda arrays: ranks.parts(arrays, trial.cuts))
+        mine = trial.each(lambda arrays: ranks.local_shards(arrays, trial.cuts))
         mesh = cast(Mesh, ranks)
         return _record(
             Interpreter(many.graphs, mine.params, trial.seed, traces=traces, mesh=mesh), mine

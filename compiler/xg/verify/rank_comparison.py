@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
-from xg.sharding.shard_spec import Cuts, cuts
+from xg.sharding.shard_spec import ShardSpec, cuts
 from xg.verify.gather_shards import furthest, joined
 from xg_runtime import agreement
 from xg_runtime.module import Module
@@ -100,7 +100,7 @@ class Trial:
         return {"params": self.params, "inputs": self.inputs, "cotangents": self.cotangents}
 
     @cached_property
-    def cuts(self) -> Mapping[str, Cuts]:
+    def cuts(self) -> Mapping[str, ShardSpec]:
         """Which axes of its arrays are cut."""
         return cuts(self.ranks)
 
@@ -172,17 +172,17 @@ class Trial:
 
 
 def run_rank(
-    module: Module, where: Mapping[str, Cuts], given: Mapping[str, Arrays], seed: int
+    module: Module, where: Mapping[str, ShardSpec], given: Mapping[str, Arrays], seed: int
 ) -> Run:
     """The run of the rank that calls this, on its parts of whole arrays, `Trial.arrays`."""
-    tally = ranks.current().tally
-    tally.clear()
-    own = {kind: ranks.parts(arrays, where) for kind, arrays in given.items()}
-    with tally.during("forward"):
+    counters = ranks.current().counters
+    counters.clear()
+    own = {kind: ranks.local_shards(arrays, where) for kind, arrays in given.items()}
+    with counters.during("forward"):
         outputs, saved = module.forward(own["params"], own["inputs"], seed=seed)
-    with tally.during("backward"):
+    with counters.during("backward"):
         gradients = module.backward(own["params"], saved, own["cotangents"])
-    counts = {key: (one.calls, one.elements) for key, one in tally.counts.items()}
+    counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
     return Run(outputs, gradients, counts)
 
 

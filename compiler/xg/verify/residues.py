@@ -48,7 +48,7 @@ def exactly(
     where = cuts(many)
 
     def rank() -> tuple[Outcome, Record]:
-        mine = given.each(lambda arrays: ranks.parts(arrays, where))
+        mine = given.each(lambda arrays: ranks.local_shards(arrays, where))
         return _run(many, mine, cast(Mesh, ranks), arithmetic)
 
     arrays = len(outcome.outputs) + len(outcome.gradients)

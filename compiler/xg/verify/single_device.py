@@ -9,6 +9,6 @@ from xg.passes.runner import run
 
 def single(program: driver.Program) -> driver.Program:
     """A compiled program on one device, with its backward pass; itself if it was for one."""
-    if program.whole is None:
+    if program.single_device is None:
         return program
-    return driver.Program(run(SINGLE, program.whole).result, program.project)
+    return driver.Program(run(SINGLE, program.single_device).result, program.project)

@@ -3,10 +3,11 @@
 Rank code is one program that every rank runs. It names axes of the mesh and knows nothing of how
 the ranks are made:
 
-    from xg_runtime.ranks import all_reduce, own, simulate
+    from xg_runtime.ranks import all_reduce, shard_slice, simulate
 
     def step():                                # runs once on every rank
-        return all_reduce(own(X, "N_T", -1) @ own(W, "N_T", -2), "N_T")
+        Y = shard_slice(X, "N_T", -1) @ shard_slice(W, "N_T", -2)
+        return all_reduce(Y, "N_T")
 
     results = simulate({"N_T": 2}, step)       # in rank order
 
@@ -26,10 +27,27 @@ from xg_runtime.ranks.collectives import (
     start_all_to_all,
     start_reduce_scatter,
 )
-from xg_runtime.ranks.comm_counters import Count, Tally
-from xg_runtime.ranks.local import held, number, once, own, rank, size, spread, within
+from xg_runtime.ranks.comm_counters import CommCounters, Count
+from xg_runtime.ranks.local import (
+    first_rank_only,
+    number,
+    owns_index,
+    pad_from_shard,
+    rank,
+    shard_slice,
+    size,
+    to_local_index,
+)
 from xg_runtime.ranks.mesh import Mesh, current
-from xg_runtime.ranks.parts import Cuts, part_of, parts, places, whole, whole_shape, wholes
+from xg_runtime.ranks.parts import (
+    Cuts,
+    gather_shard,
+    gather_shards,
+    global_shape,
+    local_shard,
+    local_shards,
+    mesh_places,
+)
 from xg_runtime.ranks.simulated import SimulatedMesh, simulate
 from xg_runtime.ranks.sums import Sums
 
@@ -45,18 +63,18 @@ __all__ = [
     "start_reduce_scatter",
     "start_all_to_all",
     "Handle",
-    "own",
-    "spread",
-    "once",
-    "held",
-    "within",
+    "shard_slice",
+    "pad_from_shard",
+    "first_rank_only",
+    "owns_index",
+    "to_local_index",
     "number",
-    "part_of",
-    "parts",
-    "places",
-    "whole",
-    "wholes",
-    "whole_shape",
+    "local_shard",
+    "local_shards",
+    "mesh_places",
+    "gather_shard",
+    "gather_shards",
+    "global_shape",
     "Cuts",
     "rank",
     "size",
@@ -65,6 +83,6 @@ __all__ = [
     "SimulatedMesh",
     "simulate",
     "Sums",
-    "Tally",
+    "CommCounters",
     "Count",
 ]

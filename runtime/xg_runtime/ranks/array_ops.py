@@ -9,7 +9,7 @@ import numpy as np
 Tensor: TypeAlias = Any  # a NumPy array or a torch tensor; this package does not import torch
 
 
-class Words(Protocol):
+class ArrayOps(Protocol):
     """What is done to arrays of one kind."""
 
     def owned(self, x: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class Words(Protocol):
         ...
 
 
-class _NumPy:
+class _NumPyOps:
     def owned(self, x: Tensor) -> Tensor:
         return np.array(x, order="C")
 
@@ -64,7 +64,7 @@ class _NumPy:
         return np.where(mask, a, np.zeros((), a.dtype))
 
 
-_NUMPY = _NumPy()
+_NUMPY = _NumPyOps()
 
 
 def is_array(x: Tensor) -> bool:
@@ -72,10 +72,10 @@ def is_array(x: Tensor) -> bool:
     return isinstance(x, np.ndarray | np.generic)
 
 
-def words(x: Tensor) -> Words:
+def array_ops(x: Tensor) -> ArrayOps:
     """The words for arrays like `x`."""
     if is_array(x):
         return _NUMPY
-    from xg_runtime.ranks.torch_ops import TensorWords
+    from xg_runtime.ranks.torch_ops import TorchOps
 
-    return TensorWords()
+    return TorchOps()

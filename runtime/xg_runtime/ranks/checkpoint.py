@@ -49,7 +49,7 @@ def save(run: Path, checkpoint: Checkpoint, cuts: Mapping[str, Cuts], *, plan: s
     slots = layouts_of(checkpoint.slots, _slot_cuts(checkpoint.slots, cuts), grid)
     leads = rank == 0
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mesh.tally.during("checkpoint"))
+        stack.enter_context(mesh.counters.during("checkpoint"))
         stack.enter_context(files.file_errors("write"))
         if leads:
             stack.enter_context(begun(target))

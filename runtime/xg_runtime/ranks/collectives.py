@@ -3,7 +3,7 @@
 Each comes in two forms: `all_reduce(x, "N_T")`, and `start_all_reduce(x, "N_T")`, which gives a
 handle to be awaited later. All ranks have to begin the same collectives in the same order; they
 end in that order too. `over` names a mesh axis, `axis` a tensor's, counted from the end. What is
-given is never changed, unless it is said to be `spent`, and may change as soon as the call has
+given is never changed, unless it is donated, and may change as soon as the call has
 returned. Over an axis of one rank
 each is the identity: the result may then be what was given.
 
@@ -69,9 +69,9 @@ def all_to_all(x: T, over: str, split: int, concat: int) -> T:
     return start_all_to_all(x, over, split, concat).wait()
 
 
-def start_all_reduce(x: T, over: str, *, spent: bool = False) -> Handle[T]:
-    """Begin an `all_reduce`; a `spent` operand, which nobody reads again, need not be copied."""
-    return _start("all_reduce", x, over, spent=spent)
+def start_all_reduce(x: T, over: str, *, donate: bool = False) -> Handle[T]:
+    """Begin an `all_reduce`; a donated operand is not read again, and not copied."""
+    return _start("all_reduce", x, over, donate=donate)
 
 
 def start_all_reduce_max(x: T, over: str) -> Handle[T]:
@@ -119,7 +119,7 @@ def _start(
     over: str,
     along: tuple[int, ...] = (),
     *,
-    spent: bool = False,
+    donate: bool = False,
     prepare: Callable[[int], Any] | None = None,
     finish: Callable[[Any], Any] = lambda result: result,
 ) -> Handle[Any]:
@@ -130,5 +130,5 @@ def _start(
     dtype = str(x.dtype).removeprefix("torch.")
     call = Call(kind, over, tuple(x.shape), dtype, int(x.dtype.itemsize), along)
     given = prepare(ranks) if prepare else x
-    mesh.tally.add(call, ranks)
-    return Handle(mesh.start(call, given, spent=spent), finish)
+    mesh.counters.add(call, ranks)
+    return Handle(mesh.start(call, given, donate=donate), finish)

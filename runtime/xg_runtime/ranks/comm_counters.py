@@ -30,7 +30,7 @@ Key = tuple[str, str, str]  # pass, kind, mesh axis
 
 
 @dataclass(slots=True)
-class Tally:
+class CommCounters:
     """The counts of one rank, by pass, kind and mesh axis, in the order of first calls."""
 
     counts: dict[Key, Count] = field(default_factory=dict[Key, Count])

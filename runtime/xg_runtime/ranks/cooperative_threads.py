@@ -51,7 +51,7 @@ class _Turn(Generic[T]):
         self.error: BaseException | None = None
 
 
-class Turns(Generic[T]):
+class CooperativeThreads(Generic[T]):
     """Threads numbered from 0; `run` gives what their bodies returned, in order."""
 
     def __init__(self, bodies: Sequence[Callable[[], T]], timeout: float) -> None:

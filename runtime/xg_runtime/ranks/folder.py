@@ -10,7 +10,7 @@ from typing import Any
 from xg_runtime import files, tensorfile
 from xg_runtime.errors import RankError
 from xg_runtime.module import Arrays
-from xg_runtime.ranks.comm_counters import Tally
+from xg_runtime.ranks.comm_counters import CommCounters
 from xg_runtime.ranks.task import Answer
 
 
@@ -33,7 +33,7 @@ class Folder:
         """Where the ranks meet."""
         return self.path / "store"
 
-    def record(self, rank: int) -> Path:
+    def heartbeat(self, rank: int) -> Path:
         """Where a rank says what it does."""
         return self.path / f"rank-{rank}.record"
 
@@ -49,17 +49,17 @@ class Folder:
         """The arrays of the task."""
         return tensorfile.unpack(files.read(self.path / "task.safetensors"))
 
-    def write_answer(self, rank: int, answer: Answer, tally: Tally) -> None:
+    def write_answer(self, rank: int, answer: Answer, counters: CommCounters) -> None:
         """Leave what a rank has found, and what it has communicated."""
         (self.path / f"rank-{rank}.safetensors").write_bytes(tensorfile.pack(answer.arrays))
-        text = json.dumps({"facts": answer.facts, "counts": tally.rows()})
+        text = json.dumps({"facts": answer.facts, "counts": counters.rows()})
         (self.path / f"rank-{rank}.json").write_text(text, encoding="utf-8")
 
     def read_answer(self, rank: int) -> Answer:
         """What a rank has found."""
         arrays = tensorfile.unpack(files.read(self.path / f"rank-{rank}.safetensors"))
         rest: dict[str, Any] = json.loads(files.read(self.path / f"rank-{rank}.json"))
-        return Answer(arrays, rest["facts"], Tally.of_rows(rest["counts"]))
+        return Answer(arrays, rest["facts"], CommCounters.of_rows(rest["counts"]))
 
     def write_report(self, rank: int, report: Report) -> None:
         """Leave the reason of a rank's end."""

@@ -22,7 +22,7 @@ class Note:
     call: str = ""
 
 
-class Record:
+class Heartbeat:
     """The file of one rank."""
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,7 @@ class Record:
         self._room.close()
 
 
-class NoRecord:
+class NoHeartbeat:
     """Nobody looks."""
 
     def note(self, state: State, begun: int, call: str) -> None:

@@ -23,9 +23,9 @@ from xg_runtime.errors import InputError
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import PATIENCE, check_world, shake_hands
-from xg_runtime.ranks.heartbeat import NoRecord, Record
+from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
 from xg_runtime.ranks.process_mesh import ProcessMesh, Watched
-from xg_runtime.ranks.rendezvous import call_roll
+from xg_runtime.ranks.rendezvous import rendezvous
 from xg_runtime.ranks.terms import Terms
 
 _dist: Any = dist
@@ -36,7 +36,7 @@ def joined(
     sizes: Mapping[str, int],
     facts: Mapping[str, str],
     terms: Terms | None = None,
-    record: Record | NoRecord | None = None,
+    record: Heartbeat | NoHeartbeat | None = None,
 ) -> Generator[ProcessMesh]:
     """Join the other ranks, be their mesh's rank inside, and leave with them.
 
@@ -57,7 +57,7 @@ def joined(
     agreement = (
         Agreement(_dist.new_group(backend="gloo", timeout=timeout)) if terms.checked else None
     )
-    watched = Watched(terms.timeout, record or NoRecord(), agreement)
+    watched = Watched(terms.timeout, record or NoHeartbeat(), agreement)
     with ProcessMesh(_devices(grid, rank, terms), watched, again=again) as mesh:
         yield mesh
         mesh.finish()
@@ -81,7 +81,7 @@ def _meet(terms: Terms, grid: Grid, rank: int) -> tuple[Any, bool]:
         return store, False
     store, _, _ = next(_dist.rendezvous("env://", rank, grid.count, timeout=patience))
     store.set_timeout(patience)
-    start = call_roll(_dist.PrefixStore("xg", store), grid, rank)
+    start = rendezvous(_dist.PrefixStore("xg", store), grid, rank)
     again = start.again or os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
     return _dist.PrefixStore(f"xg/{start.name}", store), again
 

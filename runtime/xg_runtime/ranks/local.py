@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from xg_runtime.ranks.array_ops import Tensor, words
+from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.split_axis import width
@@ -31,13 +31,13 @@ def number() -> int:
     return Grid(mesh.sizes).number([mesh.rank(axis) for axis in mesh.sizes])
 
 
-def own(x: T, over: str, axis: int) -> T:
+def shard_slice(x: T, over: str, axis: int) -> T:
     """This rank's slice of a whole: [..., N*n, ...] as [..., n, ...]."""
     array: Tensor = x
     return array if size(over) == 1 else array[_place(array, size(over), axis, over)]
 
 
-def spread(x: T, over: str, axis: int) -> T:
+def pad_from_shard(x: T, over: str, axis: int) -> T:
     """Zeros everywhere but in this rank's slice: [..., n, ...] as [..., N*n, ...].
 
     The transpose of `own`: the sum over ranks puts the slices together.
@@ -48,27 +48,27 @@ def spread(x: T, over: str, axis: int) -> T:
         return array
     shape = list(array.shape)
     shape[axis] *= ranks
-    whole = words(array).zeros(array, tuple(shape))
+    whole = array_ops(array).zeros(array, tuple(shape))
     whole[_place(whole, ranks, axis, over)] = array
     return whole
 
 
-def once(x: T, over: str) -> T:
+def first_rank_only(x: T, over: str) -> T:
     """What all ranks hold alike, as terms of a sum: zeros everywhere but on the first rank."""
     array: Tensor = x
-    return array if rank(over) == 0 else words(array).zeros(array, tuple(array.shape))
+    return array if rank(over) == 0 else array_ops(array).zeros(array, tuple(array.shape))
 
 
-def held(ids: T, over: str, rows: int) -> T:
+def owns_index(ids: T, over: str, rows: int) -> T:
     """Whether each id is one of the `rows` rows that this rank has of a table cut by rows."""
     places: Tensor = _places(ids, over, rows)
     return (places >= 0) & (places < rows)
 
 
-def within(ids: T, over: str, rows: int) -> T:
+def to_local_index(ids: T, over: str, rows: int) -> T:
     """Where in its part of the table this rank has each id; 0 for those it has not."""
     places: Tensor = _places(ids, over, rows)
-    return words(places).where((places >= 0) & (places < rows), places)
+    return array_ops(places).where((places >= 0) & (places < rows), places)
 
 
 def _places(ids: Tensor, over: str, rows: int) -> Tensor:

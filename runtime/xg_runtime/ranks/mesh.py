@@ -21,7 +21,7 @@ from typing import Protocol, Self
 from xg_runtime.errors import RunError
 from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.comm_counters import Tally
+from xg_runtime.ranks.comm_counters import CommCounters
 
 
 class Pending(Protocol):
@@ -41,7 +41,7 @@ class Mesh(Protocol):
         ...
 
     @property
-    def tally(self) -> Tally:
+    def counters(self) -> CommCounters:
         """What this rank has communicated."""
         ...
 
@@ -53,10 +53,11 @@ class Mesh(Protocol):
         """The number of ranks along an axis; raises InputError where there is no such axis."""
         ...
 
-    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> Pending:
+    def start(self, call: Call, x: Tensor, *, donate: bool = False) -> Pending:
         """Begin a collective over an axis of more than one rank.
 
-        `x` may change afterwards; one that is `spent` may be overwritten, and has to be left alone.
+        `x` may change afterwards. With `donate` the collective may overwrite it, and the caller
+        must not read or write it again.
         """
         ...
 

@@ -9,35 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from xg_runtime.ranks.array_ops import Tensor, words
+from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import all_gather
-from xg_runtime.ranks.local import own, rank, size
+from xg_runtime.ranks.local import rank, shard_slice, size
 
 T = TypeVar("T", bound=Tensor)
 Cuts = Sequence[tuple[int, str]]
 
 
-def part_of(x: T, cuts: Cuts) -> T:
+def local_shard(x: T, cuts: Cuts) -> T:
     """This rank's part of a whole, which it does not keep alive; nothing is sent."""
     part = x
     for axis, over in cuts:
-        part = own(part, over, axis)
-    return words(x).owned(part) if cuts else x
+        part = shard_slice(part, over, axis)
+    return array_ops(x).owned(part) if cuts else x
 
 
-def whole(x: T, cuts: Cuts) -> T:
+def gather_shard(x: T, cuts: Cuts) -> T:
     """The whole of what this rank holds a part of; every rank must ask for it."""
     for axis, over in reversed(cuts):
         x = all_gather(x, over, axis)
     return x
 
 
-def places(*cuts: tuple[int, str]) -> list[tuple[int, int, int]]:
+def mesh_places(*cuts: tuple[int, str]) -> list[tuple[int, int, int]]:
     """For every cut the axis, this rank's place along the mesh axis, and the number of ranks."""
     return [(axis, rank(over), size(over)) for axis, over in cuts]
 
 
-def whole_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
+def global_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
     """The shape of the whole, given that of a part."""
     sizes = list(shape)
     for axis, over in cuts:
@@ -45,11 +45,11 @@ def whole_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def parts(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
+def local_shards(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
     """This rank's parts of whole tensors, by name; what has no cuts stays whole."""
-    return {name: part_of(array, cuts.get(name, ())) for name, array in arrays.items()}
+    return {name: local_shard(array, cuts.get(name, ())) for name, array in arrays.items()}
 
 
-def wholes(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
+def gather_shards(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
     """The wholes of this rank's parts, by name; every rank must ask for them."""
-    return {name: whole(array, cuts.get(name, ())) for name, array in arrays.items()}
+    return {name: gather_shard(array, cuts.get(name, ())) for name, array in arrays.items()}

@@ -18,9 +18,9 @@ from xg_runtime.ranks.backend import begin, ended, flat, meet, shaped, unpacked
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.failure import failure_of
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.heartbeat import NoRecord, Record
+from xg_runtime.ranks.heartbeat import Heartbeat, NoHeartbeat
 from xg_runtime.ranks.mesh import set_process_mesh
-from xg_runtime.ranks.rank_mesh import Placed
+from xg_runtime.ranks.rank_mesh import RankMesh
 
 _dist: Any = dist  # much of it has no annotations
 
@@ -34,11 +34,11 @@ class Watched:
     """
 
     timeout: float = 60.0
-    record: Record | NoRecord = field(default_factory=NoRecord)
+    record: Heartbeat | NoHeartbeat = field(default_factory=NoHeartbeat)
     agreement: Agreement | None = None
 
 
-class ProcessMesh(Placed):
+class ProcessMesh(RankMesh):
     """This process's mesh: the named axes of a DeviceMesh."""
 
     def __init__(
@@ -69,15 +69,15 @@ class ProcessMesh(Placed):
         super().__exit__(kind, error, trace)
         set_process_mesh(None)
 
-    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> _UnderWay:
-        """Begin a collective, with a copy of `x` unless it is spent.
+    def start(self, call: Call, x: Tensor, *, donate: bool = False) -> _UnderWay:
+        """Begin a collective, with a copy of `x` unless it is donated.
 
         Raises RankError where ranks are found to differ, CollectiveFailed where one is gone.
         """
         number = self.begin(call)
         self._agree(number, str(call))
         with self._failures(call, number):
-            given = flat(x, self.devices.device_type, copy=not spent)
+            given = flat(x, self.devices.device_type, copy=not donate)
             work, result = begin(call, given, self._group(call.axis))
         self._record.note("runs", self.begun, str(call))
         found = shaped(call, result, tuple(x.shape), self.size(call.axis))

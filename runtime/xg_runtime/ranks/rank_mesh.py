@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.comm_counters import Tally
+from xg_runtime.ranks.comm_counters import CommCounters
 from xg_runtime.ranks.disagreement import rank_error
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.mesh import Entered
 
 
-class Placed(Entered):
+class RankMesh(Entered):
     """A rank's place on the grid, what it has counted, and which collectives it has begun."""
 
     def __init__(self, grid: Grid, place: int) -> None:
         """`place` is the rank's number, row-major."""
         self.grid = grid
         self.place = place
-        self.tally = Tally()
+        self.counters = CommCounters()
         self.begun = 0
         self._under_way: dict[int, Call] = {}
 

@@ -30,7 +30,7 @@ class Start:
     again: bool
 
 
-def call_roll(store: Store, grid: Grid, rank: int) -> Start:
+def rendezvous(store: Store, grid: Grid, rank: int) -> Start:
     """Meet all ranks of this start.
 
     Raises CollectiveFailed, which names the first rank that did not come.

@@ -34,6 +34,6 @@ def run_task(
     def on_rank() -> Answer:
         arrays = {name: array.copy() for name, array in task.arrays.items()}
         answer = function(options_of(task), arrays)
-        return replace(answer, counts=dict(current().tally.counts))
+        return replace(answer, counts=dict(current().counters.counts))
 
     return simulate(sizes, on_rank, timeout=terms.timeout if terms else TIMEOUT)

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 from xg_runtime.errors import RankError
-from xg_runtime.ranks.array_ops import Tensor, words
+from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.call import Call
-from xg_runtime.ranks.cooperative_threads import Failed, Overdue, Stuck, Turns
+from xg_runtime.ranks.cooperative_threads import CooperativeThreads, Failed, Overdue, Stuck
 from xg_runtime.ranks.disagreement import Stand, differing, ended_early, stalled
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.rank_mesh import Placed
-from xg_runtime.ranks.simulated_collective import Meeting
+from xg_runtime.ranks.rank_mesh import RankMesh
+from xg_runtime.ranks.simulated_collective import SimulatedCollective
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ def simulate(sizes: Mapping[str, int], fn: Callable[[], T], *, timeout: float = 
     """
     world = _World(Grid(dict(sizes)))
     meshes = [SimulatedMesh(world, place) for place in range(world.grid.count)]
-    turns = Turns([_body(mesh, fn) for mesh in meshes], timeout)
+    turns = CooperativeThreads([_body(mesh, fn) for mesh in meshes], timeout)
     world.turns = turns
     try:
         return turns.run()
@@ -69,7 +69,7 @@ def _raise_failed(grid: Grid, failed: Failed) -> NoReturn:
     raise cause.with_traceback(None) from None
 
 
-class SimulatedMesh(Placed):
+class SimulatedMesh(RankMesh):
     """One simulated rank's mesh; `simulate` makes them."""
 
     def __init__(self, world: _World, place: int) -> None:
@@ -78,20 +78,20 @@ class SimulatedMesh(Placed):
         self._world = world
         self.waiting: int | None = None  # the number of the collective
 
-    def start(self, call: Call, x: Tensor, *, spent: bool = False) -> _Waiting:
-        """Begin a collective, with a copy of `x` unless it is spent.
+    def start(self, call: Call, x: Tensor, *, donate: bool = False) -> _Waiting:
+        """Begin a collective, with a copy of `x` unless it is donated.
 
         Raises RankError where ranks differ.
         """
         number = self.begin(call)
         self._world.agree(number, self.place, call)
         group = self.grid.group(self.place, call.axis)
-        meeting = self._world.meeting(number, group)
-        given = x if spent else words(x).owned(x)
-        meeting.give(call, group.index(self.place), given)
-        return _Waiting(self, number, meeting, group.index(self.place))
+        collective = self._world.meeting(number, group)
+        given = x if donate else array_ops(x).owned(x)
+        collective.give(call, group.index(self.place), given)
+        return _Waiting(self, number, collective, group.index(self.place))
 
-    def wait(self, number: int, meeting: Meeting) -> None:
+    def wait(self, number: int, meeting: SimulatedCollective) -> None:
         """Let other ranks run until all of the group have come to the meeting."""
         self.end(number)
         self.waiting = number
@@ -106,7 +106,7 @@ class _Waiting:
 
     mesh: SimulatedMesh
     number: int
-    meeting: Meeting
+    meeting: SimulatedCollective
     place: int
 
     def wait(self) -> Tensor:
@@ -117,12 +117,12 @@ class _Waiting:
 class _World:
     """What the ranks of one simulation share; they take turns, so nothing is locked."""
 
-    turns: Turns[Any]
+    turns: CooperativeThreads[Any]
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
         self._agreed: list[tuple[int, Call]] = []
-        self._meetings: dict[tuple[int, tuple[int, ...]], Meeting] = {}
+        self._meetings: dict[tuple[int, tuple[int, ...]], SimulatedCollective] = {}
 
     def agree(self, number: int, place: int, call: Call) -> None:
         """Raise RankError unless all ranks make `call` as their collective of this number."""
@@ -133,10 +133,10 @@ class _World:
             one, other = ((place, call), (first, expected))
             raise differing(self.grid, *(Stand(r, number + 1, str(c)) for r, c in (one, other)))
 
-    def meeting(self, number: int, group: tuple[int, ...]) -> Meeting:
+    def meeting(self, number: int, group: tuple[int, ...]) -> SimulatedCollective:
         """The place where a group meets for its collective of this number."""
         key = (number, group)
-        meeting = self._meetings.setdefault(key, Meeting(len(group)))
+        meeting = self._meetings.setdefault(key, SimulatedCollective(len(group)))
         if len(meeting.given) == meeting.members - 1:
             del self._meetings[key]  # whoever asks now is the last
         return meeting

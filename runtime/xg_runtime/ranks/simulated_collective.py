@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from xg_runtime.ranks.array_ops import Tensor, words
+from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.call import Call
 
 
 @dataclass(slots=True)
-class Meeting:
+class SimulatedCollective:
     """One collective of one group: what each member gives, and then what each gets."""
 
     members: int
@@ -33,7 +33,7 @@ class Meeting:
 
 def _results(call: Call, parts: list[Tensor]) -> list[Tensor]:
     """What each member of a group gets for what they all gave, in their order."""
-    ours = words(parts[0])
+    ours = array_ops(parts[0])
     match call.kind:
         case "all_reduce":
             return _each(_total(parts), parts)
@@ -60,4 +60,4 @@ def _total(parts: list[Tensor]) -> Tensor:
 
 def _each(whole: Tensor, parts: list[Tensor]) -> list[Tensor]:
     """A copy for everybody: what one changes must not reach the others."""
-    return [words(whole).owned(whole) for _ in parts]
+    return [array_ops(whole).owned(whole) for _ in parts]

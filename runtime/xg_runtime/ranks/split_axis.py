@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xg_runtime.errors import InputError
-from xg_runtime.ranks.array_ops import Tensor, words
+from xg_runtime.ranks.array_ops import Tensor, array_ops
 
 
 def width(x: Tensor, ranks: int, axis: int, over: str) -> int:
@@ -22,12 +22,12 @@ def cut(x: Tensor, ranks: int, axis: int, over: str) -> Tensor:
     place = axis + x.ndim
     shape = tuple(x.shape)
     apart = x.reshape(*shape[:place], ranks, part, *shape[place + 1 :])
-    return words(x).move(apart, place, 0)
+    return array_ops(x).move(apart, place, 0)
 
 
 def join(parts: Tensor, axis: int) -> Tensor:
     """[N, ..., n, ...] as [..., N*n, ...]: `cut` undone."""
     place = axis + parts.ndim - 1
-    apart = words(parts).move(parts, 0, place)
+    apart = array_ops(parts).move(parts, 0, place)
     shape = tuple(apart.shape)
     return apart.reshape(*shape[:place], shape[place] * shape[place + 1], *shape[place + 2 :])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Final, TypeVar
 
-from xg_runtime.ranks.array_ops import Tensor, words
+from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.collectives import Handle, start_all_reduce
 
 T = TypeVar("T", bound=Tensor)
@@ -116,6 +116,6 @@ class Sums(dict[str, T]):
     def _send(self, over: str, bucket: _Bucket) -> None:
         """Begin a sum; its terms are let go of, and what they became is nobody else's."""
         shapes = [tuple(term.shape) for term in bucket.terms]
-        flat = words(bucket.terms[0]).flat(bucket.terms)
+        flat = array_ops(bucket.terms[0]).flat(bucket.terms)
         bucket.terms.clear()
-        self._sent.append(_Sent(bucket.names, shapes, start_all_reduce(flat, over, spent=True)))
+        self._sent.append(_Sent(bucket.names, shapes, start_all_reduce(flat, over, donate=True)))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-class TensorWords:
+class TorchOps:
     """Everything without a gradient: the backward pass of rank code is code."""
 
     def owned(self, x: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class Watch:
             code = process.poll()
             if code is not None:
                 self._ended.setdefault(rank, code)
-            note = heartbeat.read(self._folder.record(rank))
+            note = heartbeat.read(self._folder.heartbeat(rank))
             if note != self._notes[rank][0]:
                 self._notes[rank] = (note, now)
         failed = [rank for rank, code in self._ended.items() if code != 0]

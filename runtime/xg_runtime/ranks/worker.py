@@ -17,7 +17,7 @@ from xg_runtime.errors import RankError
 from xg_runtime.ranks.failure import CollectiveFailed
 from xg_runtime.ranks.folder import Folder, Report
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.heartbeat import Record
+from xg_runtime.ranks.heartbeat import Heartbeat
 from xg_runtime.ranks.task import Task, function_of, options_of
 from xg_runtime.ranks.terms import Terms
 
@@ -29,7 +29,7 @@ def main() -> NoReturn:
     rank = int(os.environ["RANK"])
     folder = Folder(Path(order["folder"]))
     grid = Grid(order["sizes"])
-    record = Record(folder.record(rank))
+    record = Heartbeat(folder.heartbeat(rank))
     try:
         _work(order, folder, rank, record)
         code = 0
@@ -44,7 +44,7 @@ def main() -> NoReturn:
     os._exit(code)  # what else runs at an end may wait for ranks that are gone
 
 
-def _work(order: dict[str, Any], folder: Folder, rank: int, record: Record) -> None:
+def _work(order: dict[str, Any], folder: Folder, rank: int, record: Heartbeat) -> None:
     terms = Terms(order["timeout"], order["device"], order["checked"], folder.store)
     task = Task(order["function"], order["options"], folder.read_arrays(), order["facts"])
     function = function_of(task)
@@ -52,7 +52,7 @@ def _work(order: dict[str, Any], folder: Folder, rank: int, record: Record) -> N
 
     with joined(order["sizes"], task.facts, terms, record) as mesh:
         answer = function(options_of(task), task.arrays)
-        folder.write_answer(rank, answer, mesh.tally)
+        folder.write_answer(rank, answer, mesh.counters)
 
 
 def _report(rank: int, grid: Grid, error: Exception) -> Report:

@@ -25,7 +25,7 @@ from xg_runtime.ranks import checkpoint
 from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current
-from xg_runtime.ranks.parts import Cuts, parts, wholes
+from xg_runtime.ranks.parts import Cuts, gather_shards, local_shards
 from xg_runtime.ranks.sums import holding
 
 _ROOM: Final = 256  # bytes of a name
@@ -49,14 +49,14 @@ class RankWorld:
     def part(self, inputs: Arrays) -> Arrays:
         """This rank's part of whole inputs; raises InputError where they cannot be cut."""
         try:
-            return parts(inputs, self.cuts)
+            return local_shards(inputs, self.cuts)
         except InputError as error:
             shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in inputs.items())
             raise InputError(f"a batch of {shapes}: {error.message}") from error
 
     def whole(self, arrays: Arrays) -> Arrays:
         """The whole outputs or parameters of which every rank has a part."""
-        return wholes(arrays, self.cuts)
+        return gather_shards(arrays, self.cuts)
 
     def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
         """Inside, sums over ranks of gradients wait for the last of several backward passes.

@@ -31,7 +31,7 @@ def side(folder: Path, name: str, text: str) -> Side:
     path = folder / f"{name}.xg"
     path.write_text(text, encoding="utf-8")
     program = xg.compile(path)
-    return Side(name, program.graphs, program.placed, program.cost())
+    return Side(name, program.graphs, program.distributed, program.cost())
 
 
 def marked(found: Figure) -> tuple[list[str], list[str]]:
@@ -95,4 +95,4 @@ def test_what_a_new_collective_gives_is_compared_with_what_was_moved(tmp_path: P
 
 def planned(path: Path, plan: str | None) -> Side:
     program = xg.compile(path, plan=plan)
-    return Side(plan or "one device", program.graphs, program.placed, program.cost())
+    return Side(plan or "one device", program.graphs, program.distributed, program.cost())

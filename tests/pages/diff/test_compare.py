@@ -47,7 +47,7 @@ class Sides:
         path = cls.folder / "net.xg"
         path.write_text(text, encoding="utf-8")
         program = xg.compile(path, plan=plan, sizes=sizes)
-        return Side(plan or "one device", program.graphs, program.placed, program.cost())
+        return Side(plan or "one device", program.graphs, program.distributed, program.cost())
 
 
 def told(difference: Difference, direction: str) -> Told:

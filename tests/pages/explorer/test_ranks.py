@@ -63,11 +63,11 @@ def test_costs_of_a_rank_are_those_of_xg_cost(
 def test_what_is_sent_is_what_xg_cost_says(name: str, plan: str | None, block: str | None) -> None:
     """Of every block: which collectives, how often, and what each sends; the step is the one."""
     one, known = program(name, plan, block), facts(page(name, plan, block))
-    assert one.placed
+    assert one.distributed
     at = numbers(known)
     for use in block_uses(one.graphs):
         inner = {**at, **{n: int(value(str(d), at)) for n, d in use.symbols.items()}}
-        parts = inside_of(one.placed, use.graph.key, "float32")
+        parts = inside_of(one.distributed, use.graph.key, "float32")
         rows = known["blocks"][use.place]["sent"]
         for row, part in zip(rows, parts, strict=True):
             assert row[:3] == [part.direction, SHORT[part.kind], part.over]
@@ -90,7 +90,7 @@ def test_plans_side_by_side_are_those_of_xg_cost() -> None:
     assert [plan["name"] for plan in known["plans"]] == ["", *plans_of(project)]
     for plan in known["plans"]:
         one = compile_project(project, None, None, plan["name"] or None)
-        found = report(one.graphs, one.placed)
+        found = report(one.graphs, one.distributed)
         flops = found.total.forward + found.total.backward
         sent = [sent_in_all(found.sent, way) for way in ("naive", "ring")]
         wanted = (found.total.parameters, found.memory.total, flops, *sent)

@@ -100,7 +100,7 @@ def stepping(whole: Program, axis: str = "S", output: str | None = None) -> Step
         inputs[str(value.name)] = (
             rng.integers(0, high, shape) if high else rng.standard_normal(shape)
         )
-    params, once = initial(whole.graphs, 3), whole.once(output)
+    params, once = initial(whole.graphs, 3), whole.prologue(output)
     given = Interpreter(once.graphs, params).forward(inputs)[0] if once else dict[str, Array]()
     return Stepping(whole, whole.step(output), params, inputs, given, axis)
 

@@ -57,7 +57,7 @@ def test_a_decoder_behind_an_encoder() -> None:
     sizes = {"V_e": 13, "V_d": 11, "S_e": 5, "N": 2, "N_H": 3, "D": 12, "D_ff": 14}
     whole = xg.compile(LIBRARY / "models" / "encoder_decoder.xg", "Transformer", sizes=sizes)
     one = stepping(whole, axis="S_d")
-    once = whole.once()
+    once = whole.prologue()
     assert once is not None
     assert (list(once.inputs), list(once.outputs)) == (["x"], ["M"])
     assert list(one.step.inputs) == ["y", "M"]
@@ -78,7 +78,7 @@ def test_keys_and_values_of_a_text_that_stays_are_given() -> None:
     one = stepping(attention)
     assert list(one.step.inputs) == ["X", "K", "V"]
     assert error(one) < EXACT
-    assert transformer().once() is None
+    assert transformer().prologue() is None
 
 
 def test_grouped_queries_keep_the_few_heads() -> None:

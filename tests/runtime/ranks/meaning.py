@@ -14,10 +14,10 @@ from xg_runtime.ranks import (
     all_reduce,
     all_reduce_max,
     all_to_all,
-    once,
-    own,
+    first_rank_only,
+    pad_from_shard,
     reduce_scatter,
-    spread,
+    shard_slice,
 )
 from xg_runtime.ranks.grid import Grid
 
@@ -84,15 +84,18 @@ CASES: Mapping[str, tuple[Callable[[Array, str], Array], Callable[[Parts], Seque
         lambda x, over: all_to_all(x, over, -1, -2),
         lambda parts: _exchanged(parts, -1, -2),
     ),
-    "own -2": (
-        lambda x, over: own(x, over, -2),
+    "shard_slice -2": (
+        lambda x, over: shard_slice(x, over, -2),
         lambda parts: [np.split(part, len(parts), -2)[place] for place, part in enumerate(parts)],
     ),
-    "once": (
-        once,
+    "first_rank_only": (
+        first_rank_only,
         lambda parts: [part if at == 0 else np.zeros_like(part) for at, part in enumerate(parts)],
     ),
-    "spread -1": (lambda x, over: spread(x, over, -1), lambda parts: _spread(parts, -1)),
+    "pad_from_shard -1": (
+        lambda x, over: pad_from_shard(x, over, -1),
+        lambda parts: _spread(parts, -1),
+    ),
 }
 
 

@@ -19,8 +19,8 @@ from xg_runtime.ranks import (
     all_reduce,
     current,
     number,
-    own,
     rank,
+    shard_slice,
     size,
     start_all_reduce,
     start_reduce_scatter,
@@ -64,15 +64,15 @@ def collectives(options: Json, arrays: Arrays) -> Answer:
 
 def step(options: Json, arrays: Arrays) -> Answer:
     """Steps of an MLP under data and tensor parallelism, its gradients summed beside the rest."""
-    X, T = (own(arrays[name], "N_D", -2) for name in ("X", "T"))
-    one, two = own(arrays["W"], "N_T", -1), own(arrays["V"], "N_T", -2)
+    X, T = (shard_slice(arrays[name], "N_D", -2) for name in ("X", "T"))
+    one, two = shard_slice(arrays["W"], "N_T", -1), shard_slice(arrays["V"], "N_T", -2)
     losses: list[float] = []
     for _ in range(options["steps"]):
-        with current().tally.during("forward"):
+        with current().counters.during("forward"):
             U = np.tanh(X @ one)
             error = all_reduce(U @ two, "N_T") - T
             loss = all_reduce((error * error).sum(), "N_D") / (len(X) * size("N_D"))
-        with current().tally.during("backward"):
+        with current().counters.during("backward"):
             dY = 2 * error / (len(X) * size("N_D"))
             d_two = start_all_reduce(U.T @ dY, "N_D")
             d_one = start_reduce_scatter(X.T @ (dY @ two.T * (1 - U * U)), "N_D", -1)

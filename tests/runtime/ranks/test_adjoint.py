@@ -17,10 +17,10 @@ from xg_runtime.ranks import (
     all_reduce,
     all_to_all,
     number,
-    own,
+    pad_from_shard,
     reduce_scatter,
+    shard_slice,
     simulate,
-    spread,
 )
 
 MESHES = [{"N_T": 2}, {"N_T": 3}, {"N_D": 2, "N_T": 3}]
@@ -35,13 +35,13 @@ PAIRS: dict[str, tuple[Local, Local]] = {
         lambda x: all_to_all(x, "N_T", -1, -2),
         lambda y: all_to_all(y, "N_T", -2, -1),
     ),
-    "spread of own": (lambda x: own(x, "N_T", -1), lambda y: spread(y, "N_T", -1)),
-    "own of spread": (lambda x: spread(x, "N_T", -2), lambda y: own(y, "N_T", -2)),
+    "pad of slice": (lambda x: shard_slice(x, "N_T", -1), lambda y: pad_from_shard(y, "N_T", -1)),
+    "slice of pad": (lambda x: pad_from_shard(x, "N_T", -2), lambda y: shard_slice(y, "N_T", -2)),
 }
 
 WRONG: dict[str, tuple[Local, Local]] = {
     "AR is not the identity": (lambda x: all_reduce(x, "N_T"), lambda y: y),
-    "AG without a sum": (lambda x: all_gather(x, "N_T", -1), lambda y: own(y, "N_T", -1)),
+    "AG without a sum": (lambda x: all_gather(x, "N_T", -1), lambda y: shard_slice(y, "N_T", -1)),
     "RS of the wrong axis": (
         lambda x: reduce_scatter(x, "N_T", -2),
         lambda y: np.swapaxes(all_gather(np.swapaxes(y, -1, -2), "N_T", -1), -1, -2)[..., ::-1, :],

@@ -18,19 +18,19 @@ from xg_runtime.ranks import (
     all_reduce,
     all_reduce_max,
     current,
-    held,
     number,
-    own,
+    owns_index,
     rank,
     reduce_scatter,
+    shard_slice,
     simulate,
     size,
     start_all_gather,
     start_all_reduce,
     start_reduce_scatter,
-    within,
+    to_local_index,
 )
-from xg_runtime.ranks.comm_counters import Count, Tally
+from xg_runtime.ranks.comm_counters import CommCounters, Count
 from xg_runtime.ranks.grid import Grid
 
 SHAPE = (6, 6, 12)
@@ -103,9 +103,9 @@ def test_an_axis_of_one_rank_changes_nothing_and_costs_nothing() -> None:
             all_gather(x, "N_T", -1),
             reduce_scatter(x, "N_T", -2),
             start_all_reduce(x, "N_T").wait(),
-            own(x, "N_T", -1),
+            shard_slice(x, "N_T", -1),
         ]
-        return all(found is x for found in same_array) and not current().tally.counts
+        return all(found is x for found in same_array) and not current().counters.counts
 
     assert simulate({"N_D": 2, "N_T": 1}, body) == [True] * 2
 
@@ -115,9 +115,9 @@ def test_a_table_cut_by_rows_is_looked_up() -> None:
     ids = np.array([[0, 5, 3], [2, 2, 4]])
 
     def body() -> Array:
-        part = own(table, "N_T", -2)
+        part = shard_slice(table, "N_T", -2)
         rows = len(part)
-        found = part[within(ids, "N_T", rows)] * held(ids, "N_T", rows)[..., None]
+        found = part[to_local_index(ids, "N_T", rows)] * owns_index(ids, "N_T", rows)[..., None]
         return all_reduce(found, "N_T")
 
     for sizes in MESHES:
@@ -126,8 +126,8 @@ def test_a_table_cut_by_rows_is_looked_up() -> None:
     tensors: Any = tensor(ids)
 
     def same_in_torch() -> tuple[list[bool], list[int]]:
-        found: Any = held(tensors, "N_T", 3)
-        return found[0].tolist(), within(tensors, "N_T", 3)[0].tolist()
+        found: Any = owns_index(tensors, "N_T", 3)
+        return found[0].tolist(), to_local_index(tensors, "N_T", 3)[0].tolist()
 
     one, two = simulate({"N_T": 2}, same_in_torch)
     assert one == ([True, False, False], [0, 0, 0])
@@ -162,16 +162,16 @@ def test_ranks_know_their_places() -> None:
 
 def test_counts_are_those_of_the_cost_formulas() -> None:
     def body() -> list[list[str | int]]:
-        tally = current().tally
+        counters = current().counters
         x = np.zeros((2, 6), np.float32)
-        with tally.during("forward"):
+        with counters.during("forward"):
             all_reduce(x, "N_T")
             all_reduce(x[:1], "N_T")
             all_gather(x, "N_T", -1)
-        with tally.during("backward"):
+        with counters.during("backward"):
             reduce_scatter(x, "N_D", -1)
             all_reduce_max(x.astype(np.float64), "N_D")
-        return tally.rows()
+        return counters.rows()
 
     for rows in simulate({"N_D": 2, "N_T": 3}, body):
         assert rows == [
@@ -180,7 +180,7 @@ def test_counts_are_those_of_the_cost_formulas() -> None:
             ["backward", "reduce_scatter", "N_D", 1, 12, 48],
             ["backward", "all_reduce_max", "N_D", 1, 12, 96],
         ]
-    counts = Tally.of_rows([["", "all_to_all", "N_T", 1, 2, 16]])
+    counts = CommCounters.of_rows([["", "all_to_all", "N_T", 1, 2, 16]])
     assert counts == {("", "all_to_all", "N_T"): Count(1, 2, 16)}
 
 

@@ -26,7 +26,7 @@ def accumulated() -> tuple[Array, int]:
             found.add("N_D", {"W": term(place), f"seen {place}": term(place)})
             found.finish()
         total += found.get("W", np.zeros((2, 2)))
-    return total, sum(count.calls for count in current().tally.counts.values())
+    return total, sum(count.calls for count in current().counters.counts.values())
 
 
 def test_one_sum_is_sent_for_all_passes() -> None:

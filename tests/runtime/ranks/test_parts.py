@@ -6,7 +6,7 @@
 import numpy as np
 import torch
 
-from xg_runtime.ranks import parts, simulate, wholes
+from xg_runtime.ranks import gather_shards, local_shards, simulate
 
 MESH = {"N_D": 2, "N_T": 3}
 CUTS = {"W": ((-1, "N_T"),), "V": ((-2, "N_D"), (-1, "N_T")), "E": ((-2, "N_T"),)}
@@ -17,8 +17,10 @@ def test_a_part_does_not_keep_the_whole_alive() -> None:
     whole["E"] = np.arange(24.0).reshape(6, 4)
 
     def kept() -> bool:
-        arrays = parts(whole, CUTS)
-        tensors = parts({name: torch.from_numpy(array) for name, array in whole.items()}, CUTS)
+        arrays = local_shards(whole, CUTS)
+        tensors = local_shards(
+            {name: torch.from_numpy(array) for name, array in whole.items()}, CUTS
+        )
         assert all(array.flags.c_contiguous for array in arrays.values())
         assert all(tensor.is_contiguous() for tensor in tensors.values())
         assert all(tensor.untyped_storage().nbytes() < 24 * 8 for tensor in tensors.values())
@@ -31,7 +33,7 @@ def test_parts_are_the_whole_again() -> None:
     whole = {name: np.arange(24.0).reshape((6, 4) if name == "E" else (4, 6)) for name in CUTS}
 
     def again() -> bool:
-        found = wholes(parts(whole, CUTS), CUTS)
+        found = gather_shards(local_shards(whole, CUTS), CUTS)
         return all(np.array_equal(found[name], whole[name]) for name in CUTS)
 
     assert all(simulate(MESH, again))

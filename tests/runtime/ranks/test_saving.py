@@ -16,7 +16,7 @@ from xg_runtime.checkpoint import Checkpoint
 from xg_runtime.errors import CheckpointError, RankError
 from xg_runtime.module import Arrays
 from xg_runtime.parts import Cuts, Layout
-from xg_runtime.ranks import current, number, own, simulate
+from xg_runtime.ranks import current, number, shard_slice, simulate
 from xg_runtime.ranks.checkpoint import load, save
 from xg_runtime.ranks.grid import Grid
 
@@ -53,7 +53,7 @@ def whole(step: int) -> Checkpoint:
 def part(array: Array, cuts: Cuts) -> Array:
     """This rank's part, cut by one axis of the mesh after the other."""
     for mesh_axis, axis in cuts:
-        array = own(array, mesh_axis, axis)
+        array = shard_slice(array, mesh_axis, axis)
     return array
 
 
@@ -118,7 +118,7 @@ def test_the_last_two_are_kept_and_counted_apart(tmp_path: Path) -> None:
     def body() -> set[str]:
         for step in (1, 2, 3):
             save(tmp_path, ours(step, cuts), cuts)
-        return {name for name, _, _ in current().tally.counts}
+        return {name for name, _, _ in current().counters.counts}
 
     assert simulate(sizes, body) == [{"checkpoint"}] * 3
     kept = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())

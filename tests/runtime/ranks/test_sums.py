@@ -27,13 +27,13 @@ def test_sums_are_the_same_in_any_buckets(bucket: int, calls: int) -> None:
     def rank() -> tuple[Arrays, Arrays, int]:
         mine = terms(ranks.rank("N"))
         alone = {name: ranks.all_reduce(term, "N") for name, term in mine.items()}
-        before = sum(count.calls for count in ranks.current().tally.counts.values())
+        before = sum(count.calls for count in ranks.current().counters.counts.values())
         sums: ranks.Sums[NDArray[Any]] = ranks.Sums(bucket)
         sums["kept"] = np.ones(3)
         for name, term in mine.items():
             sums.add("N", {name: term})
         sums.finish()
-        after = sum(count.calls for count in ranks.current().tally.counts.values())
+        after = sum(count.calls for count in ranks.current().counters.counts.values())
         return alone, sums, after - before
 
     for alone, sums, count in ranks.simulate({"N": 3}, rank):
@@ -74,7 +74,7 @@ def test_terms_are_let_go_of_when_they_are_sent_and_never_changed() -> None:
 
 
 @pytest.mark.parametrize("given", [np.ones((2, 3)), torch.ones(2, 3)], ids=["numpy", "torch"])
-def test_what_is_spent_travels_without_a_copy(given: Any) -> None:  # noqa: ANN401
+def test_a_donated_operand_travels_without_a_copy(given: Any) -> None:  # noqa: ANN401
     for copy in (True, False):
         flat(given, "cpu", copy=copy).zero_()
         assert bool((np.asarray(given) == 0).all()) is not copy

@@ -13,7 +13,7 @@ from xg_runtime.errors import RankError
 from xg_runtime.ranks import watch as watching
 from xg_runtime.ranks.folder import Folder, Report
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.ranks.heartbeat import Note, Record, read
+from xg_runtime.ranks.heartbeat import Heartbeat, Note, read
 from xg_runtime.ranks.watch import Watch
 
 CALL = "all_reduce over N_T of float64 [2]"
@@ -46,7 +46,7 @@ class Job:
     def __init__(self, path: Path) -> None:
         self.folder = Folder(path)
         self.processes = [Process() for _ in range(GRID.count)]
-        self.records = [Record(self.folder.record(rank)) for rank in range(GRID.count)]
+        self.records = [Heartbeat(self.folder.heartbeat(rank)) for rank in range(GRID.count)]
         self.watch = Watch(GRID, self.folder, self.processes, timeout=10)
 
     def do(self, *states: str) -> None:
@@ -170,7 +170,7 @@ def test_what_a_dead_rank_printed_is_shown(job: Job, clock: Clock) -> None:
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "record"
     assert read(path) == Note()
-    record = Record(path)
+    record = Heartbeat(path)
     record.note("waits", 12, "x" * 1000)
     record.note("runs", 13, CALL)
     record.close()

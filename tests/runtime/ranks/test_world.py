@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from xg_runtime.errors import RankError
 from xg_runtime.norm import global_norm
-from xg_runtime.ranks import number, parts, simulate
+from xg_runtime.ranks import local_shards, number, simulate
 from xg_runtime.ranks.world import RankWorld
 
 MESH = {"N_D": 2, "N_T": 3}
@@ -31,14 +31,14 @@ def gradients() -> Arrays:
 
 def test_the_norm_counts_every_number_once() -> None:
     whole = gradients()
-    found = simulate(MESH, lambda: WORLD.squares(parts(whole, CUTS)))
+    found = simulate(MESH, lambda: WORLD.squares(local_shards(whole, CUTS)))
     assert len(set(found)) == 1
     assert math.sqrt(found[0]) == pytest.approx(global_norm(whole), rel=1e-14)
 
 
 def test_what_one_rank_alone_holds_broken_is_seen_by_all() -> None:
     def squares() -> float:
-        ours = parts(gradients(), CUTS)
+        ours = local_shards(gradients(), CUTS)
         if number() == 5:  # it counts for nothing: "b" is whole everywhere
             ours["b"] = np.array([np.nan])
         return WORLD.squares(ours)

@@ -32,9 +32,9 @@ def first_difference(
     where = cuts(many)
 
     def rank() -> Outcome:
-        mine = given.each(lambda arrays: ranks.parts(arrays, where))
+        mine = given.each(lambda arrays: ranks.local_shards(arrays, where))
         outcome = run(many, mine, cast(Mesh, ranks), arithmetic)
-        return outcome.each(lambda arrays: ranks.wholes(arrays, where))
+        return outcome.each(lambda arrays: ranks.gather_shards(arrays, where))
 
     try:
         found = ranks.simulate(many.mesh, rank)
@@ -93,7 +93,7 @@ def right(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
 def missing(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
     """Nothing is said: every rank takes what it holds for the whole, or for all parts of it."""
     if expr.prim == "reduce_scatter":
-        return true.meanings["own"](expr, context, x)
+        return true.meanings["shard_slice"](expr, context, x)
     if expr.prim == "all_gather":
         return np.concatenate([x] * ranks.size(str(expr.attr("over"))), _axis(expr))
     return x
@@ -117,7 +117,11 @@ def largest(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
     whole = true.meanings[other](replace(expr, prim=other), context, x)
     if expr.prim == "all_gather":
         return missing(expr, context, whole, true)
-    return true.meanings["own"](expr, context, whole) if expr.prim == "reduce_scatter" else whole
+    return (
+        true.meanings["shard_slice"](expr, context, whole)
+        if expr.prim == "reduce_scatter"
+        else whole
+    )
 
 
 def elsewhere(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:

@@ -127,7 +127,9 @@ def test_a_mask_that_is_not_the_slice_of_the_whole_is_seen() -> None:
 def every_id(body: Body) -> Body:
     """Rows of a table that is cut, taken for every id, held or not."""
     held = {
-        id(e): equal(e.args[0], e.args[0]) for e in topological(body.outputs) if e.prim == "held"
+        id(e): equal(e.args[0], e.args[0])
+        for e in topological(body.outputs)
+        if e.prim == "owns_index"
     }
     changed = substitute(body.outputs, held)
     return replace(body, outputs=tuple(out for out in changed if out is not None))
@@ -142,4 +144,4 @@ def test_rows_that_another_rank_holds_are_seen() -> None:
 def has_held(trial: Trial, states: States, typing: Typing) -> bool:
     outputs = [typing.of(out) for out in trial.body.outputs]
     local = localise(trial.body, typing, outputs, "N")
-    return any(expr.prim == "held" for expr in topological(local.outputs))
+    return any(expr.prim == "owns_index" for expr in topological(local.outputs))

@@ -23,7 +23,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.plan == ALL:
         return run_all(options, machines, console)
     program = compile_one(options)
-    found = report(program.graphs, program.placed, options.dtype, machines)
+    found = report(program.graphs, program.distributed, options.dtype, machines)
     if options.json:
         console.write(json_text(as_data(found)))
         return FINE

@@ -64,8 +64,8 @@ def _named(file: str, plan: str | None) -> str:
 
 def _side(options: Namespace, file: str, plan: str | None, name: str) -> Side:
     program = compile_project(open_project(file), options.block, settings_of(options), plan)
-    counted = report(program.graphs, program.placed)
-    return Side(name, program.graphs, program.placed, counted)
+    counted = report(program.graphs, program.distributed)
+    return Side(name, program.graphs, program.distributed, counted)
 
 
 def _draw(difference: Difference, path: Path) -> None:

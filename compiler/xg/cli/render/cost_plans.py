@@ -51,7 +51,7 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
                 raise
             found.append(Planned(name, None, error.diagnostics[0].message))
             continue
-        counted = report(program.graphs, program.placed, options.dtype, machines)
+        counted = report(program.graphs, program.distributed, options.dtype, machines)
         found.append(Planned(name, counted))
     if options.json:
         _write(found, console)

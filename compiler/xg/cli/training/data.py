@@ -32,7 +32,7 @@ def lesson(options: Namespace) -> Lesson:
     """
     project = open_project(options.file)
     found = _on_one_device(project, options)
-    if options.plan is None and found.program.placed is None:
+    if options.plan is None and found.program.distributed is None:
         return found
     sizes = found.sizes or found.settings
     parallel = compile_project(project, options.block, sizes, options.plan)
@@ -43,7 +43,7 @@ def lesson(options: Namespace) -> Lesson:
 
 def _on_one_device(project: Project, options: Namespace) -> Lesson:
     """The lesson without its plan."""
-    draft = compile_project(project, options.block, settings_of(options)).undivided
+    draft = compile_project(project, options.block, settings_of(options)).on_one_device
     if options.data is None or options.data.suffix not in arrays.ENDINGS:
         task = text_task(draft.graphs)
         if task is not None:
@@ -80,7 +80,9 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     found = arrays.read(options.data)
     program = at_sizes_of(found, project, options.block, settings_of(options))
     source_name = str(options.data)
-    rows = fit(found, expected_inputs(program.undivided), dtype=options.dtype, source=source_name)
+    rows = fit(
+        found, expected_inputs(program.on_one_device), dtype=options.dtype, source=source_name
+    )
     main = draft.graphs.main
     first = main.types[main.inputs[0]].shape[:1]
     batched = frozenset(

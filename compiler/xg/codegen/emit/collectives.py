@@ -43,7 +43,7 @@ def places_of(cuts: object) -> str:
     """Which part of a mask a rank draws; empty for the whole."""
     assert isinstance(cuts, tuple)
     texts = [f'({axis}, "{over}")' for axis, over in cuts]  # pyright: ignore
-    return f"places({', '.join(texts)})" if texts else ""
+    return f"mesh_places({', '.join(texts)})" if texts else ""
 
 
 WORDS: Final[dict[str, Spell]] = {
@@ -52,20 +52,20 @@ WORDS: Final[dict[str, Spell]] = {
     "all_gather": _sent("all_gather", "axis"),
     "reduce_scatter": _sent("reduce_scatter", "axis"),
     "all_to_all": _sent("all_to_all", "cut", "joined"),
-    "own": _sent("own", "axis"),
-    "spread": _sent("spread", "axis"),
-    "once": _sent("once"),
-    "held": _of_rows("held"),
-    "within": _of_rows("within"),
+    "shard_slice": _sent("shard_slice", "axis"),
+    "pad_from_shard": _sent("pad_from_shard", "axis"),
+    "first_rank_only": _sent("first_rank_only"),
+    "owns_index": _of_rows("owns_index"),
+    "to_local_index": _of_rows("to_local_index"),
 }
 METHODS: Final = frozenset({"add", "finish", "wait"})  # of Sums and of what is under way
 FUNCTIONS: Final = frozenset(WORDS) | {
     "start_all_reduce",
-    "places",
-    "part_of",
-    "parts",
-    "wholes",
-    "whole_shape",
+    "mesh_places",
+    "local_shard",
+    "local_shards",
+    "gather_shards",
+    "global_shape",
 }
 
 

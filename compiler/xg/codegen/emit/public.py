@@ -19,7 +19,7 @@ from xg.codegen.emit.writer import may_be_none
 from xg.ir.graph import Graph, Value
 
 WHOLE: Final = """
-            whole = normal(seed, name, whole_shape(shape, cut), float(start))"""
+            whole = normal(seed, name, global_shape(shape, cut), float(start))"""
 
 
 @dataclass(slots=True)
@@ -92,13 +92,13 @@ class PublicWriter:
             "def shard(params: Params, mesh: Mesh) -> Params:",
             '    """Of whole parameters, the parts of the rank that runs this."""',
             "    with mesh:",
-            "        return parts(params, cuts())",
+            "        return local_shards(params, cuts())",
         ]
         gather = [
             "def gather(params: Params, mesh: Mesh) -> Params:",
             '    """The whole parameters of which every rank gives its parts."""',
             "    with mesh:",
-            "        return wholes(params, cuts())",
+            "        return gather_shards(params, cuts())",
         ]
         return [shard, gather]
 
@@ -124,7 +124,7 @@ class PublicWriter:
         return {
             "cuts": "\n        cut = where.get(name, ())",
             "whole": WHOLE,
-            "drawn": "part_of(whole, cut)",
+            "drawn": "local_shard(whole, cut)",
         }
 
     def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:

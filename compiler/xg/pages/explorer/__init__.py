@@ -163,7 +163,7 @@ def _blocks(
     graphs = program.graphs
     costs = {each.graph.key: each for each in cost(graphs).blocks}
     places = {use.graph.key: use.place for use in uses}
-    sending = program.placed and Sending.of(program.placed, graphs, formulas, uses)
+    sending = program.distributed and Sending.of(program.distributed, graphs, formulas, uses)
     operators, shapes = Operators(), Shapes()
     blocks: list[object] = []
     for use, figures in zip(uses, drawn, strict=True):

@@ -21,7 +21,7 @@ def planned(program: Program, settings: Settings) -> dict[str, Program]:
     One device comes first, without a name; there is nothing where there are no plans, and of a
     program that is one rank's already.
     """
-    if program.placed is not None:
+    if program.distributed is not None:
         return {}
     block, found = program.graphs.main.block, dict[str, Program]()
     for name in ("", *plans_of(program.project, settings)):
@@ -54,5 +54,5 @@ def mesh_of(*programs: Program) -> dict[str, int]:
 def _amounts(program: Program) -> tuple[Dim, ...]:
     """Parameters, bytes held in training, FLOPs, elements sent naively and around a ring."""
     sizes = program.graphs.main.sizes
-    compared = report(program.graphs, program.placed).compared
+    compared = report(program.graphs, program.distributed).compared
     return tuple(sizes.expand(dim) for dim in compared)

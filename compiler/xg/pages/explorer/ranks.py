@@ -30,10 +30,10 @@ def play_ranks(small: Program, uses: Sequence[BlockUse]) -> list[Run]:
     where = cuts(small.graphs)
 
     def rank() -> Record:
-        mine, beside = ranks.parts(params, where), cast(Mesh, ranks)
+        mine, beside = ranks.local_shards(params, where), cast(Mesh, ranks)
         interpreter = Interpreter(small.graphs, mine, SEED, traces=traces, mesh=beside)
-        _, record = interpreter.forward(ranks.parts(inputs, where))
-        interpreter.backward(record, ranks.parts(cotangents, where))
+        _, record = interpreter.forward(ranks.local_shards(inputs, where))
+        interpreter.backward(record, ranks.local_shards(cotangents, where))
         return record
 
     grid = Grid(mesh)

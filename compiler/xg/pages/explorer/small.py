@@ -37,7 +37,7 @@ def words_of(settings: Settings) -> dict[str, str | int]:
 
 def proof_sizes(program: Program, settings: Settings) -> Mapping[str, int]:
     """Sizes to prove a program at, and of a parallel one the mesh; nothing where there are none."""
-    if program.placed is None:
+    if program.distributed is None:
         return verification_sizes(program.graphs, {})
     block, mesh = program.graphs.main.block, _mesh(program)
     try:
@@ -75,7 +75,7 @@ def runs(
 
 
 def _played(small: Program, uses: Sequence[BlockUse]) -> list[Run]:
-    if small.placed is None:
+    if small.distributed is None:
         return [play(small.graphs, uses)]
     return play_ranks(small, uses)
 

@@ -1,9 +1,9 @@
 """A block as a step: the new positions of a text go in, the past ones are kept in states.
 
-`increment` makes of a block that takes whole texts one that takes them piece by piece and gives the
-same. No operator has a rule for it: what a node needs of earlier positions is read off its body,
-axis by axis (`positions`, `retype`); what is needed whole is kept (`block`, `views`), what needs no
-position is given (`before`); the result is an ordinary program whose graphs have states
+`decode_step` turns a block that takes whole texts into one that takes them piece by piece, with the
+same results. No operator has a rule for it: what a node needs of earlier positions is read off its
+body, axis by axis (`positions`, `retype`); what is needed whole is kept (`block`, `views`), what
+needs no position is given (`prologue`); the result is an ordinary program whose graphs have states
 (`assemble`); and whether an earlier position could ever depend on a later one is checked on that
 result (`causal`).
 """
@@ -21,11 +21,11 @@ from xg.passes.decode_step.assemble import Assembler
 from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
 from xg.passes.decode_step.errors import NoPositions
-from xg.passes.decode_step.prologue import before
+from xg.passes.decode_step.prologue import prologue_graph
 from xg.passes.decode_step.step_plan import Asking, Called, Kept, Planned, Request, Used
 
 
-def increment(program: Program, output: str | None = None) -> Program:
+def decode_step(program: Program, output: str | None = None) -> Program:
     """The step of a typed program that gives one output, by default the first that has positions.
 
     Raises DiagnosticError where a step cannot give what the whole text would.
@@ -47,7 +47,7 @@ def increment(program: Program, output: str | None = None) -> Program:
     return step
 
 
-def once(program: Program, output: str | None = None) -> Program | None:
+def prologue(program: Program, output: str | None = None) -> Program | None:
     """What the step of a program is given, computed from inputs without positions; None: nothing.
 
     The output of an encoder is the same in every step. Steps that nothing needs are not left out.
@@ -61,7 +61,7 @@ def once(program: Program, output: str | None = None) -> Program | None:
     for number, (each, plan) in enumerate(plans.items()):
         if plan.given:
             keys[each] = f"{each.callee} once ({number})"
-            graphs[keys[each]] = before(plan, program, graphs, keys)
+            graphs[keys[each]] = prologue_graph(plan, program, graphs, keys)
     return replace(program, graphs=graphs, entry=keys[request], backwards={})
 
 

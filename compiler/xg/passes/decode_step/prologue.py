@@ -10,7 +10,7 @@ from xg.passes.decode_step.assemble import given_names
 from xg.passes.decode_step.step_plan import Called, Planned, Request
 
 
-def before(
+def prologue_graph(
     plan: Planned, program: Program, graphs: Mapping[str, Graph], keys: Mapping[Request, str]
 ) -> Graph:
     """A block that gives what its step is given, and nothing else."""

@@ -25,7 +25,7 @@ from xg.ir.use import Attrs, Data, Misuse, Tensor
 from xg.passes.shard.errors import CutApart
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
-from xg.sharding.same_computation import alike
+from xg.sharding.same_computation import same_computation
 from xg.sharding.typing import type_body
 
 
@@ -164,7 +164,7 @@ class _Local:
         attrs = {**step.attrs, **_drawn(body)}
         try:
             op = self._on_parts(step)
-            same = op and alike(op.body(types, attrs), body)
+            same = op and same_computation(op.body(types, attrs), body)
         except (ShapeError, Misuse):
             return None  # parts of some operands meet the whole of others
         return replace(step, op=op, attrs=attrs) if op and same else None

@@ -274,28 +274,28 @@ def _part(x: Array, mesh: Mesh, over: str, axis: int) -> Array:
     return np.split(x, mesh.size(over), axis)[mesh.rank(over)]
 
 
-def _own(expr: Expr, context: Context, x: Array) -> Array:
+def _shard_slice(expr: Expr, context: Context, x: Array) -> Array:
     return _part(x, context.ranks(), _over(expr), _axis(expr))
 
 
-def _spread(expr: Expr, context: Context, x: Array) -> Array:
+def _pad_from_shard(expr: Expr, context: Context, x: Array) -> Array:
     mesh, over = context.ranks(), _over(expr)
     parts = [np.zeros_like(x) for _ in range(mesh.size(over))]
     parts[mesh.rank(over)] = x
     return np.concatenate(parts, _axis(expr))
 
 
-def _once(expr: Expr, context: Context, x: Array) -> Array:
+def _first_rank_only(expr: Expr, context: Context, x: Array) -> Array:
     return x if context.ranks().rank(_over(expr)) == 0 else np.zeros_like(x)
 
 
-def _within(expr: Expr, context: Context, ids: Array) -> Array:
+def _to_local_index(expr: Expr, context: Context, ids: Array) -> Array:
     """How far ids point behind this rank's first row; 0 where that is not among its rows."""
     inside = ids - context.ranks().rank(_over(expr)) * context.size(expr.attr("rows"))
-    return np.where(_held(expr, context, ids), inside, 0)
+    return np.where(_owns_index(expr, context, ids), inside, 0)
 
 
-def _held(expr: Expr, context: Context, ids: Array) -> Array:
+def _owns_index(expr: Expr, context: Context, ids: Array) -> Array:
     rows = context.size(expr.attr("rows"))
     return ids // rows == context.ranks().rank(_over(expr))
 
@@ -353,11 +353,11 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "all_gather": _all_gather,
     "reduce_scatter": _reduce_scatter,
     "all_to_all": _all_to_all,
-    "own": _own,
-    "spread": _spread,
-    "once": _once,
-    "held": _held,
-    "within": _within,
+    "shard_slice": _shard_slice,
+    "pad_from_shard": _pad_from_shard,
+    "first_rank_only": _first_rank_only,
+    "owns_index": _owns_index,
+    "to_local_index": _to_local_index,
 }
 
 FLOATS: Final = Arithmetic(MEANING, np.add)

@@ -39,11 +39,11 @@ MOVED: Final = (
     "all_reduce_max",
     "all_gather",
     "all_to_all",
-    "own",
-    "spread",
-    "once",
-    "held",
-    "within",
+    "shard_slice",
+    "pad_from_shard",
+    "first_rank_only",
+    "owns_index",
+    "to_local_index",
 )
 SUMMED: Final = ("all_reduce", "reduce_scatter")
 MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
