@@ -208,7 +208,7 @@ class Lowering:
     def _arranged(
         self, operator: str, value: Value, source: Sequence[Axis], target: Sequence[Axis]
     ) -> Value:
-        source, target = self._merged(source, target)
+        source, target = _merged(source, target, self.sizes)
         factors = list(dict.fromkeys(factor for axis in (*source, *target) for factor in axis))
         places = {factor: place for place, factor in enumerate(factors)}
         arrangement = Arrangement(
@@ -225,27 +225,6 @@ class Lowering:
                 operator, (value,), axes, kind=value.kind, arrangement=arrangement
             )
         return self._arrangements[key]
-
-    def _merged(
-        self, source: Sequence[Axis], target: Sequence[Axis]
-    ) -> tuple[Sequence[Axis], Sequence[Axis]]:
-        """Factors that stay side by side are one."""
-        axes = [*source, *target]
-        for first in {factor: None for axis in axes for factor in axis}:
-            while True:
-                behind = {axis[axis.index(first) + 1 :][:1] for axis in axes if first in axis}
-                pair = next(iter(behind), ())
-                if len(behind) != 1 or not pair:
-                    break
-                before = {axis[: axis.index(pair[0])][-1:] for axis in axes if pair[0] in axis}
-                if before != {(first,)}:
-                    break
-                one = Factor(self.sizes.join([first.size, pair[0].size]), first.key)
-                axes = [
-                    tuple(one if f == first else f for f in axis if f != pair[0]) for axis in axes
-                ]
-                first = one
-        return axes[: len(source)], axes[len(source) :]
 
     def seen(self, view: View) -> View:
         """The value laid out as it is seen."""
@@ -288,6 +267,26 @@ class Lowering:
                 raise Unspeakable("the same integers index axes of two sizes")
             self.sizes.equal(self.ranges[value], size)
         self.ranges.setdefault(value, size)
+
+
+def _merged(
+    source: Sequence[Axis], target: Sequence[Axis], sizes: Sizes
+) -> tuple[Sequence[Axis], Sequence[Axis]]:
+    """Factors that stay side by side are one."""
+    axes = [*source, *target]
+    for first in {factor: None for axis in axes for factor in axis}:
+        while True:
+            behind = {axis[axis.index(first) + 1 :][:1] for axis in axes if first in axis}
+            pair = next(iter(behind), ())
+            if len(behind) != 1 or not pair:
+                break
+            before = {axis[: axis.index(pair[0])][-1:] for axis in axes if pair[0] in axis}
+            if before != {(first,)}:
+                break
+            one = Factor(sizes.join([first.size, pair[0].size]), first.key)
+            axes = [tuple(one if f == first else f for f in axis if f != pair[0]) for axis in axes]
+            first = one
+    return axes[: len(source)], axes[len(source) :]
 
 
 def _keys(axis: Axis) -> tuple[int, ...]:

@@ -160,17 +160,22 @@ def node_text(step: Step, own: list[str], op_names: Mapping[str, str], dims: Dim
             axis = axis_name(step.data[0], attrs["axis"], dims)
             return f"pick[{axis}]({spell(dims.renamed(attrs['index']))})"
         case "slice":
-            axis = axis_name(step.data[0], attrs["axis"], dims)
-            start = dims.renamed(attrs["start"])
-            if "before" in attrs:
-                start = sum((dims[size] for size in attrs["before"]), ZERO)
-            stop = start + dims[step.outputs[0].axes[attrs["axis"]]]
-            return f"slice[{axis}]({spell(start)}, {spell(stop)})"
+            return _slice_text(step, dims)
         case "op":
             name = op_names[str(attrs["formula"])]
             return f"{name}({', '.join(own)})" if own else name
         case _:
             return step.operator
+
+
+def _slice_text(step: Step, dims: Dims) -> str:
+    attrs = step.attrs
+    axis = axis_name(step.data[0], attrs["axis"], dims)
+    start = dims.renamed(attrs["start"])
+    if "before" in attrs:
+        start = sum((dims[size] for size in attrs["before"]), ZERO)
+    stop = start + dims[step.outputs[0].axes[attrs["axis"]]]
+    return f"slice[{axis}]({spell(start)}, {spell(stop)})"
 
 
 def source_text(step: Step, dims: Dims) -> str:

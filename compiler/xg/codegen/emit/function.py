@@ -68,14 +68,8 @@ def operator_function(
     symbols = tuple(name for name in scope.needed if spell_symbol(name) in mentioned(code))
     random = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
     dtype, device = scope.typed and not floats, scope.placed and not operands
-    optional = _optional(body)
-    given = [
-        f"{name}: Array | None" if expr in optional else f"{name}: Array"
-        for name, expr in zip(operands, body.operands, strict=True)
-    ]
-    given += [f"{name}: float" for name in own.values()] + [
-        f"{spell_symbol(name)}: int" for name in symbols
-    ]
+    given = _operands(body, operands) + [f"{name}: float" for name in own.values()]
+    given += [f"{spell_symbol(name)}: int" for name in symbols]
     given += [f"seed: {spelling.seed}", "place: str"] if random else []
     given += ["dtype: DType"] if dtype else []
     given += ["device: Device"] if device else []
@@ -95,6 +89,15 @@ def operator_function(
         support=tuple(scope.support),
         results=len(results),
     )
+
+
+def _operands(body: Body, names: list[str]) -> list[str]:
+    """The operands as parameters of the function."""
+    optional = _optional(body)
+    return [
+        f"{name}: Array | None" if expr in optional else f"{name}: Array"
+        for name, expr in zip(names, body.operands, strict=True)
+    ]
 
 
 def _numbers(body: Body, attrs: Attrs) -> dict[str, Scalar]:
