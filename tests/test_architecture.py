@@ -13,6 +13,7 @@ ALONE = ("xg.ops", "xg.passes", "xg.codegen")  # their members do not import eac
 SHARED = (
     "xg.codegen.emit",
     "xg.codegen.backend",
+    "xg.codegen.errors",
     "xg.passes.runner",
 )  # but for what all members are made with
 ASSEMBLING = ("xg.passes.pipelines",)  # which puts members together
@@ -134,6 +135,17 @@ def test_rooms_import_what_their_rows_name(compiler: Imports) -> None:
 @pytest.mark.parametrize("root", ["compiler", "runtime", "grammar"])
 def test_no_files_import_each_other(root: str) -> None:
     assert circles(imports_of(ROOT / root)) == []
+
+
+def test_kinds_of_errors_are_in_modules_of_errors() -> None:
+    marked = re.compile(r"^@problem_kind$", re.MULTILINE)
+    folder = ROOT / "compiler" / "xg"
+    places = {
+        file.relative_to(folder).as_posix()
+        for file in folder.rglob("*.py")
+        if marked.search(file.read_text(encoding="utf-8"))
+    }
+    assert {place for place in places if "errors" not in place} == {"diagnostics/limits.py"}
 
 
 def test_the_table_names_no_import_that_nobody_needs(compiler: Imports) -> None:

@@ -17,12 +17,12 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from xg_runtime import agreement
-from xg_runtime.compare import Comparison, Points, compare
 from xg_runtime.errors import InputError
 from xg_runtime.module import Arrays, Module, is_float
 from xg_runtime.norm import global_norm
 from xg_runtime.probe import Coordinate, Direction, Function, Gradient, Objective, Point, Probe
 from xg_runtime.random import fold
+from xg_runtime.slope_comparison import Comparison, Points, compare
 
 Verdict: TypeAlias = Literal["ok", "zero", "failed"]
 

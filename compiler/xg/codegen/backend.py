@@ -13,10 +13,11 @@ from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from xg import codegen
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem, problem_kind
+from xg.codegen.errors import NoLibrary
+from xg.diagnostics.diagnostic import DiagnosticError
 
 if TYPE_CHECKING:
     from xg.codegen.emit.dialect import Dialect
@@ -83,8 +84,9 @@ class Backend:
 
     def require(self) -> None:
         """Raise DiagnosticError where its library is not installed."""
-        if not self.is_installed:
-            raise DiagnosticError.of(NoLibrary(self))
+        runs = self.runs
+        if runs.extra is not None and not self.is_installed:
+            raise DiagnosticError.of(NoLibrary(runs.library, runs.extra, default().name))
 
     def on_arrays(self, module: ModuleType, dtype: str | None = None) -> object:
         """A generated module on NumPy arrays."""
@@ -95,19 +97,6 @@ class Backend:
     def step_on_arrays(self, module: ModuleType) -> object:
         """A generated module of a step on NumPy arrays."""
         return named(self.runs.steps)(module) if self.runs.steps else module
-
-
-@problem_kind
-class NoLibrary(Problem):
-    """Code of a backend that is to be run where its library is not installed."""
-
-    code: ClassVar[str] = "XG0502"
-    backend: Backend
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how to get it."""
-        fix = f"pip install 'xg[{self.backend.runs.extra}]', or use --backend {default().name}"
-        return self.report(f"{self.backend.runs.library} is not installed", help=(fix,))
 
 
 def named(path: str) -> Callable[..., object]:

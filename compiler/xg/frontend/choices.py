@@ -25,7 +25,7 @@ from xg.passes.resolve.units import link
 from xg.syntax import ast
 
 if TYPE_CHECKING:
-    from xg.frontend.plan_check import PlanCheck, SharedGraphs
+    from xg.frontend.plan_in_choices import PlanCheck, SharedGraphs
     from xg.ir.plan import Plan
 
 PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
@@ -224,7 +224,7 @@ class _Checker:
         """Check every plan against a typed program."""
         if not self.plans and not program.is_parallel:
             return
-        from xg.frontend.plan_check import PlanCheck, SharedGraphs  # most files have no plans
+        from xg.frontend.plan_in_choices import PlanCheck, SharedGraphs  # most files have no plans
 
         self.shared = self.shared or SharedGraphs()
         shared = self.shared.checkable(program)

@@ -7,13 +7,13 @@ Shapes hold for all sizes; only when sizes have numbers can ``D/N_H`` fail to be
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import DimSize
 from xg.diagnostics.source import Span
 from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, DimError
+from xg.ir.errors import NotWhole, TooLong, TooShort
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.instances import instances
 
@@ -21,55 +21,6 @@ Numbers = Mapping[str, int]
 Places = Mapping[str, Span]  # where the file declares each dim
 
 SUGGESTED_AT_MOST = 8
-
-
-@problem_kind
-class NotWhole(Problem):
-    """A size that its parts do not divide."""
-
-    code: ClassVar[str] = "XG0401"
-    span: Span
-    name: str
-    message: str
-    allowed: tuple[str, ...]
-
-    def diagnostic(self) -> Diagnostic:
-        """Say which numbers would do."""
-        what = f"{self.name} = " if self.name else ""
-        return self.report(f"{what}{self.message}", Label(self.span), help=self.allowed)
-
-
-@problem_kind
-class TooShort(Problem):
-    """An axis without positions, or a repetition less often than never."""
-
-    code: ClassVar[str] = "XG0402"
-    span: Span
-    size: str
-    number: int
-    least: int
-
-    def diagnostic(self) -> Diagnostic:
-        """Name the size."""
-        message = f"{self.size} = {self.number}: it is at least {self.least}"
-        return self.report(message, Label(self.span))
-
-
-@problem_kind
-class TooLong(Problem):
-    """A size that an operator needs to be at most another one."""
-
-    code: ClassVar[str] = "XG0403"
-    span: Span
-    smaller: str
-    larger: str
-    why: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say both numbers and why the one bounds the other."""
-        return self.report(
-            f"{self.smaller} is more than {self.larger}", Label(self.span), notes=(self.why,)
-        )
 
 
 def check_numbers(program: Program, places: Places) -> None:

@@ -6,86 +6,13 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import INSTANCES_AT_MOST, Symbols, inside
 from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, said_of, sized
-
-
-@problem_kind
-class PlanMisfit(Problem):
-    """A line of a plan with other dims than the value has."""
-
-    code: ClassVar[str] = "XG0310"
-    span: Span
-    name: str
-    written: str
-    shape: str
-    declared: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Show both shapes."""
-        return self.report(
-            f"{self.name} is {self.shape}, but the plan says {self.written}",
-            Label(self.span, f"here {self.written}"),
-            Label(self.declared, f"here {self.shape}", primary=False),
-            help=("a plan divides the dims of a value by mesh axes; `_` is whatever stands there",),
-        )
-
-
-@problem_kind
-class PlacedTwice(Problem):
-    """A value that two lines of plans cut differently over one mesh axis."""
-
-    code: ClassVar[str] = "XG0311"
-    span: Span
-    name: str
-    axis: str
-    plans: tuple[str, str]
-    first: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Show both places."""
-        first, second = self.plans
-        help = f"plans join where they speak of different mesh axes: both speak of {self.axis}"
-        return self.report(
-            f"{self.name} is placed twice over {self.axis}",
-            Label(self.span, f"by {second}"),
-            Label(self.first, f"by {first}, differently", primary=False),
-            help=(help,),
-        )
-
-
-@problem_kind
-class PlanOfNothing(Problem):
-    """A plan that places nothing in the block that is compiled."""
-
-    code: ClassVar[str] = "XG0312"
-    plan: str
-    block: str
-    of: tuple[str, ...]
-
-    def diagnostic(self) -> Diagnostic:
-        """Name the blocks that it is of."""
-        help = f"it is of {', '.join(self.of)}" if self.of else "it has no lines"
-        return self.report(f"the plan {self.plan} places nothing in {self.block}", help=(help,))
-
-
-@problem_kind
-class NoMeshSize(Problem):
-    """A mesh axis that is to be run on and has no number of ranks."""
-
-    code: ClassVar[str] = "XG0313"
-    axis: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how to give one."""
-        help = f"give it one: --set {self.axis}=2, or mesh {self.axis} = 2 in the file"
-        return self.report(f"the mesh axis {self.axis} has no number of ranks", help=(help,))
+from xg.sharding.errors import NoMeshSize, PlacedTwice, PlanMisfit, PlanOfNothing
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,48 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
-from typing import ClassVar
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.ir.plan import sized
-from xg.ir.size_checks import SUGGESTED_AT_MOST, Numbers, listed, numbers_of, value_of
+from xg.ir.size_checks import Numbers, numbers_of, value_of
 from xg.sharding.apply_plan import Placed, placed
-
-RANKS_AT_MOST = 4_096
+from xg.sharding.errors import NotDivisible
 
 PartsKey = tuple[
     str, frozenset[tuple[str, int]]
 ]  # a graph by its key, with the numbers of its sizes
-
-
-@problem_kind
-class NotDivisible(Problem):
-    """A size that the ranks of a mesh axis cannot share equally."""
-
-    code: ClassVar[str] = "XG0404"
-    span: Span
-    size: str
-    number: int
-    axes: tuple[tuple[str, int], ...]
-
-    def diagnostic(self) -> Diagnostic:
-        """Say both numbers, and which numbers of ranks would do."""
-        names = "*".join(name for name, _ in self.axes)
-        ranks = prod(size for _, size in self.axes)
-        last, size = self.axes[-1]
-        rest = ranks // size
-        fitting = [n for n in range(1, RANKS_AT_MOST + 1) if self.number % (rest * n) == 0]
-        help = f"the ranks of {names} together have to divide {self.number}"
-        if fitting:
-            help = f"{last} may be {listed(fitting[:SUGGESTED_AT_MOST])}"
-        what = self.size if self.size == str(self.number) else f"{self.size} = {self.number}"
-        return self.report(
-            f"{what} is not divisible by {names} = {ranks}", Label(self.span), help=(help,)
-        )
 
 
 def check_shares(program: Program, found: Iterable[Placed] | None = None) -> None:

@@ -4,32 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.sizes import spell_dim, spell_factor
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.codegen.errors import UnboundSize
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Span
 from xg.ir.dim import ONE, Dim
 from xg.ir.tensor import Shape, Sizes
-
-
-@problem_kind
-class UnboundSize(Problem):
-    """A symbol that code needs as a number and nothing provides."""
-
-    code: ClassVar[str] = "XG0501"
-    span: Span
-    name: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how to give it a number."""
-        return self.report(
-            f"nothing says how large {self.name} is",
-            Label(self.span, "in this block"),
-            help=(f"give it a default, dim {self.name} = …, or --set {self.name}=…",),
-        )
-
 
 Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
 

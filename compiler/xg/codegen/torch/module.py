@@ -12,7 +12,7 @@ from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.scopes import settled
 from xg.codegen.torch.dialect import TORCH
-from xg.codegen.torch.model import model_section
+from xg.codegen.torch.nn_module import model_section
 from xg.ir.graph import Graph, Program
 
 

@@ -19,7 +19,7 @@ from xg.figures.layout.answer import read_answer
 from xg.figures.layout.grid import on_a_grid
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import problem
-from xg.figures.layout.routed import routed
+from xg.figures.layout.route_edges import routed
 from xg.figures.layout.straighten import straightened
 from xg.figures.layout.unit import units
 from xg.figures.model import style

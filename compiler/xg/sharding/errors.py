@@ -1,0 +1,110 @@
+"""Errors of plans and of sizes that ranks share (XG031x, XG0404)."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import ClassVar, Final
+
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
+from xg.ir.size_checks import SUGGESTED_AT_MOST, listed
+
+RANKS_AT_MOST: Final = 4_096  # that a help names
+
+
+@problem_kind
+class PlanMisfit(Problem):
+    """A line of a plan with other dims than the value has."""
+
+    code: ClassVar[str] = "XG0310"
+    span: Span
+    name: str
+    written: str
+    shape: str
+    declared: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Show both shapes."""
+        return self.report(
+            f"{self.name} is {self.shape}, but the plan says {self.written}",
+            Label(self.span, f"here {self.written}"),
+            Label(self.declared, f"here {self.shape}", primary=False),
+            help=("a plan divides the dims of a value by mesh axes; `_` is whatever stands there",),
+        )
+
+
+@problem_kind
+class PlacedTwice(Problem):
+    """A value that two lines of plans cut differently over one mesh axis."""
+
+    code: ClassVar[str] = "XG0311"
+    span: Span
+    name: str
+    axis: str
+    plans: tuple[str, str]
+    first: Span
+
+    def diagnostic(self) -> Diagnostic:
+        """Show both places."""
+        first, second = self.plans
+        help = f"plans join where they speak of different mesh axes: both speak of {self.axis}"
+        return self.report(
+            f"{self.name} is placed twice over {self.axis}",
+            Label(self.span, f"by {second}"),
+            Label(self.first, f"by {first}, differently", primary=False),
+            help=(help,),
+        )
+
+
+@problem_kind
+class PlanOfNothing(Problem):
+    """A plan that places nothing in the block that is compiled."""
+
+    code: ClassVar[str] = "XG0312"
+    plan: str
+    block: str
+    of: tuple[str, ...]
+
+    def diagnostic(self) -> Diagnostic:
+        """Name the blocks that it is of."""
+        help = f"it is of {', '.join(self.of)}" if self.of else "it has no lines"
+        return self.report(f"the plan {self.plan} places nothing in {self.block}", help=(help,))
+
+
+@problem_kind
+class NoMeshSize(Problem):
+    """A mesh axis that is to be run on and has no number of ranks."""
+
+    code: ClassVar[str] = "XG0313"
+    axis: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say how to give one."""
+        help = f"give it one: --set {self.axis}=2, or mesh {self.axis} = 2 in the file"
+        return self.report(f"the mesh axis {self.axis} has no number of ranks", help=(help,))
+
+
+@problem_kind
+class NotDivisible(Problem):
+    """A size that the ranks of a mesh axis cannot share equally."""
+
+    code: ClassVar[str] = "XG0404"
+    span: Span
+    size: str
+    number: int
+    axes: tuple[tuple[str, int], ...]
+
+    def diagnostic(self) -> Diagnostic:
+        """Say both numbers, and which numbers of ranks would do."""
+        names = "*".join(name for name, _ in self.axes)
+        ranks = prod(size for _, size in self.axes)
+        last, size = self.axes[-1]
+        rest = ranks // size
+        fitting = [n for n in range(1, RANKS_AT_MOST + 1) if self.number % (rest * n) == 0]
+        help = f"the ranks of {names} together have to divide {self.number}"
+        if fitting:
+            help = f"{last} may be {listed(fitting[:SUGGESTED_AT_MOST])}"
+        what = self.size if self.size == str(self.number) else f"{self.size} = {self.number}"
+        return self.report(
+            f"{what} is not divisible by {names} = {ranks}", Label(self.span), help=(help,)
+        )
