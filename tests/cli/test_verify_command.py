@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 from cli.conftest import DIAGRAMS, Xg
 
-from xg.codegen import load as generated
+from xg import driver
 
 
 def test_gradients_are_proven(xg: Xg) -> None:
@@ -64,13 +64,13 @@ def test_a_zero_without_a_reason_fails(xg: Xg, folder: Path) -> None:
 def test_a_sabotaged_gradient_fails(
     xg: Xg, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
 ) -> None:
-    real = generated.load
+    real = driver.load
 
     def sabotaged(source: str, name: str) -> ModuleType:
         assert right in source
         return real(source.replace(right, wrong), name)
 
-    monkeypatch.setattr(generated, "load", sabotaged)
+    monkeypatch.setattr(driver, "load", sabotaged)
     said = xg("verify", "tiny.xg")
     assert said.code == 1
     assert "failed: " in said.out
@@ -82,13 +82,13 @@ def test_a_sabotaged_gradient_fails(
 def test_a_sabotaged_forward_differs_from_the_interpreter(
     xg: Xg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = generated.load
+    real = driver.load
 
     def sabotaged(source: str, name: str) -> ModuleType:
         assert "X @ W" in source
         return real(source.replace("X @ W", "(1 + 1e-8) * X @ W"), name)
 
-    monkeypatch.setattr(generated, "load", sabotaged)
+    monkeypatch.setattr(driver, "load", sabotaged)
     said = xg("verify", "tiny.xg")
     assert said.code == 1
     assert "DIFFER: first in Y" in said.out

@@ -111,7 +111,6 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
     [
         ("gpt2", "model_type", "gptj", 'model_type = "gptj": the diagram is true for "gpt2" only'),
         ("gpt2", "activation_function", "relu", "activation_function"),
-        ("gpt2", "resid_pdrop", 0.3, "resid_pdrop and embd_pdrop and attn_pdrop differ"),
         ("llama", "rope_scaling", {"type": "linear", "factor": 2.0}, "rope_scaling.type"),
         ("llama", "rope_parameters", {"rope_type": "llama3"}, "rope_parameters.rope_type"),
         ("llama", "attention_bias", True, "attention_bias = true"),

@@ -74,6 +74,10 @@ class Kernels:
                 return kernel.function, self._function(node, taken)
         return None
 
+    def computes(self, operator: str) -> bool:
+        """Whether some uses of an operator have a kernel."""
+        return operator in self._by_operator
+
     def names(self) -> frozenset[str]:
         """What the functions of the files are called: no variable may be called so."""
         return frozenset(self._nodes)

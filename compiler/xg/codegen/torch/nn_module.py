@@ -168,7 +168,7 @@ class _Section:
 
     def _forward(self) -> list[str]:
         entry = self.entry
-        names = Names(size_variables(entry) | self.plan.told(entry))
+        names = Names(size_variables(entry) | self.plan.told(entry) | {"seed"})
         inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
         scope = Scope(entry.sizes)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}

@@ -9,7 +9,7 @@ from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.names import Names, spell_symbol
 from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.writer import names_by_label, size_variables
-from xg.ir.graph import Backward, Graph, Value
+from xg.ir.graph import Backward, Call, Graph, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,17 @@ class Step:
         results, function = self._results, self.plan.functions[self.graph.key]
         left = ", ".join([*results, "saved"])
         returned = returned_type(len(results))
-        kept = ["ctx", "params", "saved", *(results if len(results) > 1 else [])]
+        again = "" if self._kernels() else ", ".join(inputs)  # what a recorded pass is run on
+        kept = ["ctx", "params", f"[{again}]", "saved"]
+        kept += results if len(results) > 1 else []
         return [
             *bracketed("def forward(", [*given, "*weights: Array"], f") -> {returned}:", 4),
             "    params = dict(zip(names, weights))",
             *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
             *indented(bracketed("remember(", kept, ")", 8)),
             *(["    ctx.at = at"] if self._path else []),
+            *(["    ctx.seed = seed"] if self._seeded else []),
+            *([f"    ctx.sizes = ({', '.join(sizes)},)"] if sizes else []),
             f"    return {', '.join(results)}",
         ]
 
@@ -91,17 +95,50 @@ class Step:
         return [
             *bracketed("def backward(", given, ") -> tuple[Array | None, ...]:", 4),
             *([f"    {cotangents} = arrived(ctx, {cotangents})"] if several else []),
-            "    params, saved = recall(ctx)",
+            f"    params, {'_' if self._kernels() else 'inputs'}, saved = recall(ctx)",
             "    grads: Params = {}",
             "    with as_before(ctx):",
+            *indented(self._recorded(), 8),
             *indented(bracketed(head, args, ")", 12), 8),
             f"    return {', '.join(items)}, *[grads.get(name) for name in params]",
         ]
 
+    def _recorded(self) -> list[str]:
+        """With ``create_graph=True`` the forward pass again, recorded by autograd as what follows.
+
+        Kernels write into what they read, and autograd has no derivative of a fused one.
+        """
+        asked = "if torch.is_grad_enabled():  # create_graph=True"
+        if kernels := self._kernels():
+            message = (
+                f'"create_graph=True: no second derivative of {", ".join(kernels)} in --kernels"'
+            )
+            return [asked, *indented(bracketed("raise RuntimeError(", [message], ")", 16))]
+        args = ["params", *(["ctx.at"] if self._path else []), "*inputs"]
+        args += ["*ctx.sizes"] if size_arguments(self.plan, self.graph) else []
+        args += ["seed=ctx.seed"] if self._seeded else []
+        run = bracketed(f"*_, saved = {self.plan.functions[self.graph.key]}(", args, ")", 16)
+        return [asked, *indented(run)]
+
+    def _kernels(self) -> list[str]:
+        """The operators of the block and of those it calls that have kernels, by their names."""
+        if self.plan.kernels is None:
+            return []
+        names: dict[str, None] = {}
+        blocks = {self.graph.key: self.graph}
+        while blocks:
+            _, graph = blocks.popitem()
+            for step in graph.steps:
+                if isinstance(step, Call):
+                    blocks[step.callee] = self.plan.program.graphs[step.callee]
+                elif self.plan.kernels.computes(step.op.name):
+                    names[step.op.name] = None
+        return list(names)
+
 
 def variables(values: Sequence[Value], graph: Graph) -> list[str]:
     """Variables for inputs or outputs of a block."""
-    names = Names(size_variables(graph))
+    names = Names(size_variables(graph) | {"seed"})
     wanted = names_by_label(graph)
     return [names.fresh(value.name or wanted.get(value, "value")) for value in values]
 

@@ -58,13 +58,16 @@ SETTING: Final = '''    def __setattr__(self, name: str, value: Any) -> None:
             super().__setattr__(name, value)
 '''
 
-REMEMBER: Final = '''def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
+REMEMBER: Final = '''def remember(
+    ctx: Any, params: Params, inputs: list[Array], saved: Any, *results: Array
+) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use.
 
     Of several results some may have no cotangent: torch is not to make zeros for them.
     """
-    tensors = list(params.values())
-    ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
+    tensors = [*params.values(), *inputs]
+    ctx.names, ctx.inputs = tuple(params), len(inputs)
+    ctx.kept = packed(saved, tensors)
     ctx.save_for_backward(*tensors)
     if results:
         ctx.set_materialize_grads(False)
@@ -100,12 +103,12 @@ KEPT: Final = '''class Kept(NamedTuple):
     rest: dict[str, Any]
 '''
 
-_RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, Any]:
+_RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, list[Array], Any]:
     """{what}"""
-    if torch.is_grad_enabled():
-        raise RuntimeError("first derivatives only: leave create_graph=True out")
     tensors = iter(ctx.saved_tensors){clear}
-    return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
+    params = dict(zip(ctx.names, tensors))
+    inputs = [next(tensors) for _ in range(ctx.inputs)]
+    return params, inputs, unpacked(ctx.kept, tensors)
 '''
 
 _CLEAR: Final = """
@@ -148,7 +151,7 @@ def around(releases: bool, several: bool) -> list[str]:
 
     `several` is whether any has more than one result.
     """
-    what = "The parameters and what was saved"
+    what = "The parameters, the inputs and what was saved"
     if releases:
         what += "; from here on the backward pass alone keeps it."
     else:

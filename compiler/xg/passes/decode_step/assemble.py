@@ -10,6 +10,7 @@ from xg import ops
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Param, State, Value
 from xg.ir.op import Op
+from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.positions import Whole
 from xg.passes.decode_step.step_plan import Called, Kept, Planned, Request, Token, Used
@@ -48,7 +49,7 @@ class Assembler:
                 case Called():
                     steps.append(self._call(part))
         outputs = [self._value((source.outputs[i], whole)) for i, whole in request.outputs]
-        return replace(
+        step = replace(
             source,
             key=self.keys[request],
             inputs=inputs,
@@ -65,6 +66,7 @@ class Assembler:
             states=tuple(self.states),
             types=self.types,
         )
+        return prune(step)
 
     # ---- values ---------------------------------------------------------------------------------
 

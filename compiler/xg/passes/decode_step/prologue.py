@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.prune import prune
 from xg.passes.decode_step.assemble import given_names
 from xg.passes.decode_step.step_plan import Called, Planned, Request
 
@@ -32,7 +33,7 @@ def prologue_graph(
         if not wanted.isdisjoint(step.outputs):
             wanted.update(step.inputs)
     names = given_names(plan)
-    return replace(
+    before_steps = replace(
         graph,
         key=keys[plan.request],
         inputs=tuple(value for value in graph.inputs if value in wanted),
@@ -44,6 +45,7 @@ def prologue_graph(
         claims=(),
         types={**graph.types, **plan.handed},
     )
+    return prune(before_steps)
 
 
 def _call_before(

@@ -237,14 +237,17 @@ class MHAStep(torch.autograd.Function):
     def forward(ctx: Any, names: Names, seed: Seed, X: Array, *weights: Array) -> Array:
         params = dict(zip(names, weights))
         Y, saved = mha(params, X, seed=seed)
-        remember(ctx, params, saved)
+        remember(ctx, params, [X], saved)
+        ctx.seed = seed
         return Y
 
     @staticmethod
     def backward(ctx: Any, dY: Array) -> tuple[Array | None, ...]:
-        params, saved = recall(ctx)
+        params, inputs, saved = recall(ctx)
         grads: Params = {}
         with as_before(ctx):
+            if torch.is_grad_enabled():  # create_graph=True
+                *_, saved = mha(params, *inputs, seed=ctx.seed)
             dX = d_mha(params, saved, dY, grads)
         return None, None, dX, *[grads.get(name) for name in params]
 
@@ -294,13 +297,16 @@ class Kept(NamedTuple):
     rest: dict[str, Any]
 
 
-def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
+def remember(
+    ctx: Any, params: Params, inputs: list[Array], saved: Any, *results: Array
+) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use.
 
     Of several results some may have no cotangent: torch is not to make zeros for them.
     """
-    tensors = list(params.values())
-    ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
+    tensors = [*params.values(), *inputs]
+    ctx.names, ctx.inputs = tuple(params), len(inputs)
+    ctx.kept = packed(saved, tensors)
     ctx.save_for_backward(*tensors)
     if results:
         ctx.set_materialize_grads(False)
@@ -318,12 +324,12 @@ def as_before(ctx: Any) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-def recall(ctx: Any) -> tuple[Params, Any]:
-    """The parameters and what was saved, as the forward pass had them."""
-    if torch.is_grad_enabled():
-        raise RuntimeError("first derivatives only: leave create_graph=True out")
+def recall(ctx: Any) -> tuple[Params, list[Array], Any]:
+    """The parameters, the inputs and what was saved, as the forward pass had them."""
     tensors = iter(ctx.saved_tensors)
-    return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
+    params = dict(zip(ctx.names, tensors))
+    inputs = [next(tensors) for _ in range(ctx.inputs)]
+    return params, inputs, unpacked(ctx.kept, tensors)
 
 
 def packed(saved: Any, tensors: list[Array]) -> Any:

@@ -487,14 +487,16 @@ class LM1Step(torch.autograd.Function):
     def forward(ctx: Any, names: Names, ids: Array, *weights: Array) -> Array:
         params = dict(zip(names, weights))
         X, saved = lm_1(params, ids)
-        remember(ctx, params, saved)
+        remember(ctx, params, [ids], saved)
         return X
 
     @staticmethod
     def backward(ctx: Any, dX: Array) -> tuple[Array | None, ...]:
-        params, saved = recall(ctx)
+        params, inputs, saved = recall(ctx)
         grads: Params = {}
         with as_before(ctx):
+            if torch.is_grad_enabled():  # create_graph=True
+                *_, saved = lm_1(params, *inputs)
             d_lm_1(params, saved, dX, grads)
         return None, None, *[grads.get(name) for name in params]
 
@@ -508,15 +510,18 @@ class LayerStep(torch.autograd.Function):
     ) -> Array:
         params = dict(zip(names, weights))
         Y, saved = layer(params, at, X, seed=seed)
-        remember(ctx, params, saved)
+        remember(ctx, params, [X], saved)
         ctx.at = at
+        ctx.seed = seed
         return Y
 
     @staticmethod
     def backward(ctx: Any, dY: Array) -> tuple[Array | None, ...]:
-        params, saved = recall(ctx)
+        params, inputs, saved = recall(ctx)
         grads: Params = {}
         with as_before(ctx):
+            if torch.is_grad_enabled():  # create_graph=True
+                *_, saved = layer(params, ctx.at, *inputs, seed=ctx.seed)
             dX = d_layer(params, ctx.at, saved, dY, grads)
         return None, None, None, dX, *[grads.get(name) for name in params]
 
@@ -586,7 +591,7 @@ class LM2Step(torch.autograd.Function):
     ) -> tuple[Array, Array]:
         params = dict(zip(names, weights))
         Z, loss, saved = lm_2(params, Y_1, t)
-        remember(ctx, params, saved, Z, loss)
+        remember(ctx, params, [Y_1, t], saved, Z, loss)
         return Z, loss
 
     @staticmethod
@@ -594,9 +599,11 @@ class LM2Step(torch.autograd.Function):
         ctx: Any, dZ: Array | None, dloss: Array | None
     ) -> tuple[Array | None, ...]:
         dZ, dloss = arrived(ctx, dZ, dloss)
-        params, saved = recall(ctx)
+        params, inputs, saved = recall(ctx)
         grads: Params = {}
         with as_before(ctx):
+            if torch.is_grad_enabled():  # create_graph=True
+                *_, saved = lm_2(params, *inputs)
             dY_1 = d_lm_2(params, saved, dZ, dloss, grads)
         return None, dY_1, None, *[grads.get(name) for name in params]
 
@@ -643,13 +650,16 @@ class Kept(NamedTuple):
     rest: dict[str, Any]
 
 
-def remember(ctx: Any, params: Params, saved: Any, *results: Array) -> None:
+def remember(
+    ctx: Any, params: Params, inputs: list[Array], saved: Any, *results: Array
+) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use.
 
     Of several results some may have no cotangent: torch is not to make zeros for them.
     """
-    tensors = list(params.values())
-    ctx.names, ctx.kept = tuple(params), packed(saved, tensors)
+    tensors = [*params.values(), *inputs]
+    ctx.names, ctx.inputs = tuple(params), len(inputs)
+    ctx.kept = packed(saved, tensors)
     ctx.save_for_backward(*tensors)
     if results:
         ctx.set_materialize_grads(False)
@@ -677,12 +687,12 @@ def as_before(ctx: Any) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-def recall(ctx: Any) -> tuple[Params, Any]:
-    """The parameters and what was saved, as the forward pass had them."""
-    if torch.is_grad_enabled():
-        raise RuntimeError("first derivatives only: leave create_graph=True out")
+def recall(ctx: Any) -> tuple[Params, list[Array], Any]:
+    """The parameters, the inputs and what was saved, as the forward pass had them."""
     tensors = iter(ctx.saved_tensors)
-    return dict(zip(ctx.names, tensors)), unpacked(ctx.kept, tensors)
+    params = dict(zip(ctx.names, tensors))
+    inputs = [next(tensors) for _ in range(ctx.inputs)]
+    return params, inputs, unpacked(ctx.kept, tensors)
 
 
 def packed(saved: Any, tensors: list[Array]) -> Any:
