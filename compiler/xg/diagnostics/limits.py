@@ -24,17 +24,36 @@ class Limit(Problem):
 
     @classmethod
     def check(cls, found: int, span: Span | None) -> None:
-        """Raise DiagnosticError when `found` is more than the maximum."""
+        """Raise Beyond when `found` is more than the maximum."""
         if found > cls.maximum:
-            raise DiagnosticError.of(cls(span, found))
+            raise Beyond(cls(span, found))
+
+    def at(self, span: Span | None) -> Limit:
+        """The same with a place, where it has none yet."""
+        return self if self.span else type(self)(span, self.found)
 
     def diagnostic(self) -> Diagnostic:
         """Name the limit, its maximum and what was found."""
         labels = (Label(self.span),) if self.span else ()
         help = (self.advice,) if self.advice else ()
-        found = self.said.format(f"{self.found:,}")
+        found = self.said.format(spell_count(self.found))
         message = f"{found}; at most {self.maximum:,} are allowed"
         return self.report(message, *labels, help=help)
+
+
+class Beyond(DiagnosticError):
+    """A limit is passed; who knows the place better than who counts puts the limit `at` it."""
+
+    def __init__(self, limit: Limit) -> None:
+        super().__init__((limit.diagnostic(),))
+        self.limit = limit
+
+
+def spell_count(count: int) -> str:
+    """A count for people; of a very large one only the number of digits."""
+    if abs(count) < 10**NumberDigits.maximum:
+        return f"{count:,}"
+    return f"about 10^{int(abs(count).bit_length() * 0.30103)}"  # Python spells 4,300 digits
 
 
 class SourceBytes(Limit):
@@ -95,6 +114,40 @@ class DimTerms(Limit):
     maximum = 256
     said = "this size has {} terms"
     advice = "give a part of it a name with `dim`"
+
+
+class SizeFactors(Limit):
+    """Symbols that one term of a size multiplies or divides by, a power as often as it says."""
+
+    code = "XG0015"
+    maximum = 64
+    said = "this size has a term with {} factors"
+
+
+class NumberParts(Limit):
+    """Operations in one symbolic number such as ``1/sqrt(D_h)``, calls written out."""
+
+    code = "XG0017"
+    maximum = 256
+    said = "this number has {} parts"
+
+
+class Blocks(Limit):
+    """Blocks of one program, all its files together."""
+
+    code = "XG0018"
+    maximum = 2_000
+    said = "this program has {} blocks"
+    advice = "repeat a block with `N × Block`, or give it options"
+
+
+class CheckedOperators(Limit):
+    """Operators that `check` types in all choices of options together."""
+
+    code = "XG0016"
+    maximum = 100_000
+    said = "{} operators were checked in the choices of options so far"
+    advice = "choose some options with --set, or check one block with --block NAME"
 
 
 class FigureNodes(Limit):

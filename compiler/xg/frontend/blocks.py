@@ -53,6 +53,8 @@ def concerning(
 
     For commands that compile several blocks: what no block knows is left, to be refused.
     """
+    if not settings:
+        return {}
     owners = {b.name.name: {own.name.name for own in b.own} for b in project.main.blocks}
     declared = {
         decl.name.name for module in project.modules for decl in (*module.dims, *module.options)

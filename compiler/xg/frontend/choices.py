@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
+from xg.diagnostics.limits import CheckedOperators
 from xg.frontend.blocks import concerning, mentions
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, type_partly, type_project
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
 
+OPERATORS_AT_LEAST = 25  # that a choice counts: also a small block takes its time
+
+MISTAKES_AT_MOST = 100  # more are not worth the time
+OF_LIMITS = "XG00"  # codes of limits: a program beyond one is not looked into any further
 OF_RANKS = "XG08"  # codes of what ranks cannot do; others point at a line of the plan
 
 Words = Mapping[str, tuple[str, ...]]
@@ -148,6 +153,7 @@ class _Checker:
         }
         self.entries: dict[str, str] = {}  # a block that reaches each block
         self.met: list[tuple[str, Settings]] = []
+        self.operators = 0  # typed so far, in all choices
         self.graphs: list[Graph] = []
         self.plans: list[Plan] = []
         self.plan_checks: dict[str | None, PlanCheck] = {}
@@ -156,11 +162,11 @@ class _Checker:
     def check(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
         for entry in entries:
-            while self.waiting[entry]:
+            while self.waiting[entry] and not self.is_hopeless:
                 self._meet(entry, self.waiting[entry].pop(0))
         for block, entry in self.entries.items():
             for choice in self.waiting[block]:
-                if choice.keys() <= self.options.keys():
+                if choice.keys() <= self.options.keys() and not self.is_hopeless:
                     self._meet(entry, choice)
 
     def _meet(self, entry: str, choice: Choice) -> None:
@@ -172,6 +178,7 @@ class _Checker:
             self.add(error.diagnostics)
             return
         graphs = typed.graphs
+        self._count(typed)
         self.graphs += graphs.values()
         if mistakes:
             self.add(mistakes)
@@ -182,6 +189,13 @@ class _Checker:
         for block in {graph.block for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
             self.waiting[block] = [c for c in self.waiting[block] if not c.items() <= known.items()]
+
+    def _count(self, typed: Program) -> None:
+        """Raise DiagnosticError where the choices are too many for their blocks."""
+        steps = sum(len(graph.steps) for graph in typed.graphs.values())
+        self.operators += max(OPERATORS_AT_LEAST, steps)
+        if self.met:
+            CheckedOperators.check(self.operators, typed.main.span)
 
     def check_examples(self, block: str | None) -> None:
         """Bind the examples of the file, or of one block, if nothing is wrong so far."""
@@ -240,6 +254,8 @@ class _Checker:
         """The choice, with what other blocks have yet to meet and does not contradict it."""
         together = dict(choice)
         for waiting in self.waiting.values():
+            if self.options.keys() <= together.keys():
+                break
             place = len(self.met) % max(len(waiting), 1)  # another one each time
             for other in (*waiting[place:], *waiting[:place]):
                 shared = {name: word for name, word in other.items() if name in self.options}
@@ -264,6 +280,12 @@ class _Checker:
             place = diagnostic.span.start if diagnostic.span else None
             key = (diagnostic.code, diagnostic.message, diagnostic.file, place)
             self.found.setdefault(key, diagnostic)
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether a program has passed a limit, or has so many mistakes that more help nobody."""
+        limits = (each for each in self.found.values() if each.code.startswith(OF_LIMITS))
+        return len(self.found) >= MISTAKES_AT_MOST or any(limits)
 
 
 def _under(plan: Plan | None, diagnostic: Diagnostic) -> Diagnostic:

@@ -8,8 +8,11 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Graph
 
 
-def axes_of(graph: Graph) -> dict[Dim, Span]:
-    """Every length of an axis and every range once, with a place that has it."""
+def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
+    """Every length of an axis and every range once, with a place that has it.
+
+    Those that are plain numbers only where they are asked for.
+    """
     found: dict[Dim, Span] = {}
     for value, type_ in graph.types.items():
         for dim in (*type_.shape, *([type_.range] if type_.range else [])):
@@ -20,4 +23,4 @@ def axes_of(graph: Graph) -> dict[Dim, Span]:
             for expr in topological(body.outputs):
                 for dim in expr.shape:
                     found.setdefault(dim, step.span)
-    return {dim: span for dim, span in found.items() if dim.constant is None}
+    return {dim: span for dim, span in found.items() if numbers or dim.constant is None}

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache
 
+from xg.diagnostics.limits import DimTerms, NumberDigits, SizeFactors, spell_count
+
 Monomial = tuple[tuple[str, int], ...]
 Coefficient = int | Fraction
 UNIT: Monomial = ()
+LARGEST = 10**NumberDigits.maximum
 
 
 class DimError(ArithmeticError):
@@ -65,9 +68,14 @@ class Dim:
     def __pow__(self, power: int) -> Dim:
         if power < 0:
             return ONE / self ** (-power)
-        result = ONE
-        for _ in range(power):
-            result = result * self
+        if self.constant is None:
+            SizeFactors.check(power, None)
+        result, square = ONE, self
+        while power:
+            if power % 2:
+                result = result * square
+            power //= 2
+            square = square * square if power else square
         return result
 
     @property
@@ -115,7 +123,8 @@ class Dim:
                 term *= sizes[name] ** power if power > 0 else Fraction(sizes[name]) ** power
             total += term
         if total.denominator != 1:
-            raise DimError(f"{self} = {total} is not a whole number")
+            whole, parts = (spell_count(n) for n in (total.numerator, total.denominator))
+            raise DimError(f"{self} = {whole}/{parts} is not a whole number")
         return int(total)
 
     def __str__(self) -> str:
@@ -159,6 +168,9 @@ def _times(a: Monomial, b: Monomial) -> Monomial:
     powers = dict(a)
     for name, power in b:
         powers[name] = powers.get(name, 0) + power
+    factors = sum(map(abs, powers.values()))
+    if factors > SizeFactors.maximum:
+        SizeFactors.check(factors, None)
     return tuple(sorted((name, power) for name, power in powers.items() if power))
 
 
@@ -168,12 +180,16 @@ def _normal(terms: Iterable[tuple[Monomial, Coefficient]]) -> Dim:
         sums[monomial] = sums.get(monomial, 0) + coefficient
     kept = [(monomial, _whole(value)) for monomial, value in sums.items() if value]
     if len(kept) > 1:
+        DimTerms.check(len(kept), None)
         kept.sort(key=lambda term: (-len(term[0]), term[0]))
     return Dim(tuple(kept))
 
 
 def _whole(value: Coefficient) -> Coefficient:
-    """The same number, an int if it is one."""
+    """The same number, an int if it is one, as long as it is not too long."""
+    if not -LARGEST < value.numerator < LARGEST or value.denominator >= LARGEST:
+        longest = max(abs(value.numerator), value.denominator)
+        NumberDigits.check(int(longest.bit_length() * 0.30103) + 1, None)
     return value.numerator if value.denominator == 1 else value
 
 

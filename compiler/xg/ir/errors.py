@@ -37,6 +37,8 @@ class TooShort(Problem):
     def diagnostic(self) -> Diagnostic:
         """Name the size."""
         message = f"{self.size} = {self.number}: it is at least {self.least}"
+        if self.size == str(self.number):
+            message = f"this axis has {self.number} positions; every axis has at least {self.least}"
         return self.report(message, Label(self.span))
 
 
@@ -55,3 +57,17 @@ class TooLong(Problem):
         return self.report(
             f"{self.smaller} is more than {self.larger}", Label(self.span), notes=(self.why,)
         )
+
+
+@problem_kind
+class NoValue(Problem):
+    """A number of an operator that has no value for these sizes."""
+
+    code: ClassVar[str] = "XG0405"
+    span: Span
+    number: str
+    why: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say what cannot be computed."""
+        return self.report(f"{self.number} has no value: {self.why}", Label(self.span))

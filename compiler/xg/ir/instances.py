@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Mapping
 
+from xg.diagnostics.limits import Beyond, ExpandedOperators
 from xg.ir.dim import Dim, number
 from xg.ir.graph import Call, Graph, Program
-
-INSTANCES_AT_MOST = 1_000  # with sizes of their own; a repetition is one
 
 Symbols = Mapping[str, Dim]
 
 
 def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
-    """Every graph under every binding of its symbols, callers first."""
+    """Every graph under every binding of its symbols, callers first.
+
+    There are no more of them than operators when all calls are expanded, which have a limit.
+    """
     waiting: deque[tuple[Graph, Symbols]] = deque([(program.main, {})])
     seen: set[tuple[str, frozenset[tuple[str, Dim]]]] = set()
-    while waiting and len(seen) < INSTANCES_AT_MOST:
+    while waiting:
         graph, symbols = waiting.popleft()
         key = (graph.key, frozenset(symbols.items()))
         if key in seen:
@@ -38,5 +40,24 @@ def inside(call: Call, caller: Graph, callee: Graph, symbols: Symbols) -> dict[s
     """
     own = callee.sizes.defaults
     local = {name: number(own[name]) for name in callee.sizes.local if name in own}
-    bound = {name: dim.substitute(symbols) for name, dim in call.sizes.items()}
+    try:
+        bound = {name: dim.substitute(symbols) for name, dim in call.sizes.items()}
+    except Beyond as beyond:
+        raise Beyond(beyond.limit.at(call.span)) from None
     return {**symbols, **local, **bound}
+
+
+def too_many_operators(graphs: Mapping[str, Graph]) -> Iterator[ExpandedOperators]:
+    """The first call with which the expanded operators pass their limit; `graphs`: callees first.
+
+    Counted without expanding anything: a call counts what its callee does, at least one.
+    """
+    counts: dict[str, int] = {}
+    for key, graph in graphs.items():
+        count = 0
+        for step in graph.steps:
+            count += max(1, counts[step.callee]) if isinstance(step, Call) else 1
+            if count > ExpandedOperators.maximum:
+                yield ExpandedOperators(step.span, count)
+                return
+        counts[key] = count

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from xg.diagnostics.limits import NumberParts
 from xg.ir.dim import Dim
 
 FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {
@@ -18,6 +19,10 @@ FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {
     "exp": math.exp,
     "log": math.log,
 }
+
+
+class ScalarError(ArithmeticError):
+    """A number that there is not: a root of -1, a division by 0, more than a float holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,13 @@ class Scalar:
     op: str
     args: tuple[Scalar, ...] = ()
     value: float | Dim = 0.0
+    parts: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Count the operations: a number that is passed on from call to call can double in each."""
+        parts = 1 + sum(arg.parts for arg in self.args)
+        NumberParts.check(parts, None)
+        object.__setattr__(self, "parts", parts)
 
     def __add__(self, other: Scalar | float) -> Scalar:
         return _combine("+", self, as_scalar(other))
@@ -86,9 +98,9 @@ class Scalar:
             return self.value
         if self.op == "size":
             assert isinstance(self.value, Dim)
-            return float(self.value.evaluate(sizes))
+            return _float(self.value, sizes)
         args = [arg.evaluate(sizes) for arg in self.args]
-        return FUNCTIONS[self.op](args[0]) if self.op in FUNCTIONS else _apply(self.op, *args)
+        return _computed(self.op, *args)
 
     def __str__(self) -> str:
         return self.spell(lambda dim: str(dim), lambda name, arg: f"{name}({arg})", power="^")
@@ -130,7 +142,7 @@ def size(dim: Dim) -> Scalar:
 def function(name: str, argument: Scalar) -> Scalar:
     """`sqrt`, `exp` or `log` of a number."""
     if argument.op == "number":
-        return as_scalar(FUNCTIONS[name](argument.evaluate({})))
+        return as_scalar(_computed(name, argument.evaluate({})))
     return Scalar(name, (argument,))
 
 
@@ -141,10 +153,30 @@ def spell_number(value: float) -> str:
 
 def _combine(op: str, left: Scalar, right: Scalar) -> Scalar:
     if left.op == right.op == "number":
-        return as_scalar(_apply(op, left.evaluate({}), right.evaluate({})))
+        return as_scalar(_computed(op, left.evaluate({}), right.evaluate({})))
     if op == "*" and left == as_scalar(1.0):
         return right
     return Scalar(op, (left, right))
+
+
+def _float(dim: Dim, sizes: Mapping[str, int]) -> float:
+    try:
+        return float(dim.evaluate(sizes))
+    except OverflowError:
+        raise ScalarError(f"{dim} is more than a float holds") from None
+
+
+def _computed(op: str, *args: float) -> float:
+    """An operation on numbers; raises ScalarError where it has no finite result."""
+    try:
+        result = FUNCTIONS[op](args[0]) if op in FUNCTIONS else _apply(op, *args)
+    except (ArithmeticError, ValueError):
+        result = math.nan
+    if math.isfinite(result):
+        return result
+    spelled = [spell_number(arg) for arg in args]
+    text = f"{op}({spelled[0]})" if op in FUNCTIONS else f" {op} ".join(spelled)
+    raise ScalarError(f"{text} is not a finite number")
 
 
 def _apply(op: str, left: float, right: float) -> float:

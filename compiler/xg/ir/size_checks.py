@@ -13,9 +13,10 @@ from xg.diagnostics.limits import DimSize
 from xg.diagnostics.source import Span
 from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, DimError
-from xg.ir.errors import NotWhole, TooLong, TooShort
+from xg.ir.errors import NotWhole, NoValue, TooLong, TooShort
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.instances import instances
+from xg.ir.scalar import Scalar, ScalarError
 
 Numbers = Mapping[str, int]
 Places = Mapping[str, Span]  # where the file declares each dim
@@ -54,7 +55,7 @@ def value_of(dim: Dim, numbers: Numbers) -> int | None:
 
 
 def _problems(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
-    for dim, span in axes_of(graph).items():
+    for dim, span in axes_of(graph, numbers=True).items():
         if not all(name in numbers for name in dim.symbols()):
             continue
         folded = graph.sizes.fold(dim)
@@ -68,6 +69,7 @@ def _problems(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Proble
             yield DimSize(where, value)
     yield from _too_rare(graph, numbers, places)
     yield from _too_long(graph, numbers)
+    yield from _no_value(graph, numbers)
 
 
 def _not_whole(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole:
@@ -116,6 +118,17 @@ def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
             if smaller is not None and larger is not None and smaller > larger:
                 said = [_said(*pair) for pair in zip(sides, (smaller, larger), strict=True)]
                 yield TooLong(step.span, said[0], said[1], fact.why)
+
+
+def _no_value(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
+    for step in graph.steps:
+        scalars = step.attrs.values() if isinstance(step, Apply) else ()
+        for scalar in scalars:
+            if isinstance(scalar, Scalar) and all(name in numbers for name in scalar.symbols()):
+                try:
+                    scalar.evaluate(numbers)
+                except (DimError, ScalarError, ZeroDivisionError) as error:
+                    yield NoValue(step.span, str(scalar), str(error))
 
 
 def _said(dim: Dim, number: int) -> str:

@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from xg.diagnostics.limits import Beyond, Limit
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
 
 Shape = tuple[Dim, ...]
+
+
+class LargeDefinition(Beyond):
+    """A dim whose size passes a limit when the dims in it are written out."""
+
+    def __init__(self, name: str, limit: Limit) -> None:
+        super().__init__(limit)
+        self.name = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +154,10 @@ def _expanded(definitions: Mapping[str, Dim]) -> dict[str, Dim]:
         if missing and name not in expanded:
             waiting += missing
             continue
-        expanded[waiting.pop()] = definitions[name].substitute(expanded)
+        try:
+            expanded[waiting.pop()] = definitions[name].substitute(expanded)
+        except Beyond as beyond:
+            raise LargeDefinition(name, beyond.limit) from None
     return {name: expanded[name] for name in definitions}
 
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Program, Value
-from xg.ir.instances import INSTANCES_AT_MOST, Symbols, inside
+from xg.ir.instances import Symbols, inside
 from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, said_of, sized
 from xg.sharding.errors import NoMeshSize, PlacedTwice, PlanMisfit, PlanOfNothing
 
@@ -107,7 +107,7 @@ def placed(program: Program, spoken: Spoken | None = None) -> Iterator[Placed]:
     reach = program.plan.reach(program.main.span)
     waiting: deque[tuple[Graph, Symbols, Reach]] = deque([(program.main, {}, reach)])
     seen: set[tuple[str, frozenset[tuple[str, Dim]], Reach]] = set()
-    while waiting and len(seen) < INSTANCES_AT_MOST:
+    while waiting:
         graph, symbols, reach = waiting.popleft()
         key = (graph.key, frozenset(symbols.items()), reach)
         if key in seen:

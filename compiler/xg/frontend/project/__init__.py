@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
-from xg.diagnostics.limits import Files
+from xg.diagnostics.limits import Blocks, Files
 from xg.diagnostics.source import Source
 from xg.frontend.project.errors import Unreadable, UseCycle, UseUnreadable
 from xg.frontend.project.lookup import (
@@ -114,6 +114,7 @@ class _Reader:
         self.uses: dict[tuple[Source, str], Place] = {}
         self.waiting: list[tuple[Place, ast.Module]] = []
         self.diagnostics: list[Diagnostic] = []
+        self.blocks = 0
 
     def project(self, place: Place, source: Source) -> Project:
         """The main file and everything below it; raises DiagnosticError with all mistakes."""
@@ -165,6 +166,13 @@ class _Reader:
         self.modules[place] = module
         if module is not None:
             self.waiting.append((place, module))
+            self._count(module.blocks)
+
+    def _count(self, blocks: Sequence[ast.Block]) -> None:
+        left = Blocks.maximum - self.blocks
+        self.blocks += len(blocks)
+        if 0 <= left < len(blocks):
+            self.diagnostics.append(Blocks(blocks[left].name.span, self.blocks).diagnostic())
 
     def _source(self, place: Path, name: str) -> Source:
         text = self.texts.get(place)

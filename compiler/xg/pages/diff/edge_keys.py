@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,6 @@ from xg.cost.traffic import Pass
 from xg.ir.collective import FAMILY
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.instances import INSTANCES_AT_MOST
 from xg.ir.placement import PARTIAL, Placement
 from xg.ir.tensor import TensorType, spell_shape
 
@@ -75,11 +75,9 @@ def moved_edges(program: Program) -> Mapping[Value, Edge]:
 
 def _called(program: Program) -> Iterator[tuple[str, Graph]]:
     """Every graph with the way to it, callers first; a row is one call."""
-    waiting = [("", program.main)]
-    for _ in range(INSTANCES_AT_MOST):
-        if not waiting:
-            return
-        where, graph = waiting.pop(0)
+    waiting = deque([("", program.main)])
+    while waiting:
+        where, graph = waiting.popleft()
         yield where, graph
         for call in graph.named_calls():
             path = call.path if call.count is None else f"{call.path}.*"

@@ -6,14 +6,16 @@ graphs are typed callers first and nothing is ever typed twice.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.limits import Rank
+from xg.diagnostics.limits import Beyond, Rank
 from xg.ir.body import Body
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.instances import too_many_operators
 from xg.ir.op import Op
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
@@ -42,9 +44,9 @@ def infer_partly(program: Program) -> tuple[Program, tuple[Problem, ...]]:
     typed: dict[str, Graph] = {}
     bases: dict[str, str] = {}
     problems: dict[Problem, None] = {}
-    waiting: list[tuple[str, frozenset[str]]] = [(program.entry, frozenset())]
+    waiting = deque[tuple[str, frozenset[str]]]([(program.entry, frozenset())])
     while waiting:
-        key, freed = waiting.pop(0)
+        key, freed = waiting.popleft()
         name = instance_key(key, freed)
         if name in typed:
             continue
@@ -55,6 +57,8 @@ def infer_partly(program: Program) -> tuple[Program, tuple[Problem, ...]]:
         problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
     ordered = _callees_first(typed, bases, list(program.graphs))
     problems.update((p, None) for p in open_sizes(ordered))
+    if not problems:
+        problems.update((p, None) for p in too_many_operators(ordered))
     return replace(program, graphs=ordered), tuple(problems)
 
 
@@ -104,13 +108,18 @@ class _Typist:
         """The graph with complete attributes and types; problems are added to the list."""
         for value in (*self.source.inputs, *(param.value for param in self.source.params)):
             assert value.declared is not None
-            self.types[value] = self.sizes.expand_type(value.declared)
+            try:
+                self.types[value] = self.sizes.expand_type(value.declared)
+            except Beyond as beyond:
+                self.problems[beyond.limit.at(value.span)] = None
         steps: list[Apply | Call] = []
         for step in self.source.steps:
             try:
                 steps.append(self._apply(step) if isinstance(step, Apply) else self._call(step))
             except Mistyped as mistyped:
                 self.problems[mistyped.problem] = None
+            except Beyond as beyond:
+                self.problems[beyond.limit.at(step.span)] = None
             except _Unknown:
                 continue
         self._check_claims()
@@ -200,7 +209,7 @@ class _Typist:
         (target, *_) = node.pending.targets
         wanted = target and self._expanded(target)
         for param in self.source.params:
-            shape = self.types[param.value].shape
+            shape = self.types[param.value].shape if param.value in self.types else ()
             fits = len(shape) == 2 and shape[:1] == types[0].shape[-1:]
             if fits and (wanted is None or shape[-1:] == wanted[-1:]):
                 return (f"did you mean {param.value.span.text}?",)
@@ -232,7 +241,11 @@ class _Typist:
             found = self.types.get(value)
             if found is None:
                 continue
-            wanted = self.sizes.expand_type(declared)
+            try:
+                wanted = self.sizes.expand_type(declared)
+            except Beyond as beyond:
+                self.problems[beyond.limit.at(span)] = None
+                continue
             if wanted.shape != found.shape or (wanted.range and wanted.range != found.range):
                 written, actual = str(declared), _spell(found, self.sizes)
                 names = [str(self.sizes.fold(dim)) for dim in found.shape]

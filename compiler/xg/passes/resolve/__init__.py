@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.limits import ExpandedOperators
 from xg.diagnostics.source import Span
 from xg.ir.graph import Call, Graph, Program
 from xg.passes.resolve.arguments import block_arguments
@@ -79,24 +81,32 @@ def _expression(value: str | int, span: Span) -> ast.Expr:
 
 def _program(linked: Linked, entry: Instance) -> Program:
     keys: dict[Instance, str] = {}
-    waiting: list[Instance] = []
+    same = Counter[str]()  # instances of one name, which are of blocks of several files
+    waiting: deque[Instance] = deque()
 
     def request(instance: Instance) -> str:
         if instance not in keys:
-            taken = [key for key in keys.values() if key.split("'")[0] == instance.name]
-            keys[instance] = instance.name + "'" * len(taken)
+            name = instance.name
+            keys[instance] = name + "'" * same[name]
+            same[name] += 1
             waiting.append(instance)
         return keys[instance]
 
     request(entry)
     graphs: dict[str, Graph] = {}
     problems: dict[Problem, None] = {}  # a block with two choices has most mistakes twice
+    operators = 0
     while waiting:
-        instance = waiting.pop(0)
+        instance = waiting.popleft()
         try:
-            graphs[keys[instance]] = resolve_block(linked, instance, keys[instance], request)
+            graph = resolve_block(linked, instance, keys[instance], request)
         except Refused as refused:
             problems.update(dict.fromkeys(refused.problems))
+            continue
+        graphs[keys[instance]] = graph
+        operators += len(graph.steps)
+        if operators > ExpandedOperators.maximum:  # before many more instances are asked for
+            raise Refused(ExpandedOperators(graph.span, operators))
     if problems:
         raise Refused(*problems)
     mesh = {name: size for name, size in linked.mesh.items() if size is not None}
@@ -106,19 +116,20 @@ def _program(linked: Linked, entry: Instance) -> Program:
 def _callees_first(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:
     """The graphs in an order where callees stand before callers; a cycle is refused."""
     done: dict[str, Graph] = {}
-    trail: list[str] = []
+    trail: dict[str, None] = {}
     stack: list[tuple[str, bool]] = [(entry, False)]
     while stack:
         key, ready = stack.pop()
         if ready:
-            trail.pop()
+            trail.popitem()
             done[key] = graphs[key]
             continue
         if key in done:
             continue
         if key in trail:
-            raise Refused(_ring([graphs[name] for name in trail[trail.index(key) :]]))
-        trail.append(key)
+            names = list(trail)
+            raise Refused(_ring([graphs[name] for name in names[names.index(key) :]]))
+        trail[key] = None
         stack.append((key, True))
         calls = [step for step in graphs[key].steps if isinstance(step, Call)]
         stack.extend((step.callee, False) for step in reversed(calls))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xg import ops
 from xg.ir.graph import Value
@@ -41,13 +41,14 @@ def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
     if chain.label:
         scope.name(arriving, chain.label)
     kept = [scope.kept(use.guard) for use in chain.steps]
+    last = max((position for position, is_kept in enumerate(kept) if is_kept), default=-1)
+    labels = _Labels(scope, chain.steps, kept)
     for position, use in enumerate(chain.steps):
         if kept[position]:
-            following = chain.steps[position:]
-            last = not any(kept[position + 1 :])
-            node = replace(use, label=_first_label(scope, following))
-            targets = _targets(scope, following)
-            arriving = _read_node(scope, node, arriving, targets, peer if last else None)
+            node = replace(use, label=labels.first(position))
+            targets = labels.targets(position)
+            beside = peer if position == last else None
+            arriving = _read_node(scope, node, arriving, targets, beside)
         if use.label:
             scope.name(arriving, use.label)
         elif len(arriving) > 1 and kept[position]:
@@ -57,30 +58,48 @@ def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
     return next(iter(arriving))
 
 
-def _first_label(scope: Scope, following: Sequence[ast.NodeUse]) -> ast.Label | None:
-    """The label of a node's edge, one with a name if there is one.
+@dataclass(slots=True)
+class _Labels:
+    """The labels ahead of each node of a chain; asked in order, each step is looked at twice."""
 
-    Behind nodes that this choice leaves out it is still the same edge.
-    """
-    found: ast.Label | None = None
-    for i, use in enumerate(following):
-        if i and scope.kept(use.guard):
-            return found
-        if use.label and (found is None or not found.ports):
-            found = use.label
-    return found
+    scope: Scope
+    steps: Sequence[ast.NodeUse]
+    kept: Sequence[bool]
+    ahead: tuple[int, Targets] = (0, UNKNOWN)  # up to where these are the targets
 
+    def first(self, position: int) -> ast.Label | None:
+        """The label of a node's edge, one with a name if there is one.
 
-def _targets(scope: Scope, following: Sequence[ast.NodeUse]) -> Targets:
-    """Shapes of the label that a node's edge reaches across nodes that keep shapes."""
-    for i, use in enumerate(following):
-        if i and scope.kept(use.guard) and not _keeps_shape(scope, use):
-            return UNKNOWN
-        if use.label:
-            shapes = scope.label_shapes(use.label)
-            if shapes != UNKNOWN:
-                return shapes
-    return UNKNOWN
+        Behind nodes that this choice leaves out it is still the same edge.
+        """
+        label = self.steps[position].label
+        for i in range(position + 1, len(self.steps)):
+            if self.kept[i]:
+                break
+            following = self.steps[i].label
+            if following and (label is None or not label.ports):
+                label = following
+        return label
+
+    def targets(self, position: int) -> Targets:
+        """Shapes of the label that a node's edge reaches across nodes that keep shapes."""
+        end, targets = self.ahead
+        if position >= end:
+            end, targets = self._reached(position)
+            self.ahead = end, targets
+        return targets
+
+    def _reached(self, position: int) -> tuple[int, Targets]:
+        """The shapes, and the first node that does not reach them."""
+        for i in range(position, len(self.steps)):
+            use = self.steps[i]
+            if i > position and self.kept[i] and not _keeps_shape(self.scope, use):
+                return i, UNKNOWN
+            if use.label:
+                shapes = self.scope.label_shapes(use.label)
+                if shapes != UNKNOWN:
+                    return i + 1, shapes
+        return len(self.steps), UNKNOWN
 
 
 def _keeps_shape(scope: Scope, use: ast.NodeUse) -> bool:

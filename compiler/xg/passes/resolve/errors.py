@@ -343,6 +343,19 @@ class CircularSizes(Problem):
 
 
 @problem_kind
+class BadNumber(Problem):
+    """A number that is none: of no form that numbers have, or without a finite value."""
+
+    code: ClassVar[str] = "XG0224"
+    span: Span
+    message: str
+
+    def diagnostic(self) -> Diagnostic:
+        help = "numbers are made of dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
+        return self.report(self.message, Label(self.span), help=(help,))
+
+
+@problem_kind
 class BadSize(Problem):
     """A size that is no exact expression of dims."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from xg.diagnostics.limits import Beyond
 from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, DimError, number, symbol
-from xg.ir.scalar import FUNCTIONS, Scalar, as_scalar, function
+from xg.ir.scalar import FUNCTIONS, Scalar, ScalarError, as_scalar, function
 from xg.ir.scalar import size as scalar_size
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import REST, Axis, AxisGroup, AxisMap
-from xg.passes.resolve.errors import BadSize, Refused, UnknownSize
+from xg.passes.resolve.errors import BadNumber, BadSize, Refused, UnknownSize
 from xg.syntax import ast
 
 
@@ -40,9 +41,16 @@ class Reader:
             case ast.Negation():
                 return self.dim(expr.operand) * -1
             case ast.Power(exponent=ast.Number(value=int() as power)):
-                return self.dim(expr.base) ** power
+                return self._power(expr, power)
             case _:
                 raise Refused(BadSize(expr.span, f"{expr.span.text} is not a size"))
+
+    def _power(self, expr: ast.Power, power: int) -> Dim:
+        base = self.dim(expr.base)
+        try:
+            return base**power
+        except Beyond as beyond:
+            raise Refused(beyond.limit.at(expr.span)) from None
 
     def _symbol(self, path: ast.Path) -> Dim:
         if path.name in self.meshes:
@@ -70,10 +78,20 @@ class Reader:
                         total = total / other
             except (DimError, ZeroDivisionError) as problem:
                 raise Refused(BadSize(operation.span, str(problem))) from None
+            except Beyond as beyond:
+                raise Refused(beyond.limit.at(expr.span)) from None
         return total
 
     def scalar(self, expr: ast.Expr) -> Scalar:
         """A real number, symbolic in the sizes it mentions."""
+        try:
+            return self._scalar(expr)
+        except ScalarError as error:
+            raise Refused(BadNumber(expr.span, str(error))) from None
+        except Beyond as beyond:
+            raise Refused(beyond.limit.at(expr.span)) from None
+
+    def _scalar(self, expr: ast.Expr) -> Scalar:
         match expr:
             case ast.Number(value=value):
                 return as_scalar(value)
@@ -93,7 +111,7 @@ class Reader:
                     total = _apply(operation.sign, total, self.scalar(operation.operand))
                 return total
             case _:
-                raise Refused(BadSize(expr.span, f"{expr.span.text} is not a number"))
+                raise Refused(BadNumber(expr.span, f"{expr.span.text} is not a number"))
 
     def shape(self, shape: ast.Shape) -> Shape:
         """The dims of a written shape, of the whole tensor where it is cut."""

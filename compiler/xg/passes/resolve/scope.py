@@ -45,6 +45,7 @@ class Scope:
     aliases: list[tuple[str, Value]] = field(default_factory=list[tuple[str, Value]], init=False)
     unnamed: dict[str, int] = field(default_factory=dict[str, int], init=False)
     read: set[Value] = field(default_factory=set[Value], init=False)
+    outputs: dict[str, ast.Port] = field(init=False)
     laid: dict[Value, tuple[Layout, Span]] = field(
         default_factory=dict[Value, tuple[Layout, Span]], init=False
     )
@@ -55,6 +56,7 @@ class Scope:
         numbers = dict(self.instance.numbers)
         dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
         self.reader = Reader(dims, frozenset(self.linked.mesh), numbers)
+        self.outputs = {port.name.name: port for port in self.block.outputs}
 
     @property
     def block(self) -> ast.Block:
@@ -142,8 +144,9 @@ class Scope:
 
     def _written(self, port: ast.Port) -> tuple[ast.Port, ...]:
         """A name where it has a shape: in its label, among the outputs of the block."""
-        outputs = (output for output in self.block.outputs if output.name.name == port.name.name)
-        return tuple(written for written in (port, *outputs) if written.shape)
+        output = self.outputs.get(port.name.name)
+        both = (port, output) if output else (port,)
+        return tuple(written for written in both if written.shape)
 
     def _declared(self, port: ast.Port) -> TensorType | None:
         written = next(iter(self._written(port)), None)

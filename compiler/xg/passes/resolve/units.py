@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from xg import ops
 from xg.ir.dim import Dim
 from xg.ir.op import Op
-from xg.ir.tensor import Sizes
+from xg.ir.tensor import LargeDefinition, Sizes
 from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import Reader
@@ -77,8 +78,10 @@ class Linked:
         own = {name: reader.dim(decl.size) if decl.size else None for name, decl in decls.items()}
         definitions = {name: dim for name, dim in own.items() if dim and dim.constant is None}
         outer = {n: dim for n, dim in self.sizes.definitions.items() if n not in own}
-        refuse_cycles({**outer, **definitions}, {**self.decls, **decls})
-        return self.sizes.with_local(own)
+        every = {**self.decls, **decls}
+        refuse_cycles({**outer, **definitions}, every)
+        with _placed(every):
+            return self.sizes.with_local(own)
 
     def mentioned(self, located: Located) -> tuple[str, ...]:
         """The dims of which a block speaks in some choice, also by the sizes that need them."""
@@ -201,23 +204,34 @@ def _sizes(decls: Mapping[str, ast.DimDecl], reader: Reader, numbers: Mapping[st
             else:
                 defaults[name] = constant
     refuse_cycles(definitions, decls)
-    return Sizes(definitions, defaults)
+    with _placed(decls):
+        return Sizes(definitions, defaults)
+
+
+@contextmanager
+def _placed(decls: Mapping[str, ast.DimDecl]) -> Generator[None]:
+    """Report a definition that is too large at its declaration."""
+    try:
+        yield
+    except LargeDefinition as large:
+        raise Refused(large.limit.at(decls[large.name].span)) from None
 
 
 def refuse_cycles(definitions: Mapping[str, Dim], decls: Mapping[str, ast.DimDecl]) -> None:
     """Raise if a size depends on itself."""
     settled: set[str] = set()
     for name in definitions:
-        trail = [name]
+        trail = {name: None}
         pending: list[Iterator[str]] = [iter(definitions[name].symbols())]
         while pending:
             other = next(pending[-1], None)
             if other is None:
                 pending.pop()
-                settled.add(trail.pop())
+                settled.add(trail.popitem()[0])
             elif other in trail:
-                ring = trail[trail.index(other) :]
+                names = list(trail)
+                ring = names[names.index(other) :]
                 raise Refused(CircularSizes(tuple((name, decls[name].span) for name in ring)))
             elif other in definitions and other not in settled:
-                trail.append(other)
+                trail[other] = None
                 pending.append(iter(definitions[other].symbols()))
