@@ -6,7 +6,7 @@ Rows are the same in all columns, as all ranks run one program; labels tell thei
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 from typing import Final
@@ -34,6 +34,7 @@ from xg.figures.views.stages import Piece, Sent
 from xg.figures.views.steps import plan_name
 from xg.figures.views.totals import totals
 from xg.ir.graph import Program
+from xg.ir.mesh_axes import axes_over
 
 _MOST: Final = 4  # ranks of one mesh axis that are drawn
 
@@ -184,17 +185,22 @@ def _spans(
 ) -> tuple[tuple[int, int], ...]:
     """Return the columns of each bar: groups that stand together have their own, others share."""
     axes = list(mesh)
-    outer = axes[: axes.index(axis)]
+    outer = axes[: _first(axes, axes_over(axis))]
     groups: dict[tuple[int, ...], list[int]] = {}
     for place, rank in enumerate(shown):
         groups.setdefault(tuple(rank[one] for one in outer), []).append(place)
     return tuple((group[0], group[-1]) for group in groups.values())
 
 
+def _first(axes: Sequence[str], over: Collection[str]) -> int:
+    """Return the place of the outermost axis that a bar goes over."""
+    return next(place for place, axis in enumerate(axes) if axis in over)
+
+
 def _each(axis: str, mesh: Mapping[str, int]) -> RichText:
     """Return that a bar stands for several groups, if they do not stand together."""
-    axes = list(mesh)
-    inner = axes[axes.index(axis) + 1 :]
+    axes, over = list(mesh), axes_over(axis)
+    inner = [one for one in axes[_first(axes, over) :] if one not in over]
     if not inner:
         return ()
     commas = [run for one in inner for run in (*plain(", "), *dimension(one))][1:]
