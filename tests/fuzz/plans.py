@@ -20,7 +20,7 @@ from xg.driver import Program, compile_project
 from xg.frontend.project import parse_project
 from xg.verify.check_traffic import count
 from xg.verify.meshes import case
-from xg.verify.rank_comparison import Trial
+from xg.verify.rank_comparison import RankComparison
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
@@ -122,8 +122,8 @@ def differs(many: Program, seed: int) -> str:
     params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
     outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
     cotangents = invented.cotangents(outputs, seed)
-    trial = Trial(many.graphs, params, inputs, cotangents, seed)
-    alone, together = trial.alone(one.on_arrays()), trial.together(many.on_arrays())
+    trial = RankComparison(many.graphs, params, inputs, cotangents, seed)
+    alone, together = trial.on_one_device(one.on_arrays()), trial.on_ranks(many.on_arrays())
     found = trial.compare(alone, together)
     assert many.distributed
     wrong = [each for each in count(many.distributed, together) if not each.agrees]

@@ -22,7 +22,7 @@ from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.ir.graph import Call
 from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
-from xg.ir.sizes_from_arrays import carried
+from xg.ir.sizes_from_arrays import sizes_from_arrays
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.names import Names, Way
@@ -144,7 +144,7 @@ def _refuse_defaults(
     """
     if found.config is not None or found.settings:
         return
-    sizes = carried(draft, {name: array.shape for name, array in arrays.items()})
+    sizes = sizes_from_arrays(draft, {name: array.shape for name, array in arrays.items()})
     shapes = [param.type.shape for _, param, *_ in param_specs(draft)]
     visible = {name for shape in shapes for dim in shape for name in dim.symbols()}
     lacking = [
@@ -197,7 +197,7 @@ def at_sizes_of(
 ) -> Program:
     """A block with the sizes that arrays have, unless the settings say otherwise."""
     draft = shape_project(project, block, settings)
-    sizes = carried(draft, {name: array.shape for name, array in found.items()})
+    sizes = sizes_from_arrays(draft, {name: array.shape for name, array in found.items()})
     known = {name: n for name, n in sizes.items() if name in declared_dims(project)}
     return compile_project(project, block, {**known, **settings}, plan)
 

@@ -43,15 +43,15 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
 def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
     """A rank's part of `xg verify`: trials one after the other, each with a module of its own.
 
-    The arrays of trial N begin with "N/", of its answer as well: they are what this rank has.
+    The arrays of comparison N begin with "N/", of its answer as well: they are what this rank has.
     """
     found: Arrays = {}
     told: list[dict[str, Any]] = []
-    for place, trial in enumerate(options["trials"]):
-        code = load(trial["source"], f"trial_{place}")
-        given = {kind: _of(f"{place}/{kind}", arrays) for kind in trial["kinds"]}
+    for place, comparison in enumerate(options["trials"]):
+        code = load(comparison["source"], f"trial_{place}")
+        given = {kind: _of(f"{place}/{kind}", arrays) for kind in comparison["kinds"]}
         module = cast(Module, find(options["backend"]).on_arrays(code))
-        ran = run_rank(module, code.cuts(), given, trial["seed"])
+        ran = run_rank(module, code.cuts(), given, comparison["seed"])
         for kind, own in (("outputs", ran.outputs), ("gradients", ran.gradients)):
             found |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
         sent = [[*key, *counts] for key, counts in ran.sent.items()]

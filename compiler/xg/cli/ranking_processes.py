@@ -15,8 +15,8 @@ from xg.cli.ranks import Ranks
 from xg.codegen.backend import on_processes
 from xg.diagnostics.limits import Processes
 from xg.verify.check_traffic import count
-from xg.verify.plan_proof import Floats, Prepared, RankProof, trial_of
-from xg.verify.rank_comparison import Agreement, Arrays, Run, Trial
+from xg.verify.plan_proof import Floats, Prepared, RankProof, comparison_of
+from xg.verify.rank_comparison import Arrays, RankAgreement, RankComparison, Run
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.task import Answer, Json
 
@@ -46,31 +46,35 @@ class _Order:
     """What is asked of the ranks for one program: the code, and what it is given."""
 
     what: Prepared
-    trial: Trial
+    comparison: RankComparison
     source: str
     kernels: bool
 
     @classmethod
     def of(cls, what: Prepared, seed: int, *, kernels: bool) -> _Order:
         source = what.many.source(BACKEND, kernels=kernels)
-        return cls(what, trial_of(what.one, what.many, seed), source, kernels)
+        return cls(what, comparison_of(what.one, what.many, seed), source, kernels)
 
     @property
     def options(self) -> Json:
         """What it is beside its arrays."""
-        return {"source": self.source, "seed": self.trial.seed, "kinds": list(self.trial.arrays)}
+        return {
+            "source": self.source,
+            "seed": self.comparison.seed,
+            "kinds": list(self.comparison.arrays),
+        }
 
     def judge(self, runs: Sequence[Run] | RankError) -> RankProof:
         """The proof, by what every rank has found."""
-        what, trial = self.what, self.trial
+        what, comparison = self.what, self.comparison
         if isinstance(runs, RankError):
-            failed = Agreement(0, 0, float("inf"), str(runs))
+            failed = RankAgreement(0, 0, float("inf"), str(runs))
             return RankProof(what.many, what.case, Floats({BACKEND: failed}), on="processes")
-        alone = trial.alone(what.one.on_arrays(BACKEND, kernels=self.kernels))
+        single = comparison.on_one_device(what.one.on_arrays(BACKEND, kernels=self.kernels))
         placed = what.many.fused_distributed if self.kernels else what.many.distributed
         assert placed
         sent = count(placed, runs, bundled=self.kernels)
-        floats = Floats({BACKEND: trial.compare(alone, runs)}, sent=sent)
+        floats = Floats({BACKEND: comparison.compare(single, runs)}, sent=sent)
         return RankProof(what.many, what.case, floats, on="processes")
 
 
@@ -81,7 +85,7 @@ def _all(
     arrays = {
         f"{number}/{kind}/{name}": array
         for number, order in enumerate(orders)
-        for kind, given in order.trial.arrays.items()
+        for kind, given in order.comparison.arrays.items()
         for name, array in given.items()
     }
     options = {"backend": BACKEND, "trials": [order.options for order in orders]}

@@ -12,7 +12,7 @@ from xg.diagnostics.terminal import printable
 from xg.driver import Program
 from xg.ir.dim import Dim
 from xg.ir.graph import Value
-from xg.ir.size_constraints import conditions
+from xg.ir.size_constraints import size_constraints
 from xg_runtime.errors import InputError
 from xg_runtime.generate import Reader, Rereading, Stepping, TokenModel, generate
 from xg_runtime.sample import Sampling
@@ -118,7 +118,7 @@ def longest(step: Program) -> int | None:
     numbers = graphs.main.sizes.bind(graphs.numbers)
     past = {dim for state in graphs.main.states for dim in graphs.main.types[state.past].shape}
     found: int | None = None
-    for condition in conditions(graphs):
+    for condition in size_constraints(graphs):
         names = set(condition.smaller.symbols())
         if any(dim.name in names for dim in past) and not names & numbers.keys():
             spare = condition.smaller.substitute(dict.fromkeys(names, condition.smaller * 0))

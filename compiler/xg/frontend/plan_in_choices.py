@@ -10,12 +10,19 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program
 from xg.ir.plan import Plan
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.passes.shard import Bodies, Placer, Wishes, localise
-from xg.sharding.apply_plan import Placed, Said, Spoken, check_placed, meshed, placed
+from xg.passes.shard import Annotator, Bodies, Placer, localise
+from xg.sharding.apply_plan import (
+    PlacedValue,
+    PlanCache,
+    PlannedValue,
+    check_placed,
+    placed_values,
+    with_mesh,
+)
 from xg.sharding.divisibility import check_shares
 
 Numbers = frozenset[tuple[str, int]]
-Fine = tuple[Said, frozenset[tuple[str, Dim]], Numbers]
+Fine = tuple[PlannedValue, frozenset[tuple[str, Dim]], Numbers]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,9 +75,9 @@ class PlanCheck:
 
     plan: Plan | None
     bodies: Bodies
-    spoken: Spoken = field(default_factory=Spoken)
+    cache: PlanCache = field(default_factory=PlanCache)
     fine: set[Fine] = field(default_factory=set[Fine])
-    wishes: Wishes = field(default_factory=Wishes)
+    annotator: Annotator = field(default_factory=Annotator)
     placers: dict[tuple[object, ...], Placer] = field(
         default_factory=dict[tuple[object, ...], Placer]
     )
@@ -82,17 +89,17 @@ class PlanCheck:
         Nothing is known of a mesh without numbers, or of a block that the plan does not reach.
         """
         typed = replace(program.typed, plan=self.plan)
-        reached = tuple(placed(typed, self.spoken))
+        reached = tuple(placed_values(typed, self.cache))
         self._check_layouts(typed, reached)
         try:
-            mesh = meshed(typed, reached).mesh
+            mesh = with_mesh(typed, reached).mesh
         except DiagnosticError:
             return
         self._check_moves(replace(program.alive, plan=self.plan, mesh=mesh))
 
-    def _check_layouts(self, typed: Program, reached: tuple[Placed, ...]) -> None:
+    def _check_layouts(self, typed: Program, reached: tuple[PlacedValue, ...]) -> None:
         numbers = frozenset({**typed.main.sizes.defaults, **typed.numbers}.items())
-        keys = {(p.said, frozenset(p.symbols.items()), numbers): p for p in reached}
+        keys = {(p.planned, frozenset(p.symbols.items()), numbers): p for p in reached}
         new = {key: each for key, each in keys.items() if key not in self.fine}
         check_placed(new.values())
         check_shares(typed, new.values())
@@ -104,10 +111,10 @@ class PlanCheck:
         Only where two mesh axes cut one axis does the program of a rank find more; its backward
         pass moves what the forward pass has moved, so it does not.
         """
-        wished = self.wishes.of(alive)
-        key = tuple(wished.mesh.items()), frozenset(wished.numbers.items())
+        annotated = self.annotator.of(alive)
+        key = tuple(annotated.mesh.items()), frozenset(annotated.numbers.items())
         placer = self.placers.setdefault(key, Placer(self.bodies))
-        whole = placer.placed(wished)
+        whole = placer.place(annotated)
         for graph in whole.graphs.values():
             if (placer, graph.key) not in self.local and _is_cut_twice(graph):
                 localise(replace(whole, graphs={graph.key: graph}))

@@ -9,7 +9,7 @@ from xg.frontend.project import Project
 from xg.ir.graph import Program
 from xg.ir.plan import Plan
 from xg.passes.resolve.plans import multiply, resolve_plans
-from xg.sharding.apply_plan import check_placed, placed
+from xg.sharding.apply_plan import check_placed, placed_values
 from xg.sharding.divisibility import check_shares
 from xg.syntax.spelling import ascii_name
 
@@ -26,7 +26,7 @@ def planned(
 
 def check_parallel(typed: Program) -> None:
     """Raise DiagnosticError with all that the plan and the cuts of a typed program have wrong."""
-    reached = tuple(placed(typed))
+    reached = tuple(placed_values(typed))
     check_placed(reached)
     check_shares(typed, reached)
 

@@ -34,7 +34,7 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
     reducing = any(formula.reduced) or len(wide) < len(formula.operands)
     main = lowering.last_whole(wide[0]) if reducing else wide[0]
     if main.repeats:
-        main = lowering.seen(main)
+        main = lowering.materialize(main)
     values: list[Value] = []
     for view in formula.operands:
         values.append(_laid_out(lowering, main, wide[0], view))
@@ -56,7 +56,7 @@ def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> Value:
             raise Unspeakable("it multiplies along an axis of length 1")
         lowering.sizes.equal(size, own)
         return view.value
-    aligned, value = lowering.beside(main, view)
+    aligned, value = lowering.broadcast_together(main, view)
     if aligned.base != main.base and [len(a) for a in aligned.base] != [len(a) for a in main.base]:
         return value
     return value

@@ -240,7 +240,7 @@ class _Reader:
         self.lowering.call = Call("", {}, (), ())
         self.lowering.time += 1
         try:
-            return self.lowering.seen(self.lowering.view(known)).value
+            return self.lowering.materialize(self.lowering.view(known)).value
         except Unspeakable as problem:
             self.problems[NotAnInput(f"output {place + 1}", problem.reason)] = None
             return None

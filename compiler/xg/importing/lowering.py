@@ -226,7 +226,7 @@ class Lowering:
             )
         return self._arrangements[key]
 
-    def seen(self, view: View) -> View:
+    def materialize(self, view: View) -> View:
         """The value laid out as it is seen."""
         value = self.lay_out(view, view.axes)
         return View(value, view.axes, view.axes)
@@ -247,11 +247,11 @@ class Lowering:
         axes = (*front, view.axes[-1])
         return View(self.lay_out(view, axes), axes, view.axes)
 
-    def beside(self, main: View, other: View) -> tuple[View, Value]:
+    def broadcast_together(self, main: View, other: View) -> tuple[View, Value]:
         """Two views broadcast to each other: the first as it lies, the second laid out like it."""
         main, other = align(main, other, self.sizes)
         if main.repeats:
-            main = self.seen(main)
+            main = self.materialize(main)
         pairs: dict[Factor, Factor] = {}
         for mine, its in zip(main.axes, other.axes, strict=True):
             pairs.update(zip(mine, its, strict=True))

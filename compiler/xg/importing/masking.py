@@ -64,7 +64,7 @@ def show(
         view = condition.view
         if not condition.positive:
             view = view.on(lowering.emit("not", (view.value,), view.value.axes, kind="int"))
-        main, spread = lowering.beside(scores, view)
+        main, spread = lowering.broadcast_together(scores, view)
         made = lowering.emit("SM", (main.value, spread), main.value.axes, **attrs)
         scores = main.on(made)
         attrs = {"c": 1.0, "causal": False, "contracted": ()}

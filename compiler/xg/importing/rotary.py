@@ -26,7 +26,7 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     if not isinstance(a, Turning) or not isinstance(b, Turning) or a.rotated == b.rotated:
         raise problem
     straight, turned = (b, a) if a.rotated else (a, b)
-    value = lowering.seen(straight.view).value
+    value = lowering.materialize(straight.view).value
     base = rotary_base(lowering, straight.table, turned.table)
     if value is not turned.view.value or base is None or len(value.axes) < 2:
         raise problem

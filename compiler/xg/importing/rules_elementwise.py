@@ -81,7 +81,7 @@ def together(lowering: Lowering, operator: str, a: View, b: View) -> View:
         raise Unspeakable("it computes with integers of an input, which only index or hide")
     if b.repeats or len(b.axes) > len(a.axes) or _lacks(a, b):
         a, b = (b, a) if not _lacks(b, a) and len(b.axes) >= len(a.axes) else (a, b)
-    main, other = lowering.beside(a, b)
+    main, other = lowering.broadcast_together(a, b)
     return main.on(lowering.emit(operator, (main.value, other), main.value.axes))
 
 
@@ -133,7 +133,7 @@ def multiply(lowering: Lowering) -> Known:
 
 def _settled(lowering: Lowering, known: Known) -> View:
     """A tensor laid out as it is seen, also for the calls that read it later."""
-    seen = lowering.seen(lowering.view(known))
+    seen = lowering.materialize(lowering.view(known))
     if lowering.made_by(seen, "C") is None:
         for name in reads(lowering.call.args):
             if lowering.known.get(name) is known:
@@ -163,7 +163,7 @@ def _gated(lowering: Lowering, a: View, b: View) -> View | None:
                 continue
             if operator == "GLU" and other.value is step.data[0]:
                 return gate.on(lowering.emit("SiLU", step.data, step.data[0].axes))
-            main, value = lowering.beside(gate.on(step.data[0]), other)
+            main, value = lowering.broadcast_together(gate.on(step.data[0]), other)
             return main.on(lowering.emit(operator, (main.value, value), main.value.axes))
     return None
 

@@ -122,12 +122,12 @@ def cut(lowering: Lowering, view: View, place: int, start: Dim, stop: Dim) -> Vi
             taken = (stop - start) / 1
             new: Axis = () if taken == ONE else (Factor.of(lowering.sizes.make(taken)),)
             return view.with_axes(new if i == place else each for i, each in enumerate(view.axes))
-        axes = lowering.seen(view)
+        axes = lowering.materialize(view)
         return cut(lowering, View.of(axes.value), place, start, stop)
     (factor,) = axis
     home = next(i for i, each in enumerate(view.base) if factor in each)
     if view.base[home][0] != factor:
-        seen = lowering.seen(view)
+        seen = lowering.materialize(view)
         return cut(lowering, View.of(seen.value), place, start, stop)
     return _cut(lowering, view, home, start, stop)
 
@@ -236,7 +236,7 @@ def add_bias(lowering: Lowering, value: Value, bias: Value) -> Value:
         raise Unspeakable("it adds along an axis of length 1")
     lowering.sizes.equal(size, own)
     main = View.of(value)
-    _, spread = lowering.beside(main, View.of(bias))
+    _, spread = lowering.broadcast_together(main, View.of(bias))
     return lowering.emit("⊕", (value, spread), value.axes)
 
 
@@ -249,7 +249,7 @@ def pieces(lowering: Lowering) -> tuple[Known, ...]:
     first = lengths[0]
     if all(length == first for length in lengths) and len(view.axes[axis]) == 1 and not unbound:
         if any(view.axes[axis][0] in each[1:] for each in view.base):
-            view = View.of(lowering.seen(view).value)
+            view = View.of(lowering.materialize(view).value)
         (factor,) = view.axes[axis]
         if factor not in view.repeats:
             try:
@@ -283,7 +283,7 @@ def concatenate(lowering: Lowering) -> View:
     whole = [item for item in items if not _is_empty(lowering, item)]
     if len(whole) == 1:
         return lowering.view(lowering.look(whole[0]))
-    views = [lowering.seen(lowering.view(lowering.look(item))) for item in whole]
+    views = [lowering.materialize(lowering.view(lowering.look(item))) for item in whole]
     axis = place_of(lowering, "dim", len(views[0].axes), 0)
     for other in views[1:]:
         for place, (mine, its) in enumerate(

@@ -83,7 +83,7 @@ def _windows(
         if size == 1 or not axis:
             continue
         if len(axis) != 1 or axis[0] in view.repeats:
-            view = View.of(lowering.seen(view).value)
+            view = View.of(lowering.materialize(view).value)
             axis = view.axes[place]
         length = lowering.sizes.dim(axis[0].size)
         if not divides(number(size), length):

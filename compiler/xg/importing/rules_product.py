@@ -59,7 +59,7 @@ def addmm(lowering: Lowering) -> View:
     """``b + x W``."""
     if lowering.number_of("beta", 1) != 1 or lowering.number_of("alpha", 1) != 1:
         raise Unspeakable("it scales its operands")
-    matrix = lowering.seen(lowering.view_of("mat2")).value
+    matrix = lowering.materialize(lowering.view_of("mat2")).value
     return project(lowering, lowering.view_of("mat1"), matrix, lowering.argument("self"))
 
 
@@ -191,7 +191,7 @@ def _grouped(lowering: Lowering, query: View, view: View) -> View:
 
 def embedding(lowering: Lowering) -> View:
     """Rows of a table, by ids of an input or by positions."""
-    table = lowering.seen(lowering.view_of("weight")).value
+    table = lowering.materialize(lowering.view_of("weight")).value
     rows, width = table.axes
     if rows is None or width is None:
         raise Unspeakable("its table has an axis of length 1")

@@ -102,7 +102,7 @@ def _axes(lowering: Lowering, rank: int) -> list[int]:
 
 def _reduced(lowering: Lowering, operator: str, view: View, axes: list[int], *, keep: bool) -> View:
     if view.repeats or any(view.axes[place] not in view.base for place in axes):
-        view = lowering.seen(view)
+        view = lowering.materialize(view)
     gone = [view.base.index(view.axes[place]) for place in axes if view.axes[place]]
     rest = [place for place in range(len(view.base)) if place not in gone]
     value = lowering.emit(
@@ -159,7 +159,7 @@ def _rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, Value]
 
 def squared_error(lowering: Lowering) -> View:
     """The mean, or the sum, of squared differences."""
-    main, other = lowering.beside(lowering.view_of("self"), lowering.view_of("target"))
+    main, other = lowering.broadcast_together(lowering.view_of("self"), lowering.view_of("target"))
     made = lowering.emit("MSE", (main.value, other), (), word=_reduction(lowering))
     return View(made, (), ())
 
@@ -168,7 +168,7 @@ def binary_cross_entropy(lowering: Lowering) -> View:
     """Binary cross-entropy with targets between 0 and 1, from logits."""
     if any(lowering.argument(name) is not None for name in ("weight", "pos_weight")):
         raise Unspeakable("it weighs its targets")
-    main, other = lowering.beside(lowering.view_of("self"), lowering.view_of("target"))
+    main, other = lowering.broadcast_together(lowering.view_of("self"), lowering.view_of("target"))
     word = ", ".join(part for part in (_reduction(lowering), "form=logits") if part)
     return View(lowering.emit("BCE", (main.value, other), (), word=word), (), ())
 

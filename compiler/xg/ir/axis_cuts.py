@@ -1,4 +1,4 @@
-"""How a tensor is to lie on a mesh, as a file writes it: which mesh axes cut which of its axes."""
+"""How a file asks for a tensor to be placed: which mesh axes shard which of its axes."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from xg.diagnostics.source import Span
 from xg.ir.axis_cuts import Cuts
 from xg.ir.dim import Dim
 from xg.ir.op import Op
-from xg.ir.placement import Placement, Wish
+from xg.ir.placement import Placement, PlacementRequest
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, AxisMap
@@ -133,7 +133,7 @@ class Graph:
     `layouts` are the cuts of the values whose shape in the file is divided by mesh axes: types
     are always of the whole. `aliases` are labels of values that have a name already, where a
     choice of options leaves out the nodes between. `mentions` are the dims that its text speaks
-    of. `wishes` say by mesh axis where values are to lie, `placements` where they do.
+    of. `requests` say by mesh axis where values are to lie, `placements` where they do.
     """
 
     key: str
@@ -154,8 +154,8 @@ class Graph:
     layouts: Mapping[Value, Cuts] = field(default_factory=dict[Value, Cuts])
     aliases: tuple[tuple[str, Value], ...] = ()
     mentions: tuple[str, ...] = ()
-    wishes: Mapping[Value, Mapping[str, Wish]] = field(
-        default_factory=dict[Value, Mapping[str, Wish]]
+    placement_requests: Mapping[Value, Mapping[str, PlacementRequest]] = field(
+        default_factory=dict[Value, Mapping[str, PlacementRequest]]
     )
     placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
 

@@ -97,8 +97,8 @@ def is_term(placement: Placement | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Where a plan, or a shape divided by a mesh axis, wants a value: at rest, and in use."""
+class PlacementRequest:
+    """The placements that a plan, or a shape over a mesh axis, asks for: stored, and in use."""
 
     rest: State
     use: State | None = None

@@ -91,10 +91,10 @@ class Reach:
     def of(self, name: str, *, is_param: bool) -> tuple[Entry, ...]:
         """What is said of a value of this block."""
         near = [entry for entry in self.here if entry.path in ((name,), (EVERY,))]
-        return said_of(near, is_param=is_param)
+        return placements_of(near, is_param=is_param)
 
 
-def said_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, ...]:
+def placements_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, ...]:
     """What is said of a value, of entries that end at its name or at ``*``.
 
     A name says more than the ``*`` of its plan. A parameter of a call that the block reads itself

@@ -9,7 +9,7 @@ from xg.ir.instances import instances
 from xg.ir.op import AtMost
 
 
-def conditions(program: Program) -> Iterator[AtMost]:
+def size_constraints(program: Program) -> Iterator[AtMost]:
     """The conditions of every operator in every use of its block."""
     for graph, symbols in instances(program):
         for step in graph.steps:

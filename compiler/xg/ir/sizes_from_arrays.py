@@ -8,7 +8,7 @@ from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
 
 
-def carried(program: Program, found: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+def sizes_from_arrays(program: Program, found: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
     """The numbers that the shapes of inputs, then of parameters, give to symbols.
 
     The first array that has a symbol's axis counts; whether the others agree is not judged here.

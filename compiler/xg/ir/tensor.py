@@ -79,20 +79,20 @@ class Sizes:
         name = self._names.get(dim)
         if name:
             return symbol(name)
-        whole, parts = self.whole(dim)
+        whole, parts = self.undivided(dim)
         return dim if parts == ONE else self.fold(whole) / parts
 
-    def whole(self, dim: Dim) -> tuple[Dim, Dim]:
-        """What a rank's part is a part of, and how many parts there are."""
+    def undivided(self, dim: Dim) -> tuple[Dim, Dim]:
+        """The global size that a rank's size is a part of, and the number of parts."""
         if not self.mesh or len(dim.terms) != 1:
             return dim, ONE
         below = [name for name, power in dim.terms[0][0] if power < 0 and name in self.mesh]
         parts = product(symbol(name) for name in below)
         return dim * parts, parts
 
-    def carried(self, dim: Dim) -> tuple[str | None, Dim]:
-        """The symbol whose size the length of an axis tells, and by what it is multiplied."""
-        whole, parts = self.whole(dim)
+    def symbol_and_divisors(self, dim: Dim) -> tuple[str | None, Dim]:
+        """The symbol whose size the length of an axis gives, and the factor between them."""
+        whole, parts = self.undivided(dim)
         return self.fold(whole).name, parts
 
     def fold_shape(self, shape: Shape) -> Shape:

@@ -157,7 +157,7 @@ class _Rules:
             "types": graph.types,
             "placements": graph.placements,
             "layouts": graph.layouts,
-            "wishes": graph.wishes,
+            "placement requests": graph.placement_requests,
             "aliases": (value for _, value in graph.aliases),
         }
         for table, entries in tables.items():

@@ -31,4 +31,4 @@ def _without_moves(graph: Graph) -> Graph:
     outputs = tuple(operands.get(value, value) for value in graph.outputs)
     aliases = tuple((name, operands.get(value, value)) for name, value in graph.aliases)
     whole = replace(graph, steps=tuple(steps), outputs=outputs, aliases=aliases)
-    return prune(replace(whole, layouts={}, wishes={}))
+    return prune(replace(whole, layouts={}, placement_requests={}))

@@ -14,10 +14,10 @@ from xg.passes.fuse import fuse
 from xg.passes.outline import outline
 from xg.passes.runner import Pass
 from xg.passes.shard import annotate, check, join, localise, place
-from xg.sharding.apply_plan import meshed
+from xg.sharding.apply_plan import with_mesh
 
 DROP_MESH: Final = Pass("drop-mesh", "leaves out plan, mesh and written collectives", drop_mesh)
-NUMBER_MESH: Final = Pass("number-mesh", "gives every mesh axis its number of ranks", meshed)
+NUMBER_MESH: Final = Pass("number-mesh", "gives every mesh axis its number of ranks", with_mesh)
 ELIMINATE_DEAD: Final = Pass(
     "eliminate-dead", "leaves out steps and graphs that no output needs", eliminate_dead
 )

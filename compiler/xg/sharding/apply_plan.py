@@ -1,4 +1,4 @@
-"""A plan brought together with a typed program: every value that it reaches, and how that lies."""
+"""A plan applied to a typed program: every value that it reaches, and its placement."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, said_of, sized
+from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, placements_of, sized
 from xg.sharding.errors import NoMeshSize, PlacedTwice, PlanMisfit, PlanOfNothing
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
-    """What a plan says of one value of a graph, wherever that is called."""
+class PlannedValue:
+    """The entries of a plan for one value of a graph, wherever that is called."""
 
     graph: Graph
     reach: Reach
@@ -26,26 +26,26 @@ class Said:
 
     @cached_property
     def placing(self) -> Placing:
-        """How it lies; raises Misfit and Clash."""
+        """The placement; raises Misfit and Clash."""
         return placing(self.entries, self.graph.types[self.value].shape, self.graph.sizes)
 
     @cached_property
     def cuts(self) -> tuple[tuple[Dim, tuple[str, ...]], ...]:
-        """Every size that is cut, whole, with the mesh axes that cut it."""
+        """Every size that is sharded, undivided, with the mesh axes that shard it."""
         shape = self.graph.types[self.value].shape
         return (*sized(shape, self.placing.rest), *sized(shape, self.placing.use))
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """What is said of a value in one call; `symbols` are its graph's in the sizes of the entry."""
+class PlacedValue:
+    """A planned value in one call; `symbols` are its graph's in the sizes of the entry."""
 
-    said: Said
+    planned: PlannedValue
     symbols: Symbols
 
 
 def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
-    """What a reach says of the values of a graph, under each name that they have."""
+    """The entries of a reach for the values of a graph, under each name that they have."""
     params = {param.value for param in graph.params}
     last: dict[str, list[Entry]] = {}  # those that end here, so that each is looked at once
     for entry in reach.here:
@@ -54,32 +54,32 @@ def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
     found: dict[Value, tuple[Entry, ...]] = {}
     for name, value in graph.names():
         near = (*last.get(name, ()), *last.get(EVERY, ()))
-        entries = said_of(near, is_param=value in params)
+        entries = placements_of(near, is_param=value in params)
         if entries:
             found[value] = tuple(dict.fromkeys((*found.get(value, ()), *entries)))
     return found
 
 
 @dataclass(slots=True)
-class Spoken:
-    """What one plan says of graphs and of the calls in them, each found out once.
+class PlanCache:
+    """The entries of one plan for graphs and for the calls in them, each computed once.
 
-    A graph is known by its key: programs may share this where one key is one graph in all.
+    A graph is identified by its key: programs may share this where one key is one graph in all.
     """
 
-    values: dict[tuple[str, Reach], tuple[Said, ...]] = field(
-        default_factory=dict[tuple[str, Reach], tuple[Said, ...]]
+    values: dict[tuple[str, Reach], tuple[PlannedValue, ...]] = field(
+        default_factory=dict[tuple[str, Reach], tuple[PlannedValue, ...]]
     )
     calls: dict[tuple[str, Reach], tuple[Reach, ...]] = field(
         default_factory=dict[tuple[str, Reach], tuple[Reach, ...]]
     )
 
-    def of(self, graph: Graph, reach: Reach) -> tuple[Said, ...]:
-        """What a reach says of the values of a graph."""
+    def of(self, graph: Graph, reach: Reach) -> tuple[PlannedValue, ...]:
+        """The entries of a reach for the values of a graph."""
         key = graph.key, reach
         if key not in self.values:
             entries = entries_of(graph, reach).items()
-            self.values[key] = tuple(Said(graph, reach, *each) for each in entries)
+            self.values[key] = tuple(PlannedValue(graph, reach, *each) for each in entries)
         return self.values[key]
 
     def inside(self, program: Program, graph: Graph, reach: Reach) -> tuple[Reach, ...]:
@@ -99,11 +99,11 @@ def calls_of(graph: Graph) -> list[Call]:
     return [step for step in graph.steps if isinstance(step, Call)]
 
 
-def placed(program: Program, spoken: Spoken | None = None) -> Iterator[Placed]:
-    """Every value that the program's plan speaks of, in every call; callers first."""
+def placed_values(program: Program, cache: PlanCache | None = None) -> Iterator[PlacedValue]:
+    """Every value that the program's plan places, in every call; callers first."""
     if program.plan is None:
         return
-    spoken = spoken or Spoken()
+    cache = cache or PlanCache()
     reach = program.plan.reach(program.main.span)
     waiting: deque[tuple[Graph, Symbols, Reach]] = deque([(program.main, {}, reach)])
     seen: set[tuple[str, frozenset[tuple[str, Dim]], Reach]] = set()
@@ -113,48 +113,48 @@ def placed(program: Program, spoken: Spoken | None = None) -> Iterator[Placed]:
         if key in seen:
             continue
         seen.add(key)
-        for said in spoken.of(graph, reach):
-            yield Placed(said, symbols)
-        below = spoken.inside(program, graph, reach)
+        for planned in cache.of(graph, reach):
+            yield PlacedValue(planned, symbols)
+        below = cache.inside(program, graph, reach)
         for call, inner in zip(calls_of(graph), below, strict=True):
             callee = program.graphs[call.callee]
             waiting.append((callee, inside(call, graph, callee, symbols), inner))
 
 
-def check_placed(reached: Iterable[Placed]) -> None:
+def check_placed(reached: Iterable[PlacedValue]) -> None:
     """Raise DiagnosticError with every line of a plan that does not fit what it reaches."""
     problems: dict[Problem, None] = {}
-    for said in (found.said for found in reached):
+    for planned in (found.planned for found in reached):
         try:
-            _ = said.placing
+            _ = planned.placing
         except Misfit as misfit:
-            problems[_misfit(said, misfit)] = None
+            problems[_misfit(planned, misfit)] = None
         except Clash as clash:
-            name, plans = str(said.value.name), (clash.first.plan, clash.second.plan)
+            name, plans = str(planned.value.name), (clash.first.plan, clash.second.plan)
             spans = clash.second.span, clash.first.span
             problems[PlacedTwice(spans[0], name, clash.axis, plans, spans[1])] = None
     if problems:
         raise DiagnosticError.of(*problems)
 
 
-def _misfit(said: Said, misfit: Misfit) -> PlanMisfit:
-    entry = next(e for e in said.entries if misfit.layout in (e.rest, e.use))
-    graph, value = said.graph, said.value
+def _misfit(planned: PlannedValue, misfit: Misfit) -> PlanMisfit:
+    entry = next(e for e in planned.entries if misfit.layout in (e.rest, e.use))
+    graph, value = planned.graph, planned.value
     shape = "[" + ", ".join(map(str, graph.shape(value))) + "]"
     return PlanMisfit(entry.span, str(value.name), str(misfit.layout), shape, value.span)
 
 
-def meshed(program: Program, found: Sequence[Placed] | None = None) -> Program:
-    """The program on the mesh axes that cut something in it, which must have sizes.
+def with_mesh(program: Program, reached: Sequence[PlacedValue] | None = None) -> Program:
+    """The program on the mesh axes that shard something in it, which must have sizes.
 
-    `found` is what its plan reaches, where that is known.
+    `reached` are the values that its plan places, where they are known already.
 
-    Raises DiagnosticError for one that has none, and for a plan that places nothing.
+    Raises DiagnosticError for an axis without a size, and for a plan that places nothing.
     """
     layouts = [cuts for graph in program.graphs.values() for cuts in graph.layouts.values()]
     used = {axis for cuts in layouts for axis in cuts}
-    reached = list(placed(program)) if found is None else found
-    used.update(axis for found in reached for _, axes in found.said.cuts for axis in axes)
+    reached = list(placed_values(program)) if reached is None else reached
+    used.update(axis for each in reached for _, axes in each.planned.cuts for axis in axes)
     plan = program.plan
     if plan is not None and not reached:
         blocks = dict.fromkeys(entry.block_name for entry in plan.entries)

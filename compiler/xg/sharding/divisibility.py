@@ -12,7 +12,7 @@ from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.ir.plan import sized
 from xg.ir.size_checks import Numbers, numbers_of, value_of
-from xg.sharding.apply_plan import Placed, placed
+from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import NotDivisible
 
 PartsKey = tuple[
@@ -20,14 +20,14 @@ PartsKey = tuple[
 ]  # a graph by its key, with the numbers of its sizes
 
 
-def check_shares(program: Program, found: Iterable[Placed] | None = None) -> None:
+def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -> None:
     """Raise DiagnosticError with every size that mesh axes cut into unequal parts.
 
     `found` is what is to be judged of what its plan reaches, by default all.
     """
     problems: dict[str, Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}
-    reached = placed(program) if found is None else found
+    reached = placed_values(program) if found is None else found
     for problem in (*_by_shape(program, known), *_by_plan(program, reached, known)):
         problems.setdefault(problem.diagnostic().message, problem)
     if problems:
@@ -71,10 +71,12 @@ def _by_shape(program: Program, known: Numbers) -> Iterator[NotDivisible]:
                 yield from _shared(graph, dim, axes, numbers, program.mesh, value.span)
 
 
-def _by_plan(program: Program, reached: Iterable[Placed], known: Numbers) -> Iterator[NotDivisible]:
+def _by_plan(
+    program: Program, reached: Iterable[PlacedValue], known: Numbers
+) -> Iterator[NotDivisible]:
     """Sizes that the plan cuts into unequal parts."""
     for found in reached:
-        said = found.said
+        said = found.planned
         numbers = numbers_of(said.graph, found.symbols, known)
         for dim, axes in said.cuts:
             span = next((e.span for e in said.entries if e.over & set(axes)), said.value.span)

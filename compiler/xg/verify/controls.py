@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 import xg_runtime.ranks as ranks
-from xg.verify.rank_comparison import Run, Trial
+from xg.verify.rank_comparison import RankComparison, Run
 from xg_runtime.errors import RankError
 from xg_runtime.module import Module
 from xg_runtime.ranks.array_ops import Tensor, array_ops
@@ -137,14 +137,16 @@ def _largest(call: Call, x: Tensor, place: int) -> float:
     return float(sent.max(initial=0.0))
 
 
-def controls(trial: Trial, module: ModuleType, source: str, alone: Run) -> Iterator[Control]:
+def controls(
+    comparison: RankComparison, module: ModuleType, source: str, single: Run
+) -> Iterator[Control]:
     """A control for every site at which the module of a rank calls a collective, in its order."""
     lines = source.splitlines()
-    for site, seen in _sites(trial, module).items():
+    for site, seen in _sites(comparison, module).items():
         verdict: Verdict = "needed"
-        if not _differs(trial, module, alone, site):
-            verdict = _idle(seen, _scale(alone))
-            if verdict == "not needed" and _is_of_zeros(trial, module, alone, site):
+        if not _differs(comparison, module, single, site):
+            verdict = _idle(seen, _scale(single))
+            if verdict == "not needed" and _is_of_zeros(comparison, module, single, site):
                 verdict = "zeros"
         yield Control(site[0], seen.kind, seen.over, lines[site[0] - 1].strip(), verdict)
 
@@ -156,33 +158,33 @@ def _idle(seen: _Seen, scale: float) -> Verdict:
     return "unused" if seen.kind in ("all_gather", "all_to_all") else "not needed"
 
 
-def _sites(trial: Trial, module: ModuleType) -> Mapping[Site, _Seen]:
+def _sites(comparison: RankComparison, module: ModuleType) -> Mapping[Site, _Seen]:
     watch = _Watch(module)
-    trial.together(_as_module(module), watch.around)
+    comparison.on_ranks(_as_module(module), watch.around)
     return watch.sites
 
 
-def _differs(trial: Trial, module: ModuleType, alone: Run, site: Site) -> bool:
+def _differs(comparison: RankComparison, module: ModuleType, single: Run, site: Site) -> bool:
     watch = _Watch(module, site)
     try:
-        return trial.differs(alone, trial.together(_as_module(module), watch.around))
+        return comparison.differs(single, comparison.on_ranks(_as_module(module), watch.around))
     except RankError:
         return True
 
 
-def _is_of_zeros(trial: Trial, module: ModuleType, alone: Run, site: Site) -> bool:
+def _is_of_zeros(comparison: RankComparison, module: ModuleType, single: Run, site: Site) -> bool:
     """Whether all that depends on what is sent at a site are gradients that are zero.
 
     Terms of such a one need not be zeros, where a sum over another mesh axis follows.
     """
     watch = _Watch(module, disturbed=site)
     try:
-        runs = trial.together(_as_module(module), watch.around)
+        runs = comparison.on_ranks(_as_module(module), watch.around)
     except RankError:
         return False
-    bound = NEGLIGIBLE * _scale(alone)
-    zero = {f"d{n}" for n, g in alone.gradients.items() if np.abs(g).max(initial=0.0) <= bound}
-    wrong = {found.name for found in trial.differences(alone, runs) if found.is_wrong}
+    bound = NEGLIGIBLE * _scale(single)
+    zero = {f"d{n}" for n, g in single.gradients.items() if np.abs(g).max(initial=0.0) <= bound}
+    wrong = {found.name for found in comparison.differences(single, runs) if found.is_wrong}
     return bool(wrong) and wrong <= zero
 
 
@@ -191,7 +193,7 @@ def _as_module(module: ModuleType) -> Module:
     return found
 
 
-def _scale(alone: Run) -> float:
+def _scale(single: Run) -> float:
     return max(
-        (float(np.abs(each).max(initial=0.0)) for each in alone.gradients.values()), default=1
+        (float(np.abs(each).max(initial=0.0)) for each in single.gradients.values()), default=1
     )

@@ -14,7 +14,7 @@ from xg.ir.graph import Apply, Call, Program
 from xg.ir.instances import instances
 from xg.ir.plan import sized
 from xg.ir.prim import Expr
-from xg.sharding.apply_plan import placed
+from xg.sharding.apply_plan import placed_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +59,15 @@ def _dims(program: Program) -> Iterator[Dim]:
     for graph, symbols in instances(program):
         yield from (dim.substitute(symbols) for dim in axes_of(graph))
     if program.is_parallel:
-        yield from shares(program)
+        yield from shard_sizes(program)
 
 
-def shares(program: Program) -> Iterator[Dim]:
-    """What a rank has of each axis that shapes or the plan cut, in a program on its mesh."""
+def shard_sizes(program: Program) -> Iterator[Dim]:
+    """The size of a rank's share of each axis that shapes or the plan shard, on the mesh."""
     cut = [
-        (found.symbols, whole, axes) for found in placed(program) for whole, axes in found.said.cuts
+        (found.symbols, whole, axes)
+        for found in placed_values(program)
+        for whole, axes in found.planned.cuts
     ]
     for graph, symbols in instances(program):
         for value, cuts in graph.layouts.items():

@@ -1,4 +1,4 @@
-"""What the ranks of a mesh hold of an array, put together; and which of them holds it wrongly."""
+"""Reassemble a sharded array, and report the first rank whose shard is wrong."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Window = tuple[slice, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """An array put together; `unlike` is the first rank with other bits than one of the same part.
+class Gathered:
+    """A reassembled array; `unlike` is the first rank with other bits than one of the same shard.
 
-    Where parts differ in shape the array is the first such part.
+    Where shards differ in shape the array is the first such shard.
     """
 
     array: Array
     unlike: int | None
 
 
-def joined(
+def gather_shards(
     parts: Sequence[Array], where: ShardSpec, mesh: Mapping[str, int], counting: int | None = None
-) -> Whole:
-    """The whole of all ranks' parts; of one part the last rank's, or that of rank `counting`."""
+) -> Gathered:
+    """The global array of all ranks' shards; of replicas the last rank's, or that of `counting`."""
     shape = list(parts[0].shape)
     for axis, over in where:
         shape[axis] *= mesh[over]
@@ -38,7 +38,7 @@ def joined(
     unlike: int | None = None
     for number, part in enumerate(parts):
         if part.shape != parts[0].shape:
-            return Whole(part, number)
+            return Gathered(part, number)
         window = _window(part.shape, where, Grid(dict(mesh)).coordinates(number), mesh)
         same = np.array_equal(whole[window], part, equal_nan=part.dtype.kind == "f")
         corner = tuple(each.start for each in window)
@@ -49,13 +49,13 @@ def joined(
     if counting is not None:
         at = Grid(dict(mesh)).coordinates(counting)
         whole[_window(parts[0].shape, where, at, mesh)] = parts[counting]
-    return Whole(whole, unlike)
+    return Gathered(whole, unlike)
 
 
 def furthest(
     parts: Sequence[Array], wanted: Array, where: ShardSpec, mesh: Mapping[str, int]
 ) -> int:
-    """The rank whose part is furthest from that of a wanted whole of the same shape."""
+    """The rank whose shard is furthest from that of an expected global array of the same shape."""
     grid = Grid(dict(mesh))
 
     def distance(number: int) -> float:

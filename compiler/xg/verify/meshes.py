@@ -20,9 +20,9 @@ from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.passes.pipelines import RANK, SINGLE
 from xg.passes.runner import run
-from xg.sharding.apply_plan import check_placed, meshed, placed
+from xg.sharding.apply_plan import check_placed, placed_values, with_mesh
 from xg.sharding.divisibility import check_shares
-from xg.verify.facts import bounds, shares
+from xg.verify.facts import bounds, shard_sizes
 from xg.verify.proof_sizes import verification_sizes
 from xg_runtime.errors import InputError
 
@@ -54,7 +54,7 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     check_shares(free)  # of what is set
     try:
         # What a choice of options leaves unused is cut and bounded as well.
-        unused = tuple(dim for dim in shares(free) if dim.constant is None)
+        unused = tuple(dim for dim in shard_sizes(free) if dim.constant is None)
         sizes = verification_sizes(whole, own, (*_shared(free), *unused), tuple(bounds(free)))
     except DimError as error:
         raise InputError(f"no sizes that the ranks can share: {error}") from error
@@ -74,7 +74,7 @@ def reaches(project: Project, block: str | None, plan: str, settings: Settings) 
     chosen: dict[str, str | int] = {**mesh_sizes(project), **settings}
     typed = shape_project(project, block, chosen)
     named = replace(typed, plan=plan_named(project, plan, chosen))
-    return next(iter(placed(named)), None) is not None
+    return next(iter(placed_values(named)), None) is not None
 
 
 def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> Program:
@@ -82,8 +82,8 @@ def _typed(project: Project, block: str | None, plan: str | None, settings: Sett
     typed = shape_project(project, block, settings)
     if plan is not None:
         typed = replace(typed, plan=plan_named(project, plan, settings))
-        check_placed(placed(typed))
-    return meshed(typed)
+        check_placed(placed_values(typed))
+    return with_mesh(typed)
 
 
 def _free(program: Program, given: Mapping[str, int]) -> Program:

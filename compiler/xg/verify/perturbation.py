@@ -1,9 +1,9 @@
-"""How a small change of one value reaches others: not at all, alike along some axes, or anyhow.
+"""How a small change of one value propagates: not at all, uniformly along axes, or anyhow.
 
 A bias added to every key changes each row of scores by one number; softmax subtracts the row's
-maximum, which changes by the same number, and nothing is left. That is what is followed here,
-primitive by primitive: a change is known by where it came from and by the axes along which it is
-the same everywhere. Positions that are -inf stay so, whatever is added.
+maximum, which changes by the same number, and nothing is left. This analysis follows such changes
+primitive by primitive: a change is known by its source and by the axes along which it is uniform.
+Positions that are -inf stay so, whatever is added.
 """
 
 from __future__ import annotations
@@ -21,24 +21,28 @@ Axes = frozenset[int]  # counted from the end: -1 is the last
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
-    """A change. Equal `source` means equal change, up to repetition along `alike` axes."""
+class Perturbation:
+    """A change. Equal `source` means an equal change, up to repetition along `uniform` axes."""
 
     source: object
-    alike: Axes
+    uniform: Axes
 
 
-Shifts = Mapping[int, Shift]  # by the `id` of an expression; what is not there does not change
+Perturbations = Mapping[
+    int, Perturbation
+]  # by the `id` of an expression; what is not there does not change
 
 
-def spread(outputs: tuple[Expr, ...], operands: Mapping[str, Shift]) -> list[Shift | None]:
+def propagate(
+    outputs: tuple[Expr, ...], operands: Mapping[str, Perturbation]
+) -> list[Perturbation | None]:
     """What happens to the outputs of a body when these operands change."""
-    known: dict[int, Shift] = {}
+    known: dict[int, Perturbation] = {}
     for expr in topological(outputs):
         if expr.prim == "operand":
             found = operands.get(str(expr.attr("name")))
         elif any(id(arg) in known for arg in expr.args):
-            found = _RULES.get(expr.prim, _anyhow)(expr, known)
+            found = _RULES.get(expr.prim, _arbitrary)(expr, known)
         else:
             found = None
         if found is not None:
@@ -46,12 +50,12 @@ def spread(outputs: tuple[Expr, ...], operands: Mapping[str, Shift]) -> list[Shi
     return [known.get(id(output)) for output in outputs]
 
 
-def _anyhow(expr: Expr, known: Shifts) -> Shift | None:
+def _arbitrary(expr: Expr, known: Perturbations) -> Perturbation | None:
     """A change of which nothing is known."""
-    return Shift(expr, frozenset())
+    return Perturbation(expr, frozenset())
 
 
-def _none(expr: Expr, known: Shifts) -> Shift | None:
+def _none(expr: Expr, known: Perturbations) -> Perturbation | None:
     """Nothing changes, or nothing that a gradient sees."""
     return None
 
@@ -66,49 +70,53 @@ def _repeated(arg: Expr, expr: Expr) -> Axes:
     return frozenset(axis for axis in range(-expr.rank, 0) if axis not in own or own[axis] == ONE)
 
 
-def _alike(arg: Expr, expr: Expr, known: Shifts) -> Axes:
+def _uniform_axes(arg: Expr, expr: Expr, known: Perturbations) -> Axes:
     """Axes of `expr` along which the change that one operand brings is the same."""
-    shift = known.get(id(arg))
-    return _all_axes(expr) if shift is None else (shift.alike | _repeated(arg, expr))
+    change = known.get(id(arg))
+    return _all_axes(expr) if change is None else (change.uniform | _repeated(arg, expr))
 
 
-def _sum(expr: Expr, known: Shifts) -> Shift | None:
+def _sum(expr: Expr, known: Perturbations) -> Perturbation | None:
     """``a + b`` and ``a - b``; equal changes of both sides of a difference cancel."""
     left, right = (known.get(id(arg)) for arg in expr.args)
-    alike = _alike(expr.args[0], expr, known) & _alike(expr.args[1], expr, known)
+    uniform = _uniform_axes(expr.args[0], expr, known) & _uniform_axes(expr.args[1], expr, known)
     if left and right:
         if expr.prim == "sub" and left.source == right.source:
             return None
-        return Shift((expr.prim, left.source, right.source), alike)
+        return Perturbation((expr.prim, left.source, right.source), uniform)
     if left:
-        return Shift(left.source, alike)
+        return Perturbation(left.source, uniform)
     assert right
-    return Shift(right.source if expr.prim == "add" else ("neg", right.source), alike)
+    return Perturbation(right.source if expr.prim == "add" else ("neg", right.source), uniform)
 
 
-def _product(expr: Expr, known: Shifts) -> Shift | None:
-    """``a * b``, and ``a / b`` where b does not change: alike where the fixed factor is."""
+def _product(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """``a * b``, and ``a / b`` where b does not change: uniform where the fixed factor is."""
     changing = [arg for arg in expr.args if id(arg) in known]
     if len(changing) != 1 or (expr.prim == "div" and changing[0] is expr.args[1]):
-        return _anyhow(expr, known)
+        return _arbitrary(expr, known)
     (fixed,) = (arg for arg in expr.args if arg is not changing[0])
-    return Shift(expr, _alike(changing[0], expr, known) & _repeated(fixed, expr))
+    return Perturbation(expr, _uniform_axes(changing[0], expr, known) & _repeated(fixed, expr))
 
 
-def _negated(expr: Expr, known: Shifts) -> Shift | None:
-    shift = known[id(expr.args[0])]
-    return Shift(("neg", shift.source), shift.alike)
+def _negated(expr: Expr, known: Perturbations) -> Perturbation | None:
+    change = known[id(expr.args[0])]
+    return Perturbation(("neg", change.source), change.uniform)
 
 
-def _where(expr: Expr, known: Shifts) -> Shift | None:
+def _where(expr: Expr, known: Perturbations) -> Perturbation | None:
     """A branch of -inf takes no part; a test against -inf replaces nothing that counts."""
     condition, yes, no = expr.args
     if id(yes) in known and (_is_minus_infinity(no) or _tests_infinity(condition, yes)):
-        return Shift(known[id(yes)].source, _alike(yes, expr, known))
+        return Perturbation(known[id(yes)].source, _uniform_axes(yes, expr, known))
     if id(yes) not in known and id(no) not in known:
         return None
-    alike = _alike(yes, expr, known) & _alike(no, expr, known) & _repeated(condition, expr)
-    return Shift(expr, alike)
+    uniform = (
+        _uniform_axes(yes, expr, known)
+        & _uniform_axes(no, expr, known)
+        & _repeated(condition, expr)
+    )
+    return Perturbation(expr, uniform)
 
 
 def _is_minus_infinity(expr: Expr) -> bool:
@@ -125,17 +133,17 @@ def _tests_infinity(condition: Expr, value: Expr) -> bool:
     )
 
 
-def _reduced(expr: Expr, known: Shifts) -> Shift | None:
-    """Of numbers that change alike, the mean and the maximum change as they do."""
+def _reduced(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """The mean and the maximum of numbers that change uniformly change as they do."""
     (arg,) = expr.args
-    shift = known[id(arg)]
+    change = known[id(arg)]
     gone = frozenset(axis for axis in _axes_of(expr))
-    same = expr.prim in ("mean", "max") and gone <= shift.alike and bool(expr.attr("keep"))
+    same = expr.prim in ("mean", "max") and gone <= change.uniform and bool(expr.attr("keep"))
     if not expr.attr("keep"):
         left = [axis for axis in range(-arg.rank, 0) if axis not in gone]
-        alike = frozenset(i - len(left) for i, axis in enumerate(left) if axis in shift.alike)
-        return Shift(expr, alike)
-    return Shift(shift.source if same else expr, shift.alike | gone)
+        uniform = frozenset(i - len(left) for i, axis in enumerate(left) if axis in change.uniform)
+        return Perturbation(expr, uniform)
+    return Perturbation(change.source if same else expr, change.uniform | gone)
 
 
 def _axes_of(expr: Expr) -> list[int]:
@@ -144,27 +152,29 @@ def _axes_of(expr: Expr) -> list[int]:
     return [axis for axis in axes if isinstance(axis, int)]
 
 
-def _contraction(expr: Expr, known: Shifts) -> Shift | None:
-    """Alike along an axis that only the changing operand has, and along which it changes alike."""
+def _contraction(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """Uniform along axes that only the changing operand has, where it changes uniformly."""
     changing = [place for place, arg in enumerate(expr.args) if id(arg) in known]
     if len(changing) != 1:
-        return _anyhow(expr, known)
+        return _arbitrary(expr, known)
     (place,) = changing
     inputs, output = str(expr.attr("spec")).split("->")
     letters = inputs.split(",")
     own, fixed = letters[place], letters[1 - place]
-    shift = known[id(expr.args[place])]
-    free = {own[axis] for axis in shift.alike} - set(fixed)
-    return Shift(expr, frozenset(i - len(output) for i, at in enumerate(output) if at in free))
+    change = known[id(expr.args[place])]
+    free = {own[axis] for axis in change.uniform} - set(fixed)
+    return Perturbation(
+        expr, frozenset(i - len(output) for i, at in enumerate(output) if at in free)
+    )
 
 
-def _transposed(expr: Expr, known: Shifts) -> Shift | None:
+def _transposed(expr: Expr, known: Perturbations) -> Perturbation | None:
     order = expr.attr("order")
     assert isinstance(order, tuple)
     rank = expr.rank
-    alike = known[id(expr.args[0])].alike
-    return Shift(
-        expr, frozenset(i - rank for i, axis in enumerate(order) if _int(axis) - rank in alike)
+    uniform = known[id(expr.args[0])].uniform
+    return Perturbation(
+        expr, frozenset(i - rank for i, axis in enumerate(order) if _int(axis) - rank in uniform)
     )
 
 
@@ -173,15 +183,15 @@ def _int(value: object) -> int:
     return value
 
 
-def _reshaped(expr: Expr, known: Shifts) -> Shift | None:
-    """Axes that are split stay alike in all parts, merged ones if all of their parts are."""
+def _reshaped(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """Split axes stay uniform in all parts; merged ones are if all of their parts are."""
     (arg,) = expr.args
-    alike = {axis + arg.rank for axis in known[id(arg)].alike}
+    uniform = {axis + arg.rank for axis in known[id(arg)].uniform}
     found: set[int] = set()
     for old, new in _groups(arg.shape, expr.shape):
-        if all(axis in alike for axis in old if arg.shape[axis] != ONE):
+        if all(axis in uniform for axis in old if arg.shape[axis] != ONE):
             found.update(new)
-    return Shift(expr, frozenset(axis - expr.rank for axis in found))
+    return Perturbation(expr, frozenset(axis - expr.rank for axis in found))
 
 
 def _groups(old: Shape, new: Shape) -> list[tuple[range, range]]:
@@ -199,24 +209,24 @@ def _groups(old: Shape, new: Shape) -> list[tuple[range, range]]:
     return groups
 
 
-def _broadcast(expr: Expr, known: Shifts) -> Shift | None:
+def _broadcast(expr: Expr, known: Perturbations) -> Perturbation | None:
     (arg,) = expr.args
-    return Shift(known[id(arg)].source, _alike(arg, expr, known))
+    return Perturbation(known[id(arg)].source, _uniform_axes(arg, expr, known))
 
 
-def _gathered(expr: Expr, known: Shifts) -> Shift | None:
-    """Rows of a table that changes: alike along the axes of the ids if the rows change alike."""
+def _gathered(expr: Expr, known: Perturbations) -> Perturbation | None:
+    """Rows of a table that changes: uniform along the ids' axes if the rows change uniformly."""
     table, ids = expr.args
-    shift = known.get(id(table))
-    if shift is None:
+    change = known.get(id(table))
+    if change is None:
         return None
-    alike = {axis for axis in shift.alike if axis > -table.rank}
-    if -table.rank in shift.alike:
-        alike |= {axis - (expr.rank - ids.rank) for axis in range(-ids.rank, 0)}
-    return Shift(expr, frozenset(alike))
+    uniform = {axis for axis in change.uniform if axis > -table.rank}
+    if -table.rank in change.uniform:
+        uniform |= {axis - (expr.rank - ids.rank) for axis in range(-ids.rank, 0)}
+    return Perturbation(expr, frozenset(uniform))
 
 
-Rule = Callable[[Expr, Shifts], Shift | None]
+Rule = Callable[[Expr, Perturbations], Perturbation | None]
 _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(COMPARE, _none),
     "as_float": _none,

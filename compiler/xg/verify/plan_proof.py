@@ -23,10 +23,10 @@ from xg.verify.check_traffic import Sent, count
 from xg.verify.controls import Control, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
-from xg.verify.rank_comparison import TOLERANCE, Agreement, Trial
+from xg.verify.rank_comparison import TOLERANCE, RankAgreement, RankComparison
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
-from xg.verify.reference.body_cache import Traces
+from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import FLOATS, Mesh
 from xg.verify.reference.interpret import Interpreter, Record
 from xg.verify.reference.modular.residues import PRIMES, Undefined
@@ -46,7 +46,7 @@ class Floats:
     Of processes nobody sees the edges.
     """
 
-    agreements: Mapping[str, Agreement]
+    agreements: Mapping[str, RankAgreement]
     edges: Edges | None = None
     sent: tuple[Sent, ...] = ()
     controls: tuple[Control, ...] = ()
@@ -172,77 +172,77 @@ def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:
 def _floats(
     one: Program, many: Program, seed: int, backends: Sequence[str], *, kernels: bool
 ) -> Floats:
-    trial = trial_of(one, many, seed)
-    agreements: dict[str, Agreement] = {}
+    comparison = comparison_of(one, many, seed)
+    agreements: dict[str, RankAgreement] = {}
     for backend in backends:
         module = one.on_arrays(backend, kernels=kernels)
-        alone_run = trial.alone(module)
+        one_device = comparison.on_one_device(module)
         try:
-            together = trial.together(many.on_arrays(backend, kernels=kernels))
+            runs = comparison.on_ranks(many.on_arrays(backend, kernels=kernels))
         except RankError as error:
-            agreements[backend] = Agreement(0, 0, float("inf"), str(error))
+            agreements[backend] = RankAgreement(0, 0, float("inf"), str(error))
             continue
-        agreements[backend] = trial.compare(alone_run, together)
-    sent, found = _sent(one, many, trial, kernels=kernels)
-    return Floats(agreements, _edges(one, many, trial), sent, found)
+        agreements[backend] = comparison.compare(one_device, runs)
+    sent, found = _sent(one, many, comparison, kernels=kernels)
+    return Floats(agreements, _edges(one, many, comparison), sent, found)
 
 
 def _sent(
-    one: Program, many: Program, trial: Trial, *, kernels: bool
+    one: Program, many: Program, comparison: RankComparison, *, kernels: bool
 ) -> tuple[tuple[Sent, ...], tuple[Control, ...]]:
     """What the NumPy code sends, counted, and each of its collectives taken away once."""
     placed = many.fused_distributed if kernels else many.distributed
     assert placed
     module = many.load(kernels=kernels)
-    alone_run = trial.alone(one.on_arrays(kernels=kernels))
+    one_device = comparison.on_one_device(one.on_arrays(kernels=kernels))
     try:
-        together = trial.together(cast(Any, module))
+        runs = comparison.on_ranks(cast(Any, module))
     except RankError:
         return (), ()
-    sent = count(placed, together, bundled=kernels)
-    if trial.differs(alone_run, together):
+    sent = count(placed, runs, bundled=kernels)
+    if comparison.differs(one_device, runs):
         return sent, ()  # without a check that holds no control says anything
     source = many.source(kernels=kernels)
-    return sent, tuple(controls(trial, module, source, alone_run))
+    return sent, tuple(controls(comparison, module, source, one_device))
 
 
-def trial_of(one: Program, many: Program, seed: int) -> Trial:
+def comparison_of(one: Program, many: Program, seed: int) -> RankComparison:
     """Both programs with what they are given."""
     params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
     outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
-    return Trial(many.graphs, params, inputs, invented.cotangents(outputs, seed), seed)
+    return RankComparison(many.graphs, params, inputs, invented.cotangents(outputs, seed), seed)
 
 
-def _edges(one: Program, many: Program, trial: Trial) -> Edges:
+def _edges(one: Program, many: Program, comparison: RankComparison) -> Edges:
     """Every edge of the interpreter's run on ranks against its run on one device."""
-    alone_record = _record(Interpreter(one.graphs, trial.params, trial.seed), trial)
-    traces = Traces()
+    one_device = _record(Interpreter(one.graphs, comparison.params, comparison.seed), comparison)
+    traces = BodyCache()
 
     def rank() -> Record:
-        mine = trial.each(lambda arrays: ranks.local_shards(arrays, trial.cuts))
+        mine = comparison.each(lambda arrays: ranks.local_shards(arrays, comparison.cuts))
         mesh = cast(Mesh, ranks)
         return _record(
-            Interpreter(many.graphs, mine.params, trial.seed, traces=traces, mesh=mesh), mine
+            Interpreter(many.graphs, mine.params, comparison.seed, traces=traces, mesh=mesh), mine
         )
 
     try:
         records = ranks.simulate(many.graphs.mesh, rank)
     except RankError as error:
         return Edges(0, str(error))
-    held = alone_record.reverse or alone_record.values
+    held = one_device.reverse or one_device.values
     scale = max(float(np.linalg.norm(_finite(x))) for x in held.values())
 
     def same(a: Array, b: Array) -> bool:
         alike = np.array_equal(np.isfinite(a), np.isfinite(b))
         return alike and agreement.error(_finite(a), _finite(b), scale) <= TOLERANCE
 
-    return compare_edges(one.graphs, alone_record, many.graphs, records, same, FLOATS.add)
+    return compare_edges(one.graphs, one_device, many.graphs, records, same, FLOATS.add)
 
 
-def _record(runner: Interpreter, trial: Trial) -> Record:
-    _, record = runner.forward(trial.inputs)
+def _record(runner: Interpreter, comparison: RankComparison) -> Record:
+    _, record = runner.forward(comparison.inputs)
     if runner.program.backwards:
-        runner.backward(record, trial.cotangents)
+        runner.backward(record, comparison.cotangents)
     return record
 
 

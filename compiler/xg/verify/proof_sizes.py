@@ -75,7 +75,7 @@ def verification_sizes(
     if shared:
         search.shrink()
         search.strict = True
-    return search.numbers()
+    return search.assignment()
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class _Search:
 
     # ---- numbers --------------------------------------------------------------------------------
 
-    def numbers(self) -> Numbers:
+    def assignment(self) -> Numbers:
         """A prime for each free symbol, and the numbers that follow from them."""
         axes = {name for dim in self.facts.dims for name in dim.symbols()}
         rounds = {name: ROUNDS for name in self.free if name not in axes}

@@ -1,8 +1,7 @@
-"""A parallel program and that of one device, run on the same arrays by the same code.
+"""A parallel program compared with the single-device program on the same arrays.
 
-Every rank gets its parts of parameters, inputs and cotangents; what it gives is put together and
-held against the outputs and gradients of one device. What ranks hold alike has to be the same to
-the last bit.
+Every rank gets its shards of parameters, inputs and cotangents; its results are reassembled and
+compared with the outputs and gradients of one device. Replicas must be equal to the last bit.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
 from xg.sharding.shard_spec import ShardSpec, cuts
-from xg.verify.gather_shards import furthest, joined
+from xg.verify.gather_shards import furthest, gather_shards
 from xg_runtime import agreement
 from xg_runtime.module import Module
 from xg_runtime.norm import global_norm
@@ -46,7 +45,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class RankAgreement:
     """How far ranks are from one device; `first` is the first array that differs, and why."""
 
     outputs: int
@@ -56,7 +55,7 @@ class Agreement:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ArrayDifference:
     """How far ranks are from one device in one array, `furthest` the most of them.
 
     `unlike` is the first rank that differs in bits from another that holds the same part.
@@ -80,8 +79,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """What both programs are given."""
+class RankComparison:
+    """The arrays that both programs run on."""
 
     ranks: Program
     params: Arrays
@@ -89,14 +88,14 @@ class Trial:
     cotangents: Arrays
     seed: int
 
-    def each(self, change: Callable[[Arrays], Arrays]) -> Trial:
+    def each(self, change: Callable[[Arrays], Arrays]) -> RankComparison:
         """The same with arrays changed by name, as into one rank's parts of them."""
         params, inputs = change(self.params), change(self.inputs)
         return replace(self, params=params, inputs=inputs, cotangents=change(self.cotangents))
 
     @property
     def arrays(self) -> dict[str, Arrays]:
-        """The whole arrays that a rank takes its parts of, by kind."""
+        """The global arrays that a rank takes its shards of, by kind."""
         return {"params": self.params, "inputs": self.inputs, "cotangents": self.cotangents}
 
     @cached_property
@@ -104,16 +103,16 @@ class Trial:
         """Which axes of its arrays are cut."""
         return cuts(self.ranks)
 
-    def alone(self, module: Module) -> Run:
-        """The run of one device."""
+    def on_one_device(self, module: Module) -> Run:
+        """Run on one device."""
         params = dict(self.params)
         outputs, saved = module.forward(params, dict(self.inputs), seed=self.seed)
         return Run(outputs, module.backward(params, saved, dict(self.cotangents)), {})
 
-    def together(
+    def on_ranks(
         self, module: Module, around: Callable[[], AbstractContextManager[Any]] = nullcontext
     ) -> list[Run]:
-        """The runs of all simulated ranks; raises RankError where they do not fit together.
+        """Run on all simulated ranks; raises RankError where they do not fit together.
 
         `around` is entered by every rank.
         """
@@ -124,20 +123,20 @@ class Trial:
 
         return ranks.simulate(self.ranks.mesh, rank)
 
-    def compare(self, alone: Run, together: Sequence[Run]) -> Agreement:
+    def compare(self, alone: Run, together: Sequence[Run]) -> RankAgreement:
         """Every output and gradient against one device, in the contract's measure."""
         worst, first = 0.0, None
         for found in self.differences(alone, together):
             worst = max(worst, found.error)
             if first is None and found.is_wrong:
                 first = found.describe(Grid(dict(self.ranks.mesh)))
-        return Agreement(len(alone.outputs), len(alone.gradients), worst, first)
+        return RankAgreement(len(alone.outputs), len(alone.gradients), worst, first)
 
     def differs(self, alone: Run, together: Sequence[Run]) -> bool:
-        """Whether anything is not as it should be."""
+        """Whether any array is wrong."""
         return any(found.is_wrong for found in self.differences(alone, together))
 
-    def differences(self, alone: Run, together: Sequence[Run]) -> Iterator[Difference]:
+    def differences(self, alone: Run, together: Sequence[Run]) -> Iterator[ArrayDifference]:
         """How far every output and gradient is from that of one device."""
         outputs = [run.outputs for run in together]
         yield from self._differences("", alone.outputs, outputs, 0.0)
@@ -147,28 +146,28 @@ class Trial:
 
     def _differences(
         self, prefix: str, wanted: Arrays, found: Sequence[Arrays], faint: float
-    ) -> Iterator[Difference]:
+    ) -> Iterator[ArrayDifference]:
         total = global_norm({name: _finite(each) for name, each in wanted.items()})
         total = max(total, faint)
         for name in dict.fromkeys([*wanted, *(name for each in found for name in each)]):
             missing = next((n for n, each in enumerate(found) if name not in each), None)
             if name not in wanted or missing is not None:
-                yield Difference(prefix + name, float("inf"), missing or 0, None)
+                yield ArrayDifference(prefix + name, float("inf"), missing or 0, None)
                 continue
             parts = [each[name] for each in found]
             yield self._difference(prefix + name, parts, wanted[name], name, total)
 
     def _difference(
         self, said: str, parts: Sequence[Array], wanted: Array, name: str, total: float
-    ) -> Difference:
+    ) -> ArrayDifference:
         where, mesh = self.cuts.get(name, ()), self.ranks.mesh
-        whole = joined(parts, where, mesh)
+        whole = gather_shards(parts, where, mesh)
         error = _error(whole.array, wanted, total)
         if whole.array.shape != wanted.shape or (whole.unlike is None and error <= TOLERANCE):
-            return Difference(said, error, whole.unlike or 0, whole.unlike)
+            return ArrayDifference(said, error, whole.unlike or 0, whole.unlike)
         worst = furthest(parts, wanted, where, mesh)
-        whole = joined(parts, where, mesh, worst)
-        return Difference(said, _error(whole.array, wanted, total), worst, whole.unlike)
+        whole = gather_shards(parts, where, mesh, worst)
+        return ArrayDifference(said, _error(whole.array, wanted, total), worst, whole.unlike)
 
 
 def run_rank(

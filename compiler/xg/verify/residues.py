@@ -13,7 +13,7 @@ import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
 from xg.sharding.shard_spec import cuts
 from xg.verify.first_edge import Edges, compare_edges
-from xg.verify.gather_shards import joined
+from xg.verify.gather_shards import gather_shards
 from xg.verify.reference.evaluate import Arithmetic, Mesh
 from xg.verify.reference.interpret import Record
 from xg.verify.reference.modular.meanings import modulo
@@ -87,7 +87,7 @@ def _first(alone: Outcome, together: list[Outcome], many: Program) -> str | None
             if name not in wanted or any(name not in each for each in found):
                 return f"{prefix}{name} is missing"
             parts = [each[name] for each in found]
-            whole = joined(parts, where.get(name, ()), many.mesh)
+            whole = gather_shards(parts, where.get(name, ()), many.mesh)
             if whole.unlike is not None or not np.array_equal(whole.array, wanted[name]):
                 return f"{prefix}{name}"
     return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from xg.codegen.emit.allowlist import UnknownCode, check_closed
+from xg.codegen.emit.allowlist import DisallowedCode, check_allowed
 from xg.codegen.emit.module import emit
 from xg.codegen.numpy.dialect import NUMPY
 from xg.codegen.numpy.vocabulary import VOCABULARY
@@ -32,7 +32,7 @@ def f(x, saved):
 
 
 def test_what_emitters_write_passes() -> None:
-    check_closed(MODULE.format("np.exp(x.sum(axis=-1)) + saved.shape[0]"), VOCABULARY)
+    check_allowed(MODULE.format("np.exp(x.sum(axis=-1)) + saved.shape[0]"), VOCABULARY)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_what_emitters_write_passes() -> None:
     ],
 )
 def test_expressions_that_no_emitter_writes(planted: str) -> None:
-    with pytest.raises(UnknownCode, match=r"line [67]"):
-        check_closed(MODULE.format(planted), VOCABULARY)
+    with pytest.raises(DisallowedCode, match=r"line [67]"):
+        check_allowed(MODULE.format(planted), VOCABULARY)
 
 
 @pytest.mark.parametrize(
@@ -83,8 +83,8 @@ def test_expressions_that_no_emitter_writes(planted: str) -> None:
     ],
 )
 def test_statements_that_no_emitter_writes(line: str) -> None:
-    with pytest.raises(UnknownCode):
-        check_closed(f"{MODULE.format('x')}\n\n{line}\n", VOCABULARY)
+    with pytest.raises(DisallowedCode):
+        check_allowed(f"{MODULE.format('x')}\n\n{line}\n", VOCABULARY)
 
 
 def compiled(text: str) -> Program:
@@ -99,5 +99,5 @@ def test_a_title_that_would_get_out_is_caught() -> None:
     program = compiled('dim B\nblock F "x" (X [B]) -> Y [B] {\n    X -> ReLU : Y\n}\n')
     for dialect in (NUMPY, TORCH):
         header = dialect.header.replace("{title}", 'x"""\nimport os\n"""')
-        with pytest.raises(UnknownCode, match="line 2: import os"):
+        with pytest.raises(DisallowedCode, match="line 2: import os"):
             emit(program, replace(dialect, header=header))

@@ -16,7 +16,7 @@ from bench.contestants import Task, make
 from bench.turns import torch_peak
 
 import xg
-from xg.codegen.emit.free_saved import releasing
+from xg.codegen.emit.free_saved import free_saved
 
 FILE = Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg"
 SIZES = {"V": 13, "D": 12, "N_L": 2, "N_H": 3, "D_ff": 10, "S_max": 5}
@@ -31,8 +31,8 @@ def module() -> ModuleType:
 def test_a_field_goes_behind_the_last_statement_that_reads_it() -> None:
     lines = ["B = saved.X.shape[0]", "dX = f(", "    saved.X,", ")", "dU = dX + saved.X_1"]
     written = ["dX = f(", "    saved.X,", ")", "del saved.X", "dU = dX + saved.X_1"]
-    assert releasing(lines, ["X", "X_1"]) == [lines[0], *written, "del saved.X_1"]
-    assert releasing(["return saved.X"], ["X", "Y"]) == ["return saved.X"]
+    assert free_saved(lines, ["X", "X_1"]) == [lines[0], *written, "del saved.X_1"]
+    assert free_saved(["return saved.X"], ["X", "Y"]) == ["return saved.X"]
 
 
 LONG = """\

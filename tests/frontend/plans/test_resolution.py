@@ -10,7 +10,7 @@ import xg
 from xg.frontend.plans import plan_named, plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.sharding.apply_plan import Placed, meshed, placed
+from xg.sharding.apply_plan import PlacedValue, placed_values, with_mesh
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 PLANS = read_project(PROGRAMS / "08_plans.xg")
@@ -36,14 +36,16 @@ def project(folder: Path, text: str, **others: str) -> Project:
     return read_project(folder / "net.xg")
 
 
-def reached(project: Project, plan: str, block: str = "LM", **settings: str | int) -> list[Placed]:
+def reached(
+    project: Project, plan: str, block: str = "LM", **settings: str | int
+) -> list[PlacedValue]:
     sizes = {} if project is not PLANS else SIZES
-    return list(placed(type_project(project, block, {**sizes, **settings}, plan)))
+    return list(placed_values(type_project(project, block, {**sizes, **settings}, plan)))
 
 
-def cuts(found: list[Placed]) -> dict[str, dict[str, int]]:
+def cuts(found: list[PlacedValue]) -> dict[str, dict[str, int]]:
     return {
-        f"{one.said.graph.block}.{one.said.value.name}": dict(one.said.placing.rest)
+        f"{one.planned.graph.block}.{one.planned.value.name}": dict(one.planned.placing.rest)
         for one in found
     }
 
@@ -57,12 +59,12 @@ def test_a_plan_holds_in_every_call_of_its_block() -> None:
 
 def test_every_parameter_rests_in_pieces_and_is_used_whole() -> None:
     found = reached(PLANS, "FSDP", N_D=2)
-    params = [one for one in found if one.said.value.role == "param"]
-    names = {f"{one.said.graph.block}.{one.said.value.name}" for one in params}
+    params = [one for one in found if one.planned.value.role == "param"]
+    names = {f"{one.planned.graph.block}.{one.planned.value.name}" for one in params}
     assert {"LM.E", "Layer.gamma_1", "Attention.W_Q", "MLP.b_up"} <= names
     for one in params:
-        rank = len(one.said.graph.types[one.said.value].shape)
-        assert (one.said.placing.rest, one.said.placing.use) == ({"N_D": -rank}, {})
+        rank = len(one.planned.graph.types[one.planned.value].shape)
+        assert (one.planned.placing.rest, one.planned.placing.use) == ({"N_D": -rank}, {})
     assert cuts(found)["LM.ids"] == {"N_D": -2}
 
 
@@ -92,7 +94,7 @@ def test_the_mesh_stands_in_the_order_in_which_it_cuts() -> None:
 
 def test_a_program_has_the_mesh_axes_that_cut_something_in_it() -> None:
     def mesh(block: str, plan: str | None) -> dict[str, int]:
-        return dict(meshed(type_project(PLANS, block, SIZES, plan)).mesh)
+        return dict(with_mesh(type_project(PLANS, block, SIZES, plan)).mesh)
 
     assert mesh("LM", "TP") == {"N_T": 2}
     assert mesh("GQA", "TP") == {"N_G": 2, "N_T": 2}
@@ -104,8 +106,8 @@ def test_a_plan_is_silent_on_names_that_the_choice_does_not_have(tmp_path: Path)
     net = project(tmp_path, NET + "plan P of Net {\n    H [B/N_D, D]\n}\n")
     plain = reached(net, "P", "Net")
     chosen = reached(net, "P", "Net", norm="tanh")
-    assert [one.said.value.name for one in plain] == ["X"]  # H is another name of X
-    assert [one.said.value.name for one in chosen] == ["H"]
+    assert [one.planned.value.name for one in plain] == ["X"]  # H is another name of X
+    assert [one.planned.value.name for one in chosen] == ["H"]
 
 
 def test_the_importing_file_wins_block_by_block(tmp_path: Path) -> None:
@@ -218,12 +220,12 @@ def test_plans_that_do_not_fit(
     block: str, plan: str, settings: dict[str, str | int], message: str
 ) -> None:
     with pytest.raises(xg.DiagnosticError, match=message):
-        meshed(type_project(PLANS, block, {**SIZES, **settings}, plan))
+        with_mesh(type_project(PLANS, block, {**SIZES, **settings}, plan))
 
 
 def test_a_mesh_axis_without_a_size(tmp_path: Path) -> None:
     text = NET.replace("N_T = 2", "N_T") + "plan TP of Net {\n    W [D, D_ff/N_T]\n}\n"
     net = project(tmp_path, text)
     with pytest.raises(xg.DiagnosticError, match="the mesh axis N_T has no number of ranks"):
-        meshed(type_project(net, "Net", {}, "TP"))
-    assert meshed(type_project(net, "Net", {"N_T": 2}, "TP")).mesh == {"N_T": 2}
+        with_mesh(type_project(net, "Net", {}, "TP"))
+    assert with_mesh(type_project(net, "Net", {"N_T": 2}, "TP")).mesh == {"N_T": 2}

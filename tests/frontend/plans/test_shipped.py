@@ -11,7 +11,7 @@ from frontend.plans.shipped import DIAGRAMS, MODELS, names
 from xg.frontend.plans import plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
-from xg.sharding.apply_plan import meshed, placed
+from xg.sharding.apply_plan import placed_values, with_mesh
 
 
 @cache
@@ -35,13 +35,13 @@ def test_every_model_has_the_usual_plans() -> None:
 def test_a_shipped_plan_fits(file: str, plan: str) -> None:
     found = plans_of(project(file))[plan]
     typed = type_project(project(file), MODELS[file], {}, plan)
-    assert set(meshed(typed).mesh) == set(found.mesh)
-    values = list(placed(typed))
-    assert {entry.plan for one in values for entry in one.said.entries} == {
+    assert set(with_mesh(typed).mesh) == set(found.mesh)
+    values = list(placed_values(typed))
+    assert {entry.plan for one in values for entry in one.planned.entries} == {
         entry.plan for entry in found.entries
     }
     if plan == "FSDP":
-        params = [one for one in values if one.said.value.role == "param"]
+        params = [one for one in values if one.planned.value.role == "param"]
         count = sum(len(graph.params) for graph in typed.graphs.values())
-        assert len({one.said.value for one in params}) == count
-        assert all(one.said.placing.rest and not one.said.placing.use for one in params)
+        assert len({one.planned.value for one in params}) == count
+        assert all(one.planned.placing.rest and not one.planned.placing.use for one in params)

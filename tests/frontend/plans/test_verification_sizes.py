@@ -11,7 +11,7 @@ from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.passes.differentiate import differentiate
 from xg.passes.eliminate_dead import eliminate_dead
-from xg.sharding.apply_plan import meshed, placed
+from xg.sharding.apply_plan import placed_values, with_mesh
 from xg.verify.proof_sizes import verification_sizes
 
 MODEL = read_project(Path(__file__).parents[3] / "diagrams" / "models" / "transformer.xg")
@@ -21,10 +21,10 @@ LARGE = {"B": 12, "S": 24, "D": 96, "V": 48, "N_H": 12}  # what the file's own s
 @pytest.mark.parametrize(("plan", "mesh"), [("DP_TP", (3, 2)), ("FSDP_TP", (2, 2)), ("SP", (2, 4))])
 def test_every_cut_size_is_divisible(plan: str, mesh: tuple[int, int]) -> None:
     ranks = dict(zip(("N_D", "N_T"), mesh, strict=True))
-    typed = meshed(type_project(MODEL, "LM", {**LARGE, **ranks}, plan))
+    typed = with_mesh(type_project(MODEL, "LM", {**LARGE, **ranks}, plan))
     sizes = verification_sizes(differentiate(eliminate_dead(typed)), {})
     known = typed.main.sizes.bind(sizes)
-    found = [(one, cut) for one in placed(typed) for cut in one.said.cuts]
+    found = [(one, cut) for one in placed_values(typed) for cut in one.planned.cuts]
     assert found
     for one, (whole, axes) in found:
         length = whole.substitute(one.symbols).evaluate(known)

@@ -13,7 +13,7 @@ from xg.codegen.load import load
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.verify.meshes import case
-from xg.verify.rank_comparison import Run, Trial
+from xg.verify.rank_comparison import RankComparison, Run
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
@@ -105,21 +105,21 @@ PLANTED = [
 
 
 @cache
-def ready(plan: str) -> tuple[Trial, Run, str]:
+def ready(plan: str) -> tuple[RankComparison, Run, str]:
     """A trial with its run on one device, and the code of a rank."""
     chosen = case(MODEL, "LM", plan, {})
     many = compile_project(MODEL, "LM", chosen.settings, plan)
     one = single(many)
     params, inputs = interpret.initial(one.graphs), invented.inputs(one.graphs, 0)
     outputs, _ = Interpreter(one.graphs, params, DROPOUT).forward(inputs)
-    trial = Trial(many.graphs, params, inputs, invented.cotangents(outputs, 0), DROPOUT)
-    return trial, trial.alone(one.on_arrays()), many.source()
+    trial = RankComparison(many.graphs, params, inputs, invented.cotangents(outputs, 0), DROPOUT)
+    return trial, trial.on_one_device(one.on_arrays()), many.source()
 
 
-def is_caught(trial: Trial, alone: Run, source: str) -> bool:
+def is_caught(trial: RankComparison, alone: Run, source: str) -> bool:
     module = cast(Any, load(source, "planted"))
     try:
-        return trial.differs(alone, trial.together(module))
+        return trial.differs(alone, trial.on_ranks(module))
     except RankError:
         return True
 

@@ -27,7 +27,7 @@ def evaluated(dim: Dim, numbers: Mapping[str, int]) -> int | None:
     return -(-total.numerator // total.denominator)
 
 
-def counted(dim: Dim, numbers: Mapping[str, int]) -> str:
+def amount(dim: Dim, numbers: Mapping[str, int]) -> str:
     """A formula as a number with commas, or ``?``."""
     value = evaluated(dim, numbers)
     return "?" if value is None else f"{value:,}"

@@ -10,7 +10,7 @@ from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
-from xg.cli.render.amounts import counted, seconds
+from xg.cli.render.amounts import amount, seconds
 from xg.cli.render.cost_data import as_data
 from xg.cli.render.cost_sections import ESTIMATE
 from xg.cli.render.cost_text import sizes
@@ -107,4 +107,4 @@ def _row(name: str, found: Report | None) -> tuple[str, ...]:
     mesh = " × ".join(f"{axis} = {size}" for axis, size in found.mesh.items())
     amounts = (*found.compared, total_bytes(found.sent))
     times = (seconds(each.total) for each in found.estimates)
-    return (name, mesh, *(counted(dim, numbers) for dim in amounts), *times)
+    return (name, mesh, *(amount(dim, numbers) for dim in amounts), *times)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from xg.cli.render.amounts import counted, seconds
+from xg.cli.render.amounts import amount, seconds
 from xg.cli.render.table import table
 from xg.cost.communication import SHORT, Sent, summed, total, total_bytes, total_formula
 from xg.cost.report import Report
@@ -59,7 +59,7 @@ def _collective(part: Sent) -> tuple[str, ...]:
 
 def _sum(part: Sent, found: Report) -> tuple[str, ...]:
     dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
-    cells = (counted(dim, found.numbers) for dim in (*dims, part.bytes("ring")))
+    cells = (amount(dim, found.numbers) for dim in (*dims, part.bytes("ring")))
     return (part.direction, SHORT[part.kind], part.over, *cells)
 
 
@@ -67,7 +67,7 @@ def _total(found: Report) -> tuple[str, ...]:
     calls = sum((part.calls for part in found.sent), ZERO)
     payload = sum((part.payload for part in found.sent), ZERO)
     dims = (calls, payload, total(found.sent, "naive"), total(found.sent, "ring"))
-    cells = (counted(dim, found.numbers) for dim in (*dims, total_bytes(found.sent)))
+    cells = (amount(dim, found.numbers) for dim in (*dims, total_bytes(found.sent)))
     return ("total", "", "", *cells)
 
 
@@ -85,7 +85,7 @@ def memory(found: Report) -> Iterator[str]:
         ("saved activations", held.saved),
         ("total", held.total),
     ]
-    cells = [(name, counted(dim, found.numbers), str(dim)) for name, dim in rows]
+    cells = [(name, amount(dim, found.numbers), str(dim)) for name, dim in rows]
     yield from _indented(cells, 1)
 
 
@@ -98,7 +98,7 @@ def largest(found: Report) -> Iterator[str]:
     yield f"largest array of one step, bytes of {found.dtype}"
     kind = "an array inside" if one.inner else "the result of"
     where = f"{kind} {one.name}, {one.block}, line {one.line}, {one.direction} pass"
-    yield f"  {counted(one.size, found.numbers)}  {one.size}: {where}"
+    yield f"  {amount(one.size, found.numbers)}  {one.size}: {where}"
 
 
 def recomputing(found: Report) -> Iterator[str]:
@@ -112,7 +112,7 @@ def recomputing(found: Report) -> Iterator[str]:
     flops = found.total.forward + found.total.backward
     for each in found.policies:
         dims = (each.saved, each.at_once, flops + each.again, each.again, total(each.sent, "ring"))
-        rows.append((each.name, *(counted(dim, found.numbers) for dim in dims)))
+        rows.append((each.name, *(amount(dim, found.numbers) for dim in dims)))
     yield from _indented(rows, 1, 2, 3, 4, 5)
     for each in found.policies[1:]:
         yield f"  {each.name}: saved {each.saved}; again {each.again}{_again(each.sent)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from xg.cli.render.amounts import counted
+from xg.cli.render.amounts import amount
 from xg.cli.render.cost_sections import largest, memory, recomputing, sending, times
 from xg.cli.render.table import table
 from xg.cost.communication import total_formula
@@ -63,8 +63,8 @@ def _numbers(block: BlockCost, numbers: Mapping[str, int]) -> Iterator[str]:
     rows = [(row.name, row.line, row.amount) for row in block.rows]
     rows.append(("total", None, block.total))
     cells = [
-        ("" if line is None else str(line), name, *(counted(d, numbers) for d in amount.dims()))
-        for name, line, amount in rows
+        ("" if line is None else str(line), name, *(amount(d, numbers) for d in parts.dims()))
+        for name, line, parts in rows
     ]
     right = frozenset({0, 2, 3, 4, 5})
     yield from (f"  {line}" for line in table([("line", "operator", *COLUMNS), *cells], right))

@@ -15,7 +15,7 @@ from xg.driver import Program, compile_project
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.dim import Dim
-from xg.ir.sizes_from_arrays import carried
+from xg.ir.sizes_from_arrays import sizes_from_arrays
 from xg_runtime import arrays, corpus, files
 from xg_runtime.batches import ArraySource, TextSource
 from xg_runtime.errors import InputError
@@ -97,7 +97,7 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     how = options.backend, options.kernels
     settings = settings_of(options)
     carrying = {name: array.shape for name, array in found.items()}
-    known = {**carried(draft.graphs, carrying), str(first[0]): options.batch}
+    known = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}
     sizes = {name: n for name, n in known.items() if name in declared_dims(project)}
     return Lesson(program, source, loss, settings, *how, sizes={**sizes, **settings})
 

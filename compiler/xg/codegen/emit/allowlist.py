@@ -1,7 +1,7 @@
-"""The last look at generated Python: it consists of known parts only, or it is not given out.
+"""The last check of generated Python: it holds only allowed constructs, or it is not returned.
 
-Names and titles of a diagram end up in the code. Whatever slips past their escaping would have to
-show as a construct, a name or a dotted call that no emitter writes.
+Names and titles of a diagram end up in the code. Whatever got past their escaping would show as a
+construct, a name or a dotted call that no emitter writes.
 """
 
 from __future__ import annotations
@@ -51,18 +51,18 @@ BUILTINS: Final = frozenset(
 )
 
 
-class UnknownCode(Exception):
-    """Generated code that holds something no emitter writes: a mistake of the compiler."""
+class DisallowedCode(Exception):
+    """Generated code with something that no emitter writes: an error of the compiler."""
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """What the code of one backend may mention.
+class Allowlist:
+    """The names that the code of one backend may mention.
 
     `imports` are its import statements, `modules` the names of each imported module, `methods` the
     attributes of everything else; fields of the module's own classes are added to these.
-    `decorators` are all that may stand above a function; `callables` are variables that may be
-    called, which hide nothing.
+    `decorators` are all that may precede a function; `callables` are variables that may be called,
+    which hide nothing.
     """
 
     imports: frozenset[str]
@@ -72,8 +72,8 @@ class Vocabulary:
     callables: frozenset[str] = frozenset()
 
 
-def check_closed(source: str, vocabulary: Vocabulary, attributes: Iterable[str] = ()) -> None:
-    """Raise UnknownCode if a module holds anything but known parts, and its own `attributes`."""
+def check_allowed(source: str, vocabulary: Allowlist, attributes: Iterable[str] = ()) -> None:
+    """Raise DisallowedCode if a module has a part that is not allowed; `attributes` are its own."""
     tree = ast.parse(source)
     names = frozenset(_bound(tree)) | BUILTINS
     imported = {name: known for name, known in vocabulary.modules.items() if name in _imports(tree)}
@@ -82,20 +82,20 @@ def check_closed(source: str, vocabulary: Vocabulary, attributes: Iterable[str] 
     for node in ast.walk(tree):
         problem = module.problem(node)
         if problem:
-            raise UnknownCode(f"line {getattr(node, 'lineno', 0)}: {problem}")
+            raise DisallowedCode(f"line {getattr(node, 'lineno', 0)}: {problem}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Module:
     """One module: names, attributes and imported modules that mean something in it."""
 
-    vocabulary: Vocabulary
+    vocabulary: Allowlist
     names: frozenset[str]
     attributes: frozenset[str]
     modules: Mapping[str, frozenset[str]]
 
     def problem(self, node: ast.AST) -> str | None:
-        """What is wrong with a node by itself."""
+        """The first thing wrong with a node by itself."""
         if type(node).__name__ not in NODES:
             return f"a {type(node).__name__}"
         match node:

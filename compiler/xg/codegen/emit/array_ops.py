@@ -36,7 +36,7 @@ def sign(symbol: str, binding: Binding) -> Spell:
 def negative(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """The minus sign; ``-(x**2)`` in parentheses, as the formatter writes it."""
     is_power = args[0].binding == Binding.POWER
-    return Text(f"-{args[0].within(Binding.ATOM if is_power else Binding.SIGN)}", Binding.SIGN)
+    return Text(f"-{args[0].in_context(Binding.ATOM if is_power else Binding.SIGN)}", Binding.SIGN)
 
 
 def raised(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:

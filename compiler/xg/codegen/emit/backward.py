@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.deferred_all_reduce import LateSum, all_reduce_of, late_sums
+from xg.codegen.emit.deferred_all_reduce import (
+    DeferredAllReduce,
+    all_reduce_of,
+    deferred_all_reduces,
+)
 from xg.codegen.emit.forward import Forward
-from xg.codegen.emit.free_saved import releasing
+from xg.codegen.emit.free_saved import free_saved
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.names import Names, spell_symbol
@@ -51,7 +55,7 @@ def backward_function(
 class _BackwardWriter(BlockWriter):
     backward: Backward | None = None
     fields: Mapping[Value, str] = field(default_factory=dict[Value, str])
-    sums: Mapping[Value, LateSum] = field(default_factory=dict[Value, LateSum])
+    sums: Mapping[Value, DeferredAllReduce] = field(default_factory=dict[Value, DeferredAllReduce])
 
     @classmethod
     def start(cls, plan: Plan, backward: Backward, forward: Forward) -> _BackwardWriter:
@@ -90,7 +94,7 @@ class _BackwardWriter(BlockWriter):
             else:
                 self._call(step)
         results = [
-            self.statements.settle(backward.gradients[value]).text
+            self.statements.materialize(backward.gradients[value]).text
             for value in graph.inputs
             if value in backward.gradients
         ]
@@ -100,16 +104,16 @@ class _BackwardWriter(BlockWriter):
         sizes = self.size_lines(self._sources(params), code)
         types = self.type_lines(seeds, seeds)
         head = self._head(seeds, len(results))
-        if self.plan.releases:  # of fused code nobody asks which lines compute which steps
-            body = releasing([*taken, *sizes, *types, *code], self._tensors())
+        if self.plan.frees_saved:  # of fused code nobody asks which lines compute which steps
+            body = free_saved([*taken, *sizes, *types, *code], self._tensors())
             return [*head, *indented([*self._docstring(), *body])]
         return self.function(head, [*self._docstring(), *taken, *sizes, *types], code)
 
     def _order(self, backward: Backward) -> Overlap:
         """The steps as they are written: late sums are left to the end, others begun early."""
-        if not self.plan.sums_late:
+        if not self.plan.defers_all_reduce:
             return Overlap(backward.steps, frozenset())
-        self.sums = late_sums(backward, self.plan.shared)
+        self.sums = deferred_all_reduces(backward, self.plan.shared)
         sums = [
             step
             for step in backward.steps
@@ -135,7 +139,7 @@ class _BackwardWriter(BlockWriter):
         items = ["params: Params", *(["at: str"] if self.path else [])]
         items += [f"saved: {self.plan.classes[self.graph.key]}"]
         items += [f"{seed}: Array" for seed in seeds]
-        items += ["grads: Sums[Array]" if self.plan.sums_late else "grads: Params"]
+        items += ["grads: Sums[Array]" if self.plan.defers_all_reduce else "grads: Params"]
         returned = {0: "None", 1: "Array"}.get(results, f"tuple[{', '.join(['Array'] * results)}]")
         name = self.plan.functions[self.graph.key]
         return bracketed(f"def d_{name}(", items, f") -> {returned}:")
@@ -157,10 +161,10 @@ class _BackwardWriter(BlockWriter):
             name = str(value.name)
             late = self.sums.get(gradient)
             if late:
-                text = self.statements.settle(late.term).text
+                text = self.statements.materialize(late.term).text
                 terms.setdefault(late.over, []).append((self.below(name), text))
                 continue
-            text = self.statements.settle(gradient).text
+            text = self.statements.materialize(gradient).text
             if {(self.graph.key, name), (self.graph.key, "*")} & self.plan.shared:
                 self.plan.helpers["add"] = None
                 lines.append(f"add(grads, {self.below(name)}, {text})")
@@ -176,7 +180,7 @@ class _BackwardWriter(BlockWriter):
         return lines
 
     def _call(self, call: Call) -> None:
-        cotangents = [self.statements.settle(v).text for v in call.inputs]
+        cotangents = [self.statements.materialize(v).text for v in call.inputs]
         results = [(v, self.statements.name(v)) for v in call.outputs]
         saved = f"saved.{self.fields[call.saved]}"
         function = f"d_{self.plan.functions[call.callee]}"

@@ -1,4 +1,4 @@
-"""Gradients whose sum over ranks nothing waits for but the end of the backward pass."""
+"""Gradients whose all-reduce can be deferred to the end of the backward pass."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from xg.ir.prim import Expr
 
 
 @dataclass(frozen=True, slots=True)
-class LateSum:
-    """A rank's term, and the mesh axis over whose ranks it is to be summed."""
+class DeferredAllReduce:
+    """One rank's term, and the mesh axis over which it is to be summed."""
 
     term: Value
     over: str
 
 
-def late_sums(backward: Backward, shared: Collection[tuple[str, str]]) -> dict[Value, LateSum]:
+def deferred_all_reduces(
+    backward: Backward, shared: Collection[tuple[str, str]]
+) -> dict[Value, DeferredAllReduce]:
     """The gradients of parameters that are sums over ranks which no step reads.
 
-    Of a parameter that is used in several places (`shared`, by graph and name) the parts are
-    summed first.
+    For a parameter used in several places (`shared`, by graph and name) the parts are summed first.
     """
     graph = backward.forward
     reads = Counter(v for step in backward.steps for v in step.inputs)
     reads.update(backward.gradients.values())
     makers = {step.outputs[0]: step for step in backward.steps if isinstance(step, Apply)}
-    found: dict[Value, LateSum] = {}
+    found: dict[Value, DeferredAllReduce] = {}
     for value in graph.param_values():
         gradient = backward.gradients.get(value)
         if gradient is None or reads[gradient] > 1:
@@ -38,7 +39,7 @@ def late_sums(backward: Backward, shared: Collection[tuple[str, str]]) -> dict[V
         step = makers.get(gradient)
         expr = step and all_reduce_of(step, backward)
         if step and expr:
-            found[gradient] = LateSum(step.inputs[0], str(expr.attr("over")))
+            found[gradient] = DeferredAllReduce(step.inputs[0], str(expr.attr("over")))
     return found
 
 

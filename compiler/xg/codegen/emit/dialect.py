@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xg.codegen.emit.allowlist import Vocabulary
+from xg.codegen.emit.allowlist import Allowlist
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.support import SupportFile
@@ -24,7 +24,7 @@ class Dialect:
 
     spelling: Spelling
     support: SupportFile
-    vocabulary: Vocabulary
+    vocabulary: Allowlist
     library: str
     header: str
     init: str

@@ -55,7 +55,7 @@ class _ForwardWriter(BlockWriter):
     def start(
         cls, plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
     ) -> _ForwardWriter:
-        names = Names(size_variables(graph) | plan.told(graph))
+        names = Names(size_variables(graph) | plan.passed_sizes(graph))
         scope = Scope(graph.sizes)
         kept = [state.next for state in graph.states]
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
@@ -90,7 +90,7 @@ class _ForwardWriter(BlockWriter):
                 self.statements.apply(step, keep)
             else:
                 self._call(step)
-        results = [self.statements.settle(value).text for value in graph.outputs]
+        results = [self.statements.materialize(value).text for value in graph.outputs]
         fields = self._saved_fields()
         code = [*self.statements.lines, *self._keep(), *self._return(results, fields)]
         sizes = self.size_lines(self._sources(params), code)
@@ -139,7 +139,7 @@ class _ForwardWriter(BlockWriter):
         names = Names(size_variables(self.graph))  # sizes may be saved beside them
         texts: list[str] = []
         for value in self.saved:
-            text = self.statements.settle(value).text
+            text = self.statements.materialize(value).text
             field_name = text.removesuffix("_saved") if value.role == "saved" else text
             self.fields[value] = names.fresh(field_name)
             texts.append(text)
@@ -159,7 +159,7 @@ class _ForwardWriter(BlockWriter):
     def _keep(self) -> list[str]:
         """Lines that leave something to the next step."""
         return [
-            f"kept[{self.below(state.name)}] = {self.statements.settle(state.next).text}"
+            f"kept[{self.below(state.name)}] = {self.statements.materialize(state.next).text}"
             for state in self.graph.states
         ]
 
@@ -178,7 +178,7 @@ class _ForwardWriter(BlockWriter):
         ]
 
     def _call(self, call: Call) -> None:
-        mentions = [self.statements.settle(value).text for value in call.inputs]
+        mentions = [self.statements.materialize(value).text for value in call.inputs]
         outputs = [self.statements.name(value) for value in call.outputs]
         name = self.names.fresh(f"{identifier(call.path)}_saved") if self.plan.saves else ""
         self.statements.texts[call.saved] = Text(name)

@@ -1,4 +1,4 @@
-"""Lines that let go of saved tensors as soon as a backward function has read them."""
+"""Lines that free saved tensors as soon as a backward function has read them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from xg.codegen.emit.line_breaks import bracketed
 from xg.codegen.emit.text import WIDTH
 
 
-def releasing(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
-    """The lines, with ``del saved.X`` behind the last statement that mentions a field.
+def free_saved(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
+    """The lines, with ``del saved.X`` behind the last statement that reads a field.
 
-    Not behind a ``return``, with which everything goes.
+    None follows a ``return``, which frees everything.
     """
     statements = _statements(lines)
     last = {name: _last(statements, rf"\bsaved\.{name}\b") for name in fields}

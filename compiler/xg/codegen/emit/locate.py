@@ -83,7 +83,7 @@ def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _Place]:
         (name, _Place(index, axis, parts))
         for index, (_, shape) in enumerate(sources)
         for axis, dim in enumerate(shape)
-        for name, parts in [sizes.carried(dim)]
+        for name, parts in [sizes.symbol_and_divisors(dim)]
         if name is not None
     ]
     places: dict[str, _Place] = {}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from xg.codegen.emit import collectives
-from xg.codegen.emit.allowlist import Vocabulary, check_closed
+from xg.codegen.emit.allowlist import Allowlist, check_allowed
 from xg.codegen.emit.backward import backward_function
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
@@ -17,7 +17,7 @@ from xg.codegen.emit.line_breaks import arguments, bracketed, indented
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.public import PublicWriter
-from xg.codegen.emit.scopes import settled
+from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.emit.stepping import StepWriter
 from xg.codegen.emit.templates import HELPERS
 from xg.codegen.emit.writer import may_be_none, safe
@@ -36,8 +36,8 @@ Section = Callable[["ModuleWriter", PublicWriter], list[list[str]]]
 
 def emit(program: Program, dialect: Dialect, *, kernels: bool = False) -> str:
     """The source of the module; nothing in it is unknown."""
-    source, writer = settled(lambda: marked(program, dialect, kernels=kernels))
-    check_closed(source, writer.vocabulary(source))
+    source, writer = write_with_stable_names(lambda: marked(program, dialect, kernels=kernels))
+    check_allowed(source, writer.vocabulary(source))
     return source
 
 
@@ -72,7 +72,7 @@ class ModuleWriter:
         parts += section(self, public) if section else []
         return self._assembled(["\n".join(lines) for lines in parts])
 
-    def vocabulary(self, source: str) -> Vocabulary:
+    def vocabulary(self, source: str) -> Allowlist:
         """That of the backend, and what ranks call."""
         vocabulary = self.dialect.vocabulary
         line = collectives.imports(source)
@@ -167,12 +167,12 @@ class ModuleWriter:
                 kinds[field] = "Array | None" if may_be_none(value) else "Array"
                 shapes[field] = f"  # {_shape(graph, value)}"
         kinds |= {spell_symbol(size): "int" for size in sizes}
-        base = "" if self.plan.releases else "(NamedTuple)"
+        base = "" if self.plan.frees_saved else "(NamedTuple)"
         return [
             f"class {name}{base}:",
             f'    """What `{self.plan.functions[key]}` keeps for its backward pass."""',
             *([""] if kinds else []),
-            *indented((_object if self.plan.releases else _tuple)(kinds, shapes)),
+            *indented((_object if self.plan.frees_saved else _tuple)(kinds, shapes)),
         ]
 
 

@@ -1,4 +1,4 @@
-"""What all functions of one module agree on: names, where randomness is drawn, what is shared."""
+"""Decisions that all functions of one module share: names, random draws, shared parameters."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from xg.ir.graph import Call, Graph, Program
 
 @dataclass(slots=True)
 class Plan:
-    """What the functions of a module have to agree on.
+    """Decisions that the functions of a module share.
 
-    `functions` and `classes` name each graph's functions;
-    `random` are the graphs that draw random numbers; `shared` are parameters (graph, name) that
-    more than one place has a gradient for. `above` are the symbols that a graph's callers know,
-    `arguments` those of them that its function takes as numbers. `stateful` are the graphs that
-    keep something from step to step, or whose calls do. `top` are the graphs whose parameters go by
-    their own names, without a path: the entry, and pieces of it. `marks` say for the forward
-    (False) and the backward function (True) of each graph which lines compute which steps.
+    `functions` and `classes` name each graph's functions; `random` are the graphs that draw random
+    numbers; `shared` are parameters (graph, name) that more than one place has a gradient for.
+    `above` are the symbols that a graph's callers know, `arguments` those of them that its function
+    takes as numbers. `stateful` are the graphs that keep something from step to step, or whose
+    calls do. `top` are the graphs whose parameters go by their own names, without a path: the
+    entry, and pieces of it. `marks` say for the forward (False) and the backward function (True) of
+    each graph which lines compute which steps.
     """
 
     program: Program
@@ -85,22 +85,22 @@ class Plan:
         return bool(self.program.backwards)
 
     @property
-    def releases(self) -> bool:
-        """Whether a backward pass empties what was saved; then that is not a tuple."""
+    def frees_saved(self) -> bool:
+        """Whether a backward pass frees what was saved as it goes; then that is not a tuple."""
         return self.saves and self.kernels is not None and self.kernels.releasing
 
     @property
-    def sums_late(self) -> bool:
-        """Whether gradients are summed over ranks while the backward pass goes on."""
+    def defers_all_reduce(self) -> bool:
+        """Whether gradients are summed over ranks while the backward pass continues."""
         return self.kernels is not None and bool(self.program.mesh)
 
-    def told(self, graph: Graph) -> frozenset[str]:
-        """The variables of the sizes that a graph tells its calls as numbers."""
+    def passed_sizes(self, graph: Graph) -> frozenset[str]:
+        """The variables of the sizes that a graph passes to its calls as numbers."""
         callees = [step.callee for step in graph.steps if isinstance(step, Call)]
         return frozenset(spell_symbol(name) for key in callees for name in self.arguments[key])
 
     def has_path(self, graph: Graph) -> bool:
-        """Whether a graph's functions are told where their parameters are."""
+        """Whether a graph's functions take the path of their parameters."""
         return graph.key not in self.top
 
 
@@ -137,7 +137,7 @@ def carried_symbols(graph: Graph) -> frozenset[str]:
     values = [*graph.inputs, *(state.past for state in graph.states)]
     values += [param.value for param in graph.params]
     dims = [dim for value in values for dim in graph.types[value].shape]
-    names = (graph.sizes.carried(dim)[0] for dim in dims)
+    names = (graph.sizes.symbol_and_divisors(dim)[0] for dim in dims)
     return frozenset(name for name in names if name)
 
 

@@ -209,11 +209,11 @@ class PublicWriter:
             *self.dialect.like,
             *found.lines,
             *lines,
-            "grads: Sums[Array] = Sums()" if self.plan.sums_late else "grads: Params = {}",
+            "grads: Sums[Array] = Sums()" if self.plan.defers_all_reduce else "grads: Params = {}",
             *bracketed(head, ["params", self._saved(), *seeds, "grads"], ")", 4),
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
             *constant,
-            *(["grads.finish()"] if self.plan.sums_late else []),
+            *(["grads.finish()"] if self.plan.defers_all_reduce else []),
             "for name in [name for name in params if name not in grads]:",
             f"    grads[name] = {self.dialect.library}.zeros_like(params[name])",
             "return grads",
@@ -225,7 +225,7 @@ class PublicWriter:
 
     def _saved(self) -> str:
         """What the backward pass is given; a copy where it takes it apart."""
-        if not self.plan.releases:
+        if not self.plan.frees_saved:
             return "saved"
         self.plan.helpers["anew"] = None
         return "anew(saved)"

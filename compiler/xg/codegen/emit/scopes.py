@@ -19,11 +19,11 @@ Spellings = dict[str, set[Kind | None]]  # None is a name of the module's own
 ROUNDS: Final = 8
 
 
-class UnsettledNames(Exception):
+class AmbiguousNames(Exception):
     """A module whose names do not come apart: an error of the compiler."""
 
 
-def settled(write: Callable[[], tuple[str, Result]]) -> tuple[str, Result]:
+def write_with_stable_names(write: Callable[[], tuple[str, Result]]) -> tuple[str, Result]:
     """The text that `write` gives, without marks and without a name that hides another.
 
     Beside it stands whatever else `write` gives, marked as it is.
@@ -36,7 +36,7 @@ def settled(write: Callable[[], tuple[str, Result]]) -> tuple[str, Result]:
         if not any(clashes.values()):
             return plain(text), result
         avoided = {kind: clashes[kind] | avoided.get(kind, frozenset()) for kind in KINDS}
-    raise UnsettledNames(str(avoided))
+    raise AmbiguousNames(str(avoided))
 
 
 def _clashes(tree: ast.Module) -> dict[Kind, frozenset[str]]:

@@ -23,7 +23,7 @@ def spell_dim(dim: Dim) -> Text:
         positive = term[1] > 0
         text = _term(Dim(((term[0], abs(term[1])),)))
         if total is None:
-            total = text if positive else Text(f"-{text.within(Binding.SIGN)}", Binding.SIGN)
+            total = text if positive else Text(f"-{text.in_context(Binding.SIGN)}", Binding.SIGN)
         else:
             total = infix(total, "+" if positive else "-", text, Binding.SUM)
     assert total is not None
@@ -32,7 +32,7 @@ def spell_dim(dim: Dim) -> Text:
 
 def spell_factor(dim: Dim) -> str:
     """A size behind a ``*``."""
-    return spell_dim(dim).within(Binding.PRODUCT)
+    return spell_dim(dim).in_context(Binding.PRODUCT)
 
 
 def _term(dim: Dim) -> Text:

@@ -131,7 +131,7 @@ class Statements:
         self._await(value)
         return self.waiting[value].text if value in self.waiting else self.texts[value]
 
-    def settle(self, value: Value) -> Text:
+    def materialize(self, value: Value) -> Text:
         """A value under a name, on a line of its own if it was waiting."""
         self._await(value)
         if value in self.waiting:
@@ -155,7 +155,7 @@ class Statements:
                 (v for v in step.inputs if v in self.waiting),
                 key=lambda v: len(self.waiting[v].text.text),
             )
-            self.settle(longest)
+            self.materialize(longest)
             text = self._text(step, body)
         if len(text.text) > WIDTH - 20 and self._inline(step, body):
             text = self._in_steps(step, body)

@@ -13,7 +13,7 @@ from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.spelling import Scope
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
-from xg.ir.size_constraints import conditions
+from xg.ir.size_constraints import size_constraints
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class StepWriter(PublicWriter):
         """What stands before the positions and in no parameter has to be given: the batch."""
         sizes = self.graph.sizes
         sources = self._param_sources()
-        carried = {sizes.carried(dim)[0] for _, shape in sources for dim in shape}
+        carried = {sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape}
         past = str(self._past.name)
         wanted, defined = closure(self.held, [name for name in carried if name], sizes)
         given = set(self._batch())
@@ -156,7 +156,7 @@ class StepWriter(PublicWriter):
     def _limits(self, scope: Scope) -> Iterator[str]:
         """Lines that refuse more positions than a table has rows."""
         seen: set[tuple[Dim, Dim]] = set()
-        for limit in conditions(self.plan.program):
+        for limit in size_constraints(self.plan.program):
             pair = (limit.smaller, limit.larger)
             if pair not in seen and str(self._past.name) in limit.smaller.symbols():
                 seen.add(pair)

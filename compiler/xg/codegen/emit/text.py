@@ -27,27 +27,27 @@ class Text:
     text: str
     binding: Binding = Binding.ATOM
 
-    def within(self, outer: Binding) -> str:
+    def in_context(self, outer: Binding) -> str:
         """The text, in parentheses where an operator of the given binding would tear it apart."""
         return self.text if self.binding >= outer else f"({self.text})"
 
     @property
     def atom(self) -> str:
         """The text where something is attached to it: a call, an attribute, an index."""
-        return self.within(Binding.ATOM)
+        return self.in_context(Binding.ATOM)
 
 
 def infix(left: Text, sign: str, right: Text, binding: Binding) -> Text:
     """A left-associative infix operation."""
     tighter = Binding(min(binding + 1, Binding.ATOM))
-    return Text(f"{left.within(binding)} {sign} {right.within(tighter)}", binding)
+    return Text(f"{left.in_context(binding)} {sign} {right.in_context(tighter)}", binding)
 
 
 def power(base: Text, exponent: Text) -> Text:
     """`base**exponent`, without spaces around simple operands, as the formatter writes it."""
     tight = _simple(base.text) and _simple(exponent.text.removeprefix("-"))
     sign = "**" if tight else " ** "
-    return Text(f"{base.atom}{sign}{exponent.within(Binding.SIGN)}", Binding.POWER)
+    return Text(f"{base.atom}{sign}{exponent.in_context(Binding.SIGN)}", Binding.POWER)
 
 
 def _simple(text: str) -> bool:

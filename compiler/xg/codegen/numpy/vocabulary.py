@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Vocabulary
+from xg.codegen.emit.allowlist import Allowlist
 
 IMPORTS: Final = frozenset(
     {
@@ -52,4 +52,4 @@ METHODS: Final = frozenset(
     {"T", "append", "astype", "dtype", "encode", "get", "items", "max", "mean", "ndim", "reduceat"}
     | {"reshape", "setdefault", "shape", "size", "split", "sum", "swapaxes", "transpose", "values"}
 )
-VOCABULARY: Final = Vocabulary(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)
+VOCABULARY: Final = Allowlist(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)

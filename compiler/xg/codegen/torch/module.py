@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xg.codegen.emit.allowlist import check_closed
+from xg.codegen.emit.allowlist import check_allowed
 from xg.codegen.emit.module import ModuleWriter
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.plan import Plan
 from xg.codegen.emit.public import PublicWriter
-from xg.codegen.emit.scopes import settled
+from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.nn_module import model_section
 from xg.ir.graph import Graph, Program
@@ -23,8 +23,8 @@ def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -
     """
     if outlined is None:
         return emit_module(program, TORCH, kernels=kernels)
-    source, writer = settled(lambda: marked(program, outlined, kernels=kernels))
-    check_closed(source, writer.vocabulary(source), _attributes(program.main))
+    source, writer = write_with_stable_names(lambda: marked(program, outlined, kernels=kernels))
+    check_allowed(source, writer.vocabulary(source), _attributes(program.main))
     return source
 
 

@@ -48,7 +48,7 @@ class _Section:
             parts += self._callee(key)
         parts.append(self._model())
         several = any(len(self.writer.program.graphs[key].outputs) > 1 for key in self.steps)
-        templates = around(self.plan.releases, several)
+        templates = around(self.plan.frees_saved, several)
         return parts + [list[str](text.rstrip().splitlines()) for text in templates]
 
     def _named(self) -> list[str]:
@@ -168,7 +168,7 @@ class _Section:
 
     def _forward(self) -> list[str]:
         entry = self.entry
-        names = Names(size_variables(entry) | self.plan.told(entry) | {"seed"})
+        names = Names(size_variables(entry) | self.plan.passed_sizes(entry) | {"seed"})
         inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
         scope = Scope(entry.sizes)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}

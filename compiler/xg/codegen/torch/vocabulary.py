@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Vocabulary
+from xg.codegen.emit.allowlist import Allowlist
 
 IMPORTS: Final = frozenset(
     {
@@ -145,7 +145,7 @@ OF_MODULES: Final = frozenset(
     }
 )
 DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
-VOCABULARY: Final = Vocabulary(
+VOCABULARY: Final = Allowlist(
     imports=IMPORTS,
     modules={"torch": FUNCTIONS, "math": MATH},
     methods=METHODS | OF_KERNELS | OF_MODULES,

@@ -12,7 +12,7 @@ from xg.figures.draw.glyph import frame, text_in
 from xg.figures.draw.move import moved
 from xg.figures.draw.paint import body, bounds, page
 from xg.figures.draw.typeset import typeset
-from xg.figures.layout.columns import Names, alone, segments
+from xg.figures.layout.columns import Names, segments, single_column
 from xg.figures.layout.crossings import crossings
 from xg.figures.layout.measure import node_lines
 from xg.figures.layout.placed import PlacedFigure
@@ -58,7 +58,7 @@ class _Sheet:
 
     def _body(self, column: FigureColumn) -> list[Element]:
         """Paint a column without its bars."""
-        placed = replace(self.placed, figure=alone(self.figure, column))
+        placed = replace(self.placed, figure=single_column(self.figure, column))
         return [
             one
             for one in body(placed)

@@ -9,7 +9,7 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.figures.formats.dot_label import quiet_lines
-from xg.figures.layout.columns import Names, alone, bar_id, segments
+from xg.figures.layout.columns import Names, bar_id, segments, single_column
 from xg.figures.layout.measure import label_size
 from xg.figures.layout.unit import units
 from xg.figures.model import style
@@ -23,8 +23,8 @@ _PAD: Final = "-"  # where nothing does
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """The bars that a lane or a rail passes, and in which cell of its column in each."""
+class SideRail:
+    """The bars that a lane or a rail passes, and its cell in each."""
 
     bars: tuple[str, ...]
     cell: str
@@ -43,7 +43,7 @@ class Ports:
     """
 
     columns: Mapping[tuple[str, str], int]
-    ways: Mapping[tuple[str, str], Way]
+    ways: Mapping[tuple[str, str], SideRail]
 
     @classmethod
     def of(cls, figure: Figure) -> Ports:
@@ -74,12 +74,12 @@ class Ports:
         return name if place is None else f"{name}:{row}{place}:{side}"
 
 
-def _ways(figure: Figure) -> Iterator[tuple[tuple[str, str], Way]]:
+def _ways(figure: Figure) -> Iterator[tuple[tuple[str, str], SideRail]]:
     if not figure.columns:
         return
     bars = {bar.node.id: bar for bar in figure.bars}
     below = [bar.node.id for bar in figure.bars if bar.is_below]
-    first = alone(figure, figure.columns[0])
+    first = single_column(figure, figure.columns[0])
     levels = [*first.levels, *below]
     before = {level: number for number, level in enumerate(levels)}
     after = {level: number + 1 for level, number in before.items()}
@@ -95,7 +95,7 @@ def _ways(figure: Figure) -> Iterator[tuple[tuple[str, str], Way]]:
                 continue
             begin = after.get(upper, stands.get(upper, 0))
             passed = levels[begin : before.get(lower, stands.get(lower, 0))]
-            way = Way(tuple(names.of(level) for level in passed), f"{place}{cell}")
+            way = SideRail(tuple(names.of(level) for level in passed), f"{place}{cell}")
             yield (names.of(edge.tail), names.of(edge.head)), way
 
 
@@ -125,7 +125,7 @@ def levels(figure: Figure) -> Iterator[str]:
     bars = {bar.node.id: bar for bar in figure.bars}
     for place, column in enumerate(figure.columns):
         names = Names(place, bars)
-        for above, below in leveled(alone(figure, column)):
+        for above, below in leveled(single_column(figure, column)):
             one, other = names.of(above), names.of(below)
             yield f"{escape.dot_string(one)} -> {escape.dot_string(other)} [style=invis, weight=0];"
         yield from _last(figure, names)
@@ -152,7 +152,7 @@ def _last(figure: Figure, names: Names) -> Iterator[str]:
 
 def _reach(figure: Figure) -> tuple[int, int]:
     """Return about how far a column reaches to the left and to the right of its middle."""
-    column = alone(figure, figure.columns[0])
+    column = single_column(figure, figure.columns[0])
     boxes = units(column, structure(column))
     left = max(unit.reach for unit in boxes)
     right = max(unit.width - unit.reach for unit in boxes)

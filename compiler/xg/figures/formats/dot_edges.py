@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.figures.formats import dot_style
-from xg.figures.formats.dot_columns import Ports, Way
+from xg.figures.formats.dot_columns import Ports, SideRail
 from xg.figures.formats.dot_label import edge_label
 from xg.figures.formats.dot_style import Attribute, Attributes, attributes
 from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, NodeKind
@@ -144,7 +144,7 @@ class _Writer:
             yield _statement(one, other, own)
 
 
-def _rail(edge: FigureEdge, look: Attributes, way: Way) -> Iterator[str]:
+def _rail(edge: FigureEdge, look: Attributes, way: SideRail) -> Iterator[str]:
     """Lead through bars to one below all columns; from one, the arrow is turned around."""
     upward = edge.style is not EdgeStyle.DASHED
     upper, lower = (edge.head, edge.tail) if upward else (edge.tail, edge.head)

@@ -63,7 +63,7 @@ def bar_id(bar: FigureBar, number: int) -> str:
     return bar.node.id if len(bar.spans) == 1 else f"{bar.node.id} #{number}"
 
 
-def alone(figure: Figure, column: FigureColumn) -> Figure:
+def single_column(figure: Figure, column: FigureColumn) -> Figure:
     """Return one column as a figure: its bars are as high as they will be, and narrow."""
     floor = tuple(bar.node for bar in figure.bars if bar.is_below)
     below = {node.id for node in floor}
@@ -85,9 +85,9 @@ def alone(figure: Figure, column: FigureColumn) -> Figure:
 
 def first_column(figure: Figure) -> Figure:
     """Return what is placed of a figure: its first column, or all of one that has no columns."""
-    return alone(figure, figure.columns[0]) if figure.columns else figure
+    return single_column(figure, figure.columns[0]) if figure.columns else figure
 
 
 def segments(figure: Figure) -> list[list[str]]:
     """Return the nodes of a column, parted by its bars, from top to bottom."""
-    return [segment for segment in parted(alone(figure, figure.columns[0])) if segment]
+    return [segment for segment in parted(single_column(figure, figure.columns[0])) if segment]

@@ -42,14 +42,14 @@ class Router:
 
     def run(self) -> Mapping[int, Route]:
         """Route every edge."""
-        wishes = list(requests(self.placed, self.field))
-        for wish in wishes:
-            self._put(self._best(wish))
-        for wish in wishes:
-            old = self.routes[wish.number]
+        wanted = list(requests(self.placed, self.field))
+        for request in wanted:
+            self._put(self._best(request))
+        for request in wanted:
+            old = self.routes[request.number]
             if self.trouble(old) > 0:
                 self._take(old)
-                self._put(min(self._best(wish), old, key=self.cost))
+                self._put(min(self._best(request), old, key=self.cost))
         return self.routes
 
     def _put(self, route: Route) -> None:
@@ -63,45 +63,45 @@ class Router:
         for port in (route.start, route.end):
             self.ports[port.node, port.side].pop(route.number, None)
 
-    def _best(self, wish: Request) -> Route:
+    def _best(self, request: Request) -> Route:
         """Try the pairs of ports, the most promising first."""
         pairs = sorted(
-            product(wish.starts, (*self._trunks(wish), *wish.ends)),
-            key=lambda pair: _least(*pair, wish),
+            product(request.starts, (*self._trunks(request), *request.ends)),
+            key=lambda pair: _least(*pair, request),
         )
         best: Route | None = None
         lowest = FAR * FAR
         for start, end in pairs:
-            if best is not None and _least(start, end, wish) >= lowest:
+            if best is not None and _least(start, end, request) >= lowest:
                 break
-            route = self._between(wish, start, end, lowest)
+            route = self._between(request, start, end, lowest)
             if route is not None and (cost := self.cost(route)) < lowest:
                 best, lowest = route, cost
         if best is None:  # no side of the ends has room: enter from above in any case
-            best = _direct(wish)
+            best = _direct(request)
         return best
 
-    def _trunks(self, wish: Request) -> Iterator[Port]:
+    def _trunks(self, request: Request) -> Iterator[Port]:
         """Yield where rails that are there already lead to the bar: others may join them."""
-        if wish.place is Place.RAIL:
-            here = self.ports[wish.lower, Side.TOP].values()
-            port, x = wish.ends[0], self.placed.nodes[wish.upper].center[0]
+        if request.place is Place.RAIL:
+            here = self.ports[request.lower, Side.TOP].values()
+            port, x = request.ends[0], self.placed.nodes[request.upper].center[0]
             places = {_at(route, its) for its, route in here}
             for place in sorted(places, key=lambda one: abs(one - x))[:_MOST_TRUNKS]:
                 yield replace(port, x=place, wide=False, cost=0.0)
 
-    def _between(self, wish: Request, start: Port, end: Port, lowest: float) -> Route | None:
-        joined = end.x if wish.place is Place.RAIL and not end.wide else None
-        starts = list(self._places(wish, start, joined))
-        ends = list(self._places(wish, end, joined))
+    def _between(self, request: Request, start: Port, end: Port, lowest: float) -> Route | None:
+        joined = end.x if request.place is Place.RAIL and not end.wide else None
+        starts = list(self._places(request, start, joined))
+        ends = list(self._places(request, end, joined))
         if not starts or not ends:
             return None
         near = self._near(start, end)
-        ask = Ask(wish.key, starts, start.row, ends, end.row - 1, wish.via, near, joined)
+        ask = Ask(request.key, starts, start.row, ends, end.row - 1, request.via, near, joined)
         corners = start.side.is_level + end.side.is_level
         limit = lowest - start.cost - end.cost - CORNER * corners
         runs = search(self.field, ask, limit)
-        return None if runs is None else Route(wish.number, wish.key, start, end, runs)
+        return None if runs is None else Route(request.number, request.key, start, end, runs)
 
     def _near(self, start: Port, end: Port) -> float:
         """Return where a line runs that may run anywhere: beside both ends."""
@@ -113,13 +113,15 @@ class Router:
             return min(box.left for box in boxes) - reach
         return max(box.right for box in boxes) + reach
 
-    def _places(self, wish: Request, port: Port, joined: float | None) -> Iterator[Range]:
+    def _places(self, request: Request, port: Port, joined: float | None) -> Iterator[Range]:
         """Yield where the run that begins or ends at a port may be."""
         if not port.side.is_level:
-            yield (-FAR, FAR) if port.wide and wish.place is not Place.PAIRED else (port.x, port.x)
+            yield (
+                (-FAR, FAR) if port.wide and request.place is not Place.PAIRED else (port.x, port.x)
+            )
             return
         low, high = self._beside(port)
-        for left, right in self.field.free(port.row, wish.key, joined):
+        for left, right in self.field.free(port.row, request.key, joined):
             a, b = max(left, low), min(right, high)
             if a <= b:
                 yield a, b
@@ -214,7 +216,7 @@ def _at(route: Route, port: Port) -> float:
     return route.runs[0 if port is route.start else -1].x
 
 
-def _least(start: Port, end: Port, wish: Request) -> float:
+def _least(start: Port, end: Port, request: Request) -> float:
     """Return what a way between two ports costs at least."""
     cost = start.cost + end.cost
     corners = start.side.is_level + end.side.is_level
@@ -223,10 +225,10 @@ def _least(start: Port, end: Port, wish: Request) -> float:
     return cost + CORNER * corners
 
 
-def _direct(wish: Request) -> Route:
-    start, end = wish.starts[-1], wish.ends[-1]
+def _direct(request: Request) -> Route:
+    start, end = request.starts[-1], request.ends[-1]
     runs = (Run(start.x, start.row, start.row), Run(end.x, start.row, end.row - 1))
-    return Route(wish.number, wish.key, start, end, runs)
+    return Route(request.number, request.key, start, end, runs)
 
 
 def field_of(placed: PlacedFigure) -> Field:

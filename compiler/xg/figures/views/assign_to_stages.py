@@ -1,7 +1,7 @@
-"""Settling: between which bars of a column each node stands, so that few lines pass over bars.
+"""Assign each node of a column to the stage between two bars, so that few lines cross bars.
 
-Nodes stand in the order of their program. A result rises to what makes it. A chain that begins
-outside, or at a bar, sinks to where it is taken: no more lines pass over bars than before.
+Nodes keep the order of their program. A result moves up to its producer. A chain that begins
+outside, or at a bar, moves down to its consumer: no more lines cross bars than before.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from xg.figures.views.arrange import Arranged
 _QUIET = (NodeKind.TENSOR, NodeKind.SAVED)
 
 
-def settled(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNode, ...]:
-    """Return the nodes of a column, those between two bars together; bars keep their order."""
+def assign_to_stages(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNode, ...]:
+    """Return the nodes of a column, grouped by the bars around them; bars keep their order."""
     levels = {bar: number for number, bar in enumerate(bars)}
     near = _Neighbours.of(arranged)
     segments = _segments(arranged.nodes, levels)

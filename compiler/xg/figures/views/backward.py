@@ -15,11 +15,11 @@ from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
 from xg.figures.views.inner_collectives import (
-    Joints,
-    backward_joints,
-    joint_node,
+    InnerCollectives,
+    backward_inner_collectives,
+    collective_node,
     through,
-    with_joints,
+    with_inner_collectives,
 )
 from xg.figures.views.notation import Notation, kind
 from xg.figures.views.steps import (
@@ -43,8 +43,8 @@ def backward_figure(program: Program, backward: Backward, *, legend: bool = Fals
 
 def backward_drawn(program: Program, backward: Backward, *, legend: bool = False) -> Drawn:
     """Return the backward figure of one of a program's graphs, and where its steps are in it."""
-    found = backward_joints(backward)
-    graph = with_joints(backward.forward, found)
+    found = backward_inner_collectives(backward)
+    graph = with_inner_collectives(backward.forward, found)
     drawing = BackwardDrawing(backward, program.graphs, Notation.of(graph, backward), found)
     drawn = {step: drawing.drawn(step) for step in backward.steps}
     operations = [operation for some in drawn.values() for operation in some]
@@ -70,7 +70,7 @@ class BackwardDrawing:
     backward: Backward
     graphs: Mapping[str, Graph]
     notation: Notation
-    joints: Joints
+    inner_collectives: InnerCollectives
     ids: Ids = field(default_factory=Ids)
 
     def sources(self) -> list[Terminal]:
@@ -87,9 +87,9 @@ class BackwardDrawing:
         """Return a step's operation and, if it sends something inside, what that goes through."""
         if isinstance(step, Call):
             return [self._call(step)]
-        operation, here = self._apply(step), self.joints.get(step, ())
+        operation, here = self._apply(step), self.inner_collectives.get(step, ())
         sizes = self.notation.graph.sizes
-        nodes = [joint_node(one, self.ids.take(f"d{one.id}"), sizes) for one in here]
+        nodes = [collective_node(one, self.ids.take(f"d{one.id}"), sizes) for one in here]
         return through(operation, here, nodes)
 
     def _apply(self, step: Apply) -> Operation:

@@ -25,8 +25,8 @@ from xg.figures.model.figure import (
 )
 from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.figures.views.arrange import Terminal, arrange
-from xg.figures.views.assign_to_stages import settled
-from xg.figures.views.expanded_blocks import Opener
+from xg.figures.views.assign_to_stages import assign_to_stages
+from xg.figures.views.expanded_blocks import BlockExpander
 from xg.figures.views.overview import Naming, gradients
 from xg.figures.views.prices import name, prices
 from xg.figures.views.sketch import Sketch, sketches
@@ -90,7 +90,7 @@ class _Drawn:
 
 def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank) -> _Drawn:
     """Draw the column of one rank."""
-    opener = Opener(known, rank)
+    opener = BlockExpander(known, rank)
     drawing = opener.drawing(ranks.entry, called=False)
     sources = drawing.sources()
     pieces = opener.pieces(ranks.entry, drawing)
@@ -105,7 +105,7 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank) -> _Drawn:
     edges = (*arranged.edges, *gradients(arranged, ends, operations, naming))
     bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
     return _Drawn(
-        settled(arranged, [bar.id for bar, _ in bars]),
+        assign_to_stages(arranged, [bar.id for bar, _ in bars]),
         edges,
         bars,
         tuple(_rails(pieces)),

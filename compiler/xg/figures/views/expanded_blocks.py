@@ -1,6 +1,6 @@
-"""Blocks opened where something is sent inside, for the overview of ranks side by side.
+"""Blocks expanded where they communicate, for the overview of ranks side by side.
 
-What stands between two collectives is one box if it is long; the rest of the blocks stays closed.
+The nodes between two collectives are one box if there are many; other blocks stay collapsed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import Flow, Operation
 from xg.figures.views.communication import bar_node
 from xg.figures.views.forward import ForwardDrawing, forward_drawing
-from xg.figures.views.inner_collectives import Joint, joint_bar, through
+from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
 from xg.figures.views.sketch import Move, Sketch, move_of
 from xg.figures.views.stages import Opening, Piece, Sent, ends, stages
@@ -34,12 +34,12 @@ class Brace:
 
 
 @dataclass(slots=True)
-class Opener:
-    """Opens the blocks of a program for one rank.
+class BlockExpander:
+    """Expands the blocks of a program for one rank.
 
-    A block may be opened more than once, so what is inside of one is called anew: `notations` tells
-    in whose symbols it is written, and what it is there. `homes` tells where leaves are at home:
-    one that a block is given stands beside the node that takes it.
+    A block may be expanded more than once, so its values are renamed: `notations` maps each to the
+    notation it is written in and to its original. `homes` maps a leaf to the drawing that it
+    belongs to: a leaf passed to a block is drawn beside the node that takes it.
     """
 
     sketches: Mapping[str, Sketch]
@@ -63,7 +63,7 @@ class Opener:
             below = [step.callee for step in sketch.graph.steps if isinstance(step, Call)]
             sent = (self.sending[callee] for callee in below)
             self.sending[key] = frozenset(_sent(sketch.moves)).union(*sent)
-            bars = sketch.joints or any(_is_bar(step) for step in sketch.graph.steps)
+            bars = sketch.inner_collectives or any(_is_bar(step) for step in sketch.graph.steps)
             if bars or opened & set(below):
                 opened.add(key)
         self.open = frozenset(opened)
@@ -72,7 +72,12 @@ class Opener:
         """Begin to draw a block."""
         graph = self.graphs[key]
         drawing = forward_drawing(
-            graph, self.graphs, self.ids, self.rank, called=called, known=self.sketches[key].joints
+            graph,
+            self.graphs,
+            self.ids,
+            self.rank,
+            called=called,
+            known=self.sketches[key].inner_collectives,
         )
         leaves = (*drawing.leaves.plain, *drawing.leaves.views)
         self.homes.update(dict.fromkeys(leaves, drawing))
@@ -97,11 +102,11 @@ class Opener:
                 label = (*times(first.call), *plain(f" {graph.title or graph.block}"))
                 self.braces.append(Brace(label, []))
                 braces.append((len(waiting), self.braces[-1]))
-            waiting[:0] = self._opened(first)
+            waiting[:0] = self._expanded(first)
         return found
 
-    def _opened(self, opening: Opening) -> list[Piece | Opening]:
-        """Return what is in a called block, stage by stage."""
+    def _expanded(self, opening: Opening) -> list[Piece | Opening]:
+        """Return the nodes of a called block, stage by stage."""
         key = opening.call.callee
         graph, drawing = self.graphs[key], self.drawing(key, called=True)
         pairs = (
@@ -110,7 +115,9 @@ class Opener:
         )
         outside = {inner: opening.outside.get(outer, outer) for inner, outer in pairs}
         made = [value for step in graph.steps for value in step.outputs if value not in outside]
-        made += (joint.value for some in drawing.joints.values() for joint in some)
+        made += (
+            collective.value for some in drawing.inner_collectives.values() for collective in some
+        )
         inside = {value: replace(value) for value in made}
         self.notations.update({new: (drawing.notation, old) for old, new in inside.items()})
         outside |= inside
@@ -135,14 +142,14 @@ class Opener:
             else:
                 operation, move = drawing.apply(step), None
                 sent = frozenset(_sent(_of(step, sketch, drawing)))
-            here = drawing.joints.get(step, ())
+            here = drawing.inner_collectives.get(step, ())
             first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
             yield Piece(self._renamed(first, outside), step, sent, move)
-            for joint, operation in zip(here, behind, strict=True):
-                yield Piece(self._renamed(operation, outside), step, move=_move(joint))
+            for collective, operation in zip(here, behind, strict=True):
+                yield Piece(self._renamed(operation, outside), step, move=_move(collective))
 
-    def _bar(self, joint: Joint, drawing: ForwardDrawing) -> FigureNode:
-        return joint_bar(joint, self.ids.take(joint.id), drawing.graph.sizes)
+    def _bar(self, collective: InnerCollective, drawing: ForwardDrawing) -> FigureNode:
+        return collective_bar(collective, self.ids.take(collective.id), drawing.graph.sizes)
 
     def _renamed(self, operation: Operation, outside: Mapping[Value, Value]) -> Operation:
         """Let an operation take and give the values of the call it is in."""
@@ -213,8 +220,13 @@ class Opener:
         return Piece(operation, pieces[0].step, frozenset[Sent]().union(*(p.sent for p in pieces)))
 
 
-def _move(joint: Joint) -> Move:
-    return Move(joint.axis, "AR" * bool(joint.forward), "AR" * bool(joint.backward), joint.value)
+def _move(collective: InnerCollective) -> Move:
+    return Move(
+        collective.axis,
+        "AR" * bool(collective.forward),
+        "AR" * bool(collective.backward),
+        collective.value,
+    )
 
 
 def _is_bar(step: object) -> bool:

@@ -10,7 +10,13 @@ from xg.figures.model.richtext import characters
 from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
-from xg.figures.views.inner_collectives import Joints, joint_node, joints, through, with_joints
+from xg.figures.views.inner_collectives import (
+    InnerCollectives,
+    collective_node,
+    inner_collectives,
+    through,
+    with_inner_collectives,
+)
 from xg.figures.views.leaves import Leaves, find_leaves
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import (
@@ -63,7 +69,7 @@ class ForwardDrawing:
     notation: Notation
     leaves: Leaves
     ids: Ids
-    joints: Joints
+    inner_collectives: InnerCollectives
     views: dict[Step, str] = field(default_factory=dict[Step, str])
 
     def sources(self) -> list[Terminal]:
@@ -91,8 +97,8 @@ class ForwardDrawing:
         """Return a step's operation and, if it sends something inside, what that goes through."""
         if isinstance(step, Call):
             return [self.call(step)]
-        operation, here = self.apply(step), self.joints.get(step, ())
-        nodes = [joint_node(one, self.ids.take(one.id), self.graph.sizes) for one in here]
+        operation, here = self.apply(step), self.inner_collectives.get(step, ())
+        nodes = [collective_node(one, self.ids.take(one.id), self.graph.sizes) for one in here]
         return through(operation, here, nodes)
 
     def apply(self, step: Apply) -> Operation:
@@ -156,14 +162,14 @@ def forward_drawing(
     rank: Mapping[str, int] | None = None,
     *,
     called: bool = False,
-    known: Joints | None = None,
+    known: InnerCollectives | None = None,
 ) -> ForwardDrawing:
     """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside.
 
-    Its joints are found here where they are not `known`.
+    Its inner_collectives are found here where they are not `known`.
     """
-    found = joints(graph) if known is None else known
-    graph = with_joints(graph, found)
+    found = inner_collectives(graph) if known is None else known
+    graph = with_inner_collectives(graph, found)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
     notation = Notation.of(graph, rank=rank)
     return ForwardDrawing(graph, graphs, notation, leaves, ids or Ids(), found)

@@ -1,7 +1,7 @@
-"""Joints: what an operator sends inside, drawn as a box behind it that all it gives goes through.
+"""Collectives inside an operator, drawn as a box behind it that its results pass through.
 
-A loss over a vocabulary that is cut brings its parts together on its way, so nothing in the graph
-says so; the body of a rank does.
+A loss over a sharded vocabulary reduces over the mesh inside its body, so no step of the graph says
+so; the body of a rank does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from xg.ir.tensor import Shape, Sizes, TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Joint:
+class InnerCollective:
     """What a step sends inside over one mesh axis, as collectives of one rank's body.
 
     `backward` is what its gradient sends, in an overview. `value` stands for what goes in.
@@ -49,41 +49,43 @@ class Joint:
         return f"{self.step.op.glyph} {self.axis}"
 
 
-Joints = Mapping[Step, tuple[Joint, ...]]
+InnerCollectives = Mapping[Step, tuple[InnerCollective, ...]]
 
 
-def joints(graph: Graph, backward: Backward | None = None) -> Joints:
-    """Return the joints of a graph's steps; with those of its backward pass, if that is given."""
+def inner_collectives(graph: Graph, backward: Backward | None = None) -> InnerCollectives:
+    """Return the collectives inside each step, with those of its backward pass if that is given."""
     back = {step.origin.outputs[0]: step for step in _applies(backward) if step.origin}
     types = {**(backward.types if backward else {}), **graph.types}
-    found: dict[Step, tuple[Joint, ...]] = {}
+    found: dict[Step, tuple[InnerCollective, ...]] = {}
     for step in graph.steps:
         if isinstance(step, Apply):
             reverse = back.get(step.outputs[0])
-            found[step] = _joints(step, _sent(step, types), _sent(reverse, types))
+            found[step] = _inner_collectives(step, _sent(step, types), _sent(reverse, types))
     return {step: here for step, here in found.items() if here}
 
 
-def backward_joints(backward: Backward) -> Joints:
-    """Return the joints of a backward pass."""
+def backward_inner_collectives(backward: Backward) -> InnerCollectives:
+    """Return the collectives inside each step of a backward pass."""
     sent = {step: _sent(step, backward.types) for step in _applies(backward)}
-    found = {step: _joints(step, here, {}) for step, here in sent.items()}
+    found = {step: _inner_collectives(step, here, {}) for step, here in sent.items()}
     return {step: here for step, here in found.items() if here}
 
 
-def with_joints(graph: Graph, joints: Joints) -> Graph:
-    """Return a graph that knows the types of what goes into joints."""
-    types = {one.value: TensorType(one.shape) for some in joints.values() for one in some}
+def with_inner_collectives(graph: Graph, inner_collectives: InnerCollectives) -> Graph:
+    """Return the graph with the types of the values that enter its inner collectives."""
+    types = {
+        one.value: TensorType(one.shape) for some in inner_collectives.values() for one in some
+    }
     return replace(graph, types={**graph.types, **types}) if types else graph
 
 
 def through(
-    operation: Operation, joints: Sequence[Joint], nodes: Sequence[FigureNode]
+    operation: Operation, inner_collectives: Sequence[InnerCollective], nodes: Sequence[FigureNode]
 ) -> list[Operation]:
-    """Lead what an operation gives through the boxes of its joints, one after the other."""
-    if not joints:
+    """Lead the results of an operation through the boxes of its inner collectives, in order."""
+    if not inner_collectives:
         return [operation]
-    values = [joint.value for joint in joints]
+    values = [collective.value for collective in inner_collectives]
     given = [*((value,) for value in values), operation.outputs]
     behind = [
         Operation(node, (Flow(value),), outputs)
@@ -95,35 +97,41 @@ def through(
 # ---- their boxes ---------------------------------------------------------------------------------
 
 
-def joint_node(joint: Joint, node_id: str, sizes: Sizes) -> FigureNode:
-    """Return a joint's box, with its cost."""
-    lines = prices("AR", joint.axis, _volume(joint.forward, sizes))
-    return _node(joint, node_id, NodeKind.COMMUNICATION, _name(joint, joint.forward), lines)
+def collective_node(collective: InnerCollective, node_id: str, sizes: Sizes) -> FigureNode:
+    """Return the box of an inner collective, with its cost."""
+    lines = prices("AR", collective.axis, _volume(collective.forward, sizes))
+    return _node(
+        collective, node_id, NodeKind.COMMUNICATION, _name(collective, collective.forward), lines
+    )
 
 
-def joint_bar(joint: Joint, node_id: str, sizes: Sizes) -> FigureNode:
-    """Return the bar of a joint in an overview, which tells of both passes."""
-    passes = [some for some in (joint.forward, joint.backward) if some]
-    kind = NodeKind.COMMUNICATION if joint.forward else NodeKind.GRADIENT_COMMUNICATION
-    label = _name(joint, passes[0])
-    if joint.backward:
-        again = f", {_glyphs(joint.backward)}" if joint.forward else ""
+def collective_bar(collective: InnerCollective, node_id: str, sizes: Sizes) -> FigureNode:
+    """Return the bar of an inner collective in an overview, which shows both passes."""
+    passes = [some for some in (collective.forward, collective.backward) if some]
+    kind = NodeKind.COMMUNICATION if collective.forward else NodeKind.GRADIENT_COMMUNICATION
+    label = _name(collective, passes[0])
+    if collective.backward:
+        again = f", {_glyphs(collective.backward)}" if collective.forward else ""
         label = (*label, *plain(f"{again} in the backward pass"))
     volumes = dict.fromkeys(_volume(some, sizes) for some in passes)
-    lines = tuple(in_one_line(prices("AR", joint.axis, one)) for one in volumes)
-    return _node(joint, node_id, kind, label, lines)
+    lines = tuple(in_one_line(prices("AR", collective.axis, one)) for one in volumes)
+    return _node(collective, node_id, kind, label, lines)
 
 
 def _node(
-    joint: Joint, node_id: str, kind: NodeKind, label: RichText, lines: tuple[RichText, ...]
+    collective: InnerCollective,
+    node_id: str,
+    kind: NodeKind,
+    label: RichText,
+    lines: tuple[RichText, ...],
 ) -> FigureNode:
-    title = f"what {joint.step.op.name} sends on its way"
+    title = f"what {collective.step.op.name} sends on its way"
     return FigureNode(node_id, kind, label, lines=lines, title=title)
 
 
-def _name(joint: Joint, sent: Iterable[Expr]) -> RichText:
-    inside = plain(f" inside {joint.step.op.glyph}")
-    return (*bold(_glyphs(sent)), *plain(" "), *dimension(joint.axis), *inside)
+def _name(collective: InnerCollective, sent: Iterable[Expr]) -> RichText:
+    inside = plain(f" inside {collective.step.op.glyph}")
+    return (*bold(_glyphs(sent)), *plain(" "), *dimension(collective.axis), *inside)
 
 
 def _glyphs(sent: Iterable[Expr]) -> str:
@@ -163,11 +171,11 @@ def _sent(step: Apply | None, types: Mapping[Value, TensorType]) -> dict[str, li
     return found
 
 
-def _joints(
+def _inner_collectives(
     step: Apply, forward: Mapping[str, list[Expr]], backward: Mapping[str, list[Expr]]
-) -> tuple[Joint, ...]:
+) -> tuple[InnerCollective, ...]:
     return tuple(
-        Joint(
+        InnerCollective(
             step,
             axis,
             tuple(forward.get(axis, ())),

@@ -174,7 +174,7 @@ class Notation:
 
 def volume(shape: Shape, sizes: Sizes) -> str:
     """Return the number of a shape's elements as people write it: ``B*S*D/N_D``."""
-    pairs = [sizes.whole(dim) for dim in shape]
+    pairs = [sizes.undivided(dim) for dim in shape]
     wholes = [str(sizes.fold(whole)) for whole, _ in pairs if whole != ONE]
     text = "*".join(f"({one})" if "+" in one or "-" in one else one for one in wholes)
     parts = product(part for _, part in pairs)

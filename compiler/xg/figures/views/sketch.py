@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from xg.figures.views.inner_collectives import Joints, joints
+from xg.figures.views.inner_collectives import InnerCollectives, inner_collectives
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
@@ -35,14 +35,14 @@ class Move:
 class Sketch:
     """One graph as its ranks see it; `moves` are those of its parameters.
 
-    `owners` tells for everything that stands for a parameter whose it is, `joints` what operators
-    send inside.
+    `owners` maps every value derived from a parameter to that parameter; `inner_collectives` are
+    the collectives inside its operators.
     """
 
     graph: Graph
     moves: tuple[Move, ...]
     owners: Mapping[Value, Value]
-    joints: Joints
+    inner_collectives: InnerCollectives
 
 
 def sketches(placed: Program, ranks: Program) -> dict[str, Sketch]:
@@ -102,7 +102,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
         outputs=tuple(stands.get(value, value) for value in graph.outputs),
         output_types=rank.output_types,
     )
-    return Sketch(sketch, tuple(moves), owners, joints(sketch, backward))
+    return Sketch(sketch, tuple(moves), owners, inner_collectives(sketch, backward))
 
 
 def _is_beside(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> bool:

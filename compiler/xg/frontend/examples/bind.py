@@ -16,7 +16,7 @@ from xg.frontend.examples.numbers import Numbers, read
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project, type_project
 from xg.ir.graph import Program
-from xg.ir.sizes_from_arrays import carried
+from xg.ir.sizes_from_arrays import sizes_from_arrays
 from xg.ir.tensor import TensorType
 from xg.passes.pipelines import DIFFERENTIATE
 from xg.passes.resolve.errors import Refused
@@ -101,10 +101,16 @@ class _Binder:
         """The block at the sizes of its arrays, with its backward pass."""
         shapes = {name: numbers.shape for name, numbers in givens.items()}
         declared = declared_dims(self.project)
-        sizes = {name: n for name, n in carried(draft, shapes).items() if name in declared}
+        sizes = {
+            name: n for name, n in sizes_from_arrays(draft, shapes).items() if name in declared
+        }
         block = self.example.block.name
         typed = type_project(self.project, block, {**sizes, **self.settings})
-        found = {n: size for n, size in carried(typed, shapes).items() if n not in self.settings}
+        found = {
+            n: size
+            for n, size in sizes_from_arrays(typed, shapes).items()
+            if n not in self.settings
+        }
         bound = typed.main.sizes.bind({**typed.main.sizes.defaults, **found})
         return run((DIFFERENTIATE,), typed).result, Fit(bound)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xg.codegen.backend import default
 from xg.codegen.emit.module import marked
 from xg.codegen.emit.names import plain
-from xg.codegen.emit.scopes import settled
+from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.emit.statements import Mark
 from xg.ir.graph import Program, Step, Value
 from xg.pages.explorer.uses import BlockUse
@@ -33,7 +33,7 @@ class Code:
 
 def code(program: Program, uses: Sequence[BlockUse]) -> Code:
     """The code of a program, the same text as in its module."""
-    _, writer = settled(lambda: marked(program, default().parts))
+    _, writer = write_with_stable_names(lambda: marked(program, default().parts))
     plan = writer.plan
     blocks: dict[str, BlockCode] = {}
     for use in uses:

@@ -117,7 +117,7 @@ class BlockFacts:
         """
         shape, sizes = self.types[value].shape, self.use.graph.sizes
         return {
-            over: [len(shape) + state.axis, str(sizes.fold(sizes.whole(shape[state.axis])[0]))]
+            over: [len(shape) + state.axis, str(sizes.fold(sizes.undivided(shape[state.axis])[0]))]
             if state.kind == "S"
             else state.kind
             for over, state in self.placements.get(value, {}).items()

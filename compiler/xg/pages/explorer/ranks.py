@@ -11,7 +11,7 @@ from xg.pages.explorer.play import SEED, Run, recorded
 from xg.pages.explorer.uses import BlockUse
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
-from xg.verify.reference.body_cache import Traces
+from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter, Record, initial
 from xg.verify.single_device import single
@@ -23,7 +23,7 @@ def play_ranks(small: Program, uses: Sequence[BlockUse]) -> list[Run]:
 
     Every rank gets its parts of what `play` draws for one device.
     """
-    alone, mesh, traces = single(small).graphs, small.graphs.mesh, Traces()
+    alone, mesh, traces = single(small).graphs, small.graphs.mesh, BodyCache()
     params, inputs = initial(alone, SEED), invented.inputs(alone, SEED)
     outputs, _ = Interpreter(alone, params, SEED).forward(inputs)
     cotangents = invented.cotangents(outputs, SEED)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
-from xg.passes.shard.annotate import Wishes, annotate
+from xg.passes.shard.annotate import Annotator, annotate
 from xg.passes.shard.axis_placement import TornApart
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.check import Unsound
@@ -32,7 +32,7 @@ __all__ = [
     "Bodies",
     "Placer",
     "Unsound",
-    "Wishes",
+    "Annotator",
     "annotate",
     "check",
     "join",
@@ -59,12 +59,12 @@ class Placer:
     sources: dict[str, Graph] = field(default_factory=dict[str, Graph])
     checked: set[PartsKey] = field(default_factory=set[PartsKey])
 
-    def placed(self, program: Program) -> Program:
-        """The whole program with its moves, under any keys; raises DiagnosticError."""
+    def check(self, program: Program) -> Program:
+        """Place a program; its graphs keep internal keys. Raises DiagnosticError."""
         return self._placed(program)[0]
 
     def place(self, program: Program) -> Program:
-        """The whole program with its moves, under readable keys; raises DiagnosticError."""
+        """The program on global shapes with its moves; raises DiagnosticError."""
         return named(*self._placed(program))
 
     def _placed(self, program: Program) -> tuple[Program, list[Elaboration]]:

@@ -1,4 +1,4 @@
-"""What a plan, and shapes divided by mesh axes, wish of every value of every call.
+"""Placement requests: what a plan, and shapes divided by mesh axes, ask of every value.
 
 A block that is called in two places may be parallel in two ways: it becomes two graphs.
 """
@@ -11,24 +11,24 @@ from dataclasses import dataclass, field, replace
 
 from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
-from xg.ir.placement import INVARIANT, State, Wish, shard
+from xg.ir.placement import INVARIANT, PlacementRequest, State, shard
 from xg.ir.plan import Reach, placing
 from xg.sharding.apply_plan import entries_of
 
-Said = dict[Value, dict[str, Wish]]
+Requests = dict[Value, dict[str, PlacementRequest]]
 NOTHING = Reach((), ())
 
 
 def annotate(program: Program) -> Program:
-    """The program with wishes on its graphs, and its mesh in an order in which they can be met."""
-    return Wishes().of(program)
+    """The program with placement requests on its graphs and its mesh axes in a feasible order."""
+    return Annotator().of(program)
 
 
 @dataclass(slots=True)
-class Wishes:
+class Annotator:
     """Every graph under every reach that it is called with.
 
-    Programs that share graphs share what is wished of them: a graph is known by its key, so one key
+    Programs that share graphs share their requests: a graph is identified by its key, so one key
     must mean one graph in all of them, and all must have one plan.
     """
 
@@ -39,15 +39,15 @@ class Wishes:
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
 
     def of(self, program: Program) -> Program:
-        """The program with its wishes."""
+        """The program with its placement requests."""
         self.source.update(program.graphs)
         begin = program.plan.reach(program.main.span) if program.plan else NOTHING
         entry = self.name(program.entry, begin)
         while self.waiting:
             self.add(*self.waiting.pop())
         graphs = {key: self.graphs[key] for key in self.callees_first(entry)}
-        wished = replace(program, graphs=graphs, entry=entry)
-        return replace(wished, mesh=_gathered_last(wished))
+        annotated = replace(program, graphs=graphs, entry=entry)
+        return replace(annotated, mesh=_gathered_last(annotated))
 
     def name(self, key: str, reach: Reach) -> str:
         """The key of a graph under a reach; the first keeps its own."""
@@ -59,9 +59,9 @@ class Wishes:
         return self.names[key, reach]
 
     def add(self, key: str, reach: Reach) -> None:
-        """The graph with what is wished of it, and its calls."""
+        """Add the graph with its placement requests, and its calls."""
         graph, name = self.source[key], self.names[key, reach]
-        wishes = _by_hand(graph) | _planned(graph, reach)
+        requests = _by_hand(graph) | _planned(graph, reach)
         for value in graph.foreign:
             path, _, inside = str(value.name).partition(".")
             call = next(step for step in graph.named_calls() if step.path == path)
@@ -69,14 +69,14 @@ class Wishes:
             lent = {str(v.name): v for v in callee.param_values()}[inside]
             found = _planned(callee, self._below(call, reach)).get(lent)
             if found:
-                wishes[value] = found
+                requests[value] = found
         steps = tuple(
             replace(step, callee=self.name(step.callee, self._below(step, reach)))
             if isinstance(step, Call)
             else step
             for step in graph.steps
         )
-        self.graphs[name] = replace(graph, key=name, steps=steps, wishes=wishes)
+        self.graphs[name] = replace(graph, key=name, steps=steps, placement_requests=requests)
 
     def _below(self, call: Call, reach: Reach) -> Reach:
         callee = self.source[call.callee]
@@ -99,26 +99,26 @@ class Wishes:
         return list(order)
 
 
-def _by_hand(graph: Graph) -> Said:
+def _by_hand(graph: Graph) -> Requests:
     """What shapes in the block say. A shape that is not divided says nothing of ranks."""
     return {value: _cut(cuts, cuts, cuts) for value, cuts in graph.layouts.items()}
 
 
-def _planned(graph: Graph, reach: Reach) -> Said:
+def _planned(graph: Graph, reach: Reach) -> Requests:
     """What plans say; on the mesh axes that they speak of, what they do not cut is whole."""
-    found: Said = {}
+    found: Requests = {}
     for value, entries in entries_of(graph, reach).items():
         said = placing(entries, graph.types[value].shape, graph.sizes)
         found[value] = _cut(said.rest, said.use, sorted(said.over))
     return found
 
 
-def _cut(rest: Cuts, use: Cuts, over: Mapping[str, int] | list[str]) -> dict[str, Wish]:
-    wishes: dict[str, Wish] = {}
+def _cut(rest: Cuts, use: Cuts, over: Mapping[str, int] | list[str]) -> dict[str, PlacementRequest]:
+    requests: dict[str, PlacementRequest] = {}
     for axis in over:
         resting, used = _state(rest, axis), _state(use, axis)
-        wishes[axis] = Wish(resting, None if resting == used else used)
-    return wishes
+        requests[axis] = PlacementRequest(resting, None if resting == used else used)
+    return requests
 
 
 def _state(cuts: Cuts, axis: str) -> State:
@@ -130,8 +130,8 @@ def _gathered_last(program: Program) -> dict[str, int]:
     gathered = {
         axis
         for graph in program.graphs.values()
-        for wishes in graph.wishes.values()
-        for axis, wish in wishes.items()
-        if wish.use is not None
+        for requests in graph.placement_requests.values()
+        for axis, request in requests.items()
+        if request.use is not None
     }
     return dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))

@@ -14,7 +14,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.placement import INVARIANT, PARTIAL, State, Wish
+from xg.ir.placement import INVARIANT, PARTIAL, PlacementRequest, State
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import (
     Placed,
@@ -29,7 +29,7 @@ from xg.passes.shard.demand import demands
 from xg.passes.shard.errors import refuse, refuse_move, refuse_output
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
-from xg.passes.shard.reshard import FREE, Way, combinations, ways
+from xg.passes.shard.reshard import FREE, ReshardOption, combinations, reshard_options
 from xg.sharding.argument import IllTyped
 
 
@@ -58,7 +58,7 @@ class BlockPlacer:
     bodies: Bodies
     moves: Moves = field(init=False)
     reads: Counter[Value] = field(init=False)
-    wishes: dict[Value, Wish] = field(init=False)
+    requests: dict[Value, PlacementRequest] = field(init=False)
     demand: dict[Value, State] = field(init=False)
     current: dict[Value, Value] = field(default_factory=dict[Value, Value])
     promised: dict[Value, Value] = field(default_factory=dict[Value, Value])
@@ -103,16 +103,16 @@ class BlockPlacer:
             bodies=self.bodies,
         )
         self.reads = Counter(value for step in graph.steps for value in step.inputs)
-        self.wishes = {
-            value: wishes[self.axis]
-            for value, wishes in graph.wishes.items()
-            if self.axis in wishes
+        self.requests = {
+            value: requests[self.axis]
+            for value, requests in graph.placement_requests.items()
+            if self.axis in requests
         }
         states = self.moves.states
         states.update(zip(graph.inputs, self.request.inputs, strict=True))
         for value in graph.param_values():
-            wish = self.wishes.get(value)
-            states[value] = wish.rest if wish else self.moves.at_hand(value)
+            request = self.requests.get(value)
+            states[value] = request.rest if request else self.moves.at_hand(value)
         leaving = {
             value: state
             for value, state in zip(graph.outputs, self.request.leaving, strict=True)
@@ -129,13 +129,13 @@ class BlockPlacer:
         if value not in self.moves.states:
             return None
         state, wanted = self.moves.states[value], self.request.leaving[place]
-        wish = self.wishes.get(value)
-        if wanted is None and wish and wish.use and wish.rest == state:
-            wanted = wish.use
+        request = self.requests.get(value)
+        if wanted is None and request and request.use and request.rest == state:
+            wanted = request.use
         if wanted is None and self.request.is_entry and state == PARTIAL and not self.explicit:
             wanted = INVARIANT
         if wanted is not None:
-            return self.moves.lift(value, wanted, named.span, self.promised.get(value))
+            return self.moves.reshard(value, wanted, named.span, self.promised.get(value))
         if self.request.is_entry and state.kind in "PR":
             self.problems.append(refuse_output(named, state, self._seen, self.axis))
         return value
@@ -150,7 +150,7 @@ class BlockPlacer:
             steps=tuple(steps),
             outputs=outputs,
             types={value: type_ for value, type_ in moves.types.items() if value in live},
-            wishes=self._wishes_left(live),
+            placement_requests=self._open_requests(live),
             placements={
                 value: {**moves.elsewhere.get(value, {}), self.axis: state}
                 for value, state in moves.states.items()
@@ -165,12 +165,12 @@ class BlockPlacer:
         states = tuple(moves.states[value] for value in outputs)
         return Placed(self.request, graph, states, casts)
 
-    def _wishes_left(self, live: Container[Value]) -> dict[Value, Mapping[str, Wish]]:
+    def _open_requests(self, live: Container[Value]) -> dict[Value, Mapping[str, PlacementRequest]]:
         """What other mesh axes have yet to heed: of a value that was moved, behind its move."""
-        left: dict[Value, Mapping[str, Wish]] = {}
-        for value, wishes in self.graph.wishes.items():
+        left: dict[Value, Mapping[str, PlacementRequest]] = {}
+        for value, requests in self.graph.placement_requests.items():
             now = self.current.get(value, value)
-            left[now if now in live else value] = wishes
+            left[now if now in live else value] = requests
         return left
 
     def _is_cast(self, value: Value, steps: Sequence[Apply | Call]) -> bool:
@@ -186,7 +186,7 @@ class BlockPlacer:
     def _apply(self, step: Apply) -> None:
         inputs = self._inputs(step)
         first: IllTyped | None = None
-        for states in combinations([self._ways(value) for value in inputs]):
+        for states in combinations([self._reshard_options(value) for value in inputs]):
             try:
                 outputs = self.moves.typed(step, inputs, states)
                 break
@@ -196,12 +196,12 @@ class BlockPlacer:
             assert first
             if step.parts:
                 raise TornApart(step.parts)
-            options = [self._ways(value) for value in inputs]
+            options = [self._reshard_options(value) for value in inputs]
             how = refusal(self.moves, step, inputs, options, self.graph, explicit=self.explicit)
             self.problems.append(refuse(first, how, self._seen, self.axis))
             return
         operands = tuple(
-            self.moves.lift(value, state, step.span, self.promised.get(value))
+            self.moves.reshard(value, state, step.span, self.promised.get(value))
             for value, state in zip(inputs, states, strict=True)
         )
         moved = step if operands == step.inputs else replace(step, inputs=operands)
@@ -209,44 +209,53 @@ class BlockPlacer:
         for value in step.outputs:
             self._heed(value, step.span)
 
-    def _ways(self, value: Value) -> list[Way]:
+    def _reshard_options(self, value: Value) -> list[ReshardOption]:
         state, cuts = self.moves.states[value], self.moves.cuts(value)
         sends = not self.explicit or value in self.promised
         keeps = not self.explicit and value.role != "param"
-        wish, demand = self.wishes.get(value), self.demand.get(value)
-        found = ways(state, cuts, wish, demand, sends=sends, keeps=keeps)
-        lifted = self.moves.lifted.get(value)
-        if not lifted:
+        request, demand = self.requests.get(value), self.demand.get(value)
+        found = reshard_options(state, cuts, request, demand, sends=sends, keeps=keeps)
+        resharded = self.moves.resharded.get(value)
+        if not resharded:
             return list(found)
-        return [Way(FREE, way.state) if way.state in lifted else way for way in found]
+        return [ReshardOption(FREE, way.state) if way.state in resharded else way for way in found]
 
     def _heed(self, value: Value, span: Span) -> None:
-        """Bring a value to where a label wishes it."""
-        wish, state = self.wishes.get(value), self.moves.states[value]
-        if wish is None or wish.rest == state or (state.kind in "RC" and wish.rest == INVARIANT):
+        """Bring a value to where a label requests it."""
+        request, state = self.requests.get(value), self.moves.states[value]
+        if (
+            request is None
+            or request.rest == state
+            or (state.kind in "RC" and request.rest == INVARIANT)
+        ):
             return
-        if wish.rest == INVARIANT and state.kind == "S":
-            self.wishes[value] = Wish(state, INVARIANT)  # gathered where it is used
+        if request.rest == INVARIANT and state.kind == "S":
+            self.requests[value] = PlacementRequest(state, INVARIANT)  # gathered where it is used
         elif self.explicit and state.kind in "PS":
-            self.problems.append(refuse_move(value, state, wish.rest, self._seen, self.axis, span))
+            self.problems.append(
+                refuse_move(value, state, request.rest, self._seen, self.axis, span)
+            )
         else:
-            self.current[value] = self.moves.lift(value, wish.rest, span)
+            self.current[value] = self.moves.reshard(value, request.rest, span)
 
     # ---- moves in the file ----------------------------------------------------------------------
 
     def _move(self, step: Apply) -> None:
         """An AR, AG, RS or A2A that the file writes: checked, and told what it moves."""
         (value,), (result,) = self._inputs(step), step.outputs
-        state, wish = self.moves.states[value], self.wishes.get(result)
-        cut = wish.rest if wish and wish.rest.kind == "S" else None
+        state, request = self.moves.states[value], self.requests.get(result)
+        cut = request.rest if request and request.rest.kind == "S" else None
         match step.op.glyph, state.kind, cut:
             case "AR", "P", None:
-                self.current[result] = self.moves.lift(value, INVARIANT, step.span, result)
+                self.current[result] = self.moves.reshard(value, INVARIANT, step.span, result)
             case ("RS", "P", State()) | ("A2A", "S", State()):
-                self.current[result] = self.moves.lift(value, cut, step.span, result)
+                self.current[result] = self.moves.reshard(value, cut, step.span, result)
             case "AG", "S", None:
                 self.current[result] = alias = self.moves.alias(value)
-                self.promised[alias], self.wishes[alias] = result, Wish(state, INVARIANT)
+                self.promised[alias], self.requests[alias] = (
+                    result,
+                    PlacementRequest(state, INVARIANT),
+                )
             case _:
                 self.problems.append(
                     refuse_move(result, state, cut, self._seen, self.axis, step.span, step)
@@ -255,19 +264,19 @@ class BlockPlacer:
     def _pass_by(self, step: Apply) -> None:
         """A move on another mesh axis changes nothing on this one."""
         (value,), (result,) = self._inputs(step), step.outputs
-        state, wish = self.moves.states[value], self.wishes.get(value)
+        state, request = self.moves.states[value], self.requests.get(value)
         self.moves.add(replace(step, inputs=(value,)), [state])
-        if wish and wish.use is not None and wish.rest == state:
-            self.wishes[result] = wish  # gathered behind it, where it is used
+        if request and request.use is not None and request.rest == state:
+            self.requests[result] = request  # gathered behind it, where it is used
         self._heed(result, step.span)
 
     # ---- calls ----------------------------------------------------------------------------------
 
     def _call(self, call: Call) -> Generator[Request, Placed, None]:
-        """A call with its operands where the callee wishes them."""
+        """A call with its operands where the callee requests them."""
         callee, given = self.graphs[call.callee], self._inputs(call)
         states = [
-            arriving(self.moves.states[value], self.wishes.get(value), wanted)
+            arriving(self.moves.states[value], self.requests.get(value), wanted)
             for value, wanted in zip(given, entering(callee, self.axis), strict=True)
         ]
         if call.count is None:
@@ -275,7 +284,7 @@ class BlockPlacer:
         else:
             placed = yield from place_row(callee, states)
         inputs = tuple(
-            self.moves.lift(value, state, call.span, self.promised.get(value))
+            self.moves.reshard(value, state, call.span, self.promised.get(value))
             for value, state in zip(given, placed.request.inputs, strict=True)
         )
         self.moves.steps.append(replace(call, callee=placed.graph.key, inputs=inputs))

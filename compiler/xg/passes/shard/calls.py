@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from xg.ir.graph import Graph
-from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, State, Wish
+from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, PlacementRequest, State
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ Placing = Generator[Request, Placed, Placed]
 
 
 def entering(callee: Graph, axis: str) -> tuple[State | None, ...]:
-    """The states in which a callee wishes its inputs."""
-    found = [callee.wishes.get(port, {}).get(axis) for port in callee.inputs]
-    return tuple(wish.rest if wish else None for wish in found)
+    """The states in which a callee requests its inputs."""
+    found = [callee.placement_requests.get(port, {}).get(axis) for port in callee.inputs]
+    return tuple(request.rest if request else None for request in found)
 
 
-def arriving(state: State, wish: Wish | None, wanted: State | None) -> State:
+def arriving(state: State, request: PlacementRequest | None, wanted: State | None) -> State:
     """The state in which an operand goes into a call that wants it in `wanted`."""
-    if wish and wish.use is not None and wish.rest == state:
-        state = REPLICATED if wish.use == INVARIANT and state.kind == "S" else wish.use
+    if request and request.use is not None and request.rest == state:
+        state = REPLICATED if request.use == INVARIANT and state.kind == "S" else request.use
     if wanted is not None and wanted.kind == "S":
         return wanted
     if wanted == INVARIANT and state.kind == "S":

@@ -1,7 +1,7 @@
-"""Where the values behind wish to have a value: what makes a sum scatter instead of gather.
+"""The placement that later steps ask of a value: it makes a sum scatter instead of gather.
 
-A wish for a cut edge reaches back through operators that work element by element, as far as every
-use of a value agrees: the sum in front of a bias is then scattered before the bias is added.
+A request for a sharded edge propagates backwards through elementwise operators as long as every use
+of a value agrees: the sum in front of a bias is then scattered before the bias is added.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def demands(
     leaving: Mapping[Value, State],
     entering: Callable[[Call], tuple[State | None, ...]],
 ) -> dict[Value, State]:
-    """The cut that all uses of a value wish for; `leaving` is what callers wish of outputs."""
+    """The sharding that all uses of a value ask for; `leaving` is what callers ask of outputs."""
     found: dict[Value, set[State | None]] = {
         value: {state} for value, state in leaving.items() if state.kind == "S"
     }
@@ -45,9 +45,9 @@ def demands(
 def _wanted(
     graph: Graph, axis: str, value: Value, found: Mapping[Value, set[State | None]]
 ) -> State | None:
-    wish = graph.wishes.get(value, {}).get(axis)
-    if wish:
-        return wish.rest
+    request = graph.placement_requests.get(value, {}).get(axis)
+    if request:
+        return request.rest
     states = found.get(value, set())
     return next(iter(states)) if len(states) == 1 else None
 

@@ -20,9 +20,9 @@ def _entering(graph: Graph, axis: str) -> tuple[State, ...]:
     """The states of the entry's inputs: where the plan wants them, else the same everywhere."""
     states: list[State] = []
     for value in graph.inputs:
-        wish = graph.wishes.get(value, {}).get(axis)
+        request = graph.placement_requests.get(value, {}).get(axis)
         whole = INVARIANT if graph.types[value].is_float else CONSTANT
-        states.append(wish.rest if wish and wish.rest.kind == "S" else whole)
+        states.append(request.rest if request and request.rest.kind == "S" else whole)
     return tuple(states)
 
 

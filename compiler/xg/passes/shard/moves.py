@@ -37,7 +37,9 @@ class Moves:
     steps: list[Apply | Call] = field(default_factory=list[Apply | Call])
     made: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
     aliases: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    lifted: dict[Value, dict[State, Value]] = field(default_factory=dict[Value, dict[State, Value]])
+    resharded: dict[Value, dict[State, Value]] = field(
+        default_factory=dict[Value, dict[State, Value]]
+    )
     bodies: Bodies = field(default_factory=Bodies)
     cut: dict[Value, list[int]] = field(default_factory=dict[Value, list[int]])
     divided: dict[tuple[Dim, tuple[str, ...]], bool] = field(
@@ -87,11 +89,11 @@ class Moves:
             self.states[value] = state
             self.made[value] = step
 
-    def lift(self, value: Value, target: State, span: Span, into: Value | None = None) -> Value:
-        """The value in another state; `into` is what the first move of it is to make."""
+    def reshard(self, value: Value, target: State, span: Span, into: Value | None = None) -> Value:
+        """Bring a value into a state, once for each pair; `into` is the value that results."""
         if self.states[value] == target:
             return value
-        known = self.lifted.setdefault(value, {})
+        known = self.resharded.setdefault(value, {})
         if target not in known:
             known[target] = (
                 self._on_the_way(value, target, span)
@@ -103,16 +105,16 @@ class Moves:
 
     def _on_the_way(self, value: Value, target: State, span: Span) -> Value | None:
         """The move from a state that it has already, or that costs less to send."""
-        known = self.lifted[value]
+        known = self.resharded[value]
         if target == REPLICATED and INVARIANT in known:
-            return self.lift(known[INVARIANT], target, span)
+            return self.reshard(known[INVARIANT], target, span)
         step = self.made.get(value)
         if step is None or step.op.glyph != "BC" or self.states[value] != INVARIANT:
             return None
         if target.kind != "S" or self._needed(step, step.inputs[0], target):
             return None
         # Cast before it is repeated, it sends the sum of the small one, not parts of the large.
-        return self.lift(self.lift(value, REPLICATED, span), target, span)
+        return self.reshard(self.reshard(value, REPLICATED, span), target, span)
 
     def alias(self, value: Value) -> Value:
         """Another name for a value, to be moved apart from it."""
@@ -129,7 +131,7 @@ class Moves:
             return None
         if target.kind == "S":
             return None
-        return self._again(step, value, self.lift(step.inputs[0], target, span), target, span)
+        return self._again(step, value, self.reshard(step.inputs[0], target, span), target, span)
 
     def _again(self, step: Apply, value: Value, operand: Value, state: State, span: Span) -> Value:
         """The value of a step made once more, of an operand that was moved."""
@@ -166,7 +168,7 @@ class Moves:
         state = self._needed(step, operand, target)
         if state is None:
             return None
-        return self._again(step, value, self.lift(operand, state, span), target, span)
+        return self._again(step, value, self.reshard(operand, state, span), target, span)
 
     def _is_lookup(self, step: Apply) -> bool:
         """Whether a step reads a table of parameters at places that are no input's."""
@@ -176,7 +178,7 @@ class Moves:
 
     def _looked_up(self, step: Apply, value: Value, span: Span) -> Value:
         """The rows of a table that was cast: every parameter's gradient is summed once."""
-        table = self.lift(step.inputs[1], REPLICATED, span)
+        table = self.reshard(step.inputs[1], REPLICATED, span)
         result = Value(value.name, "edge", span)
         self.types[result] = self.types[value]
         self.elsewhere[result] = self.elsewhere.get(value, {})

@@ -18,9 +18,9 @@ def first_sum(value: Value, state: State, graph: Graph, axis: str) -> Value | No
     states, behind = {value: state}, {value}
 
     def placed(operand: Value) -> State:
-        wish = graph.wishes.get(operand, {}).get(axis)
-        if wish and wish.rest.kind == "S":
-            return wish.rest
+        request = graph.placement_requests.get(operand, {}).get(axis)
+        if request and request.rest.kind == "S":
+            return request.rest
         whole = REPLICATED if graph.types[operand].is_float else CONSTANT
         return states.get(operand, whole)
 

@@ -10,7 +10,7 @@ from xg.ir.placement import INVARIANT, REPLICATED, State, shard
 from xg.ir.prim import Expr
 from xg.ir.tensor import Sizes
 from xg.passes.shard.moves import Moves
-from xg.passes.shard.reshard import FREE, Way, combinations
+from xg.passes.shard.reshard import FREE, ReshardOption, combinations
 from xg.sharding.argument import IllTyped
 from xg.sharding.reshaping import groups
 
@@ -53,7 +53,7 @@ def refusal(
     moves: Moves,
     step: Apply,
     inputs: Sequence[Value],
-    options: Sequence[Sequence[Way]],
+    options: Sequence[Sequence[ReshardOption]],
     graph: Graph,
     *,
     explicit: bool,
@@ -68,7 +68,7 @@ def refusal(
     def helps(place: int) -> bool:
         """Whether one operand more that is gathered is all that is missing."""
         axes = range(-len(moves.types[inputs[place]].shape), 0) if in_block else ()
-        whole = [Way(FREE, state) for state in (REPLICATED, INVARIANT, *map(shard, axes))]
+        whole = [ReshardOption(FREE, state) for state in (REPLICATED, INVARIANT, *map(shard, axes))]
         tried = combinations([*options[:place], whole, *options[place + 1 :]])
         return any(_fits(moves, step, inputs, states) for states in tried)
 

@@ -1,7 +1,8 @@
-"""The ways to bring a value into another state, and their prices.
+"""The ways to reshard a value, and their prices.
 
-Prices only order: nothing before a cast, a cast before a slice, both before what is sent, and among
-that the wish of the file. They are compared per operator, so a sum is made as late as possible.
+Prices only order: nothing before a cast, a cast before a slice, both before communication, and
+among collectives the one that the file asks for. They are compared per operator, so a sum is made
+as late as possible.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final
 
-from xg.ir.placement import INVARIANT, REPLICATED, State, Wish, shard
+from xg.ir.placement import INVARIANT, REPLICATED, PlacementRequest, State, shard
 
 FREE: Final = 0.0
 CAST: Final = 1.0
@@ -26,55 +27,55 @@ TRIED_AT_MOST: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """A state that a value can be brought into, and what that costs."""
+class ReshardOption:
+    """A state that a value can be brought into, and its price."""
 
     price: float
     state: State
 
 
-def ways(
+def reshard_options(
     state: State,
     cuts: Sequence[int],
-    wish: Wish | None,
+    request: PlacementRequest | None,
     demand: State | None,
     *,
     sends: bool,
     keeps: bool,
-) -> Iterator[Way]:
-    """Every state for a value that lies in `state`; what is sent only where `sends`.
+) -> Iterator[ReshardOption]:
+    """Every state that a value in `state` can be brought into; collectives only where `sends`.
 
-    `cuts` are the axes that could be cut. `keeps` says whether what is gathered for its use is at
-    hand in parts too.
+    `cuts` are the axes that could be sharded. `keeps` says whether the shards of a value that is
+    gathered for its use are available too.
     """
-    if wish and wish.use is not None and wish.rest == state:
-        yield from _in_use(state, wish.use, sends=sends)
+    if request and request.use is not None and request.rest == state:
+        yield from _in_use(state, request.use, sends=sends)
         if keeps:
-            yield Way(PART_AGAIN, state)
+            yield ReshardOption(PART_AGAIN, state)
         return
-    yield Way(FREE, state)
+    yield ReshardOption(FREE, state)
     cut_price = {"I": OWN_ONCE, "R": OWN_USED, "C": OWN_CONSTANT}.get(state.kind)
     if cut_price is not None:
         for axis in cuts:
-            yield Way(CAST if shard(axis) == demand else cut_price, shard(axis))
+            yield ReshardOption(CAST if shard(axis) == demand else cut_price, shard(axis))
     if state.kind == "I":
-        yield Way(CAST, REPLICATED)
+        yield ReshardOption(CAST, REPLICATED)
     if state.kind == "P" and sends:
         if demand is not None:
-            yield Way(SCATTER, demand)
-        yield Way(SUM, INVARIANT)
+            yield ReshardOption(SCATTER, demand)
+        yield ReshardOption(SUM, INVARIANT)
 
 
-def _in_use(state: State, use: State, *, sends: bool) -> Iterator[Way]:
-    """Of what rests otherwise than it is used only the used form is at hand."""
+def _in_use(state: State, use: State, *, sends: bool) -> Iterator[ReshardOption]:
+    """The placement in which a value is used, where that differs from how it is stored."""
     if use.kind == "S" or state.kind != "S":
-        yield Way(GATHER if sends else FREE, use)
+        yield ReshardOption(GATHER if sends else FREE, use)
     elif sends:
-        yield Way(GATHER, REPLICATED)
-        yield Way(GATHER + CAST, INVARIANT)
+        yield ReshardOption(GATHER, REPLICATED)
+        yield ReshardOption(GATHER + CAST, INVARIANT)
 
 
-def combinations(options: Sequence[Sequence[Way]]) -> Iterator[tuple[State, ...]]:
+def combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[State, ...]]:
     """One state per operand, the cheapest combination first, and no more than can be tried."""
     sorted_options = [sorted(ways, key=lambda way: way.price) for ways in options]
     first: tuple[int, ...] = (0,) * len(options)
@@ -92,5 +93,5 @@ def combinations(options: Sequence[Sequence[Way]]) -> Iterator[tuple[State, ...]
                 heappush(heap, (_price(sorted_options, following), following))
 
 
-def _price(options: Sequence[Sequence[Way]], chosen: Sequence[int]) -> float:
+def _price(options: Sequence[Sequence[ReshardOption]], chosen: Sequence[int]) -> float:
     return sum(ways[i].price for ways, i in zip(options, chosen, strict=True))

@@ -21,7 +21,7 @@ from xg.ir.graph import Value
 from xg.ir.loss import loss_of
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
-from xg.verify.reference.body_cache import Traces
+from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.interpret import Edge, Interpreter, Record
 
 Array: TypeAlias = NDArray[Any]
@@ -38,7 +38,7 @@ class Recomputation:
     """A document whose numbers can be computed: from its givens, or from what it prints."""
 
     document: Document
-    traces: Traces = field(default_factory=Traces, repr=False)
+    traces: BodyCache = field(default_factory=BodyCache, repr=False)
 
     @cached_property
     def inputs(self) -> Arrays:

@@ -1,4 +1,4 @@
-"""The bodies of a program's steps, made once however often the steps run."""
+"""The bodies of a program's steps, built once however often the steps run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from xg.ir.tensor import TensorType
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
-    """The names of a body's operands, its outputs, and all that they need, arguments first."""
+class CachedBody:
+    """The names of a body's operands, its outputs, and the expressions they need, in order."""
 
     operands: tuple[str, ...]
     outputs: tuple[Expr, ...]
@@ -21,16 +21,16 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Traces:
-    """The traces of one program: a step's types are the same whenever it runs."""
+class BodyCache:
+    """The bodies of one program: the types of a step are the same whenever it runs."""
 
-    known: dict[Apply, Trace] = field(default_factory=dict[Apply, Trace])
+    known: dict[Apply, CachedBody] = field(default_factory=dict[Apply, CachedBody])
 
-    def of(self, node: Apply, types: Mapping[Value, TensorType]) -> Trace:
-        """The trace of a step, its values having these types."""
+    def of(self, node: Apply, types: Mapping[Value, TensorType]) -> CachedBody:
+        """The body of a step whose values have these types."""
         if node not in self.known:
             body = node.op.body([types[value] for value in node.inputs], node.attrs)
             names = tuple(str(expr.name) for expr in body.operands)
             order = tuple(topological(body.outputs))
-            self.known[node] = Trace(names, body.outputs, order)
+            self.known[node] = CachedBody(names, body.outputs, order)
         return self.known[node]

@@ -19,7 +19,7 @@ from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.parameters import join, param_specs
 from xg.ir.tensor import TensorType
-from xg.verify.reference.body_cache import Traces
+from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import FLOATS, Arithmetic, Context, Mesh, evaluate
 from xg.verify.reference.random import key, normal
 
@@ -64,7 +64,7 @@ class Interpreter:
     states: Arrays = field(default_factory=dict[str, Array])
     arithmetic: Arithmetic = FLOATS
     overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
-    traces: Traces = field(default_factory=Traces, repr=False)
+    traces: BodyCache = field(default_factory=BodyCache, repr=False)
     mesh: Mesh | None = None
 
     def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
@@ -251,7 +251,7 @@ def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -
         if array.ndim != len(type_.shape):
             raise BadInput(f"{value.name} {type_} cannot have shape {list(array.shape)}")
         for dim, length in zip(type_.shape, array.shape, strict=True):
-            name, parts = (dim.name, ONE) if dim.name else graph.sizes.carried(dim)
+            name, parts = (dim.name, ONE) if dim.name else graph.sizes.symbol_and_divisors(dim)
             if name is not None and name not in graph.sizes.definitions:
                 numbers[name] = length * parts.evaluate(numbers)
     numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}

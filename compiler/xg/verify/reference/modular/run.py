@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
-from xg.verify.reference.body_cache import Traces
+from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import Arithmetic, Mesh
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.modular.meanings import modulo
@@ -137,10 +137,10 @@ def interpreter(
 
 
 @lru_cache(maxsize=4)
-def _traces(program: Program) -> Traces:
+def _traces(program: Program) -> BodyCache:
     """Every prime and every draw runs the same bodies."""
     del program  # the key
-    return Traces()
+    return BodyCache()
 
 
 def run_drawn(program: Program, prime: int = PRIMES[0], seed: int = 0) -> tuple[Given, Outcome]:
