@@ -42,7 +42,7 @@ BACKENDS: Final = tuple(backends())  # first the one that the base install runs
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What is known of a tensor: an axis is a number, or a text where it has none yet.
+    """The type of a tensor: an axis is a number, or a formula if it has no number yet.
 
     `range` bounds integers: they are 0 … range-1. `placement` says which part of it a rank has,
     ``[D, D_ff/N_T]``, and is None on a single device.
@@ -71,13 +71,13 @@ class Program:
 
     @cached_property
     def inputs(self) -> dict[str, TensorSpec]:
-        """What arrives by arrows, in file order."""
+        """The tensors that enter by arrows, in file order."""
         main = self.graphs.main
         return {str(value.name): self._spec(main.types[value]) for value in main.inputs}
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
-        """What leaves, in file order."""
+        """The tensors that leave, in file order."""
         main = self.graphs.main
         pairs = zip(main.output_names, main.outputs, strict=True)
         return {name: self._spec(main.types[value]) for name, value in pairs}
@@ -154,11 +154,11 @@ class Program:
         return f"<Program {head}, {len(self.params)} parameters>"
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows: the forward figure, light or dark as the page is."""
+        """The forward figure for a notebook, light or dark as the page is."""
         return self.render("forward", "svg", theme="auto").decode()
 
     def load(self, backend: str | None = None, *, kernels: bool = False) -> ModuleType:
-        """The generated module, imported; it is known to nobody else."""
+        """The generated module, imported, and not entered in `sys.modules`."""
         chosen = find(backend)
         chosen.require()
         source = self.source(chosen.name, kernels=kernels)
@@ -167,12 +167,12 @@ class Program:
     def on_arrays(
         self, backend: str | None = None, dtype: str | None = None, *, kernels: bool = False
     ) -> Module:
-        """The generated module on NumPy arrays, whatever computes; `dtype` may be bfloat16."""
+        """The generated module on NumPy arrays, for any backend; `dtype` may be bfloat16."""
         module = self.load(backend, kernels=kernels)
         return cast("Module", find(backend).on_arrays(module, dtype))
 
     def step_on_arrays(self, backend: str | None = None, *, kernels: bool = False) -> StepModule:
-        """The generated module of `step()` on NumPy arrays, whatever computes."""
+        """The generated module of `step()` on NumPy arrays, for any backend."""
         module = self.step().load(backend, kernels=kernels)
         return cast("StepModule", find(backend).step_on_arrays(module))
 

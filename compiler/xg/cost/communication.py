@@ -1,4 +1,4 @@
-"""What sending costs a rank: elements as formulas, naive and around a ring.
+"""The communication of a rank: elements as formulas, naive and in a ring.
 
 Each collective sends so many elements of its payload V over an axis of N ranks (seed 001, 6.2 and
 7.3, has those of all-reduce, which is a reduce-scatter and an all-gather):
@@ -8,8 +8,8 @@ Each collective sends so many elements of its payload V over an axis of N ranks 
     all-gather, reduce-scatter           (N-1)/N V       (N-1)/N V
     all-to-all                           (N-1)/N V       (N-1)/N V
 
-Naive is a reduction to one rank that sends the result out; without it every rank sends to all
-others what they need, and a ring sends no less.
+Naive is a reduction to one rank that sends the result out; for the others every rank sends to all
+others the elements that they need, and a ring sends no less.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sent:
     step: Apply | None = None
 
     def elements(self, way: Way) -> Dim:
-        """What a rank sends in all calls."""
+        """The elements that a rank sends in all calls."""
         return self.payload * factor(self.kind, self.over, way)
 
     def bytes(self, way: Way) -> Dim:
@@ -95,7 +95,7 @@ def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
 
 
 def inside_of(placed: Program, key: str, dtype: str) -> tuple[Sent, ...]:
-    """What one call of a block sends, with all that it calls, in the sizes of that block."""
+    """The communication of one call of a block, with all that it calls, in that block's sizes."""
     return sent(replace(placed, entry=key), dtype)
 
 

@@ -1,6 +1,6 @@
-"""What a program costs: parameters, FLOPs and saved bytes, exact in the file's symbols.
+"""The cost of a program: parameters, FLOPs and saved bytes, exact in the file's symbols.
 
-A block is counted once, in its own symbols; a call costs what its callee costs, a repetition that
+A block is counted once, in its own symbols; a call costs as much as its callee, a repetition that
 times its count. So the table grows with the file, not with the number of layers.
 """
 
@@ -88,7 +88,7 @@ class Cost:
 
     @property
     def total(self) -> Amount:
-        """What one forward and one backward pass of the program take."""
+        """The cost of one forward and one backward pass of the program."""
         return self.blocks[0].total
 
 
@@ -185,7 +185,7 @@ class _Counter:
         return Row(name, call.span.line, self._expanded(amount), call.callee, call)
 
     def _once(self, call: Call) -> Amount:
-        """What one of a call's rounds costs, in the sizes of this block."""
+        """The cost of one of a call's rounds, in the sizes of this block."""
         callee = self.graphs[call.callee]
         total = self.callees[call.callee].cost.total
         return total.substitute(inside(call, self.graph, callee, {}))

@@ -23,9 +23,10 @@ from xg.ir.instances import inside
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a policy takes, of one rank: bytes at the end of the forward pass, FLOPs on top.
+    """The cost of a policy for one rank: bytes at the end of the forward pass, additional FLOPs.
 
-    `at_once` are bytes that come back while one block is run again; `sent` is what that sends.
+    `at_once` are bytes that come back while one block is run again; `sent` is the communication
+    that this repeats.
     """
 
     name: str
@@ -52,7 +53,7 @@ def policies(cost: Cost, placed: Program | None = None) -> tuple[Policy, ...]:
 
 
 def _selective(cost: Cost) -> Amount:
-    """What the scores of attention save and compute, in all calls."""
+    """The saved bytes and FLOPs of attention's scores, in all calls."""
     found: dict[str, Amount] = {}
     for block in reversed(cost.blocks):  # callees first
         graph = block.graph
@@ -99,7 +100,7 @@ def _scores(softmax: Apply, makers: Mapping[Value, Apply], graph: Graph) -> set[
 
 
 def _weights(softmax: Apply, readers: Mapping[Value, Sequence[Apply]], graph: Graph) -> set[Apply]:
-    """What is done to the weights before they multiply the values: a dropout, in its layouts."""
+    """The step on attention weights before they multiply the values: a dropout, in its layouts."""
     found: set[Apply] = set()
     waiting = [softmax.outputs[0]]
     while waiting:
@@ -153,14 +154,14 @@ def _own(cost: Cost) -> Dim:
 
 
 def _rounds(call: Call, graph: Graph, dtype: str) -> Dim:
-    """Bytes of what goes from one round of a row into the next."""
+    """Bytes of the value that one round of a row passes to the next."""
     if call.count is None:
         return ZERO
     return product(graph.types[call.inputs[0]].shape) * (call.count - 1) * BYTES[dtype]
 
 
 def _largest(dims: Sequence[Dim], numbers: Mapping[str, int]) -> Dim:
-    """The largest by the numbers at hand; without them the first."""
+    """The largest by the known numbers; without them the first."""
     try:
         return max(dims, key=lambda dim: dim.evaluate(numbers))
     except (KeyError, DimError):
@@ -168,7 +169,7 @@ def _largest(dims: Sequence[Dim], numbers: Mapping[str, int]) -> Dim:
 
 
 def _sent_again(cost: Cost, calls: Sequence[Call], placed: Program) -> Iterator[Sent]:
-    """What the forward passes of the calls send a second time."""
+    """The communication that running the forward passes of the calls again repeats."""
     graph = placed.main
     theirs = [step for step in graph.steps if isinstance(step, Call)]
     for call in theirs:

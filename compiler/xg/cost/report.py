@@ -1,6 +1,6 @@
-"""What a step of training costs one rank: computing, memory, sending, and how long at least.
+"""The cost of a training step for one rank: compute, memory, communication, least time.
 
-On a single device the rank is all there is, and nothing is sent.
+On a single device there is one rank, and nothing is sent.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one call of the entry, or one round of a row, sends: a layer."""
+    """The communication of one call of the entry, or one round of a row: a layer."""
 
     name: str
     line: int
@@ -80,12 +80,12 @@ class Report:
 
     @property
     def dtype(self) -> str:
-        """What floats are."""
+        """The type of floats."""
         return self.cost.dtype
 
     @property
     def compared(self) -> tuple[Dim, ...]:
-        """What plans differ in: parameters, bytes, FLOPs, elements sent naively and in rings."""
+        """The amounts to compare plans by: parameters, bytes, FLOPs, elements."""
         flops = self.total.forward + self.total.backward
         elements = total(self.sent, "naive"), total(self.sent, "ring")
         return (self.total.parameters, self.memory.total, flops, *elements)

@@ -1,7 +1,7 @@
-"""What the ranks of a program send: every collective with its payload, as formulas.
+"""The communication of a program's ranks: every collective with its payload, as formulas.
 
-Counted from the placed program, in which moves are steps between whole tensors: what a rank's
-program really calls is derived from it, and measured, elsewhere (`xg verify`).
+Counted from the placed program, in which moves are steps between global tensors: a rank's program
+is derived from it, and measured, elsewhere (`xg verify`).
 
 Payload is the V of the cost formulas: the whole tensor on the group for all-reduce, all-gather and
 reduce-scatter, a rank's part for all-to-all; other mesh axes may cut it.
@@ -118,7 +118,7 @@ class _Pass:
     backward: Backward | None
 
     def of(self, step: Apply, symbols: Symbols, count: Dim) -> Iterator[Sending]:
-        """What a step sends, where its graph runs `count` times with these symbols."""
+        """The communication of a step whose graph runs `count` times with these symbols."""
         for kind, over, payload in self._sent(step):
             yield Sending(
                 "backward" if self.backward else "forward",
@@ -142,7 +142,7 @@ class _Pass:
             yield kind, over, _local(self._type(step.inputs[0]).shape, placement, whole)
 
     def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
-        """What a loss brings together on its way, over each mesh axis."""
+        """The payloads that a loss reduces inside its body, over each mesh axis."""
         if step.op.family != "loss":
             return
         body = step.op.body([self._type(value) for value in step.inputs], step.attrs)
@@ -174,7 +174,7 @@ class _Pass:
 
 
 def _local(shape: Shape, placement: Mapping[str, State], whole: Sequence[str]) -> Dim:
-    """The elements of a rank's part, of a tensor that lies `whole` on some mesh axes."""
+    """The elements of a rank's part of a tensor that is `whole` on some mesh axes."""
     size = product(shape)
     for axis, state in placement.items():
         if state.kind == "S" and axis not in whole:

@@ -1,4 +1,4 @@
-"""What a mistake looks like: as data, as an exception, as text for people, as JSON for programs."""
+"""Errors and warnings: as data, as an exception, as text for people, as JSON for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLORS: dict[Style, str] = {"error": "1;31", "warning": "1;33", "gutter": "34",
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place and what is to be said about it; the primary one is where the mistake is."""
+    """A place and a text for it; the primary one is where the error is."""
 
     span: Span
     text: str = ""
@@ -30,7 +30,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One mistake: a stable code, one line that names the problem, places, remarks and fixes."""
+    """One error: a stable code, one line that names the problem, places, remarks and fixes."""
 
     code: str
     message: str
@@ -41,7 +41,7 @@ class Diagnostic:
 
     @property
     def span(self) -> Span | None:
-        """Where the mistake is; None where it is in no file (a command line's `--set`)."""
+        """The place of the error; None if it is in no file (a command line's `--set`)."""
         places = [label.span for label in self.labels if label.primary]
         return places[0] if places else None
 
@@ -100,7 +100,7 @@ class Problem(ABC):
 
 
 class DiagnosticError(Exception):
-    """The input has mistakes: all that were found; prints as the command line prints them."""
+    """The input has errors: all that were found; prints as the command line prints them."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -116,7 +116,7 @@ class DiagnosticError(Exception):
 
 
 class DiagnosticData(TypedDict):
-    """The JSON form of one diagnostic; a place is null where the mistake is in no file."""
+    """The JSON form of one diagnostic; a place is null if the error is in no file."""
 
     code: str
     severity: str
@@ -129,7 +129,7 @@ class DiagnosticData(TypedDict):
 
 
 def quoted(text: str) -> str:
-    """A piece of source as it stands in a message."""
+    """A piece of source as a message quotes it."""
     return f"`{text}`" if len(text) <= QUOTED_CHARACTERS else f"`{text[:QUOTED_CHARACTERS]}…`"
 
 
@@ -214,7 +214,7 @@ def _window(span: Span) -> tuple[str, int, int]:
 
 
 def _length_on_line(span: Span) -> int:
-    """Characters of the span that stand on its first line."""
+    """The number of characters of the span on its first line."""
     line_end = span.start - (span.column - 1) + len(span.source.line_text(span.line))
     return max(0, min(span.end, line_end) - span.start)
 

@@ -24,7 +24,7 @@ _MARKDOWN: Final = re.compile(r"[\\`*_\[\]<>|~&$]|^[#+\-=]|(?<=^\d)[.)]|(?<=^\d\
 
 
 def clean(text: str) -> str:
-    """Return text whose every character may stand in a picture; line ends become spaces."""
+    """Return text with characters that are safe in a picture; line ends become spaces."""
     return _FORBIDDEN.sub("\ufffd", text).replace("\r", " ").replace("\n", " ").replace("\t", " ")
 
 
@@ -90,6 +90,6 @@ def code_block(text: str) -> str:
 
 
 def _ticks(text: str, least: int) -> str:
-    """More backticks than stand together anywhere in a text."""
+    """More backticks than any run of them in a text."""
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     return "`" * max(least, longest + 1)

@@ -1,4 +1,4 @@
-"""Every limit of the compiler: what is counted, how much is allowed, what a file beyond it is told.
+"""Every limit of the compiler: the amount that is counted, its maximum, and the error beyond it.
 
 A limit is generous for programs that people write and keeps a hostile one from taking the machine.
 """

@@ -61,7 +61,7 @@ class Span:
 
     @property
     def text(self) -> str:
-        """What stands there, as written."""
+        """The text of the span, as written."""
         return self.source.text[self.start : self.end]
 
     @property

@@ -14,10 +14,10 @@ Cuts = Mapping[
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a tensor is to lie, as written: ``[_/N_D, D_ff/N_T, ..]``.
+    """The placement of a tensor as a file writes it: ``[_/N_D, D_ff/N_T, ..]``.
 
-    Per axis its whole size (None for ``_``) and the mesh axes that cut it, outermost first; the
-    axes behind an `open` layout lie whole.
+    For each axis its global size (None for ``_``) and the mesh axes that shard it, outermost first;
+    the axes behind an `open` layout are not sharded.
     """
 
     dims: tuple[Dim | None, ...]

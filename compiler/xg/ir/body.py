@@ -1,4 +1,4 @@
-"""What an operator computes, and how its expressions are walked and rewritten."""
+"""The computation of an operator, and how its expressions are walked and rewritten."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def substitute(
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What an operator computes: named operands in, expressions out.
+    """The computation of an operator: named operands in, expressions out.
 
     `operands` are all that the outputs can mention; `caches` names the outputs, after the first
-    ones, that exist only for the backward pass; `of` names the operands whose gradients the
-    outputs of an adjoint are.
+    ones, that exist only for the backward pass; `of` names the operands whose gradients the outputs
+    of an adjoint are.
     """
 
     operands: tuple[Expr, ...]

@@ -1,7 +1,8 @@
-"""Operators that change how a tensor lies on the ranks of a mesh axis, and nothing else.
+"""Operators that only change the placement of a tensor on the ranks of a mesh axis.
 
-On the whole tensor each is the identity, so shapes, figures and derivatives need to know nothing of
-ranks. What one rank does is `moved`; the transpose of a move is the move between the dual states.
+On the global tensor each is the identity, so shapes, figures and derivatives need to know nothing
+of ranks. `moved` is the computation of one rank; the transpose of a move is the move between the
+dual states.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def collective(
 
 
 def moved(x: Expr, attrs: Attrs) -> Expr:
-    """What one rank does: its part of `x` in one state becomes its part in the other."""
+    """One rank's computation: from its part of `x` in one state to its part in the other."""
     over, source, target = attrs["over"], attrs["source"], attrs["target"]
     if (source, target) == (INVARIANT, PARTIAL):
         return first_rank_only(x, over)  # no move of a plan's: `passes.shard.joining` makes it

@@ -1,4 +1,4 @@
-"""What a graph says, free of the identity of its values: equal contents are interchangeable."""
+"""The content of a graph without the identity of its values: equal contents are interchangeable."""
 
 from __future__ import annotations
 

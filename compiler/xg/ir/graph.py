@@ -52,9 +52,9 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a call finds from the step before as `past`, and leaves to the step after as `next`.
+    """A value that a call takes from the step before, `past`, and leaves to the next one, `next`.
 
-    Like a parameter it belongs to a call and is known by its path: ``layers.3.attn.K``.
+    Like a parameter it belongs to a call and has a path: ``layers.3.attn.K``.
     """
 
     name: str
@@ -64,7 +64,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What only shape inference can settle about a use: its map and the shapes around it."""
+    """Properties of a use that only shape inference can determine."""
 
     axes: AxisMap | None = None
     targets: tuple[Shape | None, ...] = (None,)
@@ -170,7 +170,7 @@ class Graph:
 
     @property
     def is_cut(self) -> bool:
-        """Whether its text speaks of ranks: by a shape that is divided, or a collective."""
+        """Whether its text mentions ranks: by a shape that is divided, or a collective."""
         moves = (step for step in self.steps if isinstance(step, Apply))
         return bool(self.layouts) or any(step.op.family == "collective" for step in moves)
 
@@ -230,10 +230,11 @@ class Backward(Graph):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Program:
-    """Everything that one compilation knows. Graphs stand callees first; the last is the entry.
+    """All graphs of one compilation, callees first; the last is the entry.
 
-    `mesh` holds the declared axes that have a size, those that cut an axis first before others;
-    `plan` is what is asked of it, None for a single device and for what is parallel by hand.
+    `mesh` holds the declared axes that have a size, ordered so that the outer axis of a shared cut
+    comes first; `plan` is the requested plan, None for a single device and for programs that write
+    their placements themselves.
     """
 
     graphs: Mapping[str, Graph]

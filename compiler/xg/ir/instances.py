@@ -35,8 +35,8 @@ def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
 def inside(call: Call, caller: Graph, callee: Graph, symbols: Symbols) -> dict[str, Dim]:
     """A callee's symbols in the sizes of the entry, given the caller's.
 
-    The call binds what it gives and what its operands carry; a number that the callee declares for
-    itself stands before the program's. What is left open is the program's.
+    The call binds the sizes that it gives and those of its operands; a number that the callee
+    declares for itself overrides the program's. Symbols that stay open are the program's.
     """
     own = callee.sizes.defaults
     local = {name: number(own[name]) for name in callee.sizes.local if name in own}

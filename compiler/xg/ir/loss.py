@@ -1,4 +1,4 @@
-"""What losses are to a block: the output that is made small, and the targets that do not count."""
+"""Losses of a block: the output that training minimizes, and the targets that do not count."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Op:
         return tuple(name for name in names if name not in absent)
 
     def body(self, types: Sequence[TensorType], attrs: Attrs) -> Body:
-        """What a use computes, on operands of these types."""
+        """The computation of a use, on operands of these types."""
         operands = [
             operand(name, type_.shape, "float" if type_.is_float else "int")
             for name, type_ in zip(self.operand_names(attrs), types, strict=True)
@@ -192,7 +192,7 @@ class Op:
     def _closed(
         self, known: Sequence[Expr], floats: Sequence[Expr], attrs: Attrs
     ) -> tuple[Expr | None, ...]:
-        """What `adjoint` gives: one gradient per declared float, of which absent ones are left."""
+        """The results of `adjoint`: one gradient for each declared float that is present."""
         assert self.adjoint
         code = self.adjoint.__code__
         wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

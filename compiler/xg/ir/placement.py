@@ -1,10 +1,10 @@
-"""How a tensor lies on the ranks of one mesh axis, and what that means.
+"""The placement of a tensor on the ranks of one mesh axis, and its meaning.
 
-Every edge has one state per mesh axis. A state says what each rank holds and how the parts make
-the whole; `dual` says how the cotangent lies: the pairing of both, summed over ranks, is the
-derivative.
+Every edge has one state per mesh axis. A state says which data each rank has and how the parts make
+the global tensor; `dual` is the state of the cotangent: the pairing of both, summed over ranks, is
+the derivative.
 
-    state  each rank holds                           the whole     its cotangent
+    state  on each rank                              global tensor its cotangent
     S(i)   a slice of axis i                         concatenated  S(i)
     I      the same, computed once in meaning        any of them   I
     R      the same, used by each rank for its own   any of them   P
@@ -12,8 +12,9 @@ derivative.
     M      one term of a maximum                     the largest   none
     C      the same, and nothing is differentiated   any of them   none
 
-I and R hold the same numbers. They differ in what a gradient means: of R each rank finds only its
-own share. The free cast from I to R is where the all-reduce of the backward pass comes from.
+I and R are the same numbers on every rank. They differ in the meaning of a gradient: of R each rank
+computes only its own share. The free cast from I to R is where the all-reduce of the backward pass
+comes from.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ Placement = Mapping[str, State]  # by mesh axis; what is not mentioned is the sa
 
 
 def is_term(placement: Placement | None) -> bool:
-    """Whether a rank holds but one term of a sum."""
+    """Whether a rank has only one term of a sum."""
     return bool(placement) and any(state == PARTIAL for state in placement.values())
 
 

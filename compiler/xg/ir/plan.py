@@ -1,7 +1,7 @@
-"""Parallel plans as data: where the tensors of a program are to lie on the ranks of a mesh.
+"""Parallel plans as data: the placement of a program's tensors on the ranks of a mesh.
 
-A plan says of values, by their names, how they lie: whole, or cut along axes over mesh axes. An
-entry belongs to a block and holds in every call of it. A `Reach` follows the entries into calls.
+A plan gives values, by name, a placement: replicated, or sharded along axes over mesh axes. An
+entry belongs to a block and applies to every call of it. A `Reach` follows the entries into calls.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ class Entry:
     """One line of a plan, for one of the values it names.
 
     `block` is where its block is written: two files may have blocks of one name (`block_name`).
-    `path` is the
-    way from there, ``("layers", "*", "attn", "W_Q")``; sizes are those of the block at its end.
-    `use` is where a parameter lies while it is used, if not as at `rest`. On the mesh axes `over`,
-    those that its plan mentions anywhere, it speaks (what is not cut lies whole); on others it
-    is silent.
+    `path` is the way from there, ``("layers", "*", "attn", "W_Q")``; sizes are those of the block
+    at its end. `use` is the placement of a parameter while it is used, if it differs from `rest`.
+    The entry covers the mesh axes `over`, those that its plan mentions anywhere (an axis that it
+    does not shard over is replicated); about others it says nothing.
     """
 
     block: Span
@@ -54,7 +53,7 @@ class Plan:
     mesh: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
 
     def reach(self, block: Span) -> Reach:
-        """What the plan says inside the block written at `block`, which nobody calls."""
+        """The entries that apply inside the entry block, written at `block`."""
         return Reach((), self.entries).inside(block, "", repeated=False)
 
 
@@ -89,16 +88,16 @@ class Reach:
         return replace(self, here=tuple(dict.fromkeys([*inside, *begun])))
 
     def of(self, name: str, *, is_param: bool) -> tuple[Entry, ...]:
-        """What is said of a value of this block."""
+        """The placements of a value of this block."""
         near = [entry for entry in self.here if entry.path in ((name,), (EVERY,))]
         return placements_of(near, is_param=is_param)
 
 
 def placements_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, ...]:
-    """What is said of a value, of entries that end at its name or at ``*``.
+    """The placements of a value, from entries that end at its name or at ``*``.
 
-    A name says more than the ``*`` of its plan. A parameter of a call that the block reads itself
-    (``bert.E``) is asked for inside that call.
+    A name is more specific than the ``*`` of its plan. A parameter of a call that the block reads
+    itself (``bert.E``) is placed inside that call.
     """
     named = [entry for entry in entries if entry.path != (EVERY,)]
     plans = {entry.plan for entry in named}
@@ -107,7 +106,7 @@ def placements_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, .
 
 
 def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ...]:
-    """What is left of a path inside a call; nothing if it leads elsewhere."""
+    """The rest of a path inside a call; nothing if it leads elsewhere."""
     if tuple(path) == (EVERY,):
         return (EVERY,)
     if path[0] not in (call, EVERY):
@@ -142,11 +141,11 @@ class Clash(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """What several entries say of a value together: cuts at `rest`, cuts in `use`.
+    """The combined placement of several entries: cuts at `rest`, cuts in `use`.
 
-    Mesh axes stand in the order in which they cut, the outermost first: at rest those that stay in
-    use come before those that are gathered, so that what is gathered is one piece of the rest.
-    A mesh axis of `over` that cuts nothing leaves it whole; of other axes nothing is said.
+    Mesh axes are in the order in which they cut, the outermost first: those that stay in use come
+    before those that are gathered, so that the gathered part is contiguous. A mesh axis of `over`
+    that cuts nothing replicates the value; for other axes nothing is said.
     """
 
     rest: Cuts
@@ -174,7 +173,7 @@ def sized(shape: Shape, cuts: Cuts) -> Iterator[tuple[Dim, tuple[str, ...]]]:
 
 
 def placing(entries: Iterable[Entry], shape: Shape, sizes: Sizes) -> Placing:
-    """What the entries say of a value of this shape; raises Misfit and Clash."""
+    """The combined placement of a value of this shape; raises Misfit and Clash."""
     said: dict[str, tuple[Entry, int | None, int | None]] = {}
     for entry in entries:
         rest = cut_axes(entry.rest, shape, sizes)

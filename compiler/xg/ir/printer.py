@@ -104,7 +104,7 @@ def _typed(value: Value, types: Mapping[Value, TensorType], sizes: Sizes, names:
 
 
 def _attr(value: object, sizes: Sizes) -> str:
-    """An attribute as text; sizes under their names, whatever they are nested in."""
+    """An attribute as text; sizes under their names, at any depth."""
     if isinstance(value, Dim):
         return str(sizes.fold(value))
     if isinstance(value, tuple):

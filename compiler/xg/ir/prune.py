@@ -1,4 +1,4 @@
-"""What a pass leaves out of a graph also goes from the graph's tables."""
+"""Entries of values that a pass removed from a graph are removed from the graph's tables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def values(graph: Graph) -> Iterator[Value]:
 
 
 def prune(graph: G) -> G:
-    """The graph whose tables speak of its own values only."""
+    """The graph with only its own values in its tables."""
     present = frozenset(values(graph))
 
     def kept(table: Mapping[Value, Entry]) -> dict[Value, Entry]:

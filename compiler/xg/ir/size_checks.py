@@ -1,7 +1,7 @@
-"""Numbers for sizes: every axis a whole number, no longer than allowed, long enough for its use.
+"""Checks of sizes that have numbers: whole, within limits, large enough for their use.
 
-Shapes hold for all sizes; only when sizes have numbers can ``D/N_H`` fail to be whole or ``S`` pass
-``S_max``. What is not numbered yet is not judged.
+Shapes are valid for all sizes; only when sizes have numbers can ``D/N_H`` fail to be whole or ``S``
+exceed ``S_max``. Sizes without numbers are not checked.
 """
 
 from __future__ import annotations

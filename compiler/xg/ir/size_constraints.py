@@ -1,4 +1,4 @@
-"""What operators ask of the numbers of sizes, in the sizes of the entry block: ``S <= S_max``."""
+"""Constraints of operators on sizes, in the sizes of the entry block: ``S <= S_max``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes that arrays bring along: the length of an axis is a number for its symbol."""
+"""Sizes read from arrays: the length of an axis is a number for its symbol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a tensor before it has numbers: its shape, and for integers their range."""
+"""The type of a tensor: its shape, and for integers their range."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class TensorType:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the program knows of its symbols: definitions (``D_h = D/N_H``) and default numbers.
+    """The symbols of a program: definitions (``D_h = D/N_H``) and default numbers.
 
-    `mesh` are the symbols that count ranks: what is divided by one is a rank's part of it. `local`
-    are the symbols that a block declares for itself: they are no one else's.
+    `mesh` are the symbols that count ranks: a size divided by one is a rank's part. `local` are the
+    symbols that a block declares for itself: they are no one else's.
 
-    Types hold *expanded* dims, in which no defined symbol occurs, so that equal sizes are equal
-    dims; `fold` gives a size its name back when people are to read it.
+    Types have *expanded* dims, in which no defined symbol occurs, so that equal sizes are equal
+    dims; `fold` gives a size its name back for people to read.
     """
 
     definitions: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
@@ -100,11 +100,11 @@ class Sizes:
         return tuple(self.fold(dim) for dim in shape)
 
     def same(self, left: Dim, right: Dim) -> bool:
-        """Whether two dims are one size, whatever the free symbols are."""
+        """Whether two dims are one size for all values of the free symbols."""
         return left == right or self.expand(left) == self.expand(right)
 
     def with_local(self, local: Mapping[str, Dim | None]) -> Sizes:
-        """The same knowledge with some symbols declared anew, for one block alone."""
+        """The same symbols with some declared again, for one block alone."""
         sized = {name: dim for name, dim in local.items() if dim is not None}
         numbers = {name: dim.constant for name, dim in sized.items()}
         definitions = {name: dim for name, dim in sized.items() if numbers[name] is None}

@@ -1,4 +1,4 @@
-"""What a node takes, and one use of it in a file: what an operator is asked when it is used."""
+"""One use of an operator in a file: its operands, arguments and brackets."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ class AxisMap:
 
 
 class Misuse(Exception):
-    """A use that the operator refuses, in the words of the file.
+    """A use that the operator refuses, in the file's own symbols.
 
-    `notes` says something of single operands (counted as in the use), `help` how to mend it.
+    `notes` are remarks on single operands (counted as in the use), `help` says how to fix it.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Use:
     """One use of an operator, as its `configure` sees it. Shapes are expanded (see `Sizes`).
 
     `targets` are the shapes of the labels that follow, one per output; `peer` is the shape of the
-    operand that this one stands beside.
+    other operand of the node that takes its result.
     """
 
     types: tuple[TensorType, ...]

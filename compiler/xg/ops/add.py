@@ -10,7 +10,7 @@ from xg.ir.use import Attrs, Data, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:
-    """Refuse different shapes: whoever broadcasts writes BC."""
+    """Refuse different shapes: broadcasting is written as BC."""
     first, second = (type_.shape for type_ in use.types)
     if first != second:
         raise Misuse(

@@ -1,4 +1,4 @@
-"""Parts of a mesh axis' ranks put together (seed 001, 6: node AG)."""
+"""Concatenate the parts of a mesh axis' ranks (seed 001, 6: node AG)."""
 
 from __future__ import annotations
 

@@ -34,9 +34,9 @@ def configure(use: Use) -> Attrs:
 
 
 def forward(*, queries: Dim, keys: Dim, buckets: Dim, far: Dim, direction: str, range: Dim) -> Expr:
-    """``[queries, keys]``: how many buckets lie before the one of each distance.
+    """``[queries, keys]``: how many buckets come before the one of each distance.
 
-    The last query stands at the last key, as for a causal mask.
+    The last query is at the last key, as for a causal mask.
     """
     del range  # for the type
     place = reshape(as_float(iota(queries, keys - queries)), (queries, ONE, ONE))

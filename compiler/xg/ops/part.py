@@ -1,4 +1,4 @@
-"""Of what all ranks of a mesh axis hold, each takes its slice."""
+"""Each rank takes its slice of a tensor that all ranks of a mesh axis have."""
 
 from __future__ import annotations
 

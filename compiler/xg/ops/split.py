@@ -50,7 +50,7 @@ def forward(x: Expr, *, axis: int, lengths: tuple[Dim, ...]) -> list[Expr]:
 
 
 def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
-    """The gradients of the parts, put together again."""
+    """The gradients of the parts, concatenated again."""
     lengths: tuple[Dim, ...] = attrs["lengths"]
     parts = tuple(f"d_{i + 1}" for i in range(len(lengths)))
     joined = {"axis": attrs["axis"], "count": len(lengths), "lengths": lengths}

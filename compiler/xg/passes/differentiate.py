@@ -116,7 +116,7 @@ class _Reverse:
         return {value: self._named(part) for value, (part,) in whole}
 
     def _saved(self, steps: Sequence[Step]) -> tuple[Value, ...]:
-        """Forward values that the steps read, in forward order; parameters are at hand anyway."""
+        """Forward values that the steps read, in forward order; parameters need not be saved."""
         used = {
             v for step in steps for v in (step.reads if isinstance(step, Call) else step.inputs)
         }

@@ -1,7 +1,7 @@
-"""Steps that reach no output are left out, and with them the parameters that nothing reads.
+"""Remove steps that reach no output, and with them the parameters that nothing reads.
 
 A choice of options leaves such steps behind: a table of learned positions that only another choice
-adds. They were typed before, so their mistakes are found all the same.
+adds. They were typed before, so their errors are found all the same.
 """
 
 from __future__ import annotations

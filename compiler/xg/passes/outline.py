@@ -1,8 +1,8 @@
 """The entry block as calls only: its own operators gathered into blocks of their own.
 
 A module that answers automatic differentiation block by block (`torch.nn.Module` around generated
-code) needs a forward and a backward function for every piece between two calls: what stands before
-the layers, and what stands behind them. Operators in a row become one piece; calls stay.
+code) needs a forward and a backward function for every piece between two calls: before the layers,
+and behind them. Operators in a row become one piece; calls stay.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The type system of sharding: what a body computes when its operands lie on several ranks."""
+"""The type system of sharding: the placement of a body's results given that of its operands."""

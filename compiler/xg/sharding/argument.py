@@ -1,4 +1,4 @@
-"""What a rule is given, and how it refuses."""
+"""The arguments of a typing rule, and how it refuses them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Argument:
     spread: frozenset[int] = frozenset()
 
     def can_be_cut(self, axis: int) -> bool:
-        """Whether it may stand beside something cut along an axis of the result.
+        """Whether it can be combined with an operand sharded along an axis of the result.
 
-        It does so for nothing where it lacks the axis, repeats itself along it, or is a constant
-        that every rank can make its part of.
+        It can at no cost if it lacks the axis, repeats itself along it, or is a constant that every
+        rank can compute its part of.
         """
         lacks = -axis > self.expr.rank or self.expr.shape[axis] == ONE
         if self.state == CONSTANT:

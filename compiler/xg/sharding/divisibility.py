@@ -23,7 +23,7 @@ PartsKey = tuple[
 def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -> None:
     """Raise DiagnosticError with every size that mesh axes cut into unequal parts.
 
-    `found` is what is to be judged of what its plan reaches, by default all.
+    `found` are the values to check, by default all that the plan reaches.
     """
     problems: dict[str, Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}
@@ -35,10 +35,10 @@ def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -
 
 
 def check_parts(program: Program, fine: set[PartsKey] | None = None) -> None:
-    """Raise DiagnosticError with every size inside that moves cut into unequal parts.
+    """Raise DiagnosticError with every inner size that moves cut into unequal parts.
 
-    Where every value lies was found: heads may be cut where only the width was asked for. Graphs
-    of `fine` (under these sizes) were checked before; those that are fine now are added.
+    Placements are inferred: heads may be sharded where the plan names only the width. Graphs in
+    `fine` (under these sizes) were checked before; those that are fine now are added.
     """
     problems: dict[str, Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}

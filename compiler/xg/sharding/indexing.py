@@ -1,4 +1,4 @@
-"""What primitives that read and write by ids make of states."""
+"""Typing rules of primitives that read and write by ids."""
 
 from __future__ import annotations
 

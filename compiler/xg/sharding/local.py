@@ -1,8 +1,8 @@
 """A body as one rank runs it: the same primitives on parts, sizes divided by the ranks.
 
-What every rank holds whole but needs a part of is made as a part from the start where that can be
-done (positions, repetitions, zeros), else cut out. Indices into a table that is cut are told where
-their rank's rows begin.
+A value that every rank has whole but needs only a part of is computed as a part where possible
+(positions, repetitions, zeros), else sliced. Indices into a sharded table are shifted by the first
+row of their rank.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Local:
         return self.made[id(root), self._key(root, wanted)]
 
     def _key(self, expr: Expr, wanted: State) -> State:
-        """What is really made: a part only where one is asked of something whole."""
+        """The expression to compute: a part only if one is asked of something whole."""
         own = self.typing.of(expr)
         return wanted if own.is_same and wanted.kind == "S" else own
 
@@ -85,7 +85,7 @@ class _Local:
         return [(arg, self._beside(expr, arg, place)) for place, arg in enumerate(expr.args)]
 
     def _beside(self, expr: Expr, arg: Expr, place: int) -> State:
-        """What an argument has to be beside the others."""
+        """The state that an argument needs next to the others."""
         own = self.typing.of(arg)
         if own.kind == "S" or not own.is_same:
             return own
@@ -122,7 +122,7 @@ class _Local:
         return None
 
     def _needs_of_part(self, expr: Expr, state: State) -> list[tuple[Expr, State]]:
-        """To make a part of something whole: parts of what it is made of, where that is enough."""
+        """The parts of arguments that suffice to compute a part of a whole value."""
         axis = state.axis
         if expr.prim in ELEMENTWISE:
             return [(arg, self._part_of(arg, axis)) for arg in expr.args]

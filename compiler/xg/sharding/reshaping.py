@@ -36,9 +36,9 @@ def _products(shape: Shape, places: Sequence[int]) -> list[Dim]:
 
 
 def moved(source: Shape, target: Shape, axis: int) -> int | None:
-    """The target's axis (from the end) that takes over a sharded axis, None where none can.
+    """The target's axis (from the end) that takes over a sharded axis, None if none can.
 
-    The slices of a merged axis lie together only if its first part was cut; a split axis is cut
+    The slices of a merged axis are contiguous only if its first part was cut; a split axis is cut
     along its first part. An axis of size 1 is not cut.
     """
     place = axis + len(source)

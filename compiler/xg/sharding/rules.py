@@ -1,6 +1,6 @@
-"""What each primitive makes of the states of its arguments, on one mesh axis.
+"""The typing rule of each primitive: from the states of its arguments on one mesh axis to its own.
 
-The rules are sound: run on every rank with its own part, a primitive gives parts of the whole
+The rules are sound: run on every rank with its own part, a primitive gives parts of the global
 result in the state that its rule says. They are the whole type system: an operator's rule is that
 of its body, so operators defined in a file have one too.
 """
@@ -134,7 +134,7 @@ def _contract(expr: Expr, args: Sequence[Argument]) -> State:
 
 
 def _beside(arg: Argument, letters: str, letter: str) -> bool:
-    """Whether an operand may stand beside one that is cut along a letter."""
+    """Whether an operand can be combined with one that is cut along a letter."""
     if arg.state == CONSTANT:
         return True
     if arg.state != REPLICATED:
@@ -206,7 +206,7 @@ def _largest_elsewhere(expr: Expr, args: Sequence[Argument]) -> State:
 
 
 def _moved_elsewhere(expr: Expr, args: Sequence[Argument]) -> State:
-    """Another mesh axis cuts an axis or joins it: this one must lie outside of that."""
+    """Another mesh axis cuts an axis or joins it: this one must be outside of that."""
     touched = [value for key, value in expr.attrs if key in ("axis", "cut", "joined")]
     if args[0].state.kind == "S" and args[0].state.axis in touched:
         raise IllTyped("an axis is cut by two mesh axes in the other order", expr, [0])

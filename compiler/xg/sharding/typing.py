@@ -14,10 +14,10 @@ from xg.sharding.rules import RULES
 
 @dataclass(frozen=True, slots=True)
 class Typing:
-    """What was found on one mesh axis.
+    """The states of a body on one mesh axis.
 
-    `states` holds every expression by `id`. `collected` are expressions whose parts are brought
-    together inside the body, with the state they have before: a sum or a maximum over ranks.
+    `states` has every expression by `id`. `collected` are expressions whose parts are reduced
+    inside the body, with the state they have before: a sum or a maximum over ranks.
     """
 
     states: Mapping[int, State]
@@ -35,9 +35,9 @@ class Typing:
 def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) -> Typing:
     """The states of a body's expressions, or IllTyped.
 
-    `collects` lets the body sum over ranks where a nonlinear primitive wants the whole. The sum is
-    computed once in meaning, if what is made of it is, as a loss; else each rank uses it.
-    Operands are not summed here, nor what is linear in them: both passes read them, so that is done
+    `collects` lets the body sum over ranks where a nonlinear primitive needs the global value. The
+    sum is computed once in meaning, if its result is, as a loss; else each rank uses it. Operands
+    are not summed here, nor expressions linear in them: both passes read them, so that is done
     once, before the step.
     """
     if not collects or any(state.kind in "PM" for state in operands):
@@ -99,7 +99,7 @@ class _Typer:
         return Argument(arg, self.states[id(arg)], self.spread.get(id(arg), frozenset()))
 
     def _spread(self, expr: Expr) -> frozenset[int]:
-        """The axes along which a value repeats itself, whatever its numbers are."""
+        """The axes along which a value repeats itself for all numbers."""
         if expr.prim == "broadcast":
             arg = expr.args[0]
             inner = self.spread.get(id(arg), frozenset())

@@ -48,9 +48,9 @@ def decode_step(program: Program, output: str | None = None) -> Program:
 
 
 def prologue(program: Program, output: str | None = None) -> Program | None:
-    """What the step of a program is given, computed from inputs without positions; None: nothing.
+    """The inputs of a program's step that need no positions, computed once; None if there are none.
 
-    The output of an encoder is the same in every step. Steps that nothing needs are not left out.
+    The output of an encoder is the same in every step. Unneeded steps are not eliminated here.
     """
     request = _request(program, output)
     plans = _plans(program, request, _past(program))
@@ -66,7 +66,7 @@ def prologue(program: Program, output: str | None = None) -> Program | None:
 
 
 def _request(program: Program, output: str | None) -> Request:
-    """What is asked of the entry block: one output at the new positions."""
+    """The request for the entry block: one output at the new positions."""
     main = program.main
     place, length = _output(main, output)
     whole = (False,) * len(main.types[main.outputs[place]].shape)
@@ -74,7 +74,7 @@ def _request(program: Program, output: str | None) -> Request:
 
 
 def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:
-    """The output that a step gives, and the symbol of its axis of positions, the last but one."""
+    """The output of a step, and the symbol of its axis of positions, the last but one."""
     types = [graph.types[value] for value in graph.inputs]
     known = {name for type_ in types for name in _positions(type_)}
     known -= {type_.shape[0].name for type_ in types if len(type_.shape) > 1 + type_.is_float}
@@ -90,7 +90,7 @@ def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:
 
 
 def _positions(type_: TensorType) -> tuple[str, ...]:
-    """What may be an axis of positions: the last of integers, the last but one of floats."""
+    """Candidates for an axis of positions: the last of integers, the last but one of floats."""
     axes = type_.shape[-2:-1] if type_.is_float else type_.shape[-1:]
     return tuple(dim.name for dim in axes if dim.name is not None)
 
@@ -127,7 +127,7 @@ def _plans(program: Program, request: Request, past: Dim) -> dict[Request, Plann
 
 
 def _with_state(plan: Planned) -> Planned:
-    """The entry's plan with a state, which tells how many positions were there before."""
+    """The entry's plan with a state that counts the positions so far."""
     if any(isinstance(part, Kept) for part in plan.parts):
         return plan
     for place, whole in plan.inputs:

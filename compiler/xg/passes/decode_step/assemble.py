@@ -157,7 +157,7 @@ class Assembler:
 
 
 def given_names(plan: Planned) -> dict[Value, str]:
-    """What the values are called that were edges and are inputs now, each otherwise."""
+    """Distinct names for the values that were edges and are inputs now."""
     labels = _labels(plan)
     taken = {str(value.name) for value in plan.graph.inputs}
     names: dict[Value, str] = {}
@@ -170,7 +170,7 @@ def given_names(plan: Planned) -> dict[Value, str]:
 
 
 def _labels(plan: Planned) -> dict[Value, str]:
-    """What each value is called: as written; where a step leaves nothing to do, as its result."""
+    """The name of each value: as written, or its result's where a step leaves nothing to do."""
     names = {v: v.name for v in plan.graph.types if v.name}
     for (result, _), (operand, _) in reversed(list(plan.alias.items())):
         if result in names:

@@ -108,7 +108,7 @@ class BlockPlanner:
             self._refuse(span, value.name or "this node", str(refused))
 
     def _constants(self, known: Iterable[Value]) -> frozenset[Value]:
-        """What depends on no input: positions and tables, which a step computes at any length."""
+        """Values that depend on no input: positions and tables, computed at any length."""
         found = {*known}
         for step in self.graph.steps:
             if isinstance(step, Apply) and found.issuperset(step.inputs):
@@ -116,7 +116,7 @@ class BlockPlanner:
         return frozenset(found)
 
     def _fixed(self, constant: frozenset[Value]) -> frozenset[Value]:
-        """What depends on inputs, but on none that has positions: the output of an encoder."""
+        """Values that depend on inputs without positions only: the output of an encoder."""
         known = {v for v in self.graph.inputs if not any(self._all(v, v.span))} | constant
         for step in self.graph.steps:
             if step.inputs and known.issuperset(step.inputs):

@@ -57,7 +57,7 @@ def check_causal(program: Program, lengths: Mapping[str, str | None], past: Dim)
 
 
 class _Ahead(Exception):
-    """What a body does over all positions."""
+    """The use that a body makes of all positions."""
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ def _place(letters: str, letter: str) -> int:
 
 
 def _value(expr: Expr, fact: Fact, pair: Pair) -> float | None:
-    """What an operand is at later keys: a number is the same everywhere."""
+    """The value of an operand at later keys: a number is the same everywhere."""
     number = _number(expr)
     return fact.at_later(pair) if number is None else number
 

@@ -9,9 +9,9 @@ from xg.diagnostics.source import Span
 
 
 class Refused(Exception):
-    """What a body does that a step cannot follow, in a few words; the node is not known yet.
+    """A computation that a step cannot follow, in a few words; the node is not known yet.
 
-    `ahead` tells that it would need later positions.
+    `ahead` says that it would need later positions.
     """
 
     def __init__(self, what: str, *, ahead: bool = False) -> None:

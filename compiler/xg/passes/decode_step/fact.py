@@ -1,9 +1,9 @@
-"""What is known of a tensor about positions: what it counts, and what it is at later ones.
+"""Facts of a tensor about positions: what it counts, and its constant at later ones.
 
 In a step a tensor has *queries*, axes of new positions (length S), and *keys*, axes of all
 positions so far (T + S). A key is later than a query if its position is greater. Where a tensor is
 a constant for all later keys, as -inf behind a causal mask, that constant is a fact. Unknown
-numbers are taken to be finite.
+numbers are assumed to be finite.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fact:
         return dict(self.later).get(pair)
 
     def moved(self, axes: Mapping[int, int]) -> Fact:
-        """The same fact after axes moved; what stands on an axis that is gone is forgotten."""
+        """The same fact after axes moved; facts about an axis that is gone are dropped."""
         counts = None
         if self.counts is not None and self.counts[0] in axes:
             counts = (axes[self.counts[0]], self.counts[1])
@@ -99,7 +99,7 @@ def _computed(prim: str, values: Sequence[float]) -> float | None:
 
 
 def _partly(prim: str, values: Sequence[float | None]) -> float | None:
-    """What one known operand decides alone."""
+    """The result that one known operand decides alone."""
     infinite = [v for v in values if v is not None and math.isinf(v)]
     match prim:
         case "mul" if 0.0 in values:

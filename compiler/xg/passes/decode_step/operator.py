@@ -110,7 +110,7 @@ def _other(step: Apply, retyped: Retyped, visible: tuple[int, ...]) -> StepUse:
 
 
 def _names(names: Sequence[str]) -> list[str]:
-    """Each name once: what stands in two states is told apart by a number."""
+    """Distinct names: a name used in two states gets a number."""
     seen: dict[str, int] = {}
     unique: list[str] = []
     for name in names:

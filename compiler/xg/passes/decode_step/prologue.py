@@ -1,4 +1,4 @@
-"""What comes before the steps of a block: what it is given, from inputs without positions."""
+"""The prologue of a block's steps: their inputs, computed from inputs without positions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def prologue_graph(
 def _call_before(
     call: Call, part: Called, callee: Graph, before: Graph, positions: tuple[str, ...]
 ) -> Call:
-    """The call of what comes before the steps of its callee; of sizes without positions."""
+    """The call of a callee's prologue, with sizes that have no positions."""
     ports = zip(callee.inputs, call.inputs, strict=True)
     return replace(
         call,

@@ -1,9 +1,10 @@
-"""A body of primitives for a step: which operands it needs whole, and what it becomes then.
+"""A body of primitives for a step: which operands it needs whole, and its new body then.
 
-Flags go backwards, from what is wanted of the outputs to what the operands must be: an elementwise
-primitive wants of its operands what is wanted of it; an axis that is summed away is wanted whole.
-Then the expressions are built anew in the sizes of the step. A primitive that counts positions
-begins at T where only the new ones are wanted. Dropout is off in a step, and gone.
+Flags go backwards, from the form required of the outputs to that required of the operands: an
+elementwise primitive requires of its operands the form that is required of it; an axis that is
+summed away is required whole. Then the expressions are built again in the sizes of the step. A
+primitive that counts positions begins at T where only the new ones are required. Dropout is off in
+a step, and removed.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def _contracted(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]:
 
 
 def _reshaped(before: Shape, after: Shape, whole: Whole, positions: Positions) -> Whole:
-    """The positions stay an axis of their own: as much stands before it as after the change."""
+    """Positions stay an axis of their own: as many elements precede it before and after."""
     sources = [i for i, dim in enumerate(before) if positions.is_axis(dim)]
     targets = [i for i, dim in enumerate(after) if positions.is_axis(dim)]
     flags = [False] * len(before)

@@ -17,11 +17,11 @@ Port = tuple[int, Whole]  # an input or output by its place
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a block: which outputs in which state.
+    """A request for a block: which outputs in which form.
 
-    `same` are its symbols that are the axis of positions, the first of which stays. `suffix` tells
-    the states of several calls under one name apart. Of a block that is called `alone`, not in a
-    row, what depends on no position is computed before the first step, and given.
+    `same` are its symbols that are the axis of positions, the first of which stays. `suffix`
+    distinguishes the states of several calls under one name. If a block is called `alone`, not in a
+    row, values that depend on no position are computed before the first step, and passed in.
     """
 
     callee: str

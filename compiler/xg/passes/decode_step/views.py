@@ -1,7 +1,7 @@
-"""Where a cache stands: at the value that is needed whole, or at one that it is a mere view of.
+"""The place of a cache: the value that is needed whole, or one that it is only a view of.
 
 ``K -> BC -> T : KT`` is needed whole as KT. The views cost little and a repetition would make the
-cache larger, so what is kept is K: the first value with a name before anything is repeated.
+cache larger, so K is kept: the first value with a name before anything is repeated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def kept_earlier(value: Value, producers: Producers, types: Types) -> bool:
 
 
 def _upwards(value: Value, producers: Producers, types: Types) -> Iterator[tuple[Value, bool]]:
-    """What a value is a view of, from near to far, and whether the view repeats elements."""
+    """The values that a value is a view of, nearest first, and whether a view repeats elements."""
     while True:
         step = producers.get(value)
         if not isinstance(step, Apply) or len(step.inputs) != 1:

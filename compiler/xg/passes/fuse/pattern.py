@@ -1,4 +1,4 @@
-"""What a fusion is: a pattern of steps, and the operator that computes them at once.
+"""Fusions: a pattern of steps, and the operator that computes them at once.
 
 A fused operator is an `Op` like any other, with a body and a gradient, so the interpreter runs it
 and every backend can spell it. It is no word of the language: no figure shows it.
@@ -18,7 +18,7 @@ from xg.ir.use import Attrs
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """What a pattern may ask of a block: which values have one reader, and who makes them."""
+    """The queries of a pattern about a block: which values have one reader, and their producers."""
 
     types: Mapping[Value, TensorType]
     makers: Mapping[Value, Apply]
@@ -47,7 +47,7 @@ class Inside:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Steps that one fused step stands for, in order: its operands, attributes, and place.
+    """Steps that one fused step replaces, in order: its operands, attributes, and place.
 
     A `turned` operand is the transpose of the value given for it.
     """

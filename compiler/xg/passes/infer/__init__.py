@@ -1,4 +1,4 @@
-"""A shape on every value: operators are configured, calls are bound, labels are held to their word.
+"""A shape on every value: operators are configured, calls are bound, labels are checked.
 
 Every instance is typed once, in its own symbols. A call only needs the ports of its callee, so
 graphs are typed callers first and nothing is ever typed twice.
@@ -37,9 +37,9 @@ def infer(program: Program) -> Program:
 
 
 def infer_partly(program: Program) -> tuple[Program, tuple[Problem, ...]]:
-    """The program with what types it has, and all that is wrong; an editor shows both.
+    """The program with the types that it has, and all its errors; an editor shows both.
 
-    A graph with mistakes lacks the steps that have one, and those that need their results.
+    A graph with errors lacks the steps that have one, and those that need their results.
     """
     typed: dict[str, Graph] = {}
     bases: dict[str, str] = {}
@@ -101,7 +101,7 @@ class _Typist:
 
     @property
     def sizes(self) -> Sizes:
-        """What is known of the graph's symbols."""
+        """The sizes of the graph's symbols."""
         return self.source.sizes
 
     def graph(self) -> Graph:
@@ -203,7 +203,7 @@ class _Typist:
         return tuple(map(self.sizes.expand, shape))
 
     def _fitting(self, node: Apply, types: tuple[TensorType, ...]) -> tuple[str, ...]:
-        """The parameter that a • could have meant: one that takes the first operand."""
+        """The parameters that a • could refer to: those that take the first operand."""
         if node.op.family != "matmul" or node.inputs[1].role != "param":
             return ()
         (target, *_) = node.pending.targets

@@ -10,7 +10,7 @@ from xg.ir.tensor import Shape
 
 
 def advice(found: Shape, wanted: Shape, names: Sequence[str]) -> str:
-    """What makes `wanted` of `found`, in a few words; `names` are those of the axes found."""
+    """How to get from `found` to `wanted`, in a few words; `names` are those of the axes found."""
     gone = [name for name, dim in zip(names, found, strict=True) if dim not in wanted]
     if Counter(found) == Counter(wanted):
         return "T brings axes into another order"

@@ -1,8 +1,8 @@
-"""Calls: a block's symbols are bound by what arrives, and its outputs speak in the caller's.
+"""Calls: operands bind a block's symbols, and its outputs are given in the caller's.
 
-A callee's symbols are its own, whatever their names are. They are bound by what the call gives, by
-the axes of the operands, and by the sizes that these settle: ``[B, 3*D]`` and ``D_h = D/N_H`` say
-what D is as ``[B, D]`` does. What stays open is the program's.
+A callee's symbols are its own, even if the caller has the same names. They are bound by the sizes
+that the call gives, by the axes of the operands, and by the sizes that these determine: ``[B,
+3*D]`` and ``D_h = D/N_H`` determine D as ``[B, D]`` does. Symbols that stay open are the program's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from xg.passes.infer.solve import settled_names, solved
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a call means: the callee's symbols in the caller's sizes.
+    """The binding of a call: the callee's symbols in the caller's sizes.
 
     `freed` are callee symbols that the file fixes, but this call does not obey (``S = N_P + 1``
     while S is something else here): the callee is typed without that definition or number.
@@ -141,7 +141,7 @@ def _declared(port: Value) -> TensorType:
 
 
 def _whole(type_: TensorType) -> tuple[Dim, ...]:
-    """Every size that a type speaks of."""
+    """Every size that a type mentions."""
     return (*type_.shape, *([type_.range] if type_.range is not None else []))
 
 

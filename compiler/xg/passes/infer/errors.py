@@ -1,4 +1,4 @@
-"""What can be wrong with shapes (XG03xx)."""
+"""Errors in shapes (XG03xx)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Graphs = Mapping[str, Graph]
 
 
 def open_sizes(graphs: Graphs) -> Iterator[OpenSize | OpenTwice]:
-    """What is wrong with what the calls of typed graphs leave open; `graphs` has callees first."""
+    """The errors in sizes that calls of typed graphs leave open; `graphs` has callees first."""
     left: dict[str, dict[str, str]] = {}
     for key, graph in graphs.items():
         bound = bound_names(graph)
@@ -47,7 +47,7 @@ def _is_own(name: str, graph: Graph) -> bool:
 
 
 def _mentioned(graph: Graph) -> list[str]:
-    """The dims of which a graph's text speaks, with those by which they are defined."""
+    """The dims that a graph's text mentions, with those by which they are defined."""
     waiting, mentioned = list(graph.mentions), dict[str, None]()
     while waiting:
         name = waiting.pop()

@@ -14,7 +14,7 @@ Graphs = Mapping[str, Graph]
 
 
 def shared_shapes(graph: Graph, graphs: Graphs) -> Iterator[SharedShape]:
-    """What is wrong with the calls of a typed graph that go by one name."""
+    """The errors in the calls of a typed graph that share a name."""
     first: dict[str, Call] = {}
     for step in graph.steps:
         if not isinstance(step, Call):
@@ -34,7 +34,7 @@ def _differences(graph: Graph, first: Call, again: Call, graphs: Graphs) -> Iter
 
 
 def _params(graph: Graph, call: Call, graphs: Graphs) -> Iterator[tuple[str, Shape]]:
-    """Every parameter of a call and of what it calls, by path, its shape in the caller's sizes."""
+    """Every parameter of a call and of its callees, by path, its shape in the caller's sizes."""
     waiting: list[tuple[str, Graph, Call, Mapping[str, Dim]]] = [("", graph, call, {})]
     while waiting:
         path, caller, step, symbols = waiting.pop()

@@ -29,7 +29,7 @@ def solved(symbols: Mapping[str, Dim], equations: Iterable[Equation]) -> dict[st
 
 
 def settled_names(names: Iterable[str], formals: Collection[Dim]) -> set[str]:
-    """The names with those that equations of these left sides settle, whatever the right sides."""
+    """The names with those that equations of these left sides determine, for all right sides."""
     settled = set(names)
     while True:
         found = {name for formal in formals if (name := unknown(formal, settled)) is not None}
@@ -39,7 +39,7 @@ def settled_names(names: Iterable[str], formals: Collection[Dim]) -> set[str]:
 
 
 def unknown(formal: Dim, settled: Collection[str]) -> str | None:
-    """The one symbol of a size that is not settled, if it stands in one term and is no square."""
+    """The one undetermined symbol of a size, if it occurs in one term and is no square."""
     names = [name for name in formal.symbols() if name not in settled]
     if len(names) != 1:
         return None

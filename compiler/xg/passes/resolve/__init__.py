@@ -25,10 +25,10 @@ def resolve(
     block: str | None = None,
     settings: Mapping[str, str | int] | None = None,
 ) -> Program:
-    """The graphs of `block` (the last of the file when None) and of all that it calls.
+    """The graphs of `block` (the last of the file when None) and of its callees.
 
-    `settings` choose options and set dims, as ``--set`` does; what the block itself takes in
-    parentheses stands before what the files declare. Raises DiagnosticError with all that is wrong.
+    `settings` choose options and set dims, as ``--set`` does; arguments of the block itself
+    override the file's declarations. Raises DiagnosticError with all errors.
     """
     try:
         entry = _entry_block(module, load, block)
@@ -58,7 +58,7 @@ def _entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
 
 
 def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) -> Instance:
-    """The instance that nobody calls: `chosen` stands for the arguments of a call."""
+    """The instance of the entry block: `chosen` replaces the arguments of a call."""
     span = block.name.span
     arguments = tuple(
         ast.Argument(span, ast.Name(span, name), _expression(value, span))
@@ -114,7 +114,7 @@ def _program(linked: Linked, entry: Instance) -> Program:
 
 
 def _callees_first(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:
-    """The graphs in an order where callees stand before callers; a cycle is refused."""
+    """The graphs in an order where callees precede callers; a cycle is refused."""
     done: dict[str, Graph] = {}
     trail: dict[str, None] = {}
     stack: list[tuple[str, bool]] = [(entry, False)]
@@ -137,7 +137,7 @@ def _callees_first(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:
 
 
 def _ring(graphs: Sequence[Graph]) -> CallsItself:
-    """The way from a block back to itself; whoever asks, it begins where the file does."""
+    """The way from a block back to itself; it always begins where the file does."""
     first = min(range(len(graphs)), key=lambda i: graphs[i].span.start)
     ordered = [*graphs[first:], *graphs[:first]]
     calls: list[tuple[str, Span]] = []

@@ -1,4 +1,4 @@
-"""What stands in parentheses: an operator's signature or a block's says what each argument is."""
+"""Arguments in parentheses: an operator's signature or a block's says what each one is."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def op_arguments(
 def _matched(
     use: ast.NodeUse, names: Sequence[str], words: Mapping[str, str], node: str
 ) -> dict[str, ast.Expr]:
-    """Arguments by the name of what they are for.
+    """Arguments by the name of their parameter.
 
-    A word belongs to the argument that lists it; what else has no name takes the first free place.
+    A word belongs to the argument that lists it; any other without a name takes the first free
+    place.
     """
     matched: dict[str, ast.Expr] = {}
     for argument in use.arguments:
@@ -142,9 +143,9 @@ def _word(scope: Scope, own: Word, expr: ast.Expr) -> str:
 def block_arguments(
     scope: Scope, use: ast.NodeUse, located: Located
 ) -> tuple[Instance, dict[str, Dim]]:
-    """The instance that a call asks for, and its symbols that the call gives.
+    """The instance that a call asks for, and the symbols that the call gives it.
 
-    What stands at a call is said in the caller's sizes, which may have the names of the callee's.
+    Sizes at a call are the caller's, even where the callee has the same names.
     """
     block = located.block
     formals = {own.name.name: own for own in block.own}
@@ -212,7 +213,7 @@ def _renamed_apart(
 
 
 def start(reader: Reader, expr: ast.Expr) -> str | Scalar:
-    """What a parameter starts as: ``ones``, ``zeros`` or the deviation of ``normal(0.02)``."""
+    """The initial value of a parameter: ``ones``, ``zeros`` or the deviation of ``normal``."""
     match expr:
         case ast.Path(name="ones" | "zeros" as word):
             return word

@@ -106,7 +106,7 @@ class _BlockResolver:
             self.params[decl.name.name] = Param(value, type_ or TensorType(()), "zeros")
 
     def _started(self, param: Param, decl: ast.Param, tables: Container[Value]) -> Param:
-        """What a parameter starts as: as the file says, else normal by the fan-in of its use."""
+        """The initial value of a parameter: that of the file, else normal by its fan-in."""
         if decl.init is not None:
             return replace(param, start=start(self.scope.reader, decl.init))
         shape = param.type.shape
@@ -116,7 +116,7 @@ class _BlockResolver:
         return replace(param, start=size(fan_in) ** -0.5)
 
     def _tables(self) -> set[Value]:
-        """What `Emb` looks up in."""
+        """The tables that `Emb` looks up in."""
         return {
             step.inputs[-1]
             for step in self.scope.steps
@@ -131,7 +131,7 @@ class _BlockResolver:
             return None
 
     def _meant(self) -> set[str]:
-        """Parameters that an unknown name was probably meant to be."""
+        """Parameters that an unknown name probably refers to."""
         params = {param.name.name for param in self.block.params}
         problems = (problem for refused in self.problems for problem in refused.problems)
         unknown = [problem.name for problem in problems if isinstance(problem, UnknownValue)]
@@ -157,7 +157,7 @@ def _labels(chain: ast.Chain) -> set[str]:
 
 
 def _mentioned(block: ast.Block) -> set[str]:
-    """Every name that stands where a value can stand, in any choice of options."""
+    """Every name used as a value, in any choice of options."""
     names: set[str] = set()
     pending: list[object] = list(block.chains)
     while pending:

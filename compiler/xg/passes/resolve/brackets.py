@@ -10,7 +10,7 @@ from xg.syntax import ast
 
 
 def refuse_brackets(use: ast.NodeUse, node: str, takes: Brackets) -> None:
-    """Refuse brackets, or what stands in them, that a node does not take."""
+    """Refuse brackets, or entries in them, that a node does not take."""
     axes = use.axes
     if axes is None:
         return

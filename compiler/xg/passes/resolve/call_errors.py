@@ -1,4 +1,4 @@
-"""What can be wrong with calls of blocks, before any shape is known (XG02xx)."""
+"""Errors in calls of blocks, before any shape is known (XG02xx)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ UNKNOWN: Targets = (None,)
 
 
 def read_statement(scope: Scope, chain: ast.Chain) -> None:
-    """A chain that stands alone: its last edge has a name."""
+    """A chain as a statement of its own: its last edge has a name."""
     last = chain.steps[-1].label if chain.steps else chain.label
     if last is None or not last.ports:
         raise Refused(NoLabel(chain.steps[-1].span if chain.steps else chain.span))
@@ -35,7 +35,7 @@ def read_statement(scope: Scope, chain: ast.Chain) -> None:
 
 
 def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
-    """The value that leaves a chain; `peer` is the operand that it will stand beside."""
+    """The value that leaves a chain; `peer` is the other operand of the node that takes it."""
     label = chain.label if len(chain.sources) == 1 else None
     arriving = tuple(read_operand(scope, source, None, label) for source in chain.sources)
     if chain.label:
@@ -113,9 +113,9 @@ def _keeps_shape(scope: Scope, use: ast.NodeUse) -> bool:
 def read_operand(
     scope: Scope, operand: ast.Operand, peer: Value | None, label: ast.Label | None = None
 ) -> Value:
-    """A value, an operator in front of what it takes, or a chain in parentheses.
+    """A value, an operator in front of its operand, or a chain in parentheses.
 
-    `label` names what leaves an operator that stands alone: `T(E) : E_T`.
+    `label` names the result of an operator on its own: `T(E) : E_T`.
     """
     match operand:
         case ast.Path():

@@ -1,4 +1,4 @@
-"""What can be wrong with names and places, before any shape is known (XG02xx)."""
+"""Errors in names and places, before any shape is known (XG02xx)."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class NameTwice(Problem):
 
 @problem_kind
 class NoLabel(Problem):
-    """A chain whose result nobody can use."""
+    """A chain whose result has no name, so that nothing can use it."""
 
     code: ClassVar[str] = "XG0205"
     span: Span
@@ -222,7 +222,7 @@ class BadBrackets(Problem):
 
 @problem_kind
 class UnnamedTwice(Problem):
-    """Two calls of one block that nobody can tell apart."""
+    """Two calls of one block that have no names to distinguish them."""
 
     code: ClassVar[str] = "XG0210"
     span: Span

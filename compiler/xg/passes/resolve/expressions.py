@@ -118,7 +118,7 @@ class Reader:
         return tuple(dim for dim in self.layout(shape, plan=False).dims if dim is not None)
 
     def layout(self, shape: ast.Shape, *, plan: bool) -> Layout:
-        """The dims of a written shape and what cuts them; `_` and `..` stand only in a `plan`."""
+        """The dims of a written shape and the axes that cut them; `_` and `..` only in a `plan`."""
         dims: list[Dim | None] = []
         cuts: list[tuple[str, ...]] = []
         seen: dict[str, ast.Path] = {}

@@ -1,4 +1,4 @@
-"""The dims of which the text of a block speaks, whatever options choose."""
+"""The dims that the text of a block mentions, in any choice of options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from xg.syntax.tree import Syntax, parts
 
 
 def dims_mentioned(block: ast.Block) -> tuple[str, ...]:
-    """Every name that stands where a size can stand, in the order of the text.
+    """Every name used as a size, in the order of the text.
 
     In parentheses a name may be a value's: only the signature of an operator decides.
     """

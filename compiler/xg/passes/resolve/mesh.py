@@ -20,10 +20,10 @@ def link_mesh(
     dims: Mapping[str, ast.DimDecl],
     settings: Mapping[str, str | int],
 ) -> dict[str, int | None]:
-    """Every declared axis with its size, None where it has none. `modules` has importers last.
+    """Every declared axis with its size, None if it has none. `modules` has importers last.
 
-    Axes stand as declared, those of the main file first, unless a shape cuts in another order:
-    ``D/(N_G*N_T)`` puts N_G before N_T.
+    Axes are in the order of declaration, those of the main file first, unless a shape cuts in
+    another order: ``D/(N_G*N_T)`` puts N_G before N_T.
     """
     found: dict[str, ast.MeshDecl] = {}
     for module in reversed(modules):
@@ -84,7 +84,7 @@ def _pairs(modules: Sequence[ast.Module], axes: Mapping[str, object]) -> dict[Pa
 def _divisors(
     modules: Sequence[ast.Module], axes: Mapping[str, object]
 ) -> Iterator[tuple[ast.Path, ...]]:
-    """What cuts one axis of a shape, wherever that is more than one mesh axis."""
+    """The mesh axes that cut one axis of a shape, for each with more than one."""
     shapes = (
         part
         for module in modules
@@ -101,7 +101,7 @@ def _divisors(
 
 
 def _ordered(names: Sequence[str], pairs: Mapping[Pair, Span]) -> list[str]:
-    """The names as they stand, moved only as far as the pairs ask for."""
+    """The names in their order, moved only as far as the pairs ask for."""
     order: list[str] = []
     waiting = list(names)
     while waiting:

@@ -23,7 +23,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """A block that a path has come to; in a `row`, the segment of its rounds is still to come."""
+    """A block that a path has reached; in a `row`, the segment of its rounds follows."""
 
     located: Located
     row: str = ""
@@ -31,7 +31,7 @@ class _Step:
 
 @dataclass(slots=True)
 class Places:
-    """What the blocks of a program have, each looked through once."""
+    """The named parts of a program's blocks, each collected once."""
 
     linked: Linked
     known: dict[Located, tuple[list[tuple[str, _Step]], frozenset[str]]] = field(
@@ -115,7 +115,7 @@ def _calls(linked: Linked, located: Located) -> Iterator[tuple[str, _Step]]:
 
 
 def _called(linked: Linked, located: Located, operator: str) -> list[Located]:
-    """The blocks that a node may stand for."""
+    """The blocks that a node may call."""
     own = {own.name.name: own.words for own in located.block.own if own.words}
     choice = linked.options.get(operator)
     if choice is not None and operator not in own:

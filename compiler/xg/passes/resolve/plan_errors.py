@@ -1,4 +1,4 @@
-"""What can be wrong with plans and meshes, before any shape is known (XG023x)."""
+"""Errors in plans and meshes, before any shape is known (XG023x)."""
 
 from __future__ import annotations
 

@@ -28,9 +28,9 @@ def resolve_plans(
 ) -> dict[str, Plan]:
     """Every plan of a file and of those it uses, by name; raises DiagnosticError.
 
-    What the files say under one name is one plan; of one block, the importing file's text counts.
-    What other files say of blocks that this one has no use for is left out. `settings` number mesh
-    axes; others are not looked at.
+    Files that use one name for a plan define one plan; for one block, the importing file's text
+    counts. Lines of other files about blocks that this one does not use are left out. `settings`
+    number mesh axes; others are not looked at.
     """
     try:
         linked = link(module, load, {})
@@ -189,7 +189,7 @@ def _mentioned(entry: Entry) -> Iterator[str]:
 def _factors_first(
     products: Mapping[str, ast.PlanProduct], refuse: Callable[[Problem], None]
 ) -> list[str]:
-    """The products in an order where factors stand first; a ring is refused and left out."""
+    """The products in an order where factors come first; a ring is refused and left out."""
     order: list[str] = []
     trail: list[str] = []
     stack = [(name, False) for name in reversed(tuple(products))]

@@ -1,4 +1,4 @@
-"""What the names of a block mean while it is read: values, calls, options, sizes."""
+"""The names of a block while it is read: values, calls, options, sizes."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Scope:
         return (choice.words, choice.chosen) if choice else None
 
     def operator(self, name: ast.Name) -> Op | Located | None:
-        """What a node's name stands for, options followed to the chosen word."""
+        """The operator of a node's name, options followed to the chosen word."""
         own = any(own.name.name == name.name and own.words for own in self.block.own)
         choice = None if own else self.linked.options.get(name.name)
         if choice is not None:

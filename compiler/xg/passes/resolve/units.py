@@ -84,7 +84,7 @@ class Linked:
             return self.sizes.with_local(own)
 
     def mentioned(self, located: Located) -> tuple[str, ...]:
-        """The dims of which a block speaks in some choice, also by the sizes that need them."""
+        """The dims that a block mentions in some choice, also by the sizes that need them."""
         sizes = self.sizes_of(located.block)
         dims = self.dims | sizes.local
         waiting = [name for name in dims_mentioned(located.block) if name in dims]

@@ -1,8 +1,8 @@
-"""Programs of many ranks: where every value lies, what is sent, and the program of one rank.
+"""Programs of many ranks: the placement of every value, the collectives, one rank's program.
 
-    annotate    writes on every value where plans and shapes ask for it to be
+    annotate    writes on every value the placement that plans and shapes ask for
     place       inserts casts and collectives into the forward pass, one mesh axis after the other
-    (differentiate as ever: on whole tensors every move is the identity, its transpose a move)
+    (differentiate as always: on global tensors a move is the identity, its transpose a move)
     check       types both passes once more; gradients must be dual to their values
     join        makes one move of those that follow each other over several mesh axes
     localise    writes the program of one rank
@@ -100,7 +100,7 @@ def _elaborated(program: Program, elaborations: Iterable[Elaboration]) -> Progra
 
 
 def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
-    """The program with the steps that a fused one stands for in its place."""
+    """The program with a fused step replaced by the steps that it was made from."""
 
     def steps(graph: Graph) -> Iterator[Apply | Call]:
         for step in graph.steps:
@@ -114,7 +114,7 @@ def _taken_apart(program: Program, parts: tuple[Apply, ...]) -> Program:
 
 
 def _typed(graph: Graph, parts: Iterable[Apply]) -> dict[Value, TensorType]:
-    """The types of a graph and of what is made inside a fused step of it, if it has that step."""
+    """The types of a graph and of the values inside a fused step of it, if it has that step."""
     types = dict(graph.types)
     for step in parts:
         if all(value in types for value in step.inputs):

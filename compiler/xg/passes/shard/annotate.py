@@ -100,12 +100,12 @@ class Annotator:
 
 
 def _by_hand(graph: Graph) -> Requests:
-    """What shapes in the block say. A shape that is not divided says nothing of ranks."""
+    """The requests of shapes in the block. A shape that is not divided makes none."""
     return {value: _cut(cuts, cuts, cuts) for value, cuts in graph.layouts.items()}
 
 
 def _planned(graph: Graph, reach: Reach) -> Requests:
-    """What plans say; on the mesh axes that they speak of, what they do not cut is whole."""
+    """The requests of plans; a mesh axis of theirs that does not cut a value replicates it."""
     found: Requests = {}
     for value, entries in entries_of(graph, reach).items():
         said = placing(entries, graph.types[value].shape, graph.sizes)
@@ -126,7 +126,7 @@ def _state(cuts: Cuts, axis: str) -> State:
 
 
 def _gathered_last(program: Program) -> dict[str, int]:
-    """What is put together for its use must be cut last: only then its parts lie side by side."""
+    """A mesh axis that is gathered for use must cut last: only then its parts are contiguous."""
     gathered = {
         axis
         for graph in program.graphs.values()

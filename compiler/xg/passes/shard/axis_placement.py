@@ -1,7 +1,7 @@
 """One graph on one mesh axis: a state for every value, and the moves that they need.
 
-Operators are typed in order. Where the states at hand do not fit, operands are brought into others,
-by the cheapest combination that fits.
+Operators are typed in order. Where the available states do not fit, operands are resharded, by the
+cheapest combination that fits.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class TornApart(Exception):
 class BlockPlacer:
     """Places one request. Callees are asked for by yielding their request.
 
-    `current` is what stands for a value of the file after its moves; `promised` are values that
-    a node in the file gathers, made when it is known how they are used.
+    `current` maps a value of the file to its value after moves; `promised` are values that a node
+    in the file gathers, created when their use is known.
     """
 
     graph: Graph
@@ -88,7 +88,7 @@ class BlockPlacer:
 
     @property
     def _seen(self) -> Graph:
-        """The graph with the types of what moves have made too, for messages."""
+        """The graph with the types of values that moves have created too, for messages."""
         return replace(self.graph, types=self.moves.types)
 
     # ---- what comes in, what goes out -----------------------------------------------------------
@@ -166,7 +166,7 @@ class BlockPlacer:
         return Placed(self.request, graph, states, casts)
 
     def _open_requests(self, live: Container[Value]) -> dict[Value, Mapping[str, PlacementRequest]]:
-        """What other mesh axes have yet to heed: of a value that was moved, behind its move."""
+        """The requests for other mesh axes: for a value that was moved, behind its move."""
         left: dict[Value, Mapping[str, PlacementRequest]] = {}
         for value, requests in self.graph.placement_requests.items():
             now = self.current.get(value, value)
@@ -241,7 +241,7 @@ class BlockPlacer:
     # ---- moves in the file ----------------------------------------------------------------------
 
     def _move(self, step: Apply) -> None:
-        """An AR, AG, RS or A2A that the file writes: checked, and told what it moves."""
+        """An AR, AG, RS or A2A that the file writes: checked, and given its source and target."""
         (value,), (result,) = self._inputs(step), step.outputs
         state, request = self.moves.states[value], self.requests.get(result)
         cut = request.rest if request and request.rest.kind == "S" else None

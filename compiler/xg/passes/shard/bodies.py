@@ -1,6 +1,6 @@
-"""What operators make of states, each question answered once.
+"""The typing of operators' bodies, each question answered once.
 
-The same steps are asked under many plans, in many choices of options and on several mesh axes.
+The same steps occur under many plans, in many choices of options and on several mesh axes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, PlacementRequest, St
 class Request:
     """A graph with the states of its inputs, and of the outputs that are prescribed.
 
-    What enters the program (`is_entry`) must leave whole.
+    An input of the program (`is_entry`) must leave whole.
     """
 
     key: str
@@ -27,7 +27,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What became of a request. `casts` are the inputs that are cast before any use."""
+    """The result of a request. `casts` are the inputs that are cast before any use."""
 
     request: Request
     graph: Graph
@@ -45,7 +45,7 @@ def entering(callee: Graph, axis: str) -> tuple[State | None, ...]:
 
 
 def arriving(state: State, request: PlacementRequest | None, wanted: State | None) -> State:
-    """The state in which an operand goes into a call that wants it in `wanted`."""
+    """The state of an operand for a call that asks for `wanted`."""
     if request and request.use is not None and request.rest == state:
         state = REPLICATED if request.use == INVARIANT and state.kind == "S" else request.use
     if wanted is not None and wanted.kind == "S":

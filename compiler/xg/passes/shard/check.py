@@ -19,7 +19,7 @@ from xg.sharding.typing import type_body
 
 
 class Unsound(Exception):
-    """A placed program that does not compute what the whole one does: a mistake of the compiler."""
+    """A placed program that differs from the single-device one: an error of the compiler."""
 
 
 def check(program: Program, axis: str) -> Program:
@@ -35,7 +35,7 @@ def check(program: Program, axis: str) -> Program:
 
 
 def _settled(main: Graph, axis: str) -> None:
-    """What goes in and out of a program is the same on all ranks, or cut."""
+    """Inputs and outputs of a program must be replicated or sharded."""
     for value in (*main.inputs, *main.param_values(), *main.outputs):
         state = _state(main, value, axis)
         if state.kind not in "SIC":

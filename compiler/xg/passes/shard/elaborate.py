@@ -17,7 +17,7 @@ from xg.passes.shard.errors import refuse_move
 
 
 def _entering(graph: Graph, axis: str) -> tuple[State, ...]:
-    """The states of the entry's inputs: where the plan wants them, else the same everywhere."""
+    """The states of the entry's inputs: those of the plan, else replicated."""
     states: list[State] = []
     for value in graph.inputs:
         request = graph.placement_requests.get(value, {}).get(axis)
@@ -48,8 +48,8 @@ def refuse_left_over(program: Program) -> None:
 class Elaboration:
     """The moves of one mesh axis in every graph, in every combination of states.
 
-    Programs that share graphs share what becomes of them: a graph is known by its key, so one key
-    must mean one graph in all of them. `names` tells of every new key what it is made from.
+    Programs that share graphs share the results: a graph is identified by its key, so one key must
+    mean one graph in all of them. `names` maps every new key to the one it was made from.
     """
 
     axis: str

@@ -1,4 +1,4 @@
-"""What can be wrong with where tensors lie on a mesh (XG08xx)."""
+"""Errors in the placement of tensors on a mesh (XG08xx)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CutApart(Problem):
 
 @problem_kind
 class NothingToMove(Problem):
-    """A collective on a tensor that does not lie as it expects."""
+    """A collective on a tensor with another placement than it expects."""
 
     code: ClassVar[str] = "XG0803"
     span: Span
@@ -221,7 +221,7 @@ def _of_partial(step: Apply, value: Value, inputs: Sequence[Value], graph: Graph
 
 
 def _laid_out(value: Value, graph: Graph) -> Value:
-    """What a value without a name only repeats or turns: the bias behind its BC."""
+    """The value that an unnamed one only repeats or transposes: the bias behind its BC."""
     makers = {step.outputs[0]: step for step in graph.steps if isinstance(step, Apply)}
     while value.name is None and value in makers and makers[value].op.family == "layout":
         value = makers[value].inputs[0]
@@ -247,7 +247,7 @@ def _gather(refused: Refused, place: int, graph: Graph, axis: str) -> str:
 
 
 def _price_at_its_word(value: Value, target: State, graph: Graph, axis: str) -> str:
-    """What is sent for the first sum that a label's cut would leave in parts; else nothing."""
+    """The cost of the first sum that a label's cut would leave in parts, if there is one."""
     total = first_sum(value, target, graph, axis)
     if total is None:
         return ""

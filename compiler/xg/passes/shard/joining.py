@@ -1,10 +1,10 @@
 """Moves over several mesh axes at once: one collective where one axis would follow the other.
 
 A sum over the ranks of A and then over those of B is the sum over the ranks of both, sent in one
-collective: ``AR_B ∘ AR_A = AR_{A×B}``. Casts, which are transposes of such sums, are joined alike,
-and so are gathers and scatters along one axis, the outer mesh axis around the inner one.
+collective: ``AR_B ∘ AR_A = AR_{A×B}``. Casts, which are transposes of such sums, are joined in the
+same way, and so are gathers and scatters along one axis, the outer mesh axis around the inner one.
 And ``AR_{A×B}(x) + AR_A(y) = AR_{A×B}(x + y)`` where of ``y``, the same along B, only the first
-rank there has its term: what heads that are cut further than the keys they share give back.
+rank there has its term: the gradient of keys that are cut less than the heads that share them.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _Sums:
             self.makers[step.outputs[0]] = step
 
     def _sums(self, step: Step) -> tuple[Apply, ...]:
-        """The sums over ranks that a ⊕ adds up, if that is all that it does."""
+        """The sums over ranks that a ⊕ adds up, if it does nothing else."""
         if not isinstance(step, Apply) or step.op.glyph != "⊕":
             return ()
         found = [self.makers.get(v) for v in step.inputs if self.reads[v] == 1]
@@ -172,7 +172,7 @@ class _Sums:
         self._keep(replace(sums[0], inputs=(total,), outputs=step.outputs, attrs=attrs))
 
     def _term(self, each: Apply, axes: Sequence[str]) -> Value:
-        """What is summed, as a term along all of some mesh axes."""
+        """The summed value, as a term along all of some mesh axes."""
         (value,) = each.inputs
         rest = [axis for axis in axes if axis not in axes_over(each.attrs["over"])]
         if not rest:

@@ -1,7 +1,7 @@
-"""The program of one rank: parts for wholes, and what is really sent for what moves.
+"""The program of one rank: parts for wholes, collectives for moves.
 
 One mesh axis at a time, the outermost first. Every operator's body becomes that of a rank; casts,
-which send nothing, vanish. What is left is a program like any other, run by every rank.
+which send nothing, vanish. The result is a program like any other, run by every rank.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Local:
         return tuple(steps)
 
     def _saved(self, backward: Backward) -> tuple[Value, ...]:
-        """What is kept: not the parameters that stand behind a cast, which are at hand."""
+        """The saved values: without parameters behind a cast, which need not be saved."""
         params = set(backward.forward.param_values())
         kept = dict.fromkeys(self._all(backward.saved))
         return tuple(value for value in kept if value not in params)
@@ -118,7 +118,7 @@ class _Local:
     # ---- values ---------------------------------------------------------------------------------
 
     def _now(self, value: Value) -> Value:
-        """What holds a value on a rank: behind a cast, what was cast."""
+        """The value of a rank for a global one: behind a cast, the operand of the cast."""
         return self.same.get(value, value)
 
     def _all(self, values: Sequence[Value]) -> tuple[Value, ...]:
@@ -158,7 +158,7 @@ class _Local:
     def _unchanged(self, step: Apply, body: Body) -> Apply | None:
         """The operator itself where on parts it is the same computation, only smaller.
 
-        What it draws is then a part of what the whole draws.
+        Its random draws are then a part of the global ones.
         """
         types = [self._type(value) for value in step.inputs]
         attrs = {**step.attrs, **_drawn(body)}
@@ -181,7 +181,7 @@ class _Local:
         return origin.op.adjoint_op(operands, origin.attrs, wanted)
 
     def _body(self, step: Apply) -> Body | None:
-        """What a rank computes; None where that is what the whole operator computes."""
+        """The computation of a rank; None if it is that of the global operator."""
         body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
         if step.op.family == FAMILY and "over" in step.attrs:
             return self._moved(step, body) if self._goes(step) else None
@@ -215,9 +215,9 @@ def _drawn(body: Body) -> Attrs:
 
 
 def _written(attrs: Attrs) -> Attrs:
-    """What tells how a step is written, not how large anything is: sizes are those of the whole.
+    """The key of a step as written, without any size: sizes are global.
 
-    A move that is made is known by the axis that it went `across`.
+    A move is identified by the mesh axis that it goes `across`.
     """
     found = {key: value for key, value in attrs.items() if _is_of_a_part_too(value)}
     return {"across" if key == "over" else key: value for key, value in found.items()}

@@ -1,8 +1,8 @@
 """Values with their states on one mesh axis, and the moves that bring one into another state.
 
-A value that was moved once is moved for all that come after. A move goes in front of what only
-lays out its operand (a bias is cast before it is repeated, a table before it is turned): what is
-sent in the backward pass is then the smaller of the two, and one cast serves all uses.
+A value that was moved once is moved for all later uses. A move goes in front of a step that only
+lays out its operand (a bias is cast before it is repeated, a table before it is transposed): the
+backward pass then sends the smaller of the two, and one cast serves all uses.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Moves:
     )
 
     def at_hand(self, value: Value) -> State:
-        """The state of what is the same on all ranks."""
+        """The state of a value that is the same on all ranks."""
         return INVARIANT if self.types[value].is_float else CONSTANT
 
     def cuts(self, value: Value) -> list[int]:
@@ -83,7 +83,7 @@ class Moves:
         return self.bodies.typed(step, [self.types[value] for value in inputs], states)
 
     def add(self, step: Apply, outputs: Sequence[State]) -> None:
-        """A step whose outputs lie so."""
+        """Add a step with the states of its outputs."""
         self.steps.append(step)
         for value, state in zip(step.outputs, outputs, strict=True):
             self.states[value] = state
@@ -125,7 +125,7 @@ class Moves:
         return alias
 
     def _inside_gather(self, value: Value, target: State, span: Span) -> Value | None:
-        """What two mesh axes cut is put together from the inside: first what this axis cuts."""
+        """Gather a value that two mesh axes cut from the inside: first over this axis."""
         step = self.made.get(value)
         if step is None or step.op.glyph != "AG" or self.states[value] != step.attrs["source"]:
             return None

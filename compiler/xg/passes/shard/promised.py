@@ -1,4 +1,4 @@
-"""What would follow if the labels of a block were taken at their word."""
+"""The consequences of taking the labels of a block at their word."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from xg.sharding.typing import type_body
 def first_sum(value: Value, state: State, graph: Graph, axis: str) -> Value | None:
     """The first value made of `value` that would be a partial sum over `axis`, if that is `state`.
 
-    What is labelled lies as its label says, what follows as operators make it, and the rest is the
-    same on every rank. None where no sum follows.
+    A labelled value has the placement of its label, later ones follow from their operators, and the
+    rest is replicated. None where no sum follows.
     """
     states, behind = {value: state}, {value}
 

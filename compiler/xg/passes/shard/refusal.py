@@ -17,10 +17,10 @@ from xg.sharding.reshaping import groups
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An operator with its operands as they are at hand.
+    """An operator with its operands in their available states.
 
-    `gathered` are the places of operands of which any one is to be gathered, `summed` of those
-    that have to be summed; `in_block` says whether the block says so, or its plan.
+    `gathered` are the places of operands of which any one is to be gathered, `summed` of those that
+    have to be summed; `in_block` says whether the block says so, or its plan.
     """
 
     step: Apply
@@ -32,7 +32,7 @@ class Refused:
 
 
 def free_ways(error: IllTyped, refused: Refused, sizes: Sizes) -> Iterator[str]:
-    """What else a file can say, so that nothing is sent: one axis for each thing that is cut."""
+    """Alternatives that send nothing: one axis for each sharded operand."""
     step = refused.step
     if step.op.glyph == "split" and error.expr.prim == "cut":
         yield f"give the {len(step.outputs)} parts an axis of their own, and leave that whole"
@@ -58,7 +58,7 @@ def refusal(
     *,
     explicit: bool,
 ) -> Refused:
-    """What can be told of an operator none of whose `options`, by operand, fit together.
+    """The error for an operator none of whose `options`, by operand, fit together.
 
     Only where collectives are `explicit` a sum can be missing: elsewhere it was tried.
     """
@@ -66,7 +66,7 @@ def refusal(
     in_block = explicit or bool(graph.layouts)
 
     def helps(place: int) -> bool:
-        """Whether one operand more that is gathered is all that is missing."""
+        """Whether gathering one more operand suffices."""
         axes = range(-len(moves.types[inputs[place]].shape), 0) if in_block else ()
         whole = [ReshardOption(FREE, state) for state in (REPLICATED, INVARIANT, *map(shard, axes))]
         tried = combinations([*options[:place], whole, *options[place + 1 :]])

@@ -1,6 +1,6 @@
-"""The fused operators, one module each; what they stand for is a pattern of the language's own.
+"""The fused operators, one module each; each replaces a pattern of the language's operators.
 
-Every module holds one `FUSION`. They are found by being here, and tried in the order of names.
+Every module has one `FUSION`. They are discovered, and tried in the order of names.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def adjoint(
     p: Scalar | None,
     scaling: str,
 ) -> tuple[Expr, ...]:
-    """Weights anew from `lse`: ``exp(Z - lse)`` is 0 where masked, and so is every gradient there.
+    """Compute the weights again from `lse`: ``exp(Z - lse)`` is 0 where masked, as is its gradient.
 
     ``Σ_j dP P`` is ``dY · Y``, which needs no pairs.
     """

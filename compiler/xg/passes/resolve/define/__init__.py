@@ -88,7 +88,7 @@ def _own(own: ast.Own, signature: Signature) -> Own:
 
 
 def _rehearse(definition: ast.OpDef, signature: Signature) -> Trace:
-    """The body on operands of unknown sizes: whatever is wrong with it shows here."""
+    """The body on operands of unknown sizes: every error in it shows here."""
     lengths = {axis: (symbol(axis),) for axis in signature.axes}
     operands = [
         operand(slot.name, tuple(dim for axis in slot.axes for dim in lengths[axis]))

@@ -1,8 +1,8 @@
-"""The body of a defined operator: from its expression to primitives, wherever it is used.
+"""The body of a defined operator: from its expression to primitives, at each use.
 
-Every tensor lies in the signature's order of axes, with size 1 where it has no such axis (leading
-ones left out), so that broadcasting by name is NumPy's broadcasting and a reduction keeps its axis
-as 1 until the end.
+Every tensor has the signature's order of axes, with size 1 where it has no such axis (leading ones
+left out), so that broadcasting by name is NumPy's broadcasting and a reduction keeps its axis as 1
+until the end.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Trace:
         return apply(call, arguments, self._places)
 
     def _places(self, axis: str) -> tuple[int, ...]:
-        """Where an axis lies in every tensor that has it, counted from the end."""
+        """The position of an axis in every tensor that has it, counted from the end."""
         behind = self.signature.axes[self.signature.axes.index(axis) + 1 :]
         end = -sum(len(self.lengths[name]) for name in behind)
         return tuple(range(end - len(self.lengths[axis]), end))

@@ -1,4 +1,4 @@
-"""What can be wrong with an operator that a file defines (XG0250 to XG0259)."""
+"""Errors in an operator that a file defines (XG0250 to XG0259)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Signature:
         return tuple(sorted(found, key=lambda axis: axis != REST))
 
     def bind(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> Lengths:
-        """What the axes stand for where the operands have these shapes; else Misuse."""
+        """The sizes of the axes for operands of these shapes; else Misuse."""
         lengths: dict[str, Shape] = {}
         for place, (slot, shape) in enumerate(zip(self.slots, shapes, strict=True)):
             for axis, found in self._matched(slot, shape, place, spell):
