@@ -11,7 +11,7 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placing, placements_of, sized
+from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placements_of, placing, sized
 from xg.sharding.errors import NoMeshSize, PlacedTwice, PlanMisfit, PlanOfNothing
 
 
