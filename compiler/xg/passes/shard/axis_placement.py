@@ -223,18 +223,15 @@ class BlockPlacer:
     def _heed(self, value: Value, span: Span) -> None:
         """Bring a value to where a label requests it."""
         request, state = self.requests.get(value), self.moves.states[value]
-        if (
-            request is None
-            or request.rest == state
-            or (state.kind in "RC" and request.rest == INVARIANT)
-        ):
+        if request is None or request.rest == state:
+            return
+        if state.kind in "RC" and request.rest == INVARIANT:
             return
         if request.rest == INVARIANT and state.kind == "S":
             self.requests[value] = PlacementRequest(state, INVARIANT)  # gathered where it is used
         elif self.explicit and state.kind in "PS":
-            self.problems.append(
-                refuse_move(value, state, request.rest, self._seen, self.axis, span)
-            )
+            graph, rest = self._seen, request.rest
+            self.problems.append(refuse_move(value, state, rest, graph, self.axis, span))
         else:
             self.current[value] = self.moves.reshard(value, request.rest, span)
 
@@ -252,14 +249,11 @@ class BlockPlacer:
                 self.current[result] = self.moves.reshard(value, cut, step.span, result)
             case "AG", "S", None:
                 self.current[result] = alias = self.moves.alias(value)
-                self.promised[alias], self.requests[alias] = (
-                    result,
-                    PlacementRequest(state, INVARIANT),
-                )
+                self.promised[alias] = result
+                self.requests[alias] = PlacementRequest(state, INVARIANT)
             case _:
-                self.problems.append(
-                    refuse_move(result, state, cut, self._seen, self.axis, step.span, step)
-                )
+                refused = refuse_move(result, state, cut, self._seen, self.axis, step.span, step)
+                self.problems.append(refused)
 
     def _pass_by(self, step: Apply) -> None:
         """A move on another mesh axis changes nothing on this one."""
