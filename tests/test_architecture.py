@@ -137,6 +137,22 @@ def test_no_files_import_each_other(root: str) -> None:
     assert circles(imports_of(ROOT / root)) == []
 
 
+def test_the_document_names_files_that_exist() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    rooms = ROOT / "compiler" / "xg"
+    roots = (
+        rooms,
+        rooms / "verify/reference",
+        rooms / "passes/decode_step",
+        ROOT,
+        ROOT / "grammar",
+    )
+    named = [name for name in re.findall(r"`([\w/]+/[\w/]+\.py)`", text) if "NAME" not in name]
+    assert len(named) > 20
+    gone = {"frontend/plan_check.py"}  # a first guess of the table of names
+    assert {name for name in named if not any((r / name).exists() for r in roots)} == gone
+
+
 def test_kinds_of_errors_are_in_modules_of_errors() -> None:
     marked = re.compile(r"^@problem_kind$", re.MULTILINE)
     folder = ROOT / "compiler" / "xg"

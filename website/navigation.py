@@ -17,8 +17,9 @@ SECTIONS = {
     ],
     "Reference": ["docs/errors", "docs/glossary", "docs/seeds", "docs/speed", "CHANGELOG"],
     "Inside": [
-        *("docs/architecture", "docs/adding-an-operator", "docs/adding-a-backend"),
-        *("docs/adding-a-kernel", "docs/adr/README", "CONTRIBUTING"),
+        *("docs/architecture", "docs/adding-an-operator", "docs/adding-a-pass"),
+        *("docs/adding-a-backend", "docs/adding-a-kernel", "docs/adding-an-error"),
+        *("docs/adding-a-diagram", "docs/adr/README", "CONTRIBUTING"),
     ],
 }
 

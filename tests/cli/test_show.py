@@ -8,6 +8,7 @@ import pytest
 from cli.conftest import DIAGRAMS, Xg
 
 from xg import ops
+from xg.passes.pipelines import SINGLE
 
 
 def test_the_graph_of_both_passes(xg: Xg) -> None:
@@ -157,5 +158,5 @@ def test_a_pass_that_did_not_run_is_refused(xg: Xg) -> None:
     model = str(DIAGRAMS / "models" / "transformer.xg")
     refused = xg("show", model, "--block", "MLP", "--after", "place")
     assert refused.code == 2
-    assert "there are infer, drop-mesh, eliminate-dead, differentiate" in refused.err
+    assert f"there are infer, {', '.join(each.name for each in SINGLE)}" in refused.err
     assert xg("show", model, "--after", "infer", "--as", "dot").code == 2

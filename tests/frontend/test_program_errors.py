@@ -16,13 +16,12 @@ from xg.passes.resolve import call_errors as of_calls
 from xg.passes.resolve import errors as of_resolve
 from xg.passes.resolve import plan_errors as of_plans
 from xg.passes.shard import errors as of_shard
-from xg.sharding import apply_plan as of_placed
-from xg.sharding import divisibility as of_shares
+from xg.sharding import errors as of_sharding
 
 FOLDER = Path(__file__).parent / "errors"
 CASES = sorted(FOLDER.glob("*.xg"))
 
-MODULES = (of_resolve, of_calls, of_plans, of_infer, of_document, of_placed, of_shares, of_shard)
+MODULES = (of_resolve, of_calls, of_plans, of_infer, of_document, of_sharding, of_shard)
 
 # No file of its own shows these: the syntax finds the first before, the second needs two files,
 # the third a wrong `--block`, the last two a `--plan` for a block that is compiled.
@@ -30,8 +29,8 @@ ELSEWHERE = {
     of_resolve.NoLabel,
     of_resolve.NotInFile,
     of_calls.NoBlock,
-    of_placed.PlanOfNothing,
-    of_placed.NoMeshSize,
+    of_sharding.PlanOfNothing,
+    of_sharding.NoMeshSize,
 }
 
 
