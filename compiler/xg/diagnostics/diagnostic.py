@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypedDict, TypeVar, dataclass_transform
+from string import Formatter
+from typing import Any, ClassVar, Final, Literal, TypedDict, TypeVar, dataclass_transform
 
 from xg.diagnostics.source import Source, Span
 from xg.diagnostics.terminal import printable, width
@@ -61,6 +61,37 @@ class Diagnostic:
         return self.span.column if self.span else None
 
 
+class _Fields(Mapping[str, object]):
+    """The fields and properties of an object, by name."""
+
+    def __init__(self, owner: object) -> None:
+        self._owner = owner
+
+    def __getitem__(self, name: str) -> object:
+        return getattr(self._owner, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(self._owner))
+
+    def __len__(self) -> int:
+        return len(vars(self._owner))
+
+
+class _Templates(Formatter):
+    """Templates with two more conversions: ``!q`` quotes source, ``!j`` joins with commas."""
+
+    def convert_field(self, value: Any, conversion: str | None) -> Any:  # noqa: ANN401 - as typed there
+        match conversion:
+            case "q":
+                return quoted(str(value))
+            case "j":
+                return ", ".join(map(str, value))
+            case _:
+                return super().convert_field(value, conversion)
+
+
+_TEMPLATES: Final = _Templates()
+
 Kind = TypeVar("Kind")
 
 
@@ -73,10 +104,23 @@ def problem_kind(kind: type[Kind]) -> type[Kind]:
     return dataclass(eq=False, repr=False)(kind)
 
 
-class Problem(ABC):
-    """A kind of mistake: its subclasses hold what was found, `diagnostic` says it."""
+class Problem:
+    """A kind of error: its texts are templates, its instances hold the fields that fill them.
+
+    `label` is the text at the field `place`, `also` are the secondary labels: a field and a text;
+    a span that is None has no label. A kind may have a field `help` of lines to suggest.
+
+    In a template ``{name}`` is a field or a property, ``{span.text!q}`` is quoted as source,
+    ``{names!j}`` joined with commas. Texts that need more are computed: `helps`, or `diagnostic`.
+    """
 
     code: ClassVar[str]
+    title: ClassVar[str]
+    label: ClassVar[str] = ""
+    also: ClassVar[tuple[tuple[str, str], ...]] = ()
+    notes: ClassVar[str | tuple[str, ...]] = ()
+    fix: ClassVar[str | tuple[str, ...]] = ()
+    place: ClassVar[str] = "span"
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -84,9 +128,27 @@ class Problem(ABC):
     def __hash__(self) -> int:
         return hash((type(self), *vars(self).values()))
 
-    @abstractmethod
     def diagnostic(self) -> Diagnostic:
-        """The mistake as it is told to people."""
+        """The error as it is reported to people."""
+        span: Span | None = getattr(self, self.place, None)
+        labels = [Label(span, self._filled(self.label))] if span else []
+        for field, text in self.also:
+            if other := getattr(self, field):
+                labels.append(Label(other, self._filled(text), primary=False))
+        title, notes = self._filled(self.title), self._each(self.notes)
+        return self.report(title, *labels, notes=notes, help=self.helps())
+
+    def helps(self) -> tuple[str, ...]:
+        """The fixes to suggest."""
+        help: str | tuple[str, ...] = getattr(self, "help", ())
+        return (*self._each(self.fix), *((help,) if isinstance(help, str) else help))
+
+    def _each(self, templates: str | tuple[str, ...]) -> tuple[str, ...]:
+        lines = (templates,) if isinstance(templates, str) else templates
+        return tuple(map(self._filled, lines))
+
+    def _filled(self, template: str) -> str:
+        return _TEMPLATES.vformat(template, (), _Fields(self))
 
     def report(
         self,

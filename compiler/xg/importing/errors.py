@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from xg.diagnostics.diagnostic import Diagnostic, Problem, problem_kind
 
 OURS = "this is a defect of `xg import`: nothing was written; please report the model"
@@ -13,84 +11,72 @@ OURS = "this is a defect of `xg import`: nothing was written; please report the 
 class NotAnArchive(Problem):
     """A file that `torch.export.save` did not write, or that is damaged."""
 
-    code: ClassVar[str] = "XG0901"
+    code = "XG0901"
+    title = "{file} is no program of torch.export: {reason}"
+    fix = "torch.export.save(torch.export.export(model, inputs), 'model.pt2') writes one"
     file: str
     reason: str
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.file} is no program of torch.export: {self.reason}",
-            help=("torch.export.save(torch.export.export(model, inputs), 'model.pt2') writes one",),
-        )
 
 
 @problem_kind
 class NotSpoken(Problem):
     """An operator of a model that the language cannot say."""
 
-    code: ClassVar[str] = "XG0902"
+    code = "XG0902"
+    title = "{operator} in {where}: {reason}"
     operator: str
     where: str
     reason: str
     advice: str = ""
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.operator} in {self.where}: {self.reason}",
-            help=(self.advice,) if self.advice else (),
-        )
+    def helps(self) -> tuple[str, ...]:
+        return (self.advice,) if self.advice else ()
 
 
 @problem_kind
 class NotAnInput(Problem):
     """An input, an output or a weight of a model that the language has no place for."""
 
-    code: ClassVar[str] = "XG0903"
+    code = "XG0903"
+    title = "{name}: {reason}"
     name: str
     reason: str
     advice: str = ""
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name}: {self.reason}", help=(self.advice,) if self.advice else ()
-        )
+    def helps(self) -> tuple[str, ...]:
+        return (self.advice,) if self.advice else ()
 
 
 @problem_kind
 class NotTraced(Problem):
     """A model that `torch.export` cannot trace with the inputs of the example."""
 
-    code: ClassVar[str] = "XG0906"
+    code = "XG0906"
+    title = "torch.export cannot trace {name}: {reason}"
+    fix = "torch.export.export(model, inputs) shows the whole reason"
     name: str
     reason: str
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"torch.export cannot trace {self.name}: {self.reason}",
-            help=("torch.export.export(model, inputs) shows the whole reason",),
-        )
 
 
 @problem_kind
 class NotLoaded(Problem):
     """A folder or a function that gives no model to import."""
 
-    code: ClassVar[str] = "XG0907"
+    code = "XG0907"
+    title = "{name}: {reason}"
     name: str
     reason: str
     advice: str = ""
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name}: {self.reason}", help=(self.advice,) if self.advice else ()
-        )
+    def helps(self) -> tuple[str, ...]:
+        return (self.advice,) if self.advice else ()
 
 
 @problem_kind
 class DoesNotCheck(Problem):
     """The diagram that a model became has a mistake: a fault of the import, not of the model."""
 
-    code: ClassVar[str] = "XG0904"
+    code = "XG0904"
     mistake: str
     message: str
     line: str
@@ -113,14 +99,13 @@ class DoesNotCheck(Problem):
 class NotTheModel(Problem):
     """The diagram that a model became computes something else than the model."""
 
-    code: ClassVar[str] = "XG0905"
+    code = "XG0905"
+    title = "the diagram would not be the model: {name}: {reason}"
     name: str
     reason: str
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"the diagram would not be the model: {self.name}: {self.reason}", help=(OURS,)
-        )
+    def helps(self) -> tuple[str, ...]:
+        return (OURS,)
 
 
 class Unspeakable(Exception):

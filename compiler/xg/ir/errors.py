@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
 
@@ -12,23 +10,23 @@ from xg.diagnostics.source import Span
 class NotWhole(Problem):
     """A size that its parts do not divide."""
 
-    code: ClassVar[str] = "XG0401"
+    code = "XG0401"
+    title = "{subject}{message}"
     span: Span
     name: str
     message: str
-    allowed: tuple[str, ...]
+    help: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        """Say which numbers would do."""
-        what = f"{self.name} = " if self.name else ""
-        return self.report(f"{what}{self.message}", Label(self.span), help=self.allowed)
+    @property
+    def subject(self) -> str:
+        return f"{self.name} = " if self.name else ""
 
 
 @problem_kind
 class TooShort(Problem):
     """An axis without positions, or a repetition less often than never."""
 
-    code: ClassVar[str] = "XG0402"
+    code = "XG0402"
     span: Span
     size: str
     number: int
@@ -46,28 +44,21 @@ class TooShort(Problem):
 class TooLong(Problem):
     """A size that an operator needs to be at most another one."""
 
-    code: ClassVar[str] = "XG0403"
+    code = "XG0403"
+    title = "{smaller} is more than {larger}"
+    notes = "{why}"
     span: Span
     smaller: str
     larger: str
     why: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say both numbers and why the one bounds the other."""
-        return self.report(
-            f"{self.smaller} is more than {self.larger}", Label(self.span), notes=(self.why,)
-        )
 
 
 @problem_kind
 class NoValue(Problem):
     """A number of an operator that has no value for these sizes."""
 
-    code: ClassVar[str] = "XG0405"
+    code = "XG0405"
+    title = "{number} has no value: {why}"
     span: Span
     number: str
     why: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what cannot be computed."""
-        return self.report(f"{self.number} has no value: {self.why}", Label(self.span))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar, Final
+from typing import Final
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
@@ -16,79 +16,64 @@ RANKS_AT_MOST: Final = 4_096  # that a help names
 class PlanMisfit(Problem):
     """A line of a plan with other dims than the value has."""
 
-    code: ClassVar[str] = "XG0310"
+    code = "XG0310"
+    title = "{name} is {shape}, but the plan says {written}"
+    label = "here {written}"
+    also = (("declared", "here {shape}"),)
+    fix = "a plan divides the dims of a value by mesh axes; `_` is whatever stands there"
     span: Span
     name: str
     written: str
     shape: str
     declared: Span
 
-    def diagnostic(self) -> Diagnostic:
-        """Show both shapes."""
-        return self.report(
-            f"{self.name} is {self.shape}, but the plan says {self.written}",
-            Label(self.span, f"here {self.written}"),
-            Label(self.declared, f"here {self.shape}", primary=False),
-            help=("a plan divides the dims of a value by mesh axes; `_` is whatever stands there",),
-        )
-
 
 @problem_kind
 class PlacedTwice(Problem):
     """A value that two lines of plans cut differently over one mesh axis."""
 
-    code: ClassVar[str] = "XG0311"
+    code = "XG0311"
+    title = "{name} is placed twice over {axis}"
+    label = "by {plans[1]}"
+    also = (("first", "by {plans[0]}, differently"),)
+    fix = "plans join where they speak of different mesh axes: both speak of {axis}"
     span: Span
     name: str
     axis: str
     plans: tuple[str, str]
     first: Span
 
-    def diagnostic(self) -> Diagnostic:
-        """Show both places."""
-        first, second = self.plans
-        help = f"plans join where they speak of different mesh axes: both speak of {self.axis}"
-        return self.report(
-            f"{self.name} is placed twice over {self.axis}",
-            Label(self.span, f"by {second}"),
-            Label(self.first, f"by {first}, differently", primary=False),
-            help=(help,),
-        )
-
 
 @problem_kind
 class PlanOfNothing(Problem):
     """A plan that places nothing in the block that is compiled."""
 
-    code: ClassVar[str] = "XG0312"
+    code = "XG0312"
+    title = "the plan {plan} places nothing in {block}"
     plan: str
     block: str
     of: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        """Name the blocks that it is of."""
+    def helps(self) -> tuple[str, ...]:
         help = f"it is of {', '.join(self.of)}" if self.of else "it has no lines"
-        return self.report(f"the plan {self.plan} places nothing in {self.block}", help=(help,))
+        return (help,)
 
 
 @problem_kind
 class NoMeshSize(Problem):
     """A mesh axis that is to be run on and has no number of ranks."""
 
-    code: ClassVar[str] = "XG0313"
+    code = "XG0313"
+    title = "the mesh axis {axis} has no number of ranks"
+    fix = "give it one: --set {axis}=2, or mesh {axis} = 2 in the file"
     axis: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how to give one."""
-        help = f"give it one: --set {self.axis}=2, or mesh {self.axis} = 2 in the file"
-        return self.report(f"the mesh axis {self.axis} has no number of ranks", help=(help,))
 
 
 @problem_kind
 class NotDivisible(Problem):
     """A size that the ranks of a mesh axis cannot share equally."""
 
-    code: ClassVar[str] = "XG0404"
+    code = "XG0404"
     span: Span
     size: str
     number: int

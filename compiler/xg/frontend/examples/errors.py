@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
@@ -13,139 +13,112 @@ from xg.passes.resolve.errors import nearest
 class NoSuchBlock(Problem):
     """An example of a block that the file neither has nor takes from another."""
 
-    code: ClassVar[str] = "XG0701"
+    code = "XG0701"
+    title = "no block of this file is called {name}"
     span: Span
     name: str
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        """Say which blocks there are."""
-        help = nearest(self.name, self.known) or (f'take it: use {self.name} from "FILE.xg"',)
-        message = f"no block of this file is called {self.name}"
-        return self.report(message, Label(self.span), help=help)
+    def helps(self) -> tuple[str, ...]:
+        return nearest(self.name, self.known) or (f'take it: use {self.name} from "FILE.xg"',)
 
 
 @problem_kind
 class NotTaken(Problem):
     """A `given` of something that the block takes from nobody."""
 
-    code: ClassVar[str] = "XG0702"
+    code = "XG0702"
+    title = "{name} is no input and no parameter of {block}"
     span: Span
     name: str
     block: str
     known: tuple[str, ...]
     made: bool
 
-    def diagnostic(self) -> Diagnostic:
-        """Say what is given to the block."""
+    def helps(self) -> tuple[str, ...]:
         help = nearest(self.name, self.known) or (f"it takes {', '.join(self.known)}",)
         if self.made:
             help = (f"{self.block} makes {self.name} itself: `expect` claims what it is",)
-        return self.report(
-            f"{self.name} is no input and no parameter of {self.block}", Label(self.span), help=help
-        )
+        return help
 
 
 @problem_kind
 class NoSuchEdge(Problem):
     """A claim about something that no edge of the block is called."""
 
-    code: ClassVar[str] = "XG0703"
+    code = "XG0703"
+    title = "no edge of {block} is called {name}"
     span: Span
     name: str
     block: str
     known: tuple[str, ...]
     what: Literal["edges", "calls"] = "edges"
 
-    def diagnostic(self) -> Diagnostic:
-        """Say which edges there are, or which calls."""
+    def helps(self) -> tuple[str, ...]:
         edges = (
             f"its {self.what} are {', '.join(self.known)}"
             if self.known
             else f"it has no {self.what}"
         )
-        return self.report(
-            f"no edge of {self.block} is called {self.name}",
-            Label(self.span),
-            help=nearest(self.name, self.known) or (edges,),
-        )
+        return nearest(self.name, self.known) or (edges,)
 
 
 @problem_kind
 class ClaimOfGiven(Problem):
     """A claim about an input or a parameter, which nothing computes."""
 
-    code: ClassVar[str] = "XG0704"
+    code = "XG0704"
+    title = "{name} is given, not computed"
+    fix = "claim an edge that the block makes, or the gradient d{name}"
     span: Span
     name: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what can be claimed."""
-        return self.report(
-            f"{self.name} is given, not computed",
-            Label(self.span),
-            help=(f"claim an edge that the block makes, or the gradient d{self.name}",),
-        )
 
 
 @problem_kind
 class GivenTwice(Problem):
     """Two values for one name."""
 
-    code: ClassVar[str] = "XG0705"
+    code = "XG0705"
+    title = "{name} is given twice"
+    label = "again here"
+    also = (("first", "first here"),)
     span: Span
     name: str
     first: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Show both places."""
-        return self.report(
-            f"{self.name} is given twice",
-            Label(self.span, "again here"),
-            Label(self.first, "first here", primary=False),
-        )
 
 
 @problem_kind
 class NotGiven(Problem):
     """An input, or a parameter that starts at random, without a value."""
 
-    code: ClassVar[str] = "XG0706"
+    code = "XG0706"
+    title = "this example gives no {name} {type}"
+    fix = "add `given {name} = …`"
     span: Span
     name: str
     type: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how it is given."""
-        return self.report(
-            f"this example gives no {self.name} {self.type}",
-            Label(self.span),
-            help=(f"add `given {self.name} = …`",),
-        )
 
 
 @problem_kind
 class Ragged(Problem):
     """Rows that are not alike, or numbers beside rows."""
 
-    code: ClassVar[str] = "XG0707"
+    code = "XG0707"
+    title = "these rows are not alike"
+    label = "{found}, where {wanted} is expected"
     span: Span
     wanted: str
     found: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Name both."""
-        return self.report(
-            "these rows are not alike",
-            Label(self.span, f"{self.found}, where {self.wanted} is expected"),
-        )
 
 
 @problem_kind
 class WrongShape(Problem):
     """An array that does not have the shape of what it is printed for."""
 
-    code: ClassVar[str] = "XG0708"
+    code = "XG0708"
+    title = "{name} is {type}{sizes}"
+    label = "this is {numbers}"
+    also = (("because", "read off here"),)
     span: Span
     name: str
     type: str
@@ -153,38 +126,30 @@ class WrongShape(Problem):
     found: tuple[int, ...]
     because: Span | None
 
-    def diagnostic(self) -> Diagnostic:
-        """Say both shapes, and which array settled the sizes."""
-        sizes = f", which is {list(self.wanted)} here" if self.wanted else ""
-        why = (Label(self.because, "read off here", primary=False),) if self.because else ()
-        return self.report(
-            f"{self.name} is {self.type}{sizes}",
-            Label(self.span, f"this is {list(self.found)}"),
-            *why,
-        )
+    @property
+    def sizes(self) -> str:
+        return f", which is {list(self.wanted)} here" if self.wanted else ""
+
+    @property
+    def numbers(self) -> list[int]:
+        return list(self.found)
 
 
 @problem_kind
 class NotANumber(Problem):
     """Something that is no finite number."""
 
-    code: ClassVar[str] = "XG0709"
+    code = "XG0709"
+    title = "{span.text} is not a number"
+    fix = "a document holds numbers, or formulas of numbers such as 1/sqrt(3)"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what is one."""
-        return self.report(
-            f"{self.span.text} is not a number",
-            Label(self.span),
-            help=("a document holds numbers, or formulas of numbers such as 1/sqrt(3)",),
-        )
 
 
 @problem_kind
 class NotAnIndex(Problem):
     """A number that is none of the integers which an input takes."""
 
-    code: ClassVar[str] = "XG0710"
+    code = "XG0710"
     span: Span
     name: str
     below: int
@@ -200,73 +165,54 @@ class NotAnIndex(Problem):
 class NoLastDigit(Problem):
     """A claim that does not say how exact it is."""
 
-    code: ClassVar[str] = "XG0711"
+    code = "XG0711"
+    title = "{span.text} has no last digit that says how exact it is"
+    fix = "write its digits, or a tolerance behind the claim: ± 1e-6"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Ask for a tolerance."""
-        return self.report(
-            f"{self.span.text} has no last digit that says how exact it is",
-            Label(self.span),
-            help=("write its digits, or a tolerance behind the claim: ± 1e-6",),
-        )
 
 
 @problem_kind
 class BadTolerance(Problem):
     """A tolerance that is not one number above 0."""
 
-    code: ClassVar[str] = "XG0712"
+    code = "XG0712"
+    title = "a tolerance is one number above 0"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what it should be."""
-        return self.report("a tolerance is one number above 0", Label(self.span))
 
 
 @problem_kind
 class NoLoss(Problem):
     """A gradient of a block that does not say which number it is the gradient of."""
 
-    code: ClassVar[str] = "XG0713"
+    code = "XG0713"
+    title = "{name} is the gradient of nothing: {block} has no one loss"
     span: Span
     name: str
     block: str
     scalars: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        """Say which numbers the block gives."""
+    def helps(self) -> tuple[str, ...]:
         several = f"it gives the numbers {', '.join(self.scalars)}: call one of them loss"
-        return self.report(
-            f"{self.name} is the gradient of nothing: {self.block} has no one loss",
-            Label(self.span),
-            help=(several if self.scalars else "give the block an output `loss []`",),
-        )
+        return (several if self.scalars else "give the block an output `loss []`",)
 
 
 @problem_kind
 class NoGradient(Problem):
     """A gradient of something that the loss does not depend on, or of integers."""
 
-    code: ClassVar[str] = "XG0714"
+    code = "XG0714"
+    title = "{name} does not exist: {loss} has no gradient towards {of}"
     span: Span
     name: str
     of: str
     loss: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say why there is none."""
-        return self.report(
-            f"{self.name} does not exist: {self.loss} has no gradient towards {self.of}",
-            Label(self.span),
-        )
 
 
 @problem_kind
 class TwoMeanings(Problem):
     """A name that is an edge, and the gradient of another one."""
 
-    code: ClassVar[str] = "XG0715"
+    code = "XG0715"
     span: Span
     name: str
     edge: Span
@@ -285,15 +231,9 @@ class TwoMeanings(Problem):
 class RunsAgain(Problem):
     """An edge of a call that is made several times under one name."""
 
-    code: ClassVar[str] = "XG0716"
+    code = "XG0716"
+    title = "{path} is called more than once: {name} has several values"
+    fix = "claim the edge that leaves the call"
     span: Span
     name: str
     path: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what would tell them apart."""
-        return self.report(
-            f"{self.path} is called more than once: {self.name} has several values",
-            Label(self.span),
-            help=("claim the edge that leaves the call",),
-        )

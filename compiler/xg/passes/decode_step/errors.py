@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
 
@@ -23,25 +21,19 @@ class Refused(Exception):
 class LooksAhead(Problem):
     """A node whose result at one position depends on later ones, which a step does not have."""
 
-    code: ClassVar[str] = "XG0551"
+    code = "XG0551"
+    title = "{node} {what}: a step does not know later positions"
     span: Span
     node: str
     what: str
     help: str = "only what sees earlier positions alone can be run step by step"
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.node} {self.what}: a step does not know later positions",
-            Label(self.span),
-            help=(self.help,),
-        )
 
 
 @problem_kind
 class NoPositions(Problem):
     """A block that gives nothing for each position of a text."""
 
-    code: ClassVar[str] = "XG0552"
+    code = "XG0552"
     span: Span
     block: str
     found: tuple[str, ...]
@@ -61,15 +53,9 @@ class NoPositions(Problem):
 class NoStep(Problem):
     """A node that does something with the axis of positions that steps do not follow."""
 
-    code: ClassVar[str] = "XG0553"
+    code = "XG0553"
+    title = "{node} {what}: a step cannot follow"
     span: Span
     node: str
     what: str
     help: str = "keep the positions an axis of their own, one for each token"
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.node} {self.what}: a step cannot follow",
-            Label(self.span),
-            help=(self.help,),
-        )

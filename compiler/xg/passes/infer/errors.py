@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
 
@@ -20,7 +18,7 @@ class Mistyped(Exception):
 class OperatorMisuse(Problem):
     """Operands that an operator cannot take."""
 
-    code: ClassVar[str] = "XG0301"
+    code = "XG0301"
     span: Span
     message: str
     remark: str
@@ -36,25 +34,26 @@ class OperatorMisuse(Problem):
 class LabelMismatch(Problem):
     """A label that promises another shape than the edge has."""
 
-    code: ClassVar[str] = "XG0302"
+    code = "XG0302"
+    title = "the label says {written}, the edge has {found}"
+    label = "expected {written}, found {found}"
     span: Span
     written: str
     found: str
     advice: str
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"the label says {self.written}, the edge has {self.found}",
-            Label(self.span, f"expected {self.written}, found {self.found}"),
-            help=(self.advice or "a label names a shape and changes nothing",),
-        )
+    def helps(self) -> tuple[str, ...]:
+        return (self.advice or "a label names a shape and changes nothing",)
 
 
 @problem_kind
 class PortMismatch(Problem):
     """An operand that does not fit the port of a block."""
 
-    code: ClassVar[str] = "XG0303"
+    code = "XG0303"
+    title = "{block} wants {port} {wanted}, but {found} arrives"
+    label = "here {found}"
+    also = (("declared", "declared {wanted}"),)
     span: Span
     block: str
     port: str
@@ -63,20 +62,15 @@ class PortMismatch(Problem):
     declared: Span
     advice: str
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.block} wants {self.port} {self.wanted}, but {self.found} arrives",
-            Label(self.span, f"here {self.found}"),
-            Label(self.declared, f"declared {self.wanted}", primary=False),
-            help=(self.advice,) if self.advice else (),
-        )
+    def helps(self) -> tuple[str, ...]:
+        return (self.advice,) if self.advice else ()
 
 
 @problem_kind
 class SizeClash(Problem):
     """One symbol of a called block that would be two sizes."""
 
-    code: ClassVar[str] = "XG0304"
+    code = "XG0304"
     span: Span
     block: str
     symbol: str
@@ -101,47 +95,39 @@ class SizeClash(Problem):
 class RepeatChanges(Problem):
     """A repeated block whose output cannot be its next input."""
 
-    code: ClassVar[str] = "XG0305"
+    code = "XG0305"
+    title = "{block} cannot be repeated: it makes {after} of {before}"
+    label = "{before} goes in, {after} comes out"
+    also = (("port", "each round takes what the one before made"),)
+    fix = "what goes round keeps its shape; the other operands stay the same"
     span: Span
     block: str
     before: str
     after: str
     port: Span
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.block} cannot be repeated: it makes {self.after} of {self.before}",
-            Label(self.span, f"{self.before} goes in, {self.after} comes out"),
-            Label(self.port, "each round takes what the one before made", primary=False),
-            help=("what goes round keeps its shape; the other operands stay the same",),
-        )
-
 
 @problem_kind
 class SharedShape(Problem):
     """Calls that share a parameter, which would have two shapes."""
 
-    code: ClassVar[str] = "XG0307"
+    code = "XG0307"
+    title = "{param} would be {shape} here, but it is {wanted} in the first call"
+    label = "needs {shape}"
+    also = (("first", "needs {wanted}"),)
+    fix = "calls share parameters only where their operands give these the same sizes"
     span: Span
     param: str
     shape: str
     wanted: str
     first: Span
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.param} would be {self.shape} here, but it is {self.wanted} in the first call",
-            Label(self.span, f"needs {self.shape}"),
-            Label(self.first, f"needs {self.wanted}", primary=False),
-            help=("calls share parameters only where their operands give these the same sizes",),
-        )
-
 
 @problem_kind
 class OpenSize(Problem):
     """A size of a called block that neither operands nor the call nor the file settle."""
 
-    code: ClassVar[str] = "XG0308"
+    code = "XG0308"
     span: Span
     call: str
     symbol: str
@@ -164,7 +150,7 @@ class OpenSize(Problem):
 class OpenTwice(Problem):
     """A size that a call leaves to the program, while the caller's own has the same name."""
 
-    code: ClassVar[str] = "XG0309"
+    code = "XG0309"
     span: Span
     call: str
     symbol: str
@@ -189,17 +175,13 @@ class OpenTwice(Problem):
 class WrongKind(Problem):
     """Integers where floats are needed, or the other way round."""
 
-    code: ClassVar[str] = "XG0306"
+    code = "XG0306"
+    title = "{node} wants {wanted} for {operand}, but {found} arrive"
     span: Span
     node: str
     operand: str
     wanted: str
     found: str
 
-    def diagnostic(self) -> Diagnostic:
-        help = ("declare it as an index: NAME [B, S] in V",) if self.wanted == "integers" else ()
-        return self.report(
-            f"{self.node} wants {self.wanted} for {self.operand}, but {self.found} arrive",
-            Label(self.span),
-            help=help,
-        )
+    def helps(self) -> tuple[str, ...]:
+        return ("declare it as an index: NAME [B, S] in V",) if self.wanted == "integers" else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
@@ -13,7 +13,7 @@ from xg.passes.resolve.errors import nearest
 class CallsItself(Problem):
     """A block that contains itself."""
 
-    code: ClassVar[str] = "XG0211"
+    code = "XG0211"
     ring: tuple[tuple[str, Span], ...]  # every block on the way, with its call of the next one
 
     def diagnostic(self) -> Diagnostic:
@@ -31,24 +31,19 @@ class CallsItself(Problem):
 class SeveralOutputs(Problem):
     """A node with several results in the middle of a chain."""
 
-    code: ClassVar[str] = "XG0217"
+    code = "XG0217"
+    title = "{node} gives {count} values: they must be named where they leave"
+    fix = "end the chain with `: A, B` and go on with `A, B -> …`"
     span: Span
     node: str
     count: int
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.node} gives {self.count} values: they must be named where they leave",
-            Label(self.span),
-            help=("end the chain with `: A, B` and go on with `A, B -> …`",),
-        )
 
 
 @problem_kind
 class CalledAgain(Problem):
     """A second call by one name that is not like the first."""
 
-    code: ClassVar[str] = "XG0221"
+    code = "XG0221"
     span: Span
     name: str
     what: Literal["a row", "repeated", "given arguments"]
@@ -82,32 +77,30 @@ class CalledAgain(Problem):
 class ParamOfRow(Problem):
     """A parameter of a row of calls, which is another one in each round."""
 
-    code: ClassVar[str] = "XG0222"
+    code = "XG0222"
+    title = "{name} is a row of calls: {span.text} is another one in each round"
+    also = (("row", "the row"),)
+    fix = "a parameter that several nodes share belongs to the block that holds them all"
     span: Span
     name: str
     row: Span
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name} is a row of calls: {self.span.text} is another one in each round",
-            Label(self.span),
-            Label(self.row, "the row", primary=False),
-            help=("a parameter that several nodes share belongs to the block that holds them all",),
-        )
 
 
 @problem_kind
 class NoBlock(Problem):
     """A file without the block that was asked for."""
 
-    code: ClassVar[str] = "XG0220"
+    code = "XG0220"
+    title = "{file} has no block {wanted}"
     file: str
     name: str | None
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
+    @property
+    def wanted(self) -> str:
+        return self.name or "of its own to compile"
+
+    def helps(self) -> tuple[str, ...]:
         if self.name is None:
-            help = (f"it takes {', '.join(self.known)}: say --block NAME",) if self.known else ()
-            return self.report(f"{self.file} has no block of its own to compile", help=help)
-        help = nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
-        return self.report(f"{self.file} has no block {self.name}", help=help)
+            return (f"it takes {', '.join(self.known)}: say --block NAME",) if self.known else ()
+        return nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
@@ -31,110 +31,99 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
 class UnknownValue(Problem):
     """A value that nothing above makes."""
 
-    code: ClassVar[str] = "XG0201"
+    code = "XG0201"
+    title = "no value is called {name}"
+    label = "not made above"
     span: Span
     name: str
     known: tuple[str, ...]
     operator: bool = False
 
-    def diagnostic(self) -> Diagnostic:
+    def helps(self) -> tuple[str, ...]:
         help = nearest(self.name, self.known)
         if self.operator:
             help = (f"{self.name} is an operator: write it behind an arrow, -> {self.name}",)
-        return self.report(
-            f"no value is called {self.name}", Label(self.span, "not made above"), help=help
-        )
+        return help
 
 
 @problem_kind
 class UnknownOperator(Problem):
     """A node that is neither operator nor block nor option."""
 
-    code: ClassVar[str] = "XG0202"
+    code = "XG0202"
+    title = "no operator, block or option is called {name}"
     span: Span
     name: str
     known: tuple[str, ...]
     value: bool = False
 
-    def diagnostic(self) -> Diagnostic:
+    def helps(self) -> tuple[str, ...]:
         help = nearest(self.name, self.known)
         if self.value:
             help = (
                 f"{self.name} is a value: `: {self.name}` names an edge, `<-{self.name}` uses it",
             )
-        return self.report(
-            f"no operator, block or option is called {self.name}", Label(self.span), help=help
-        )
+        return help
 
 
 @problem_kind
 class UnknownSize(Problem):
     """A symbol that no `dim` declares."""
 
-    code: ClassVar[str] = "XG0203"
+    code = "XG0203"
+    title = "no dim is called {name}"
     span: Span
     name: str
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        help = nearest(self.name, self.known) or (f"declare it: dim {self.name}",)
-        return self.report(f"no dim is called {self.name}", Label(self.span), help=help)
+    def helps(self) -> tuple[str, ...]:
+        return nearest(self.name, self.known) or (f"declare it: dim {self.name}",)
 
 
 @problem_kind
 class NameTwice(Problem):
     """A name made a second time."""
 
-    code: ClassVar[str] = "XG0204"
+    code = "XG0204"
+    title = "{name} is made twice"
+    label = "again here"
+    also = (("first", "first here"),)
+    fix = "every name is made once; choose another"
     span: Span
     name: str
     first: Span
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name} is made twice",
-            Label(self.span, "again here"),
-            Label(self.first, "first here", primary=False),
-            help=("every name is made once; choose another",),
-        )
 
 
 @problem_kind
 class NoLabel(Problem):
     """A chain whose result has no name, so that nothing can use it."""
 
-    code: ClassVar[str] = "XG0205"
+    code = "XG0205"
+    title = "the result of this chain has no name"
+    label = "leaves here"
+    fix = "name the edge: `: NAME`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            "the result of this chain has no name",
-            Label(self.span, "leaves here"),
-            help=("name the edge: `: NAME`",),
-        )
 
 
 @problem_kind
 class OutputMissing(Problem):
     """An output that no chain makes."""
 
-    code: ClassVar[str] = "XG0206"
+    code = "XG0206"
+    title = "nothing makes the output {name}"
+    label = "promised here"
+    fix = "end a chain with `: {name}`"
     span: Span
     name: str
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"nothing makes the output {self.name}",
-            Label(self.span, "promised here"),
-            help=(f"end a chain with `: {self.name}`",),
-        )
 
 
 @problem_kind
 class WrongOperands(Problem):
     """Too many or too few operands."""
 
-    code: ClassVar[str] = "XG0207"
+    code = "XG0207"
+    title = "{node} takes {takes}, but {found} {arrive}"
+    also = (("declared", "declared here"),)
     span: Span
     node: str
     takes: str
@@ -142,18 +131,16 @@ class WrongOperands(Problem):
     declared: Span | None = None
     help: tuple[str, ...] = ()
 
-    def diagnostic(self) -> Diagnostic:
-        arrive = "arrives" if self.found == 1 else "arrive"
-        declared = [Label(self.declared, "declared here", primary=False)] if self.declared else []
-        message = f"{self.node} takes {self.takes}, but {self.found} {arrive}"
-        return self.report(message, Label(self.span), *declared, help=self.help)
+    @property
+    def arrive(self) -> str:
+        return "arrives" if self.found == 1 else "arrive"
 
 
 @problem_kind
 class DoubleArrow(Problem):
     """A double arrow into something else than •, or a • without one."""
 
-    code: ClassVar[str] = "XG0208"
+    code = "XG0208"
     span: Span
     node: str
 
@@ -175,15 +162,13 @@ class DoubleArrow(Problem):
 class BadArgument(Problem):
     """Something in parentheses that the node does not take."""
 
-    code: ClassVar[str] = "XG0209"
+    code = "XG0209"
+    title = "{message}"
+    also = (("made", "made here"),)
     span: Span
     message: str
     help: tuple[str, ...] = ()
     made: Span | None = None
-
-    def diagnostic(self) -> Diagnostic:
-        made = [Label(self.made, "made here", primary=False)] if self.made else []
-        return self.report(self.message, Label(self.span), *made, help=self.help)
 
 
 Wrong = Literal["axes", "map", "list", "size", "again"]
@@ -193,7 +178,7 @@ Wrong = Literal["axes", "map", "list", "size", "again"]
 class BadBrackets(Problem):
     """Brackets behind a node, or something in them, that it does not read."""
 
-    code: ClassVar[str] = "XG0223"
+    code = "XG0223"
     span: Span
     node: str
     wrong: Wrong
@@ -224,20 +209,18 @@ class BadBrackets(Problem):
 class UnnamedTwice(Problem):
     """Two calls of one block that have no names to distinguish them."""
 
-    code: ClassVar[str] = "XG0210"
+    code = "XG0210"
+    title = "two calls are named {name}"
+    label = "second call"
+    also = (("first", "first call"),)
     span: Span
     name: str
     first: Span
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"two calls are named {self.name}",
-            Label(self.span, "second call"),
-            Label(self.first, "first call", primary=False),
-            help=(
-                f"give each its own name: {self.name} as first_{self.name.lower()}",
-                "to share the parameters, name the first call and call that name again",
-            ),
+    def helps(self) -> tuple[str, ...]:
+        return (
+            f"give each its own name: {self.name} as first_{self.name.lower()}",
+            "to share the parameters, name the first call and call that name again",
         )
 
 
@@ -245,88 +228,73 @@ class UnnamedTwice(Problem):
 class UnusedParam(Problem):
     """A parameter that no choice of options uses."""
 
-    code: ClassVar[str] = "XG0212"
+    code = "XG0212"
+    title = "the parameter {name} is used by no chain"
+    label = "declared here"
     span: Span
     name: str
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"the parameter {self.name} is used by no chain", Label(self.span, "declared here")
-        )
 
 
 @problem_kind
 class UnknownWord(Problem):
     """A word that an option does not have."""
 
-    code: ClassVar[str] = "XG0213"
+    code = "XG0213"
+    title = "{option} cannot be {word}"
     span: Span | None
     option: str
     word: str
     words: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        labels = (Label(self.span),) if self.span else ()
-        return self.report(
-            f"{self.option} cannot be {self.word}",
-            *labels,
-            help=(f"{self.option} may be {' or '.join(self.words)}",),
-        )
+    def helps(self) -> tuple[str, ...]:
+        return (f"{self.option} may be {' or '.join(self.words)}",)
 
 
 @problem_kind
 class UnknownOption(Problem):
     """A guard on, or a setting of, an option that does not exist."""
 
-    code: ClassVar[str] = "XG0214"
+    code = "XG0214"
+    title = "no option or dim is called {name}"
     span: Span | None
     name: str
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        labels = (Label(self.span),) if self.span else ()
-        help = nearest(self.name, self.known)
-        return self.report(f"no option or dim is called {self.name}", *labels, help=help)
+    def helps(self) -> tuple[str, ...]:
+        return nearest(self.name, self.known)
 
 
 @problem_kind
 class NotYet(Problem):
     """A construct of the language that this edition reads but does not compile."""
 
-    code: ClassVar[str] = "XG0215"
+    code = "XG0215"
+    title = "{what} cannot be compiled by this edition"
     span: Span | None
     what: str
     help: tuple[str, ...] = ()
-
-    def diagnostic(self) -> Diagnostic:
-        labels = (Label(self.span),) if self.span else ()
-        return self.report(
-            f"{self.what} cannot be compiled by this edition", *labels, help=self.help
-        )
 
 
 @problem_kind
 class NotInFile(Problem):
     """A `use` of something that the file does not have."""
 
-    code: ClassVar[str] = "XG0216"
+    code = "XG0216"
+    title = "{origin} has no block or op {name}"
     span: Span
     name: str
     origin: str
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        help = nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
-        return self.report(
-            f"{self.origin} has no block or op {self.name}", Label(self.span), help=help
-        )
+    def helps(self) -> tuple[str, ...]:
+        return nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
 
 
 @problem_kind
 class CircularSizes(Problem):
     """Dims that are defined by each other."""
 
-    code: ClassVar[str] = "XG0218"
+    code = "XG0218"
     ring: tuple[tuple[str, Span], ...]  # every size on the way, with its declaration
 
     def diagnostic(self) -> Diagnostic:
@@ -346,24 +314,19 @@ class CircularSizes(Problem):
 class BadNumber(Problem):
     """A number that is none: of no form that numbers have, or without a finite value."""
 
-    code: ClassVar[str] = "XG0224"
+    code = "XG0224"
+    title = "{message}"
+    fix = "numbers are made of dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
     span: Span
     message: str
-
-    def diagnostic(self) -> Diagnostic:
-        help = "numbers are made of dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
-        return self.report(self.message, Label(self.span), help=(help,))
 
 
 @problem_kind
 class BadSize(Problem):
     """A size that is no exact expression of dims."""
 
-    code: ClassVar[str] = "XG0219"
+    code = "XG0219"
+    title = "{message}"
+    fix = "sizes are made of dims, numbers and + - * / ^"
     span: Span
     message: str
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            self.message, Label(self.span), help=("sizes are made of dims, numbers and + - * / ^",)
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
@@ -14,164 +14,138 @@ from xg.passes.resolve.errors import nearest
 class MisplacedMesh(Problem):
     """An axis of the mesh where a size is needed."""
 
-    code: ClassVar[str] = "XG0230"
+    code = "XG0230"
+    title = "{axis} is an axis of the mesh, not a size"
+    fix = (
+        "behind all else it cuts an axis of a shape: [B, S, D/{axis}]",
+        "to cut a sum, divide all of it: (S + 1)/{axis}",
+    )
     span: Span
     axis: str
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.axis} is an axis of the mesh, not a size",
-            Label(self.span),
-            help=(
-                f"behind all else it cuts an axis of a shape: [B, S, D/{self.axis}]",
-                f"to cut a sum, divide all of it: (S + 1)/{self.axis}",
-            ),
-        )
 
 
 @problem_kind
 class MeshTwice(Problem):
     """A mesh axis that would cut two axes of one tensor, or one twice."""
 
-    code: ClassVar[str] = "XG0231"
+    code = "XG0231"
+    title = "{axis} cuts this tensor twice"
+    label = "again here"
+    also = (("first", "first here"),)
+    fix = "each mesh axis cuts a tensor once; declare another with `mesh`"
     span: Span
     axis: str
     first: Span
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.axis} cuts this tensor twice",
-            Label(self.span, "again here"),
-            Label(self.first, "first here", primary=False),
-            help=("each mesh axis cuts a tensor once; declare another with `mesh`",),
-        )
 
 
 @problem_kind
 class UnknownMesh(Problem):
     """A mesh axis that no `mesh` declares."""
 
-    code: ClassVar[str] = "XG0232"
+    code = "XG0232"
+    title = "no mesh axis is called {name}"
     span: Span | None
     name: str
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        labels = (Label(self.span),) if self.span else ()
-        help = nearest(self.name, self.known) or (f"declare it: mesh {self.name} = 2",)
-        return self.report(f"no mesh axis is called {self.name}", *labels, help=help)
+    def helps(self) -> tuple[str, ...]:
+        return nearest(self.name, self.known) or (f"declare it: mesh {self.name} = 2",)
 
 
 @problem_kind
 class MeshSize(Problem):
     """A mesh axis whose size is no number of ranks."""
 
-    code: ClassVar[str] = "XG0233"
+    code = "XG0233"
+    title = "{axis} cannot be {found}"
+    fix = "a mesh axis has a whole number of ranks, 1 or more"
     span: Span | None
     axis: str
     found: str
-
-    def diagnostic(self) -> Diagnostic:
-        labels = (Label(self.span),) if self.span else ()
-        return self.report(
-            f"{self.axis} cannot be {self.found}",
-            *labels,
-            help=("a mesh axis has a whole number of ranks, 1 or more",),
-        )
 
 
 @problem_kind
 class MeshOrder(Problem):
     """Shapes that disagree which mesh axis cuts first."""
 
-    code: ClassVar[str] = "XG0234"
+    code = "XG0234"
+    title = "{outer} cuts before {inner} here, and after it elsewhere"
+    label = "{outer} before {inner}"
+    also = (("other", "{inner} before {outer}"),)
+    fix = "ranks stand in one order: write the axes of a divisor in the same one"
     span: Span
     outer: str
     inner: str
     other: Span
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.outer} cuts before {self.inner} here, and after it elsewhere",
-            Label(self.span, f"{self.outer} before {self.inner}"),
-            Label(self.other, f"{self.inner} before {self.outer}", primary=False),
-            help=("ranks stand in one order: write the axes of a divisor in the same one",),
-        )
 
 
 @problem_kind
 class MeshIsDim(Problem):
     """One name for a size and a mesh axis."""
 
-    code: ClassVar[str] = "XG0235"
+    code = "XG0235"
+    title = "{name} is an axis of the mesh and a dim"
+    label = "the mesh axis"
+    also = (("dim", "the dim"),)
+    fix = "give one of them another name"
     span: Span
     name: str
     dim: Span
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name} is an axis of the mesh and a dim",
-            Label(self.span, "the mesh axis"),
-            Label(self.dim, "the dim", primary=False),
-            help=("give one of them another name",),
-        )
 
 
 @problem_kind
 class UnknownPlan(Problem):
     """A plan, or a factor of one, that no file declares."""
 
-    code: ClassVar[str] = "XG0236"
+    code = "XG0236"
+    title = "no plan is called {name}"
     span: Span | None
     name: str
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        labels = (Label(self.span),) if self.span else ()
-        listed = f"there is {', '.join(self.known)}" if self.known else "the file has no plans"
-        help = nearest(self.name, self.known) or (listed,)
-        return self.report(f"no plan is called {self.name}", *labels, help=help)
+    def helps(self) -> tuple[str, ...]:
+        listed = f"known plans: {', '.join(self.known)}" if self.known else "the file has no plans"
+        return nearest(self.name, self.known) or (listed,)
 
 
 @problem_kind
 class PlanOfUnknown(Problem):
     """A plan of a block that the file does not have."""
 
-    code: ClassVar[str] = "XG0237"
+    code = "XG0237"
+    title = "no block is called {block}"
     span: Span
     block: str
     known: tuple[str, ...]
 
-    def diagnostic(self) -> Diagnostic:
-        help = nearest(self.block, self.known) or ("take the block from its file with `use`",)
-        return self.report(f"no block is called {self.block}", Label(self.span), help=help)
+    def helps(self) -> tuple[str, ...]:
+        return nearest(self.block, self.known) or ("take the block from its file with `use`",)
 
 
 @problem_kind
 class PlanTwice(Problem):
     """Two texts for one plan of one block, or a plan that is a product too."""
 
-    code: ClassVar[str] = "XG0238"
+    code = "XG0238"
+    title = "the plan {plan} is declared twice"
+    label = "again here"
+    also = (("first", "first here"),)
+    fix = "a plan may be of several blocks, once of each; a product is one line"
     span: Span
     name: str
     block: str
     first: Span
 
-    def diagnostic(self) -> Diagnostic:
-        what = f"{self.name} of {self.block}" if self.block else self.name
-        return self.report(
-            f"the plan {what} is declared twice",
-            Label(self.span, "again here"),
-            Label(self.first, "first here", primary=False),
-            help=("a plan may be of several blocks, once of each; a product is one line",),
-        )
+    @property
+    def plan(self) -> str:
+        return f"{self.name} of {self.block}" if self.block else self.name
 
 
 @problem_kind
 class CircularPlan(Problem):
     """Products of plans that contain each other."""
 
-    code: ClassVar[str] = "XG0239"
+    code = "XG0239"
     ring: tuple[tuple[str, Span], ...]  # every product on the way, with its declaration
 
     def diagnostic(self) -> Diagnostic:
@@ -184,7 +158,8 @@ class CircularPlan(Problem):
 class NoSuchPlace(Problem):
     """A path of a plan that leads to no value."""
 
-    code: ClassVar[str] = "XG0240"
+    code = "XG0240"
+    title = "{block} has no {what} {name}"
     span: Span
     block: str
     name: str
@@ -192,56 +167,48 @@ class NoSuchPlace(Problem):
     known: tuple[str, ...]
 
     def diagnostic(self) -> Diagnostic:
-        help = nearest(self.name, self.known)
-        if self.what == "round":
-            message = f"{self.block} is a row of calls: all its rounds lie alike"
-            help = (f"write `*` for the round, as in {self.block}.*.W",)
-            return self.report(message, Label(self.span, f"{self.name} is no `*`"), help=help)
-        return self.report(
-            f"{self.block} has no {self.what} {self.name}", Label(self.span), help=help
-        )
+        if self.what != "round":
+            return super().diagnostic()
+        message = f"{self.block} is a row of calls: all its rounds lie alike"
+        help = (f"write `*` for the round, as in {self.block}.*.W",)
+        return self.report(message, Label(self.span, f"{self.name} is no `*`"), help=help)
+
+    def helps(self) -> tuple[str, ...]:
+        return nearest(self.name, self.known)
 
 
 @problem_kind
 class UseOfNoParam(Problem):
     """Another place in use of something that is no parameter."""
 
-    code: ClassVar[str] = "XG0241"
+    code = "XG0241"
+    title = "{name} is no parameter: it does not rest"
+    label = "in use"
+    fix = "`->` is for parameters, which may be stored in pieces and used whole"
     span: Span
     name: str
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name} is no parameter: it does not rest",
-            Label(self.span, "in use"),
-            help=("`->` is for parameters, which may be stored in pieces and used whole",),
-        )
 
 
 @problem_kind
 class TwoLayouts(Problem):
     """A value that the file cuts in two ways."""
 
-    code: ClassVar[str] = "XG0242"
+    code = "XG0242"
+    title = "this value is cut as {written} and as {other}"
+    label = "here {written}"
+    also = (("first", "here {other}"),)
+    fix = "a label names a layout and changes nothing: AR, AG and RS do"
     span: Span
     written: str
     other: str
     first: Span
-
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"this value is cut as {self.written} and as {self.other}",
-            Label(self.span, f"here {self.written}"),
-            Label(self.first, f"here {self.other}", primary=False),
-            help=("a label names a layout and changes nothing: AR, AG and RS do",),
-        )
 
 
 @problem_kind
 class MeshUnused(Problem):
     """A mesh axis that cuts nothing: a warning."""
 
-    code: ClassVar[str] = "XG0243"
+    code = "XG0243"
     span: Span
     axis: str
 

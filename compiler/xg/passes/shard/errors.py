@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
@@ -21,26 +20,22 @@ from xg.sharding.argument import IllTyped
 class PartialSum(Problem):
     """One term of a sum where the sum is needed."""
 
-    code: ClassVar[str] = "XG0801"
+    code = "XG0801"
+    title = "{name} is a partial sum over {axis}: {what}"
+    label = "needs the whole sum"
+    fix = "put AR({axis}) before it (ring cost {cost} elements per rank)"
     span: Span
     name: str
     axis: str
     what: str
     cost: str
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name} is a partial sum over {self.axis}: {self.what}",
-            Label(self.span, "needs the whole sum"),
-            help=(f"put AR({self.axis}) before it (ring cost {self.cost} elements per rank)",),
-        )
-
 
 @problem_kind
 class CutApart(Problem):
     """Operands whose parts do not meet."""
 
-    code: ClassVar[str] = "XG0802"
+    code = "XG0802"
     span: Span
     glyph: str
     axis: str
@@ -62,45 +57,37 @@ class CutApart(Problem):
 class NothingToMove(Problem):
     """A collective on a tensor with another placement than it expects."""
 
-    code: ClassVar[str] = "XG0803"
+    code = "XG0803"
+    title = "{collective} takes {wanted}"
+    label = "this is {found}"
     span: Span
     collective: str
     wanted: str
     found: str
     help: str
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.collective} takes {self.wanted}",
-            Label(self.span, f"this is {self.found}"),
-            help=(self.help,),
-        )
-
 
 @problem_kind
 class NotSettled(Problem):
     """An output of the program that the ranks do not agree on."""
 
-    code: ClassVar[str] = "XG0804"
+    code = "XG0804"
+    title = "{name} leaves the program as {found}"
+    label = "over {axis}"
     span: Span
     name: str
     axis: str
     found: str
     help: str
 
-    def diagnostic(self) -> Diagnostic:
-        return self.report(
-            f"{self.name} leaves the program as {self.found}",
-            Label(self.span, f"over {self.axis}"),
-            help=(self.help,),
-        )
-
 
 @problem_kind
 class CutElsewhere(Problem):
     """A label that promises another cut than the edge has."""
 
-    code: ClassVar[str] = "XG0805"
+    code = "XG0805"
+    title = "{name} is cut along {found} by {axis}, its label says {written}"
+    label = "expected {shape}"
     span: Span
     name: str
     axis: str
@@ -109,13 +96,9 @@ class CutElsewhere(Problem):
     shape: str
     price: str  # of the sum that the label's cut would need, where there is one
 
-    def diagnostic(self) -> Diagnostic:
+    def helps(self) -> tuple[str, ...]:
         taken = f"what sums over {self.written} in parts would be a partial sum, and need an AR"
-        return self.report(
-            f"{self.name} is cut along {self.found} by {self.axis}, its label says {self.written}",
-            Label(self.span, f"expected {self.shape}"),
-            help=(f"write {self.shape}: nothing has to be sent for that", taken + self.price),
-        )
+        return (f"write {self.shape}: nothing has to be sent for that", taken + self.price)
 
 
 # ---- from what was found ------------------------------------------------------------------------

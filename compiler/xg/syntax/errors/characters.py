@@ -12,14 +12,15 @@ class NotText(Problem):
     """A byte that is not UTF-8."""
 
     code = "XG0101"
+    title = "this file is not UTF-8 text"
     span: Span
 
-    def diagnostic(self) -> Diagnostic:
-        """Point at the byte; name the encoding where it can be guessed."""
+    def helps(self) -> tuple[str, ...]:
+        """Name the encoding, if it shows."""
         help = "save the file as UTF-8"
         if self.span.source.text.startswith(("\udcff\udcfe", "\udcfe\udcff")):
             help = "this looks like UTF-16: save the file as UTF-8"
-        return self.report("this file is not UTF-8 text", Label(self.span), help=(help,))
+        return (help,)
 
 
 @problem_kind
@@ -50,11 +51,8 @@ class UnknownCharacter(Problem):
     """A sign that the language does not have."""
 
     code = "XG0103"
+    title = "{span.text!q} means nothing here"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Point at it."""
-        return self.report(f"{quoted(self.span.text)} means nothing here", Label(self.span))
 
 
 @problem_kind

@@ -18,13 +18,10 @@ class Unexpected(Problem):
     """Something else was to come here."""
 
     code = "XG0110"
+    title = "expected {expected}, found {found}"
     span: Span
     expected: str
     found: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what was expected and what was found."""
-        return self.report(f"expected {self.expected}, found {self.found}", Label(self.span))
 
 
 @problem_kind
@@ -32,17 +29,12 @@ class UnclosedBracket(Problem):
     """A bracket still open where its statement ends."""
 
     code = "XG0111"
+    title = "this `{opening.text}` is not closed"
+    place = "opening"
+    also = (("end", "a `{closing}` is missing before this"),)
     opening: Span
     end: Span
     closing: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Point at the bracket and at the place where it is missed."""
-        return self.report(
-            f"this `{self.opening.text}` is not closed",
-            Label(self.opening),
-            Label(self.end, f"a `{self.closing}` is missing before this", primary=False),
-        )
 
 
 @problem_kind
@@ -50,17 +42,12 @@ class WrongBracket(Problem):
     """A bracket closed by one of another kind."""
 
     code = "XG0112"
+    title = "expected `{right}`, found {closing.text!q}"
+    place = "closing"
+    also = (("opening", "to close this one"),)
     closing: Span
     opening: Span
     right: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Point at both."""
-        return self.report(
-            f"expected `{self.right}`, found {quoted(self.closing.text)}",
-            Label(self.closing),
-            Label(self.opening, "to close this one", primary=False),
-        )
 
 
 @problem_kind
@@ -68,11 +55,8 @@ class StrayBracket(Problem):
     """A closing bracket that closes nothing."""
 
     code = "XG0113"
+    title = "this {span.text!q} closes nothing"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Point at it."""
-        return self.report(f"this {quoted(self.span.text)} closes nothing", Label(self.span))
 
 
 @problem_kind
@@ -80,16 +64,11 @@ class UnclosedBlock(Problem):
     """A brace still open where the file ends or the next declaration begins."""
 
     code = "XG0114"
+    title = "this `{{` is not closed"
+    place = "opening"
+    also = (("end", "a `}}` is missing before this"),)
     opening: Span
     end: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Point at the brace and at the place where the other is missed."""
-        return self.report(
-            "this `{` is not closed",
-            Label(self.opening),
-            Label(self.end, "a `}` is missing before this", primary=False),
-        )
 
 
 @problem_kind
@@ -153,15 +132,9 @@ class DefaultAmongData(Problem):
     """A value given to an operand that arrives by an arrow."""
 
     code = "XG0118"
+    title = "data arrives by arrows and has no default"
+    fix = "what a node is made of stands right of a semicolon: `(X [B, S, D]; p = 0.1)`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say where it belongs."""
-        return self.report(
-            "data arrives by arrows and has no default",
-            Label(self.span),
-            help=("what a node is made of stands right of a semicolon: `(X [B, S, D]; p = 0.1)`",),
-        )
 
 
 @problem_kind
@@ -169,16 +142,10 @@ class AssignedChain(Problem):
     """A chain written as an assignment."""
 
     code = "XG0119"
+    title = "a chain has its name at its end"
+    fix = "write {meant!q}"
     span: Span
     meant: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say where the name goes."""
-        return self.report(
-            "a chain has its name at its end",
-            Label(self.span),
-            help=(f"write {quoted(self.meant)}",),
-        )
 
 
 @problem_kind
@@ -186,15 +153,9 @@ class ColonForBrace(Problem):
     """A block opened by a colon, as in Python."""
 
     code = "XG0120"
+    title = "braces hold the lines of a block"
+    fix = "write `{{` here and `}}` behind the last line"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what opens a block."""
-        return self.report(
-            "braces hold the lines of a block",
-            Label(self.span),
-            help=("write `{` here and `}` behind the last line",),
-        )
 
 
 @problem_kind
@@ -202,14 +163,9 @@ class ColonBeforeShape(Problem):
     """A colon between a declared name and its shape."""
 
     code = "XG0121"
+    title = "a name and its shape have no colon between"
+    fix = "leave it out: a colon only names the edge that leaves a node"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say that it is left out."""
-        help = ("leave it out: a colon only names the edge that leaves a node",)
-        return self.report(
-            "a name and its shape have no colon between", Label(self.span), help=help
-        )
 
 
 @problem_kind
@@ -217,12 +173,9 @@ class StackedPower(Problem):
     """`a^b^c`: readers disagree which power is taken first."""
 
     code = "XG0122"
+    title = "a power of a power needs parentheses"
+    fix = "write `a^(b^c)` or `(a^b)^c`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Ask for a bracket."""
-        help = ("write `a^(b^c)` or `(a^b)^c`",)
-        return self.report("a power of a power needs parentheses", Label(self.span), help=help)
 
 
 @problem_kind
@@ -230,11 +183,8 @@ class StackedSign(Problem):
     """`--a`."""
 
     code = "XG0123"
+    title = "a second sign needs parentheses: `-(-a)`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Ask for a bracket."""
-        return self.report("a second sign needs parentheses: `-(-a)`", Label(self.span))
 
 
 @problem_kind
@@ -242,15 +192,9 @@ class ArrowAsComparison(Problem):
     """`x <= 0` or `x <-1` in an expression."""
 
     code = "XG0124"
+    title = "{span.text!q} is an arrow"
+    fix = "turn the comparison round: `b > a`, `b >= a`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how to compare."""
-        return self.report(
-            f"{quoted(self.span.text)} is an arrow",
-            Label(self.span),
-            help=("turn the comparison round: `b > a`, `b >= a`",),
-        )
 
 
 @problem_kind
@@ -258,12 +202,9 @@ class Semicolon(Problem):
     """A semicolon at the end of a statement."""
 
     code = "XG0125"
+    title = "a line is a statement"
+    fix = "leave it out; two statements stand in two lines"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say that it is left out."""
-        help = ("leave it out; two statements stand in two lines",)
-        return self.report("a line is a statement", Label(self.span), help=help)
 
 
 @problem_kind
@@ -271,12 +212,9 @@ class StatementOutside(Problem):
     """A line of a block, an example or a plan outside of one."""
 
     code = "XG0126"
+    title = "this line belongs inside {owner}"
     span: Span
     owner: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Say where it belongs."""
-        return self.report(f"this line belongs inside {self.owner}", Label(self.span))
 
 
 @problem_kind
@@ -284,9 +222,6 @@ class UnquotedFile(Problem):
     """A file's path without quotes."""
 
     code = "XG0127"
+    title = "the path of a file stands in quotes"
+    fix = 'write `from "layers.xg"`; a bare name is a file of the shipped library'
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Ask for the quotes."""
-        help = ('write `from "layers.xg"`; a bare name is a file of the shipped library',)
-        return self.report("the path of a file stands in quotes", Label(self.span), help=help)

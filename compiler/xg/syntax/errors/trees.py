@@ -11,12 +11,9 @@ class NamelessResult(Problem):
     """A chain whose last edge has no name: nothing could use it."""
 
     code = "XG0130"
+    title = "the result of this chain has no name"
+    fix = "end the chain with `: NAME [shape]`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Ask for a label."""
-        help = ("end the chain with `: NAME [shape]`",)
-        return self.report("the result of this chain has no name", Label(self.span), help=help)
 
 
 @problem_kind
@@ -24,15 +21,10 @@ class NamesInTheMiddle(Problem):
     """A label with several names where the chain goes on."""
 
     code = "XG0131"
+    title = "several names end a chain"
+    label = "which of them would go on?"
+    fix = "begin the next chain with the ones that it takes: `A, B -> …`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say how to go on from several values."""
-        return self.report(
-            "several names end a chain",
-            Label(self.span, "which of them would go on?"),
-            help=("begin the next chain with the ones that it takes: `A, B -> …`",),
-        )
 
 
 @problem_kind
@@ -40,17 +32,10 @@ class MissingShape(Problem):
     """A declared name without a shape, and none behind it to take."""
 
     code = "XG0132"
+    title = "{what} {span.text!q} has no shape"
+    fix = "write its axes, as in `X [B, S, D]`, or `[]` for a scalar"
     span: Span
     what: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Ask for the shape."""
-        name = self.span.text
-        return self.report(
-            f"{self.what} {quoted(name)} has no shape",
-            Label(self.span),
-            help=("write its axes, as in `X [B, S, D]`, or `[]` for a scalar",),
-        )
 
 
 @problem_kind
@@ -58,11 +43,8 @@ class WildcardOutsidePlan(Problem):
     """`_` where nothing stands to be matched."""
 
     code = "XG0133"
+    title = "`_` stands for a dim only in the shapes of a plan"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say where it is allowed."""
-        return self.report("`_` stands for a dim only in the shapes of a plan", Label(self.span))
 
 
 @problem_kind
@@ -70,12 +52,8 @@ class ArgumentOrder(Problem):
     """An argument in order behind one by name."""
 
     code = "XG0134"
+    title = "arguments in order stand before arguments by name"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say which come first."""
-        message = "arguments in order stand before arguments by name"
-        return self.report(message, Label(self.span))
 
 
 @problem_kind
@@ -83,12 +61,10 @@ class WrongEdition(Problem):
     """An edition of the language that this compiler does not know, or stated twice or too late."""
 
     code = "XG0135"
+    title = "{reason}"
+    fix = "begin the file with `edition 1`"
     span: Span
     reason: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Give the reason."""
-        return self.report(self.reason, Label(self.span), help=("begin the file with `edition 1`",))
 
 
 @problem_kind
@@ -110,11 +86,8 @@ class InfiniteNumber(Problem):
     """A number beyond the largest float."""
 
     code = "XG0137"
+    title = "this number is too large for a float"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Point at it."""
-        return self.report("this number is too large for a float", Label(self.span))
 
 
 @problem_kind
@@ -122,9 +95,6 @@ class FractionInPath(Problem):
     """A number with a point or an exponent as a part of a path."""
 
     code = "XG0138"
+    title = "a path goes through names and whole numbers"
+    fix = "as in `layers.3.attn.W_Q`"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what a path is made of."""
-        message = "a path goes through names and whole numbers"
-        return self.report(message, Label(self.span), help=("as in `layers.3.attn.W_Q`",))

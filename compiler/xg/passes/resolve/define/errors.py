@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
 
@@ -20,21 +18,18 @@ class Wrong(Exception):
 class BadSignature(Problem):
     """An operand or an own argument that an operator defined by an expression cannot have."""
 
-    code: ClassVar[str] = "XG0250"
+    code = "XG0250"
+    title = "{message}"
     span: Span
     message: str
     help: tuple[str, ...] = ()
-
-    def diagnostic(self) -> Diagnostic:
-        """Say what was found."""
-        return self.report(self.message, Label(self.span), help=self.help)
 
 
 @problem_kind
 class UnknownPart(Problem):
     """A name that is neither operand nor own argument nor part."""
 
-    code: ClassVar[str] = "XG0251"
+    code = "XG0251"
     span: Span
     operator: str
     known: tuple[str, ...]
@@ -55,80 +50,60 @@ class UnknownPart(Problem):
 class UnknownFunction(Problem):
     """A call of something that bodies do not know."""
 
-    code: ClassVar[str] = "XG0252"
+    code = "XG0252"
+    title = "the body of an op has no function {span.text}"
+    fix = "there are {known!j}"
     span: Span
     known: tuple[str, ...]
-
-    def diagnostic(self) -> Diagnostic:
-        """List the functions."""
-        return self.report(
-            f"the body of an op has no function {self.span.text}",
-            Label(self.span),
-            help=(f"there are {', '.join(self.known)}",),
-        )
 
 
 @problem_kind
 class WrongArguments(Problem):
     """A function with other arguments than it takes."""
 
-    code: ClassVar[str] = "XG0253"
+    code = "XG0253"
+    title = "expected {form}"
+    label = "here {span.text}"
     span: Span
     form: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Show the function's form."""
-        return self.report(f"expected {self.form}", Label(self.span, f"here {self.span.text}"))
 
 
 @problem_kind
 class MissingAxis(Problem):
     """A reduction over an axis that its operand has not."""
 
-    code: ClassVar[str] = "XG0254"
+    code = "XG0254"
+    title = "there is no axis {axis} to reduce: the operand has [{axes!j}]"
+    fix = "name its axes in the signature: op F(x [.., D]) = …"
     span: Span
     axis: str
     axes: tuple[str, ...]
-
-    def diagnostic(self) -> Diagnostic:
-        """Say which axes there are."""
-        return self.report(
-            f"there is no axis {self.axis} to reduce: the operand has [{', '.join(self.axes)}]",
-            Label(self.span),
-            help=("name its axes in the signature: op F(x [.., D]) = …",),
-        )
 
 
 @problem_kind
 class NotUsed(Problem):
     """An operand, own argument or part that the result does not depend on."""
 
-    code: ClassVar[str] = "XG0255"
+    code = "XG0255"
+    title = "{operator} does not use {span.text}"
     span: Span
     operator: str
-
-    def diagnostic(self) -> Diagnostic:
-        """Name it."""
-        return self.report(f"{self.operator} does not use {self.span.text}", Label(self.span))
 
 
 @problem_kind
 class SameName(Problem):
     """Two operands or parts of one name."""
 
-    code: ClassVar[str] = "XG0256"
+    code = "XG0256"
+    title = "{span.text} is there already"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Name it."""
-        return self.report(f"{self.span.text} is there already", Label(self.span))
 
 
 @problem_kind
 class MisplacedComparison(Problem):
     """A comparison as a number, or a number as a comparison."""
 
-    code: ClassVar[str] = "XG0257"
+    code = "XG0257"
     span: Span
     wanted: bool
 
@@ -142,23 +117,16 @@ class MisplacedComparison(Problem):
 class BadExponent(Problem):
     """A power whose exponent is a tensor."""
 
-    code: ClassVar[str] = "XG0258"
+    code = "XG0258"
+    title = "an exponent is a number"
+    fix = "exp(y * log(x)) is x^y"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Show how to write it."""
-        return self.report(
-            "an exponent is a number", Label(self.span), help=("exp(y * log(x)) is x^y",)
-        )
 
 
 @problem_kind
 class BadNumber(Problem):
     """A number that is none: ``1/0``, ``sqrt(0 - 1)``."""
 
-    code: ClassVar[str] = "XG0259"
+    code = "XG0259"
+    title = "{span.text} is not a finite number"
     span: Span
-
-    def diagnostic(self) -> Diagnostic:
-        """Name it."""
-        return self.report(f"{self.span.text} is not a finite number", Label(self.span))
