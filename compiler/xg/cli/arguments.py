@@ -56,7 +56,7 @@ def add_names(parser: ArgumentParser) -> None:
 
 
 def add_backend(parser: ArgumentParser) -> None:
-    """What computes."""
+    """The backend to run."""
     parser.add_argument(
         "--backend", choices=tuple(backends()), default=default().name, help="what computes"
     )
@@ -104,5 +104,5 @@ def _number(text: str) -> str | int:
 
 
 def settings_of(options: Namespace) -> Settings:
-    """What `--set` says; the last word on a name counts."""
+    """The settings of `--set`; the last one of a name counts."""
     return dict(options.settings)

@@ -32,7 +32,7 @@ def compute(given: Given, options: Namespace) -> tuple[Arrays, Arrays]:
 
 
 def kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
-    """The kept edges, computed by the interpreter, which has them all; from ranks, put together."""
+    """The kept edges, computed by the interpreter, which has them all; from ranks, reassembled."""
     program, seed = given.program, options.dropout
     if program.distributed is None:
         interpreter = Interpreter(program.graphs, params, seed)
@@ -54,7 +54,7 @@ def _half(options: Namespace) -> str | None:
 
 
 def _on_ranks(given: Given, options: Namespace, ranks: Ranks) -> tuple[Arrays, Arrays]:
-    """What `compute` does, by all ranks together."""
+    """`compute` by all ranks together."""
     order = {
         "source": given.program.source(options.backend, kernels=options.kernels),
         "backend": options.backend,

@@ -1,4 +1,4 @@
-"""What a command says: results on standard output, everything for people's eyes on the other."""
+"""The output of a command: results on standard output, messages for people on standard error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Console:
         sys.stderr.write(line + "\n")
 
     def diagnose(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Mistakes, as people read them."""
+        """Print errors for people."""
         self.note(render(diagnostics, self.color))
 
 

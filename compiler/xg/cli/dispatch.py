@@ -1,4 +1,4 @@
-"""One command from its words to its exit code: whatever goes wrong ends in words and a code."""
+"""One command from its arguments to its exit code: every failure ends in a message and a code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Command(Protocol):
 
 
 class Action(Protocol):
-    """The module that does what a command says; it may import whatever it needs."""
+    """The module that runs a command; it may import heavy modules."""
 
     def run(self, options: Namespace, console: Console) -> int:
         """Do it; returns the exit code."""
@@ -40,8 +40,8 @@ class Action(Protocol):
 def dispatch_last(name: str, arguments: Sequence[str]) -> int:
     """As `dispatch`, in a process that ends then.
 
-    Such a process keeps most of what it makes: the garbage collector searches it less often, and
-    not at all when it ends. That saves a command like `xg check` a fifth of its time.
+    Such a process keeps most of the objects it creates: the garbage collector searches it less
+    often, and not at all when it ends. That saves a command like `xg check` a fifth of its time.
     """
     _, _, oldest = gc.get_threshold()
     gc.set_threshold(200_000, 50, oldest)
@@ -77,7 +77,7 @@ def _unknown(name: str) -> int:
 
 
 def parse(name: str, arguments: Sequence[str]) -> Namespace:
-    """What the words behind a command's name say, and `words` themselves.
+    """The parsed arguments of a command, and `words` themselves.
 
     SystemExit for wrong usage.
     """
@@ -150,7 +150,7 @@ def _runtime_code(error: Exception, console: Console) -> int | None:
 
 
 def _bug(error: Exception, console: Console) -> int:
-    """A mistake of ours: what happened and where, in a few lines, never a bare traceback."""
+    """A bug of xg: what happened and where, in a few lines, never a bare traceback."""
     from traceback import extract_tb  # only a bug pays for it
 
     frames = extract_tb(error.__traceback__)[-3:]

@@ -32,7 +32,7 @@ class Given:
 
     @classmethod
     def read(cls, options: Namespace) -> Given:
-        """What the files say; raises DiagnosticError, InputError, FileError."""
+        """Read the arrays of the files; raises DiagnosticError, InputError, FileError."""
         project = open_project(options.file)
         inputs = arrays.read(options.inputs)
         params = None
@@ -53,7 +53,7 @@ class Given:
 
 
 def _cotangents(program: Program, options: Namespace) -> Arrays | None:
-    """What the file of --d-outputs says of the float outputs; a missing one is zero."""
+    """The cotangents of the float outputs in the file of --d-outputs; a missing one is zero."""
     if options.d_outputs is None:
         return None
     found = arrays.read(options.d_outputs)
@@ -67,7 +67,7 @@ def _dtype(options: Namespace) -> str:
 
 
 def expected(specs: Mapping[str, TensorSpec]) -> dict[str, Expected]:
-    """What a program takes, in the runtime's words."""
+    """The inputs of a program, as the runtime describes them."""
     return {
         name: Expected(spec.shape, below=spec.range if isinstance(spec.range, int) else None)
         for name, spec in specs.items()
@@ -75,7 +75,7 @@ def expected(specs: Mapping[str, TensorSpec]) -> dict[str, Expected]:
 
 
 def expected_inputs(program: Program) -> dict[str, Expected]:
-    """What a program takes by arrows, with the ids that its losses ignore."""
+    """The inputs of a program by arrows, with the ids that its losses ignore."""
     main = program.graphs.main
     found = expected(program.inputs)
     for value in main.inputs:

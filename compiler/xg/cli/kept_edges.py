@@ -33,7 +33,7 @@ def kept(record: Record, names: Sequence[str]) -> dict[str, NDArray[Any]]:
 
 
 def _whole(run: Record, value: Value) -> NDArray[Any]:
-    """The array of a value; on a rank put together with what the others have."""
+    """The array of a value; on a rank gathered from all of them."""
     array, placement = run.values[value], run.graph.placements.get(value)
     if placement is None:
         return array

@@ -1,4 +1,4 @@
-"""What the contract promises and this edition does not do: refused by name."""
+"""Features of the contract that this edition does not have: refused by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A program at the sizes of a checkpoint, and its parameters under the diagram's names.
 
-Sizes and options come from the checkpoint's config.json and from its arrays; what the user sets
-stands before both. What its tensors are says `NAME.names.toml` beside the diagram.
+Sizes and options come from the checkpoint's config.json and from its arrays; the user's settings
+override both. `NAME.names.toml` beside the diagram says what its tensors are.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Published:
     def read(
         cls, project: Project, options: Namespace, path: Path, inputs: Arrays | None = None
     ) -> Published:
-        """What `path` holds; raises DiagnosticError, InputError, FileError, CheckpointError."""
+        """Read a checkpoint; raises DiagnosticError, InputError, FileError, CheckpointError."""
         found, known = weights.read(path), names_for(options)
         settings = {**_told(project, options, found, known), **settings_of(options)}
         draft = shape_project(project, options.block, settings)
@@ -78,7 +78,7 @@ class Published:
 def _told(
     project: Project, options: Namespace, found: weights.Weights, known: Names | None
 ) -> Settings:
-    """The settings that a checkpoint brings along, as far as they concern the block."""
+    """The settings of a checkpoint, as far as they concern the block."""
     told = found.settings
     config = found.config if known else None
     if known and config is not None:
@@ -164,7 +164,7 @@ def _refuse_defaults(
 
 
 def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
-    """A checkpoint's tensors as the parameters of a program, which have numbers by now."""
+    """A checkpoint's tensors as the parameters of a program whose sizes have numbers."""
     shapes = {
         name: tuple(map(int, spec.shape)) for name, spec in program.on_one_device.params.items()
     }
@@ -205,7 +205,7 @@ def at_sizes_of(
 def effective(
     project: Project, program: Program, settings: Settings, wanted: Iterable[str]
 ) -> Settings:
-    """What the wanted settings are: set, or a size, or as the file has them."""
+    """The effective settings: set, or a size, or as in the file."""
     main = program.graphs.main.block
     defaults = {
         option.name.name: option.words[0].name

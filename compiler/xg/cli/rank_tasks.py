@@ -1,4 +1,4 @@
-"""What one rank does of a command; `ranks` has it done by all of them."""
+"""One rank's share of a command; `ranks` runs it on all of them."""
 
 from __future__ import annotations
 

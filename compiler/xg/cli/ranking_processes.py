@@ -43,7 +43,7 @@ def prove_on_processes(
 
 @dataclass(frozen=True)
 class _Order:
-    """What is asked of the ranks for one program: the code, and what it is given."""
+    """The request to the ranks for one program: the code, and its inputs."""
 
     what: Prepared
     comparison: RankComparison
@@ -57,7 +57,7 @@ class _Order:
 
     @property
     def options(self) -> Json:
-        """What it is beside its arrays."""
+        """The request without its arrays."""
         return {
             "source": self.source,
             "seed": self.comparison.seed,
@@ -81,7 +81,7 @@ class _Order:
 def _all(
     ranks: Ranks, orders: Sequence[_Order]
 ) -> Iterator[tuple[_Order, Sequence[Run] | RankError]]:
-    """What all ranks find for every order; one whose code raises an error does not hide others."""
+    """The results of all ranks for every order; an error in one does not hide the others."""
     arrays = {
         f"{number}/{kind}/{name}": array
         for number, order in enumerate(orders)
@@ -105,7 +105,7 @@ def _all(
 
 
 def _run(answer: Answer, number: int) -> Run:
-    """What a rank has found for one of the orders."""
+    """The results of a rank for one of the orders."""
     told = answer.facts["trials"][number]
 
     def named(kind: str, names: Sequence[str]) -> Arrays:

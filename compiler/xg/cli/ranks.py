@@ -72,7 +72,7 @@ class Ranks:
 
 
 def is_process_of_many() -> bool:
-    """Whether this process is one rank already: of ours, or of torchrun's."""
+    """Whether this process is one rank already: started by xg, or by torchrun."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
 
 

@@ -1,4 +1,4 @@
-"""The table of machines: the one that comes along, or the one that `--hardware` names."""
+"""The table of machines: the bundled one, or the one that `--hardware` names."""
 
 from __future__ import annotations
 

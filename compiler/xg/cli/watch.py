@@ -18,10 +18,10 @@ Stamp = tuple[tuple[Path, int, int], ...]
 
 
 def watch(files: Sequence[str], build: Callable[[], int], console: Console) -> int:
-    """Build, and again after each save, until Ctrl-C. A file with mistakes leaves the last output.
+    """Build, and again after each save, until Ctrl-C. A file with errors leaves the last output.
 
-    Every file counts that the named ones use, in any folder, and every `.xg` file beside them: a
-    `use` that failed may name it.
+    Every file that the named ones use is watched, in any folder, and every `.xg` file beside them:
+    a `use` that failed may name it.
     """
     console.note("watching; Ctrl-C ends")
     built: Stamp | None = None

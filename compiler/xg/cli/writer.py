@@ -63,7 +63,7 @@ class Writer:
     def tokens(
         self, prompt: Array, length: int, how: Sampling, stop: Collection[int] = ()
     ) -> Iterator[int]:
-        """What follows a prompt [N], token by token; raises InputError, DiagnosticError."""
+        """The continuation of a prompt [N], token by token; raises InputError, DiagnosticError."""
         return generate(self._reader(), prompt, length, how, stop)
 
     def _reader(self) -> Reader:

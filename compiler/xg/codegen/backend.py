@@ -1,7 +1,7 @@
-"""What a backend is: a folder of `xg.codegen` that holds one `BACKEND`.
+"""Backends as data: a folder of `xg.codegen` with one `BACKEND`.
 
-Backends are found by being there: every list of them, in commands, proofs and tests, is made of
-these. Nothing of a backend but its record is imported before its code is asked for.
+Backends are discovered: every list of them, in commands, proofs and tests, is derived from their
+folders. Nothing of a backend but its record is imported before its code is asked for.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Emit(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What it takes to run a module, and what a module can do.
+    """The requirements of running a module, and its abilities.
 
-    `library` is what it imports, `extra` the extra of xg that has it; None for the base install.
-    `arrays` and `steps` make modules on NumPy arrays of modules on the library's own, given as
-    ``package.module:function``; a library without them computes on NumPy arrays. `processes` says
-    whether ranks may be processes, `half` whether it computes in bfloat16.
+    `library` is the one that it imports, `extra` the extra of xg that has it; None for the base
+    install. `arrays` and `steps` wrap modules on the library's own arrays as modules on NumPy
+    arrays, given as ``package.module:function``; a library without them computes on NumPy arrays.
+    `processes` says whether ranks may be processes, `half` whether it computes in bfloat16.
     """
 
     library: str
@@ -70,7 +70,7 @@ class Backend:
 
     @property
     def parts(self) -> Dialect:
-        """What its modules are made of."""
+        """The fixed parts of its modules."""
         return cast("Dialect", named(self.dialect))
 
     def source(self, program: Program, derived: Program | None, *, kernels: bool) -> str:

@@ -61,10 +61,10 @@ def painted(figure: Figure) -> tuple[Display, PlacedFigure]:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Figures as `<svg>` elements for a page that brings colours and fonts.
+    """Figures as `<svg>` elements for a page that has colours and fonts of its own.
 
-    `shared` is an element that stands before them and holds what they have in common. `nodes` says
-    of each figure where its nodes are, by id.
+    `shared` is an element that precedes them and has their common definitions. `nodes` maps the ids
+    of each figure's nodes to their boxes.
     """
 
     markup: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The blocks of a file: what they mention, which nobody calls, what settings concern them."""
+"""The blocks of a file: their mentions, the uncalled ones, the settings that affect them."""
 
 from __future__ import annotations
 

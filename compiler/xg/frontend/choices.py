@@ -1,8 +1,8 @@
-"""Every choice of options that a block can tell apart, checked.
+"""Check a file in every choice of options that its blocks distinguish.
 
-A block is typed on its own, whoever calls it. So it is enough that each block has met every
-combination of the options that it mentions itself; how the options of two blocks combine does not
-matter. That keeps the work near the product of few words where all combinations would be many.
+A block is typed on its own, independent of its callers. So it is enough that each block has met
+every combination of the options that it mentions itself; how the options of two blocks combine does
+not matter. That keeps the work near the product of few words where all combinations would be many.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Choice = dict[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Checked:
-    """All that is wrong with a file, and what its blocks are in the choices that were met.
+    """All errors of a file, and its blocks in the choices that were met.
 
-    A block stands there once for each choice; of one with mistakes there may be only parts.
+    A block is there once for each choice; one with errors may be incomplete.
     """
 
     diagnostics: tuple[Diagnostic, ...]
@@ -58,10 +58,10 @@ def check_choices(
     settings: Settings | None = None,
     plan: str | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """All that is wrong with a file, or with one block, in any choice that `settings` leave.
+    """All errors of a file, or of one block, in any choice that `settings` leave.
 
-    Examples are looked into where no block has a mistake; their claims are not judged. Every plan
-    of the file is held against all that it reaches; `plan` is one more, such as a product that no
+    Examples are looked into where no block has an error; their claims are not judged. Every plan of
+    the file is checked against all that it reaches; `plan` is one more, such as a product that no
     line declares.
     """
     return checked(project, block, settings, plan).diagnostics
@@ -74,7 +74,7 @@ def checked(
     settings: Settings | None = None,
     plan: str | None = None,
 ) -> Checked:
-    """`check_choices` with what was found out beside the mistakes."""
+    """`check_choices` with the blocks that were typed besides the errors."""
     checker = _Checker(project, settings or {})
     checker.read_plans(plan)
     blocks = [each.name.name for each in reversed(project.main.blocks)]
@@ -99,9 +99,9 @@ def checked(
 def choices_to_meet(
     project: Project, settings: Settings | None = None
 ) -> list[tuple[str, Settings]]:
-    """Blocks of a file and settings, in which every block meets all that it can tell apart.
+    """Blocks of a file and settings, in which every block meets all options that it distinguishes.
 
-    Raises DiagnosticError with all that is wrong.
+    Raises DiagnosticError with all errors.
     """
     checker = _Checker(project, settings or {})
     checker.check([each.name.name for each in reversed(project.main.blocks)])
@@ -118,7 +118,7 @@ def _check_operators(project: Project) -> None:
 
 
 def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Choice]:
-    """The combinations of words that a block can tell apart."""
+    """The combinations of words that a block distinguishes."""
     own = {option.name.name: tuple(w.name for w in option.words) for option in block.own}
     words = {**options, **{name: words for name, words in own.items() if words}}
     mentioned_names = mentions(block)
@@ -275,7 +275,7 @@ class _Checker:
         return tuple(sorted(self.found.values(), key=place))
 
     def add(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Keep each mistake once: most are found in more than one choice."""
+        """Keep each error once: most are found in more than one choice."""
         for diagnostic in diagnostics:
             place = diagnostic.span.start if diagnostic.span else None
             key = (diagnostic.code, diagnostic.message, diagnostic.file, place)
@@ -289,7 +289,7 @@ class _Checker:
 
 
 def _under(plan: Plan | None, diagnostic: Diagnostic) -> Diagnostic:
-    """A mistake with the plan that makes it one."""
+    """An error with the plan that causes it."""
     if plan is None or not diagnostic.code.startswith(OF_RANKS):
         return diagnostic
     return replace(diagnostic, notes=(*diagnostic.notes, f"under the plan {plan.name}"))

@@ -1,1 +1,1 @@
-"""What a proof of gradients needs to know of a program: sizes to try it at, and true zeros."""
+"""Proofs of gradients and plans: the sizes to try, and gradients that are truly zero."""

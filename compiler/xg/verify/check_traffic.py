@@ -1,4 +1,4 @@
-"""What ranks sent, against what the formulas of the placed program say."""
+"""The traffic that ranks sent, compared with the formulas of the placed program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xg.verify.rank_comparison import Counts, Run
 class Sent:
     """Collectives of one kind over one mesh axis in one pass: calls and elements of payload.
 
-    Where sums of gradients are `bundled` one call may stand for several.
+    Where sums of gradients are `bundled` one call may be several sums.
     """
 
     direction: str

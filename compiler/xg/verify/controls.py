@@ -30,11 +30,11 @@ NEGLIGIBLE: Final = 1e-14  # of what all that is sent at a site may be, to count
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One call of a collective in the code of a rank, and what became of the check without it.
+    """One call of a collective in the code of a rank, and the result of the check without it.
 
-    It is needed if the check failed. Else, what it sums may be nothing but zeros, or terms of
-    gradients that are zero; or no rank may make use of what others send it, as where a plan
-    gathers more than is used.
+    It is needed if the check failed. Else all that it sums may be zeros, or terms of gradients that
+    are zero; or no rank may use the data that it receives, as where a plan gathers more than is
+    used.
     """
 
     line: int
@@ -66,7 +66,7 @@ class _Watch:
 
 
 class _Watched(Entered):
-    """A mesh that notes where the module calls it, whatever stands between, as sums do."""
+    """A mesh that notes where the module calls it, also through helpers such as sums."""
 
     def __init__(self, real: Mesh, watch: _Watch) -> None:
         self._real = real
@@ -108,7 +108,7 @@ class _Wrong:
 
 
 def _caller(module: ModuleType) -> tuple[int, int]:
-    """Where the code of a rank stands."""
+    """The line of rank code that is running."""
     frame = currentframe()
     while frame is not None and frame.f_globals is not module.__dict__:
         frame = frame.f_back
@@ -117,7 +117,7 @@ def _caller(module: ModuleType) -> tuple[int, int]:
 
 
 def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
-    """What a rank has where nothing is sent: its own for the whole, or for all parts of it."""
+    """The result on a rank if nothing is sent: its own part for the whole, or for all its parts."""
     match call.kind:
         case "all_gather":
             return array_ops(x).stack([x] * size)
@@ -130,7 +130,7 @@ def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
 
 
 def _largest(call: Call, x: Tensor, place: int) -> float:
-    """The largest number that others get, of what is summed."""
+    """The largest number that others receive, of all that is summed."""
     sent = np.abs(np.asarray(x))
     if call.kind == "reduce_scatter":  # its own slice a rank does not send
         sent = np.delete(sent, place, axis=0)
@@ -152,7 +152,7 @@ def controls(
 
 
 def _idle(seen: _Seen, scale: float) -> Verdict:
-    """Why nothing is lost without a collective; what only moves may bring what nobody reads."""
+    """Why nothing changes without a collective; a move may bring data that is not read."""
     if seen.largest <= NEGLIGIBLE * scale:
         return "zeros"
     return "unused" if seen.kind in ("all_gather", "all_to_all") else "not needed"

@@ -1,4 +1,4 @@
-"""What stands in a program about its sizes: everything that numbers for them have to respect."""
+"""Constraints on the sizes of a program: everything that numbers for them must respect."""
 
 from __future__ import annotations
 

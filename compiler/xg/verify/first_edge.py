@@ -1,7 +1,7 @@
 """The first edge on which ranks differ from one device, by the records of the interpreter.
 
-Every value of every call, and the cotangent of every value, is put together from all ranks as its
-placement says. What ranks hold alike must be the same to the last bit.
+Every value of every call, and the cotangent of every value, is reassembled from all ranks by its
+placement. Replicas must be the same to the last bit.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def compare_edges(
 
 
 def _differs(edge: _Edge, mesh: Mapping[str, int], same: Same, add: Add) -> str | None:
-    """What is wrong with an edge, and on which rank; None if nothing is."""
+    """The difference on an edge, and its rank; None if there is none."""
     grid, parts = Grid(dict(mesh)), list(edge.parts)
     numbers = list(range(len(parts)))
     for axis in reversed(list(mesh)):  # the last axis is the innermost

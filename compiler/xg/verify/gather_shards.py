@@ -71,7 +71,7 @@ def furthest(
 def _window(
     shape: Sequence[int], where: ShardSpec, at: Mapping[str, int], mesh: Mapping[str, int]
 ) -> Window:
-    """Where the part of a rank at these coordinates lies in the whole."""
+    """The index of the part of a rank at these coordinates in the global array."""
     place = [0] * len(shape)
     for axis, over in where:
         place[axis] = place[axis] * mesh[over] + at[over]

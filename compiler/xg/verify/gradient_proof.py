@@ -46,7 +46,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found of one block, at which sizes."""
+    """The result for one block, and its sizes."""
 
     program: Program
     sizes: Mapping[str, int]
@@ -71,7 +71,7 @@ def prove(
 ) -> Proof:
     """Prove one block of a file; raises DiagnosticError, and RunError for a NaN.
 
-    With `kernels` the code that is held against differences and interpreter is the fused one.
+    With `kernels` the code compared with differences and interpreter is the fused one.
     """
     own = concerning(project, block, settings)
     compiled = compile_project(project, block, own)
@@ -102,7 +102,7 @@ def prove(
 
 
 def _expected(program: Program) -> dict[str, Expected]:
-    """What has to be invented: every axis has its number by now."""
+    """The shapes of random inputs: every axis has its number here."""
     specs = program.inputs.items()
     return {name: Expected(spec.shape, below=_whole(spec.range)) for name, spec in specs}
 

@@ -78,7 +78,7 @@ def reaches(project: Project, block: str | None, plan: str, settings: Settings) 
 
 
 def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> Program:
-    """The typed program on its mesh, whatever numbers its sizes have in the file."""
+    """The typed program on its mesh, without the numbers that its sizes have in the file."""
     typed = shape_project(project, block, settings)
     if plan is not None:
         typed = replace(typed, plan=plan_named(project, plan, settings))

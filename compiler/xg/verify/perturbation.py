@@ -36,7 +36,7 @@ Perturbations = Mapping[
 def propagate(
     outputs: tuple[Expr, ...], operands: Mapping[str, Perturbation]
 ) -> list[Perturbation | None]:
-    """What happens to the outputs of a body when these operands change."""
+    """The changes of a body's outputs when these operands change."""
     known: dict[int, Perturbation] = {}
     for expr in topological(outputs):
         if expr.prim == "operand":

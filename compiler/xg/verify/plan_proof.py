@@ -41,9 +41,9 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Floats:
-    """What was found in floats: of every backend's code, and of what is sent.
+    """The results in floats: of every backend's code, and of the traffic.
 
-    Of processes nobody sees the edges.
+    For processes there are no edges.
     """
 
     agreements: Mapping[str, RankAgreement]
@@ -67,7 +67,7 @@ class Floats:
 
 @dataclass(frozen=True)
 class RankProof:
-    """What was found of one block under one plan; None for what was not asked."""
+    """The result for one block under one plan; None for parts that were not asked for."""
 
     program: Program
     case: Case
@@ -87,8 +87,8 @@ def wanted(
 ) -> Iterator[tuple[str, str | None]]:
     """Blocks and plans to prove: those named, or every plan that reaches a block that is not met.
 
-    A block whose text speaks of ranks is one of them without a plan. Callers come first. Plans are
-    those that the file itself names: one that comes with a block need not fit its callers.
+    A block whose text mentions ranks is one of them without a plan. Callers come first. Plans are
+    those that the file itself names: one from an imported block need not fit its callers.
     """
     declared = (*project.main.plans, *project.main.products)
     plans = list(dict.fromkeys(each.name.name for each in declared)) if plan is None else [plan]
@@ -112,7 +112,7 @@ def wanted(
 def wanted_in_every_choice(
     project: Project, plan: str | None, settings: Settings
 ) -> Iterator[tuple[str, str | None, Settings]]:
-    """The same with settings, in which every block meets all options that it can tell apart."""
+    """The same with settings, in which every block meets all options that it distinguishes."""
     for block, chosen in choices_to_meet(project, settings):
         own = concerning(project, block, chosen)
         for name, each in wanted(project, block, plan, chosen):
@@ -154,7 +154,7 @@ class Prepared:
 
 
 def prepared(project: Project, block: str, plan: str | None, settings: Settings) -> Prepared:
-    """What is to be proven; raises DiagnosticError where the plan does not fit."""
+    """The programs to prove; raises DiagnosticError where the plan does not fit."""
     chosen = case(project, block, plan, concerning(project, block, settings))
     many = compile_project(project, block, chosen.settings, plan)
     if many.single_device is None:
@@ -190,7 +190,7 @@ def _floats(
 def _sent(
     one: Program, many: Program, comparison: RankComparison, *, kernels: bool
 ) -> tuple[tuple[Sent, ...], tuple[Control, ...]]:
-    """What the NumPy code sends, counted, and each of its collectives taken away once."""
+    """The traffic of the NumPy code, counted, and a control for each of its collectives."""
     placed = many.fused_distributed if kernels else many.distributed
     assert placed
     module = many.load(kernels=kernels)

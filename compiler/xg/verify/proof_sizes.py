@@ -1,8 +1,8 @@
 """Sizes to verify a program at: small, different from each other, and allowed by the file.
 
-A mistake between two axes shows only where their lengths differ, so every symbol gets a prime of
-its own. What must divide does: where ``D/N_H`` is a size, D is its prime times N_H. Repetitions
-happen twice. Primes are dealt so that the proof is as little work as can be.
+An error between two axes shows only where their lengths differ, so every symbol gets a prime of its
+own. Sizes that must divide do: where ``D/N_H`` is a size, D is its prime times N_H. Repetitions
+happen twice. Primes are dealt so that the proof is as little work as possible.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class _Search:
         return ()
 
     def shrink(self) -> None:
-        """Take out of the multiples what others bring along: D = 6*N_H where N_H is one of 6."""
+        """Remove redundant factors from the multiples: D = 6*N_H where N_H is a multiple of 6."""
         for name, divisor in product(self.free, (2, 3, 5, 7)):
             while name in self.factors:
                 before = self.factors[name]
@@ -130,7 +130,7 @@ class _Search:
         return dim.substitute({name: number(value) for name, value in self.fixed.items()})
 
     def _needs(self, term: Term) -> Dim:
-        """What a term still has to be multiplied by to be whole for all primes."""
+        """The factor by which a term must be multiplied to be whole for all primes."""
         ((monomial, coefficient),) = self._in_primes(Dim((term,))).terms
         needed = number(coefficient.denominator)
         for name, power in monomial:
@@ -147,7 +147,7 @@ class _Search:
         return dim.substitute({name: symbol(f"{name}'") for name in _bare(dim)})
 
     def _multiply(self, term: Term) -> bool:
-        """Make some symbol above the line a multiple of what is missing."""
+        """Make some symbol of the numerator a multiple of the missing factor."""
         needed = self._needs(term).substitute({f"{name}'": symbol(name) for name in self.free})
         for name, power in term[0]:
             if power > 0 and name not in self._below(needed):
@@ -207,7 +207,7 @@ class _Search:
         return ()
 
     def _grow(self, primes: Numbers, rounds: Numbers) -> None:
-        """Larger primes for what has to be larger than a multiple (S_max, where ranks share S)."""
+        """Larger primes for sizes that must exceed a multiple (S_max, where ranks share S)."""
         for low, high in self.facts.bounds:
             numbers = self._values({**rounds, **primes})
             name = next((name for name in high.symbols() if name in primes), None)

@@ -40,7 +40,7 @@ def exactly(
 ) -> Exact:
     """Both passes of both programs on random residues, compared edge by edge.
 
-    `arithmetic` may be one for the ranks with a mistake in it. Raises Undefined where the program
+    `arithmetic` may be one for the ranks with a planted error. Raises Undefined where the program
     of one device asks for a number that does not exist, as the inverse of 0, however it is drawn.
     """
     given, _ = run_drawn(one, prime, seed)
@@ -78,7 +78,7 @@ def _edges(one: Program, record: Record, many: Program, records: list[Record], p
 
 
 def _first(alone: Outcome, together: list[Outcome], many: Program) -> str | None:
-    """The first output or gradient that is not the same, put together from all ranks."""
+    """The first output or gradient that differs, reassembled from all ranks."""
     where = cuts(many)
     pairs = [("", alone.outputs, [each.outputs for each in together])]
     pairs += [("d", alone.gradients, [each.gradients for each in together])]

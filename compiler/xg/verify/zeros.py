@@ -9,9 +9,9 @@ from xg.verify.perturbation import Perturbation, propagate
 
 
 def why_zero(graph: Graph, value: Value) -> str | None:
-    """Why no output of a graph depends on a parameter or an input, as far as slopes can tell.
+    """The reason why no output of a graph depends on a parameter or an input, to first order.
 
-    None if that cannot be shown: then a gradient that is zero is a mistake.
+    None if that cannot be shown: then a gradient that is zero is an error.
     """
     every = frozenset[int]()
     changes: dict[Value, Perturbation] = {value: Perturbation(value, every)}

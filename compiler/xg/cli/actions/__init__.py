@@ -1,1 +1,1 @@
-"""What the commands do: one module each, imported when the arguments have been parsed."""
+"""The actions of the commands: one module each, imported when the arguments have been parsed."""

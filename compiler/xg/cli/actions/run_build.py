@@ -51,7 +51,7 @@ def _build(options: Namespace, console: Console) -> int:
 
 
 def _made(options: Namespace) -> Mapping[str, Outputs]:
-    """The outputs of every input; raises DiagnosticError with the mistakes of all of them."""
+    """The outputs of every input; raises DiagnosticError with the errors of all of them."""
     wanted = Wanted(
         kinds=options.kinds or KINDS,
         theme=options.theme,

@@ -1,4 +1,4 @@
-"""`xg check`: every mistake of every block, in every choice of options."""
+"""`xg check`: every error of every block, in every choice of options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xg.frontend.choices import check_choices
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Check every file, and go on after one with mistakes."""
+    """Check every file, and continue after one with errors."""
     found: list[Diagnostic] = []
     for file in options.files:
         diagnostics = _diagnostics(file, options)

@@ -1,4 +1,4 @@
-"""`xg demo`: everything once, on the diagrams that come along."""
+"""`xg demo`: everything once, on the bundled diagrams."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAMPLE = ("--sample", "200", "--prompt", "A class is ", "--temperature", "0.6")
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What was done with one diagram."""
+    """The results for one diagram."""
 
     name: str
     files: tuple[Path, ...]
@@ -119,7 +119,7 @@ def _last(outcome: Outcome) -> float:
 
 
 def _pictures(shown: Sequence[Shown], training: Path) -> Iterator[str]:
-    """Where the pictures lie, a line for each diagram."""
+    """The paths of the pictures, a line for each diagram."""
     folder = training.parent
     yield f"pictures in {folder}, each as .svg, .pdf and .png:"
     for each in shown:

@@ -45,7 +45,7 @@ def run(options: Namespace, console: Console) -> int:
 
 
 def _sides(options: Namespace) -> tuple[Side, Side]:
-    """What stood before, and what is new."""
+    """The old and the new side."""
     if options.other is None:
         old = _side(options, options.file, options.against, options.against or "one device")
         return old, _side(options, options.file, options.plan, options.plan or "one device")

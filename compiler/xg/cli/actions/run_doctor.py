@@ -1,4 +1,4 @@
-"""`xg doctor`: what was found on this machine, and how to mend what is missing."""
+"""`xg doctor`: the state of this machine, and how to fix what is missing."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _blas() -> Finding:
-    """What NumPy multiplies matrices with: without a BLAS training is many times slower."""
+    """The library of NumPy's matrix products: without a BLAS training is many times slower."""
     try:
         import numpy  # it may be missing
     except ImportError:

@@ -16,7 +16,7 @@ from xg_runtime import files
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Lay out every file, and go on after one with mistakes."""
+    """Lay out every file, and continue after one with errors."""
     worst = FINE
     for file in options.files:
         try:

@@ -110,7 +110,7 @@ def _beside(options: Namespace) -> Path:
 
 
 def _tokenizer(options: Namespace) -> Path:
-    """The tokenizer that is named, or that stands beside the weights."""
+    """The tokenizer that is named, or the one beside the weights."""
     if options.tokenizer:
         return Path(options.tokenizer)
     beside = _beside(options) / TOKENIZER

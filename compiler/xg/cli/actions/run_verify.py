@@ -30,7 +30,7 @@ RANKS = ("single", "exact")
 
 
 def run(options: Namespace, console: Console) -> int:
-    """Prove every block, then every plan, then check every document; go on after one that fails."""
+    """Prove every block, then every plan, then check every document; a failure stops nothing."""
     kinds = _kinds(options)
     parts: list[_Part] = []
     if "fd" in kinds or ({*OTHERS} & {*kinds} and not {*RANKS} & {*kinds}):
@@ -50,7 +50,7 @@ def run(options: Namespace, console: Console) -> int:
 
 
 def _kinds(options: Namespace) -> Sequence[str]:
-    """What is asked for; raises InputError for processes where they have nothing to run."""
+    """The kinds of proof asked for; raises InputError for processes with nothing to run."""
     if options.on != "processes":
         return options.against or (RANKS if options.plan or options.on else ("fd",))
     kinds = options.against or ("single",)
@@ -66,7 +66,7 @@ def _kinds(options: Namespace) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What was found of one kind: the last line, and under which key it stands as data."""
+    """The results of one kind: the last line, and its key in the data."""
 
     passed: bool
     summary: str
@@ -150,7 +150,7 @@ def _wanted_plans(
 
 
 def _claims(options: Namespace, console: Console) -> _Part:
-    """What the files' examples say."""
+    """The claims of the files' examples."""
     documents = _documents(options, console)
     passed = all(checked.passed for _, checked in documents)
     said = _said_of([checked for _, checked in documents])

@@ -1,4 +1,4 @@
-"""`xg check`: every mistake of every block, in every choice of options."""
+"""`xg check`: every error of every block, in every choice of options."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ EXAMPLE = "xg check diagrams/models/transformer.xg"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Files, and the mistakes as data."""
+    """Files, and whether to print errors as data."""
     add_files(parser)
     parser.add_argument("--json", action="store_true", help="print the mistakes as JSON")

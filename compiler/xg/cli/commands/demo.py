@@ -1,4 +1,4 @@
-"""`xg demo`: everything once, on the diagrams that come along."""
+"""`xg demo`: everything once, on the bundled diagrams."""
 
 from __future__ import annotations
 

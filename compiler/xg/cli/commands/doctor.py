@@ -1,4 +1,4 @@
-"""`xg doctor`: what was found on this machine, and how to mend what is missing."""
+"""`xg doctor`: the state of this machine, and how to fix what is missing."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ EXAMPLE = "xg lsp --stdio"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Nothing to choose; many editors name the way by which they speak."""
+    """Nothing to choose; many editors pass the transport."""
     parser.add_argument(
         "--stdio", action="store_true", help="speak on standard input and output, the only way"
     )

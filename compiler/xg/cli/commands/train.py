@@ -13,7 +13,7 @@ EXAMPLE = "xg train diagrams/models/transformer.xg --steps 300 --sample 200"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """A file, its data, and how it learns."""
+    """A file, its data, and the training options."""
     add_file(parser)
     _add_data(parser)
     _add_learning(parser)

@@ -13,7 +13,7 @@ KINDS = ("fd", *OTHERS, "single", "exact", "document")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    """Files, what they are held against, and the form of the answer."""
+    """Files, the kinds of proof, and the form of the answer."""
     add_files(parser)
     parser.add_argument(
         "--against",

@@ -94,7 +94,7 @@ def _decimals(item: Printed) -> int:
 
 
 def _grid(texts: Array, shape: tuple[int, ...]) -> list[list[str]]:
-    """Rows of texts, of a large array the first; leading axes lie one below the other."""
+    """Rows of texts, of a large array the first; leading axes one below the other."""
     rows = texts.reshape(-1, shape[-1] if shape else 1)
     cut = [[str(text) for text in row[:COLUMNS_AT_MOST]] for row in rows[:ROWS_AT_MOST]]
     if rows.shape[1] > COLUMNS_AT_MOST:

@@ -1,4 +1,4 @@
-"""What `xg cost` says of a rank besides its operators: sending, memory, recomputing, time."""
+"""Sections of `xg cost` about a rank besides its operators: sending, memory, recomputing, time."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _total(found: Report) -> tuple[str, ...]:
 
 
 def memory(found: Report) -> Iterator[str]:
-    """What a rank holds."""
+    """The memory of a rank."""
     if not found.total.saved.terms:
         return
     yield ""
@@ -90,7 +90,7 @@ def memory(found: Report) -> Iterator[str]:
 
 
 def largest(found: Report) -> Iterator[str]:
-    """The largest array of a single step, which comes on top of what is held."""
+    """The largest array of a single step, in addition to the memory that is held."""
     one = found.largest
     if one is None:
         return
@@ -102,7 +102,7 @@ def largest(found: Report) -> Iterator[str]:
 
 
 def recomputing(found: Report) -> Iterator[str]:
-    """What policies of recomputing would save and cost."""
+    """The savings and costs of recompute policies."""
     if len(found.policies) < 2:
         return
     yield ""

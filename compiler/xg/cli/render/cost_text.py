@@ -50,7 +50,7 @@ def _block(block: BlockCost, found: Report) -> Iterator[str]:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    """A row as formulas; those of a call stand in the callee's table."""
+    """A row as formulas; those of a call are in the callee's table."""
     place = "" if row.line is None else str(row.line)
     if row.callee:
         cells = ("" if dim.constant == 0 else row.name for dim in row.amount.dims())

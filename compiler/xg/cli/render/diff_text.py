@@ -56,9 +56,9 @@ def sign(change: Change[Edge] | Change[Sent]) -> str:
 
 
 def told(change: Change[Edge]) -> tuple[str, str]:
-    """How an edge lay and lies: its shape on a rank, over which axes it is a term of a sum.
+    """The old and new placement of an edge: its shape on a rank, the axes over which it is a term.
 
-    Where both shapes read alike, the sizes in them are defined otherwise, and spelled out.
+    If both shapes read the same, the sizes in them have other definitions, and are spelled out.
     """
     before, after = change.before, change.after
     alike = before and after and before.shape == after.shape and before.dims != after.dims
@@ -100,7 +100,7 @@ def _costs(difference: Difference) -> Iterator[tuple[str, ...]]:
 
 
 def _formulas(difference: Difference) -> Iterator[str]:
-    """What has no number, as formulas."""
+    """The amounts without numbers, as formulas."""
     sides = (difference.before.report.numbers, difference.after.report.numbers)
     for name, dims in difference.costs.items():
         if all(evaluated(*each) is not None for each in zip(dims, sides, strict=True)):

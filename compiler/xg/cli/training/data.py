@@ -103,5 +103,5 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
 
 
 def _number(program: Program, dim: Dim) -> int:
-    """A size that has a number by now."""
+    """The number of a size that has one."""
     return dim.evaluate(program.graphs.main.sizes.bind({}))

@@ -1,4 +1,4 @@
-"""What `xg train` has left in a folder: the program, compiled again, its parameters, its tokens."""
+"""A trained model from the folder of `xg train`: its program, compiled again, and parameters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Trained:
 
     @classmethod
     def read(cls, folder: Path, *, diagram: str | None, previous: bool) -> Trained:
-        """What a run has trained; raises CheckpointError, InputError, DiagnosticError."""
+        """Read a trained model; raises CheckpointError, InputError, DiagnosticError."""
         held = checkpoint.load(folder, previous=previous)
         if "vocabulary" not in held.facts:
             raise InputError(f"{folder} was not trained on text")
@@ -42,7 +42,7 @@ class Trained:
 
 
 def trained_program(folder: Path, diagram: str | None, held: Checkpoint) -> Program:
-    """What was trained, compiled again; raises CheckpointError if it is not the same any more."""
+    """The trained program, compiled again; raises CheckpointError if it has changed since."""
     recipe = Recipe.read(folder)
     file = diagram or recipe.file_from(folder)
     program = compile_project(open_project(file), recipe.block, recipe.settings)

@@ -1,8 +1,8 @@
 """Training on this device, on simulated ranks, or as one rank among processes.
 
-However the ranks are made, each runs `_learn` with its world: the whole of data and options, and
-its part of everything else. Rank 0 alone writes and speaks. A number that is not finite is found
-by all ranks together, and is the error of none of them: it travels as a result.
+Each rank runs `_learn` with its world: the whole of data and options, and its part of everything
+else. Only rank 0 writes and prints. A number that is not finite is found by all ranks together, and
+is the error of none of them: it travels as a result.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from xg_runtime.world import ALONE, World
 
 @dataclass(frozen=True)
 class Learned:
-    """How training ended, as rank 0 tells it; None where this process is another rank.
+    """The end of training, as rank 0 reports it; None if this process is another rank.
 
-    `interrupted` names the signal that ended it. Parameters are whole where a sample is wanted.
+    `interrupted` names the signal that ended it. Parameters are whole if a sample is wanted.
     """
 
     outcome: Outcome | None
@@ -93,7 +93,7 @@ def _learn(
 
 
 def _told(found: Outcome | NonFiniteError, *, leads: bool) -> Learned:
-    """What is told of training; raises NonFiniteError."""
+    """The result of training; raises NonFiniteError."""
     if isinstance(found, NonFiniteError):
         raise found
     return Learned(found if leads else None, found.interrupted)
@@ -108,7 +108,7 @@ def _world(what: Lesson) -> World:
 def _on_simulated(
     what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
 ) -> Learned:
-    """Train on all ranks in this process; signals come to its main thread."""
+    """Train on all ranks in this process; signals go to its main thread."""
     with Interrupt() as stop:
         found = simulate(
             ranks.sizes,
@@ -128,7 +128,7 @@ def _as_rank(what: Lesson, options: Namespace, folder: Path, console: Console) -
 def _under_torchrun(
     what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
 ) -> Learned:
-    """Join the processes that torchrun has started; what it starts anew goes on."""
+    """Join the processes that torchrun has started; restarted ones resume."""
     holds_a_run = exists(folder)  # asked before any rank begins one
     with joined(ranks.sizes, agreed_facts(what, options), ranks.terms) as mesh:
         if holds_a_run and mesh.again:
@@ -154,7 +154,7 @@ def _on_processes(what: Lesson, options: Namespace, folder: Path, ranks: Ranks) 
 
 
 def agreed_facts(what: Lesson, options: Namespace) -> dict[str, str]:
-    """What processes compare before the first step: the program of a rank, and its type."""
+    """The facts that processes compare before the first step: a rank's program, and its type."""
     code = what.trained.source(options.backend)
     return {
         "program": hashlib.sha256(code.encode()).hexdigest()[:16],

@@ -1,7 +1,7 @@
-"""What a run folder tells of the diagram that is trained in it: its file, block and settings.
+"""The record of a run folder about the diagram trained in it: its file, block and settings.
 
-The diagram is compiled again by whoever needs the model, never loaded as code from the folder: a
-run that somebody else made can be opened without trusting them.
+The diagram is compiled again when the model is needed, never loaded as code from the folder: a run
+from elsewhere can be opened without trusting it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Recipe:
 
     @classmethod
     def read(cls, folder: Path) -> Recipe:
-        """What `folder` tells; raises FileError, and CheckpointError where it makes no sense."""
+        """Read it from `folder`; raises FileError, and CheckpointError where it makes no sense."""
         path = folder / RECIPE
         try:
             found: Any = json.loads(files.read(path))

@@ -1,4 +1,4 @@
-"""What a training run needs: a module at the right sizes, its data, and what to compare with."""
+"""The setup of a training run: a module at the right sizes, its data, and references."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ Arrays = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Lesson:
-    """A program, its generated module, and the data it learns from.
+    """A program, its generated module, and the data it is trained on.
 
-    `parallel` is what ranks run of it; `program` is then the same without a plan, where there is
+    `parallel` is the program that ranks run; `program` is then the same without a plan, if there is
     such a program.
     """
 
@@ -46,7 +46,7 @@ class Lesson:
 
     @property
     def trained(self) -> Program:
-        """What is run."""
+        """The program that runs."""
         return self.parallel or self.program
 
     @property
@@ -56,9 +56,10 @@ class Lesson:
 
     @cached_property
     def facts(self) -> dict[str, object]:
-        """What a resumed run must find unchanged: a plan and its mesh may change.
+        """The facts that a resumed run must find unchanged: a plan and its mesh may change.
 
-        Of a program that is written for one of several ranks that is what they compute together.
+        For a program written for one of several ranks those are of the program that they compute
+        together.
         """
         code = single(self.program).source()
         known: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}

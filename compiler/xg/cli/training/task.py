@@ -1,4 +1,4 @@
-"""What a block is trained on: next tokens of a text, or rows of arrays."""
+"""The training task of a block: next tokens of a text, or rows of arrays."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def loss_of(program: Program, wanted: str | None = None) -> str:
 
 
 def text_task(program: Program) -> TextTask | None:
-    """The task of a block that takes two alike integer inputs and nothing else, or None."""
+    """The task of a block with exactly two integer inputs of one shape, or None."""
     main = program.main
     if len(main.inputs) != 2:
         return None
@@ -78,7 +78,7 @@ def _is_target(program: Program, value: Value) -> bool:
 
 
 def _compared(program: Program, targets: Value) -> Value | None:
-    """What the block's own loss compares with these targets."""
+    """The value that the block's own loss compares with these targets."""
     loss = _loss(program, targets)
     return loss and loss.inputs[0]
 

@@ -1,7 +1,7 @@
-"""How many threads NumPy's matrix products take.
+"""The number of threads for NumPy's matrix products.
 
-One is the default. A small model gains little from a second thread, and where another program
-wants the same cores, threads that wait for each other make a step many times slower.
+One is the default. A small model gains little from a second thread, and where another program uses
+the same cores, threads that wait for each other make a step many times slower.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The last check of generated Python: it holds only allowed constructs, or it is not returned.
 
-Names and titles of a diagram end up in the code. Whatever got past their escaping would show as a
-construct, a name or a dotted call that no emitter writes.
+Names and titles of a diagram end up in the code. If their escaping failed, the result would show as
+a construct, a name or a dotted call that no emitter writes.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _unknown(what: str, name: str, known: frozenset[str]) -> str | None:
 
 
 def _are_saved(targets: list[ast.expr]) -> bool:
-    """Whether a ``del`` means fields of what was saved, all that code ever lets go of."""
+    """Whether a ``del`` deletes fields of saved values, the only deletion in generated code."""
     match targets:
         case [ast.Tuple(elts=names)]:
             return _are_fields(names)

@@ -24,7 +24,7 @@ def function(name: str) -> Spell:
 
 
 def support(name: str) -> Spell:
-    """A function that the module brings along."""
+    """A support function that is copied into the module."""
     return lambda expr, args, scope: call(scope.use(name), *(arg.text for arg in args))
 
 
@@ -228,7 +228,7 @@ def place(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 
 def drop(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    """What dropout leaves."""
+    """Apply a dropout mask."""
     p = scalar(expr, "p", scope).text
     kept = f"1 - {p}" if expr.attr("scaled") else "1.0"
     return call(scope.use("drop"), args[0].text, args[1].text, kept)

@@ -124,7 +124,7 @@ class _BackwardWriter(BlockWriter):
         return overlap(steps, [step for step in sums if step not in late])
 
     def _tensors(self) -> list[str]:
-        """The fields of saved tensors, but not those of what calls have saved."""
+        """The fields of saved tensors, without those that calls have saved."""
         return [name for value, name in self.fields.items() if value.role != "saved"]
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:

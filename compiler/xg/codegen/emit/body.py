@@ -54,8 +54,8 @@ def is_inline(body: Body) -> bool:
 def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
     """For each expression: whether its elements are not yet of the model's float type.
 
-    True for integers and for what is computed from them alone, None for plain numbers, which
-    adapt to whatever they meet.
+    True for integers and for results computed from them alone, None for plain numbers, which adapt
+    to the other operand.
     """
     raw: dict[int, bool | None] = {}
     for expr in topological(outputs):

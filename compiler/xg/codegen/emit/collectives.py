@@ -1,4 +1,4 @@
-"""What ranks say to each other, in the words of the runtime that generated code imports.
+"""Communication in generated code: the calls of the runtime that it imports.
 
 They are the same in every backend: the mesh on which a rank runs knows how to send its tensors.
 """
@@ -27,7 +27,7 @@ def _sent(name: str, *axes: str) -> Spell:
 
 
 def _of_rows(name: str) -> Spell:
-    """What ids mean among the rows of a rank."""
+    """A function of ids and the number of rows of a rank."""
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         return call(name, args[0].text, _over(expr), length(expr, "rows", scope).text)
@@ -70,7 +70,7 @@ FUNCTIONS: Final = frozenset(WORDS) | {
 
 
 def imports(code: str) -> str:
-    """The import of what the code calls of the runtime; empty if it calls nothing."""
+    """The import of the runtime functions that the code calls; empty if it calls none."""
     code = re.sub(r'(?m)^\s*(#.*|""".*)$', "", code)
     named = [name for name in FUNCTIONS if re.search(rf"(?<![\w.]){name}\(", code)]
     named += [name for name in ("Cuts", "Mesh", "Sums") if re.search(rf"\b{name}\b", code)]

@@ -1,4 +1,4 @@
-"""What a backend's modules are made of, besides the words for primitives."""
+"""The fixed parts of a backend's modules, besides the spelling of primitives."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ class Dialect:
     """The parts of a module that are the same in all modules of one backend.
 
     `header`, `init` and `empty` (of a cache) are templates. `library` is the name of the imported
-    library. `types` are the arguments of ``init`` that say what arrays are made of; `like` are
-    lines that read them off given arrays, for cotangents that are missing. `decorator` stands above
-    the public functions.
-    `kernels` are functions by hand, where there are any; `prelude` are statements before modules of
-    them.
+    library. `types` are the arguments of ``init`` that give the type and device of arrays; `like`
+    are lines that read them off given arrays, for cotangents that are missing. `decorator` precedes
+    the public functions. `kernels` are hand-written functions, if there are any; `prelude` are
+    statements before modules with them.
     """
 
     spelling: Spelling

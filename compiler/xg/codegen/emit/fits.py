@@ -35,5 +35,5 @@ def _letters(body: Body) -> list[str]:
 
 
 def last_axis(attrs: Attrs, body: Body) -> bool:
-    """What works along the last axis of its operand."""
+    """Whether a use works along the last axis of its operand."""
     return attrs.get("axis", -1) == -1

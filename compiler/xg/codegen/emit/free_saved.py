@@ -37,7 +37,7 @@ def _statements(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _last(statements: Sequence[Sequence[str]], pattern: str) -> int:
-    """The number of the last statement in which something stands, -1 if there is none."""
+    """The number of the last statement that matches a pattern, -1 if there is none."""
     mention = re.compile(pattern)
     places = [n for n, lines in enumerate(statements) if any(map(mention.search, lines))]
     return places[-1] if places else -1

@@ -19,12 +19,11 @@ from xg.ir.use import Attrs
 
 @dataclass(frozen=True, slots=True)
 class OperatorFunction:
-    """The text of a function without its name, and what a call has to give beside operands.
+    """The text of a function without its name, and the arguments that a call adds to the operands.
 
     `own` are the operator's numbers and words, by attribute; `sizes` are symbols; `dtype`, `device`
-    and `random` say that it wants the float type, the device, and seed and place; `absent` are the
-    places among its operands of those that a use does not have; `cuts` say which part of a mask it
-    is to draw.
+    and `random` say that it takes the float type, the device, and seed and place; `absent` are the
+    places of operands that a use does not have; `cuts` say which part of a mask it is to draw.
     """
 
     head: str

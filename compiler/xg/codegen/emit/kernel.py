@@ -46,7 +46,7 @@ class Kernel:
 class Kernels:
     """The kernels of one backend; the files of their functions, and all that these may call.
 
-    Backward passes of a `releasing` backend let go of what was saved as soon as it is read.
+    Backward passes of a `releasing` backend free saved values as soon as they are read.
     """
 
     paths: Sequence[Path]
@@ -79,7 +79,7 @@ class Kernels:
         return operator in self._by_operator
 
     def names(self) -> frozenset[str]:
-        """What the functions of the files are called: no variable may be called so."""
+        """The names of the files' functions, which no variable may have."""
         return frozenset(self._nodes)
 
     def helpers(self) -> frozenset[str]:
@@ -121,7 +121,7 @@ class Kernels:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What a function takes of a use: which operands are missing, numbers and words, and cuts."""
+    """The arguments of a function for a use: missing operands, numbers and words, and cuts."""
 
     absent: tuple[int, ...]
     own: tuple[Scalar | str, ...]
@@ -129,7 +129,7 @@ class _Taken:
 
 
 def _taken(node: ast.FunctionDef, body: Body, attrs: Attrs) -> _Taken | None:
-    """What a function takes of a use; None if it wants other operands, or what is not there.
+    """The arguments of a function for a use; None if it takes other operands, or missing ones.
 
     A mask that is drawn in part is not for a function that draws a whole one, nor the other way.
     """

@@ -20,7 +20,7 @@ Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
 class Located:
     """Lines that make sizes known, and the module constants that they rely on.
 
-    `lost` are symbols that shapes carried once, but none of the tensors at hand does.
+    `lost` are symbols that shapes carried once, but none of the available tensors does.
     """
 
     lines: list[str]
@@ -39,8 +39,8 @@ def locate(
 ) -> Located:
     """Lines for the needed symbols, in an order in which each can be computed.
 
-    `known` are the texts of symbols that are at hand as numbers; `carried` those that arrays
-    carry somewhere, so that a default must not stand in for them.
+    `known` are the texts of symbols that are available as numbers; `carried` those that arrays
+    carry somewhere, so that a default must not replace them.
     """
     texts = known or {}
     places = _places(sources, sizes)
@@ -97,7 +97,7 @@ def closure(
 ) -> tuple[list[str], list[str]]:
     """All symbols needed, those of definitions included; and the defined ones in order.
 
-    What has a place needs no definition.
+    A symbol with a place needs no definition.
     """
     wanted: dict[str, None] = {}
     defined: dict[str, None] = {}

@@ -132,7 +132,7 @@ class ModuleWriter:
         return [key for key in self.program.graphs if key in wanted]
 
     def block(self, key: str) -> Iterator[list[str]]:
-        """What a block saves, its forward and its backward function."""
+        """The saved values of a block, its forward and its backward function."""
         graph = self.program.graphs[key]
         if not self.plan.saves:
             forward = forward_function(self.plan, graph, ())
@@ -154,7 +154,7 @@ class ModuleWriter:
     def _saved_class(
         self, key: str, fields: Mapping[Value, str], sizes: Sequence[str]
     ) -> list[str]:
-        """What a block saves: a tuple or, where the backward pass takes it apart, an object."""
+        """The class of a block's saved values: a tuple, or an object if fields are freed."""
         graph, name = self.program.graphs[key], self.plan.classes[key]
         calls = {step.saved: step for step in graph.steps if isinstance(step, Call)}
         kinds: dict[str, str] = {}
@@ -188,7 +188,7 @@ def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
 
 
 def _standard(code: str) -> str:
-    """The imports of what the code mentions of the standard library."""
+    """The imports of the standard library that the code mentions."""
     lines = ["import math"] if re.search(r"(?<![\w.])math\.", code) else []
     for module, names in STANDARD.items():
         found = [name for name in names if re.search(rf"\b{name}\b", code)]

@@ -1,9 +1,9 @@
 """Names in generated code: the author's where there is one, never a keyword, never twice.
 
-While a module is written, every name that stems from the diagram is marked: its first letter is
-one of an alphabet that no name uses, one alphabet for each kind. So it is known of each name in
-the text whether it is the author's or the module's own. Where both are spelled alike in one scope,
-the author's is written with ``_`` behind it; at the end the marks go (`xg.codegen.emit.scopes`).
+While a module is written, every name that comes from the diagram is marked: its first letter is one
+of an alphabet that no name uses, one alphabet for each kind. So each name in the text is known to
+be the author's or the module's own. Where both have one spelling in one scope, the author's is
+written with ``_`` behind it; at the end the marks are removed (`xg.codegen.emit.scopes`).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Names:
         return _marked(name, self._kind)
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Keep names from being given out."""
+        """Keep names from being used."""
         self._taken.update(map(plain, names))
 
 
@@ -105,7 +105,7 @@ def plain(text: str) -> str:
 
 
 def kind_of(name: str) -> Kind | None:
-    """What a marked name names; None for one of the module's own."""
+    """The kind of a marked name; None for one of the module's own."""
     return next((_KINDS[char] for char in name if char in _KINDS), None)
 
 

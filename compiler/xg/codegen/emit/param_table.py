@@ -1,4 +1,4 @@
-"""Tables of what belongs to calls, parameters and states, with loops kept as loops."""
+"""Tables of parameters and states, by path, with loops kept as loops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rows = Callable[[Graph, Symbols, Scope], list[Row]]
 def table_lines(program: Program, scope: Scope) -> list[str]:
     """Lines that fill ``starts``, a dictionary from name to shape and start.
 
-    The parameters of a graph stand before those of its calls.
+    The parameters of a graph come before those of its calls.
     """
     return _lines(program, scope, "starts", _params, _having(program, lambda g: bool(g.params)))
 
@@ -33,7 +33,7 @@ def state_lines(program: Program, scope: Scope) -> list[str]:
 
 
 def cut_lines(program: Program, scope: Scope) -> list[str]:
-    """Lines that fill ``found``, a dictionary from the name of what is cut to its cuts.
+    """Lines that fill ``found``, a dictionary from the names of sharded tensors to their cuts.
 
     Parameters by their paths; of the entry also inputs and outputs.
     """

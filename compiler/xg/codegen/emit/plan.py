@@ -115,7 +115,7 @@ def _symbols(program: Program) -> set[str]:
 
 
 def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
-    """For every graph the symbols whose number its callers know, and no default may stand for."""
+    """For every graph the symbols whose number its callers know, which no default may replace."""
     found: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
     for key, graph in reversed(list(program.graphs.items())):  # callers first
         known = found[key] | carried_symbols(graph)

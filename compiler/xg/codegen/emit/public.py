@@ -42,7 +42,7 @@ class PublicWriter:
 
     @property
     def saved_class(self) -> str:
-        """The class of what the entry block saves."""
+        """The class of the entry block's saved values."""
         return self.plan.classes[self.graph.key]
 
     def functions(self) -> list[list[str]]:
@@ -71,7 +71,7 @@ class PublicWriter:
         return [*head, *indented(body)]
 
     def _cuts(self) -> list[str]:
-        """What a module for many ranks says of where its tensors lie."""
+        """The function that gives the placements of a module's tensors on a mesh."""
         scope = Scope(self.graph.sizes)
         lines = cut_lines(self.plan.program, scope)
         located = locate(
@@ -103,7 +103,7 @@ class PublicWriter:
         return [shard, gather]
 
     def _starts(self) -> list[str]:
-        """The line that fills the table from sizes at hand."""
+        """The line that fills the table from known sizes."""
         given = [f"{name}={name}" for name in map(spell_symbol, self.sizes)]
         return bracketed("starts = table(", given, ")", 4)
 
@@ -138,7 +138,7 @@ class PublicWriter:
         return chosen, definition_lines(defined, sizes)
 
     def init_arguments(self, chosen: Sequence[str]) -> list[str]:
-        """The arguments of ``init``, and of what calls it."""
+        """The arguments of ``init``, and of its callers."""
         defaults = self.graph.sizes.defaults
         sizes = [
             f"{name}: int" + (f" = {name}" if symbol in defaults else "")
@@ -224,7 +224,7 @@ class PublicWriter:
         return self._decorated([*head, *indented(body)])
 
     def _saved(self) -> str:
-        """What the backward pass is given; a copy where it takes it apart."""
+        """The argument of the backward pass; a copy if that frees fields of it."""
         if not self.plan.frees_saved:
             return "saved"
         self.plan.helpers["anew"] = None
@@ -275,7 +275,7 @@ class PublicWriter:
     def _seeds(self, scope: Scope, fresh: Names) -> tuple[list[str], list[str]]:
         """A name for the cotangent of every float output, and lines that fetch it.
 
-        One value may leave under two names: then its cotangent is the sum of theirs.
+        One value may be an output under two names: then its cotangent is the sum of theirs.
         """
         names: dict[Value, str] = {}
         lines: list[str] = []

@@ -1,8 +1,8 @@
-"""Whether an author's name hides one of the module's own, and another spelling where it does.
+"""Name clashes between the author's names and the module's own, and how they are resolved.
 
-Nothing is reserved by a list. A module is written with marked names (`xg.codegen.emit.names`);
-if two kinds of names are spelled alike in one scope, it is written again, and the lesser kind
-avoids that spelling.
+No list reserves names. A module is written with marked names (`xg.codegen.emit.names`); if two
+kinds of names have one spelling in one scope, it is written again, and the lesser kind avoids that
+spelling.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class AmbiguousNames(Exception):
 
 
 def write_with_stable_names(write: Callable[[], tuple[str, Result]]) -> tuple[str, Result]:
-    """The text that `write` gives, without marks and without a name that hides another.
+    """The text of `write`, without marks and without a name that hides another.
 
-    Beside it stands whatever else `write` gives, marked as it is.
+    The second result is that of `write`, still marked.
     """
     avoided: Avoided = {}
     for _ in range(ROUNDS):

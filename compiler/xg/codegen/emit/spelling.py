@@ -1,4 +1,4 @@
-"""What a backend has to say: how each primitive is written, and which functions it brings along."""
+"""The interface of a backend's spelling: each primitive as text, and its support functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xg.ir.tensor import Shape, Sizes
 
 @dataclass(slots=True)
 class Scope:
-    """What the text of one function may mention, and what it did mention.
+    """The names that the text of one function may mention, and those that it did mention.
 
     `dtype` is the text of the float type of the function's tensors, `device` of where they are.
     `needed` collects the symbols of sizes, `support` the backend's own functions, `typed` and
@@ -61,7 +61,7 @@ class Scope:
         return self.device
 
     def use(self, function: str) -> str:
-        """The name of a support function, which the module then brings along."""
+        """The name of a support function, which is then copied into the module."""
         self.support[function] = None
         return function
 

@@ -23,7 +23,7 @@ PENDING_WIDTH = 56  # an expression that waits to be used is not longer than thi
 
 
 def function_name(operator: str) -> str:
-    """What the function of an operator should be called: ``d_softmax``."""
+    """The name for the function of an operator: ``d_softmax``."""
     return snake(operator.replace("gradient of ", "d_"))
 
 
@@ -64,7 +64,7 @@ def _commented(code: str, comment: str) -> list[str]:
 
 
 def _said(step: Apply) -> str:
-    """What a step of a backward pass is: a gradient, a move, or what joins and fills in."""
+    """A comment on a step of a backward pass: a gradient, a move, or a sum."""
     if step.op.family == "collective":
         return step.op.glyph
     if step.origin is not None:
@@ -97,9 +97,9 @@ class Mark:
 class Statements:
     """Writes the operator steps of one function.
 
-    `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
-    `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
-    should be called; `marks` which lines compute which steps.
+    `fixed` are values that must have a name of their own: outputs, labelled or saved ones. `texts`
+    say how a value is mentioned, `begun` which collective has to be awaited before; `wanted` its
+    preferred name; `marks` which lines compute which steps.
     """
 
     spelling: Spelling
@@ -167,7 +167,7 @@ class Statements:
             self._assign(needed, text, steps)
 
     def begin(self, step: Apply) -> None:
-        """A sum over ranks that goes on while others compute; awaited where it is read."""
+        """Begin a sum over ranks that continues while others compute; awaited where it is read."""
         (value,) = step.outputs
         body = step.op.body([self.types[v] for v in step.inputs], step.attrs)
         text = self._text(step, body)
@@ -206,7 +206,7 @@ class Statements:
         return is_inline(body) and self._kernel(step, body) is None
 
     def _kernel(self, step: Apply, body: Body) -> tuple[str, OperatorFunction] | None:
-        """The kernel for a step; it may overwrite what this function made and nobody else reads."""
+        """The kernel for a step; it may overwrite values of this function without other readers."""
         pairs = zip(body.operands, step.inputs, strict=True)
         spent = {str(expr.name) for expr, value in pairs if self._is_spent(value)}
         return self.functions.kernel(step, body, spent)

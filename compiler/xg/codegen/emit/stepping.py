@@ -50,7 +50,7 @@ class StepWriter(PublicWriter):
         return bracketed("found = states(", given, ")", 4)
 
     def _empty(self) -> list[str]:
-        """What stands before the positions and in no parameter has to be given: the batch."""
+        """The sizes in front of the positions that no parameter has must be given: the batch."""
         sizes = self.graph.sizes
         sources = self._param_sources()
         carried = {sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape}
@@ -147,7 +147,7 @@ class StepWriter(PublicWriter):
 
     @property
     def _lengths(self) -> tuple[Dim, Dim]:
-        """Past and new positions: what C puts together."""
+        """The lengths of past and new positions, which C concatenates."""
         state = self.graph.states[0]
         step = next(s for s in self.graph.steps if isinstance(s, Apply) and state.past in s.inputs)
         past, new = step.attrs["lengths"]

@@ -1,4 +1,4 @@
-"""Functions that a generated module brings along, taken from files of ordinary, tested code."""
+"""Functions that are copied into a generated module, from files of ordinary, tested code."""
 
 from __future__ import annotations
 

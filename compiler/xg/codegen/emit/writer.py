@@ -1,4 +1,4 @@
-"""What the forward and the backward function of a block have in common."""
+"""The common parts of the forward and the backward function of a block."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class BlockWriter:
 
     @property
     def path(self) -> bool:
-        """Whether the function is told a path."""
+        """Whether the function takes a path."""
         return self.plan.has_path(self.graph)
 
     def below(self, name: str) -> str:
@@ -110,9 +110,9 @@ class BlockWriter:
 
 
 def names_by_label(graph: Graph) -> dict[Value, str]:
-    """What a value should be called: as labelled, else by the next label on its way, numbered.
+    """The preferred name of a value: its label, else the next label on its way, numbered.
 
-    One term of a sum is called as the seed does: ``Z_i``, of which AR makes ``Z``.
+    One term of a sum is named as in seed 001: ``Z_i``, of which AR makes ``Z``.
     """
     bases: dict[Value, str] = {}
     for step in reversed(graph.steps):

@@ -121,7 +121,7 @@ def attend(
     scale: float,
     mask: str,
 ) -> tuple[Array, Array]:
-    """Attention in parts that stay in the cache of a core; scores lie as keys by queries.
+    """Attention in tiles that fit the cache of a core; scores are keys by queries.
 
     So the sums of a query run along columns, which NumPy adds many at a time.
     """
@@ -162,7 +162,7 @@ def d_attend(
     mask: str,
     factor: float,
 ) -> tuple[Array, Array, Array]:
-    """Gradient of attention, its weights computed anew in the same parts."""
+    """Gradient of attention, its weights computed again in the same tiles."""
     dq, dk, dv = merging(q, q), merging(k, k), merging(v, v)
     dk[...] = 0
     dv[...] = 0

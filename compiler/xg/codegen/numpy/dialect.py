@@ -1,4 +1,4 @@
-"""What a module in NumPy is made of."""
+"""The fixed parts of a module in NumPy."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def d_gelu_tanh(dy: Array, x: Array) -> Array:
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
-    """Layer normalization in one array: the mean first, then the mean square of what is left."""
+    """Layer normalization in one array: the mean first, then the mean square of the difference."""
     mean = x.mean(axis=-1, keepdims=True)
     y = x - mean
     square = np.einsum("...d,...d->...", y, y)[..., None] / x.shape[-1]

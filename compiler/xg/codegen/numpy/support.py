@@ -1,6 +1,6 @@
-"""Functions that a generated module brings along when it needs them: each stands alone in NumPy.
+"""Functions that are copied into a generated module when it needs them: plain NumPy each.
 
-They are ordinary, tested code, whose text is handed out. Names are those of generated code.
+They are ordinary, tested code, whose text is copied. Names are those of generated code.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def d_weigh(
     mask: str,
     factor: float,
 ) -> tuple[Array, Array, Array]:
-    """Gradient of attention from the weights of all pairs, computed anew."""
+    """Gradient of attention from the weights of all pairs, computed again."""
     weights = scores(q, k, m, scale, mask).sub_(lse).exp_()
     dz = (dy @ v.mT).to(weights.dtype)
     kept = weights

@@ -1,4 +1,4 @@
-"""What a module in torch is made of."""
+"""The fixed parts of a module in torch."""
 
 from __future__ import annotations
 

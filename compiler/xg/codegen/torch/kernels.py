@@ -36,10 +36,10 @@ def linear(x: Array, w: Array, b: Array) -> Array:
 
 
 def is_large(a: Array, b: Array) -> bool:
-    """Whether oneDNN, which torch has beside BLAS, is the faster one: float32, large, on a CPU.
+    """Whether oneDNN, which torch has besides BLAS, is the faster one: float32, large, on a CPU.
 
-    What is traced or rounded to fewer bits stays with torch's own choice, and so does a `b` that
-    is a slice of something wider: for that oneDNN falls back to loops, a thousand times slower.
+    Traced or low-precision products stay with torch's own choice, and so does a `b` that is a slice
+    of something wider: for that oneDNN falls back to loops, a thousand times slower.
     """
     if a.numel() < 2**16 or b.numel() < 2**16:
         return False

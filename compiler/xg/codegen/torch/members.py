@@ -23,7 +23,7 @@ MEMBERS: Final = frozenset(
 
 
 def is_attribute(name: str) -> bool:
-    """Whether ``self.NAME`` may stand for a parameter or a child, also one below (``bert.E``)."""
+    """Whether ``self.NAME`` may be a parameter or a child, also one below (``bert.E``)."""
     return all(
         part.isidentifier() and not iskeyword(part) and part not in MEMBERS
         for part in name.split(".")

@@ -46,7 +46,7 @@ def marked(
 
 
 def _attributes(main: Graph) -> Iterator[str]:
-    """What `Model` holds: its own parameters, and a module for every call."""
+    """The attributes of `Model`: its own parameters, and a module for every call."""
     for value in main.param_values():
         yield from str(value.name).split(".")
     yield from (call.path for call in main.named_calls())

@@ -52,7 +52,7 @@ class _Section:
         return parts + [list[str](text.rstrip().splitlines()) for text in templates]
 
     def _named(self) -> list[str]:
-        """What holds parameters."""
+        """The modules that hold parameters."""
         ambiguous = any(map(_is_ambiguous, self.writer.program.graphs.values()))
         text = f"{NAMED}\n{SETTING}" if ambiguous else NAMED
         return list[str](text.rstrip().splitlines())
@@ -251,7 +251,7 @@ class _Section:
 
 
 def _is_ambiguous(graph: Graph) -> bool:
-    """Whether a name stands for two things that torch would set."""
+    """Whether a name would mean two attributes to torch."""
     params, calls = _params(graph), _calls(graph)
     return "training" in params | calls or not params.isdisjoint(calls)
 

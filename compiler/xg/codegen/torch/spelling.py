@@ -51,7 +51,7 @@ DOUBLE: Final = ".double()"  # whole numbers become float64 as in NumPy, not tor
 
 
 def _made(scope: Scope) -> str:
-    """What a new tensor is told: its type and where it is."""
+    """The arguments of a new tensor: its type and its device."""
     return f"dtype={scope.float_type()}, device={scope.place()}"
 
 
@@ -108,7 +108,7 @@ def _is_plain(expr: Expr) -> bool:
 
 
 def _tensor(number: str) -> str:
-    """A number where torch wants a tensor; by itself it would take its own default type."""
+    """A number where torch needs a tensor; by itself it would take its own default type."""
     return f"torch.tensor({number}, dtype=torch.float64)"
 
 

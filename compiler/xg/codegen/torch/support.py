@@ -1,7 +1,7 @@
-"""Functions that a generated module brings along when it needs them: each stands alone in torch.
+"""Functions that are copied into a generated module when it needs them: plain torch each.
 
-They are ordinary, tested code, whose text is handed out. Names are those of generated code.
-Random numbers are those of the NumPy backend, bit for bit: 64-bit words wrap round in both.
+They are ordinary, tested code, whose text is copied. Names are those of generated code. Random
+numbers are those of the NumPy backend, bit for bit: 64-bit words wrap round in both.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ UNPACKED: Final = '''def unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
 
 
 def around(releases: bool, several: bool) -> list[str]:
-    """What stands around a model whose blocks save records that go in parts, or else tuples.
+    """The code around a model whose blocks save records that are freed in parts, or else tuples.
 
     `several` is whether any has more than one result.
     """

@@ -44,7 +44,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """What belongs together: a node, an edge with its label, a lane. `op` is its `data-op`."""
+    """One element: a node, an edge with its label, a lane. `op` is its `data-op`."""
 
     op: str
     kind: str

@@ -22,7 +22,7 @@ _SIGN_WIDTH: Final = 1.15
 
 
 def glyph(node: FigureNode, box: Box) -> tuple[Shape | Text, ...]:
-    """Draw a node: its frame, then what stands in it."""
+    """Draw a node: its frame, then its contents."""
     look = style.NODE_STYLES[node.kind]
     if node.changed:
         look = replace(look, line=Color.BACKWARD, line_width=style.CHANGED_WIDTH)

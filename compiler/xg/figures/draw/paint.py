@@ -112,7 +112,7 @@ def _edges(placed: PlacedFigure, paths: Mapping[int, Path], around: Lanes) -> It
 
 
 def _ends_there(placed: PlacedFigure, edge: FigureEdge) -> bool:
-    """Tell whether an edge that joins another leads to the same bar, not from it."""
+    """Return whether an edge that joins another leads to the same bar, not from it."""
     return any(edge.head == bar.id for bar in placed.figure.floor)
 
 
@@ -150,7 +150,7 @@ def _half_capital() -> float:
 
 
 def bounds(part: Shape | Text) -> Box:
-    """Return the box of what is drawn."""
+    """Return the box of everything drawn."""
     if isinstance(part, Shape):
         return part.path.bounds().grown(part.width / 2)
     return line_bounds(part.line, part.x, part.y)

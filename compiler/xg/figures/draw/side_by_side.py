@@ -1,4 +1,4 @@
-"""Painting ranks side by side: one column is placed, all are drawn, bars lie across them."""
+"""Painting ranks side by side: one column is placed, all are drawn, bars run across them."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class _Sheet:
     # ---- columns ---------------------------------------------------------------------------------
 
     def column(self, place: int) -> Iterator[Element]:
-        """Yield a column; the rails beside it lie behind its nodes."""
+        """Yield a column; the rails beside it are behind its nodes."""
         for element in self.bodies[place]:
             op = element.op and f"{element.op} @{place}"
             here = replace(element, op=op, wire=element.wire and self._wire(element.wire, place))
@@ -157,7 +157,7 @@ class _Sheet:
         return Wire(names.of(wire.tail), names.of(wire.head), f"{wire.value} @{place}")
 
     def braces(self) -> Iterator[Element]:
-        """Yield a brace at the left of what is repeated."""
+        """Yield a brace at the left of a repetition."""
         for number, brace in enumerate(self.figure.braces):
             around = bounding_box([self.placed.nodes[node] for node in brace.nodes])
             x = self.room.left - _BEYOND - (number + 1) * _BRACE

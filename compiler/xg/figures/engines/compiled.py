@@ -1,7 +1,7 @@
 """Compiled WebAssembly kept between processes: to compile it takes longer than to build.
 
-An entry is machine code, so it is used only if it is whole and nobody else could have written it:
-its digest stands in front, and it belongs to the user. Whatever is wrong with the folder or with an
+An entry is machine code, so it is used only if it is whole and no other user could have written it:
+its digest precedes it, and it belongs to the user. If anything is wrong with the folder or with an
 entry, the module is compiled as if there were none. wasmtime's cache of its own has no digest: it
 runs an entry in which a bit has changed.
 """

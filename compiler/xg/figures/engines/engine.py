@@ -1,4 +1,4 @@
-"""What every layout engine is: a name, what it found on this machine, and a way to run it."""
+"""The interface of a layout engine: its name, its state on this machine, and how to run it."""
 
 from __future__ import annotations
 

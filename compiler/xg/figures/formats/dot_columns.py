@@ -47,7 +47,7 @@ class Ports:
 
     @classmethod
     def of(cls, figure: Figure) -> Ports:
-        """Return the ports of a figure; there are none where no ranks stand side by side."""
+        """Return the ports of a figure; there are none where no ranks are side by side."""
         bars = {bar.node.id: bar for bar in figure.bars}
         found: dict[tuple[str, str], int] = {}
         for place, column in enumerate(figure.columns):

@@ -50,7 +50,7 @@ def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Writer:
-    """What edges are written with; `groups` are the numbers of the clusters that nodes are in."""
+    """Writes edges; `groups` are the numbers of the clusters that nodes are in."""
 
     facts: Structure
     theme: Theme

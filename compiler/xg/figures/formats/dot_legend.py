@@ -21,7 +21,7 @@ _SIGNS: Final = {
 
 
 def legend_label(figure: Figure, theme: Theme) -> str:
-    """Return the HTML label of a node that stands for the whole legend."""
+    """Return the HTML label of a node that contains the whole legend."""
     rows = "".join(
         f'<TR>{_mark(kind, theme)}<TD ALIGN="LEFT">{_colored(words, theme, Color.MUTED)}</TD></TR>'
         for kind, words in meanings(figure)

@@ -81,7 +81,7 @@ def group_attributes(theme: Theme, label: str) -> Attributes:
 def lane_box(theme: Theme, line: str = "") -> Attributes:
     """Return the look of the two small boxes that hold a residual edge in its lane.
 
-    All lanes of one `line` stand under each other.
+    All lanes of one `line` are under each other.
     """
     ink = _color(theme, Color.INK)
     return {

@@ -1,4 +1,4 @@
-"""PNG: the SVG drawn by resvg with the bundled font, so it looks alike on every machine."""
+"""PNG: the SVG drawn by resvg with the bundled font, so it looks the same on every machine."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """SVG: a display list as a small, closed set of elements and attributes.
 
-Colours stand twice: as CSS variables, which a page around the figure can set and which follow its
-reader's light or dark setting, and as plain attributes, for viewers that know no variables.
+Colours are there twice: as CSS variables, which a page around the figure can set and which follow
+its reader's light or dark setting, and as plain attributes, for viewers that know no variables.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""SVG as parts of a page: small, because the page brings the colours and the fonts.
+"""SVG as parts of a page: small, because the page has the colours and the fonts.
 
-The same closed set of elements as a document of its own has, without colours, and `use`. What most
-parts are has no class or a short one, and `SHEET` says how it looks: ink is what nothing is said
-of, `e` a line of an arrow, `m` a shape beside a name, `i` and `b` slanted and bold. A shape is
-written once for all figures of a page, and so is a long text that is no title.
+The same closed set of elements as a document of its own has, without colours, and `use`. Most parts
+have no class or a short one, and `SHEET` says how it looks: ink is the default, `e` a line of an
+arrow, `m` a shape beside a name, `i` and `b` slanted and bold. A shape is written once for all
+figures of a page, and so is a long text that is no title.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _shape(shape: Shape) -> str:
 
 
 def _classes(shape: Shape) -> Iterator[str]:
-    """What fills a shape, what draws its line; both at once where they belong together."""
+    """The fill of a shape, the stroke of its line; both at once where they belong together."""
     if shape.fill is not None and shape.line == f"{shape.fill}-line":
         yield f"xg-{shape.fill}-box"
         return
@@ -142,9 +142,9 @@ def _pieces(spans: Sequence[Span]) -> Iterator[tuple[bool, list[Span]]]:
 
 
 def _spans(spans: Sequence[Span], x: float, y: float) -> Iterator[str]:
-    """What stands in a text element: scripts, and what differs in style from plain text.
+    """The contents of a text element: scripts, and text in another style than plain.
 
-    A place is given where the spans do not run on: a superscript stands above a subscript.
+    A place is given where the spans are not consecutive: a superscript is above a subscript.
     """
     size, here, height = spans[0].size, spans[0].x, spans[0].y
     for span in spans:

@@ -1,6 +1,6 @@
-"""Channels: at which height level parts run in a gap, so that none lie on each other and few cross.
+"""Channels: at which height level parts run in a gap, so that none overlap and few cross.
 
-A gap that is too low for its lines is made higher: what is below moves down.
+A gap that is too low for its lines is made higher: everything below moves down.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _cost_at(order: Sequence[_Bar], bar: _Bar, place: int) -> int:
 
 
 def _cost(above: _Bar, below: _Bar) -> int:
-    """Return the crossings where one line is above another; lying on each other costs more."""
+    """Return the crossings where one line is above another; an overlap costs more."""
     if above.key == below.key:
         return 0
     crossed = sum(below.low < x < below.high for x in above.feet)

@@ -49,7 +49,7 @@ class Names:
     bars: dict[str, FigureBar]
 
     def of(self, node_id: str) -> str:
-        """Return the id of a node, or of the bar that stands for it."""
+        """Return the id of a node, or of the bar that replaces it."""
         if node_id not in self.bars:
             return f"{node_id} @{self.column}"
         bar = self.bars[node_id]

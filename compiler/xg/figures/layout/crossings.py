@@ -1,6 +1,6 @@
-"""Crossings: a line that passes under a bar goes on there as a hairline, so that an eye can follow.
+"""Crossings: a line that passes under a bar continues there as a hairline, so an eye can follow.
 
-What only passes takes no part in the collective: its line ends nowhere at the bar. The bar's text
+A line that only passes takes no part in the collective: it ends nowhere at the bar. The bar's text
 is placed where none passes.
 """
 

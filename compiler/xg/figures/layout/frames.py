@@ -1,4 +1,4 @@
-"""Frames: the rounded lane behind a group's nodes, and where its heading stands."""
+"""Frames: the rounded lane behind a group's nodes, and the place of its heading."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Frame:
 def frame_box(
     placed: PlacedFigure, group: FigureGroup, around: Mapping[int, Iterable[Box]]
 ) -> Box | None:
-    """Return the frame around a group's nodes and what runs between them.
+    """Return the frame around a group's nodes and the lines between them.
 
-    None where a node of no concern stands among them: a frame must not claim it.
+    None if a node outside the group is among them: a frame must not claim it.
     """
     members = set(group.nodes)
     boxes = [placed.nodes[node] for node in group.nodes]

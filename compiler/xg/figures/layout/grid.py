@@ -43,7 +43,7 @@ def on_a_grid(figure: Figure, facts: Structure, warning: str) -> PlacedFigure:
 
 
 def _columns(figure: Figure, facts: Structure) -> dict[str, int]:
-    """Number the chains: a node stands in the column of the node above it, once."""
+    """Number the chains: a node is in the column of the node above it, once."""
     above: dict[str, str] = {}
     continued: set[str] = set()
     for edge, place in zip(figure.edges, facts.places, strict=True):

@@ -85,7 +85,7 @@ def _places(part: tuple[Point, Point], size: Size) -> Iterator[tuple[int, Point]
 
 
 def _is_taken(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bool:
-    """Tell whether something stands where a label would, besides its own line next to it."""
+    """Return whether something occupies a label's place, besides its own line next to it."""
     inset = style.LABEL_GAP - 1.0
     area = box.grown(clearance)
     area = replace(area, left=box.left + inset) if side > 0 else replace(area, right=box.right)

@@ -40,7 +40,7 @@ class Obstacles:
                     yield owner, box
 
     def block(self, points: Sequence[Point], own: Collection[Owner]) -> bool:
-        """Tell whether a line of horizontal and vertical parts comes too near to a box."""
+        """Return whether a line of horizontal and vertical parts comes too near to a box."""
         return any(
             owner not in own for a, b in pairwise(points) for owner, _ in self.near(strip(a, b))
         )

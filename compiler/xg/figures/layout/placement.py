@@ -1,9 +1,9 @@
-"""The placement problem: a figure as boxes without text, in the words of Graphviz.
+"""The placement problem: a figure as boxes without text, in DOT.
 
 Nothing of a figure's text goes in: boxes are called n0, n1 … (units) and l0, l1 … (labels), so the
 answer depends on no font and no name can reach the engine. A label is a box of its own in an odd
-row, whose left edge lies on the line it belongs to. Sizes are whole even points: old and new
-versions of Graphviz then round alike.
+row, whose left edge is on the line it belongs to. Sizes are whole even points: old and new versions
+of Graphviz then round in the same way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def problem(
 ) -> str:
     """Return the DOT text that asks for the places of the figure's boxes.
 
-    With `clusters`, nothing else may stand among the nodes of a group.
+    With `clusters`, no other node may be among the nodes of a group.
     """
     kinds = {node.id: node.kind for node in figure.nodes}
     ports = {unit.node: _Port(f"n{number}", unit) for number, unit in enumerate(units)}
@@ -84,7 +84,7 @@ class _Port:
 
 
 def has_label_box(edge: FigureEdge, place: Place) -> bool:
-    """Tell whether the problem holds a box for the edge's label."""
+    """Return whether the problem has a box for the edge's label."""
     if place is Place.PAIRED:
         return True
     return bool(edge.label) and place in (Place.DOWN, Place.BRANCH, Place.SIDE, Place.AROUND)
@@ -138,7 +138,7 @@ def _forks(facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
 def _labels_at_levels(
     figure: Figure, facts: Structure, ports: Mapping[str, _Port]
 ) -> Iterator[str]:
-    """Keep labels of what passes a level above it, and side columns right of what they join."""
+    """Keep labels of lines past a level above it, and side columns right of the one they join."""
     boxes = {
         number: edge
         for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True))

@@ -16,12 +16,12 @@ class Side(Enum):
 
     @property
     def is_level(self) -> bool:
-        """Tell whether lines leave it sideways."""
+        """Return whether lines leave it sideways."""
         return self in (Side.LEFT, Side.RIGHT)
 
     @property
     def sign(self) -> int:
-        """Return the direction in x of what leaves it."""
+        """Return the direction in x of a line that leaves it."""
         return {Side.LEFT: -1, Side.RIGHT: 1}.get(self, 0)
 
 

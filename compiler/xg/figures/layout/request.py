@@ -66,7 +66,7 @@ def key_of(edge: FigureEdge, place: Place, bar: str) -> Key:
 
 
 def requests(placed: PlacedFigure, field: Field) -> Iterator[Request]:
-    """Yield all edges that are to be routed, those first that can hardly run but one way."""
+    """Yield all edges to route, those first that have hardly a choice."""
     book = _Book(placed, field)
     order = {place: n for n, place in enumerate(_FIRST)}
     numbers = [number for number, place in enumerate(placed.facts.places) if place not in FLAT]
@@ -82,7 +82,7 @@ _FIRST: Final = (
 
 
 class _Book:
-    """What requests are written with."""
+    """The context in which requests are written."""
 
     def __init__(self, placed: PlacedFigure, field: Field) -> None:
         self.placed = placed
@@ -186,18 +186,18 @@ def ends_of(placed: PlacedFigure, number: int) -> tuple[str, str]:
 
 
 def is_round(placed: PlacedFigure, node: str) -> bool:
-    """Tell whether a node is drawn as a circle."""
+    """Return whether a node is drawn as a circle."""
     kind = placed.facts.kinds.get(node)  # a bar under all of it is none of its nodes
     return kind is not None and style.NODE_STYLES[kind].outline is style.Outline.CIRCLE
 
 
 def is_text(placed: PlacedFigure, node: str) -> bool:
-    """Tell whether a node is drawn as text without a frame."""
+    """Return whether a node is drawn as text without a frame."""
     return placed.facts.kinds.get(node) in (NodeKind.TENSOR, NodeKind.SAVED)
 
 
 def pair_shift(placed: PlacedFigure) -> float:
-    """Return how far pairs stand off the middle: alike in the whole figure, inside every glyph."""
+    """Return how far pairs are off the middle: the same in the whole figure, inside every glyph."""
     widths = [
         placed.nodes[node].width + _PAIR_BESIDE
         if is_text(placed, node)

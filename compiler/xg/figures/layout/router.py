@@ -201,13 +201,13 @@ class Router:
         return sum(self._is_near(route, port, other, _at(other, its) - x) for its, other in others)
 
     def _is_near(self, route: Route, port: Port, other: Route, distance: float) -> bool:
-        """Tell whether two lines meet a top or a bottom too near to each other."""
+        """Return whether two lines meet a top or a bottom too near to each other."""
         joins = port.side is Side.BOTTOM or (route.key[0] == RAIL and distance == 0)
         return abs(distance) < _PORT_APART and not (joins and other.key == route.key)
 
 
 def _line(route: Route, port: Port) -> tuple[str, ...]:
-    """Return what tells a line at a side of a node from others: lines that leave may be one."""
+    """Return the key of a line at a side of a node: lines that leave may share one."""
     return (str(route.number),) if port.head or port is route.end else route.key
 
 
@@ -232,7 +232,7 @@ def _direct(request: Request) -> Route:
 
 
 def field_of(placed: PlacedFigure) -> Field:
-    """Return the rows of a placed figure, with all that stands in them."""
+    """Return the rows of a placed figure, with everything in them."""
     boxes = [*placed.nodes.values(), *placed.labels.values()]
     field = Field.of(boxes)
     bars = bars_of(placed)

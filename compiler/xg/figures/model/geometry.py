@@ -51,7 +51,7 @@ class Box:
         return Box(self.left + dx, self.top + dy, self.right + dx, self.bottom + dy)
 
     def overlaps(self, other: Box) -> bool:
-        """Tell whether the two share more than an edge."""
+        """Return whether the two share more than an edge."""
         return (
             self.left < other.right
             and other.left < self.right
@@ -70,7 +70,7 @@ def bounding_box(boxes: Iterable[Box]) -> Box:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A cubic Bézier segment, from where the path stands; a straight line has no controls."""
+    """A cubic Bézier segment, from the current point; a straight line has no controls."""
 
     end: Point
     controls: tuple[Point, Point] | None = None
@@ -169,7 +169,7 @@ def shortened(path: Path, length: float) -> tuple[Path, Point]:
 def clipped(
     path: Path, inside_tail: Callable[[Point], bool], inside_head: Callable[[Point], bool]
 ) -> Path:
-    """Cut off what lies inside the shapes at the two ends of a path, as lines."""
+    """Cut off the parts inside the shapes at the two ends of a path, as lines."""
     points = _outside(flattened(path), inside_tail)
     points = _outside(points[::-1], inside_head)[::-1]
     return polyline(points)

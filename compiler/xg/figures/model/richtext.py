@@ -12,7 +12,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Characters of one style, and what stands below and above their right end."""
+    """Characters of one style, and the scripts below and above their right end."""
 
     text: str
     bold: bool = False

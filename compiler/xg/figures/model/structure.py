@@ -1,4 +1,4 @@
-"""What follows from a figure's edges alone: who stands beside whom, in which row, in which order.
+"""Relations that follow from a figure's edges alone: neighbours, rows, orders.
 
 Both the DOT text for people and the placement problem for the layout engine are built on this, so
 they agree about it.
@@ -33,7 +33,7 @@ class Place(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Children that stand in one row, from left to right: the column's own, then its branches."""
+    """Children in one row, from left to right: the column's own, then its branches."""
 
     children: tuple[str, ...]
 
@@ -76,7 +76,7 @@ def structure(figure: Figure) -> Structure:
 
 
 def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
-    """Choose the tensors that stand in the row of the node they enter: one at each side.
+    """Choose the tensors in the row of the node they enter: one at each side.
 
     The right side is free only where no other column is left or joined there.
     """
@@ -158,7 +158,7 @@ def parted(figure: Figure) -> list[list[str]]:
 
 
 def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
-    """Yield pairs of nodes, the first of which stands above the second because of a level."""
+    """Yield pairs of nodes, the first of which is above the second because of a level."""
     if figure.levels:
         segments = parted(figure)
         places = {node: n for n, segment in enumerate(segments) for node in segment}
@@ -215,7 +215,7 @@ def _rows(figure: Figure, places: tuple[Place, ...]) -> dict[str, int]:
 
 
 def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -> Iterator[Fork]:
-    """Find the branches that may stand in the row of their column's own next node.
+    """Find the branches that may be in the row of their column's own next node.
 
     Nearer columns are those that join again earlier, so that joins do not cross.
     """
@@ -245,7 +245,7 @@ def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -
 def _below_levels(
     figure: Figure, rows: Mapping[str, int], branches: Mapping[str, Sequence[str]]
 ) -> Iterator[Fork]:
-    """Find columns that go on side by side below a level; an older one stands at the left."""
+    """Find columns that continue side by side below a level; an older one is at the left."""
     places = {node: n for n, segment in enumerate(parted(figure)) for node in segment}
     branched = {head for heads in branches.values() for head in heads}
     for number, segment in enumerate(parted(figure)[1:], 1):

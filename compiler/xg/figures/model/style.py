@@ -45,7 +45,7 @@ BOX_PADDING: Final = 7.0
 
 
 class Color(StrEnum):
-    """What a colour is for; a theme says which colour that is."""
+    """The use of a colour; a theme says which colour that is."""
 
     BACKGROUND = "background"
     INK = "ink"

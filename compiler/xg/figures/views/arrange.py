@@ -1,8 +1,8 @@
 """Arranging: operations in program order become the columns, branches and lanes of a figure.
 
-The first operand of an operation continues its column; of several operations that go on with one
-value, the one with the most to come. Whatever else an operation needs comes in from the side, or
-through a lane where it comes from far above in the same column.
+The first operand of an operation continues its column; of several operations that continue with one
+value, the one with the most to come. Other operands come in from the side, or through a lane if
+they come from far above in the same column.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Flow:
 class Operation:
     """One node with all that enters and leaves it.
 
-    `beside` are tensors that stand next to it: parameters, saved values. Where an operation
-    `commutes`, any operand may continue its column, else only the first flow.
+    `beside` are tensors next to it: parameters, saved values. If an operation `commutes`, any
+    operand may continue its column, else only the first flow.
     """
 
     node: FigureNode
@@ -153,7 +153,7 @@ class _Arrangement:
             yield _Arrow(tail, operation.node, flow, role)
 
     def _main(self, operation: Operation, tails: Sequence[str]) -> int | None:
-        """Choose the operand whose column goes on: of a sum, the oldest column's latest value."""
+        """Choose the operand whose column continues: of a sum, the oldest column's latest value."""
         if not tails or not operation.commutes:
             return 0 if tails else None
 
@@ -166,9 +166,9 @@ class _Arrangement:
 
 
 def _heirs(operations: Sequence[Operation], made_by: Mapping[Value, str]) -> dict[str, str]:
-    """Choose for each node who may continue its column: the operation with most to come.
+    """Choose for each node the operation that may continue its column: the one with most to come.
 
-    What is but sent comes no further: a gradient that ranks add up stays beside the column.
+    A value that is only sent does not: a gradient that ranks add up stays beside the column.
     """
     height: dict[str, int] = defaultdict(int)
     best: dict[str, tuple[bool, int]] = {}
@@ -188,9 +188,9 @@ def _heirs(operations: Sequence[Operation], made_by: Mapping[Value, str]) -> dic
 
 
 def _labelled(arrows: Sequence[_Arrow], named: frozenset[str], naming: Naming) -> Labels:
-    """Choose the arrow that carries each value's name: where its column goes on, if it does.
+    """Choose the arrow that carries each value's name: where its column continues, if it does.
 
-    Terminals carry their names themselves; a lane says the shape of what it carries once more.
+    Terminals carry their names themselves; a lane repeats the shape of its value.
     """
     order = (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE)
     labels: Labels = {}

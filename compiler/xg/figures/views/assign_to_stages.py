@@ -33,7 +33,7 @@ def assign_to_stages(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNod
 
 @dataclass(frozen=True, slots=True)
 class _Neighbours:
-    """From whom each node takes, besides the tensors that stand at its side; to whom it gives."""
+    """The producers of each node's operands, besides the tensors at its side; its consumers."""
 
     givers: Mapping[str, set[str]]
     takers: Mapping[str, set[str]]

@@ -1,4 +1,4 @@
-"""Lanes behind nodes that work on every head, every expert … alike.
+"""Lanes behind nodes that work on every head, every expert … in the same way.
 
 A run of at least three nodes down one column belongs together where an axis whose size is a count,
 N_H, goes in and comes out of each, and no terminal of the block has that axis.
@@ -60,7 +60,7 @@ def _run(
 
 
 def _beside(arranged: Arranged, run: Sequence[str]) -> list[str]:
-    """Return the tensors that stand next to a run's nodes, which lie in the lane with them."""
+    """Return the tensors next to a run's nodes, which are in the lane with them."""
     operations = {edge.head for edge in arranged.edges}
     return [
         edge.tail

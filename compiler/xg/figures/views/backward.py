@@ -1,6 +1,6 @@
-"""The backward figure of a block: what `differentiate` derived, drawn as the seed draws it.
+"""The backward figure of a block: the result of `differentiate`, drawn as in seed 001.
 
-Gradients flow; parameters and what the forward pass saved stand beside the node that takes them.
+Gradients flow; parameters and saved values are beside the node that takes them.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class BackwardDrawing:
     def _kept(
         self, step: Apply, kept: list[tuple[int, Value]]
     ) -> tuple[tuple[FigureNode, EdgeStyle], ...]:
-        """Return what stands beside: one operand, or one list of all that is needed."""
+        """Return the tensor beside a node: one operand, or one list of all that it needs."""
         if not kept:
             return ()
         if len(kept) > 1:

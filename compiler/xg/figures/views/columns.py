@@ -1,7 +1,7 @@
-"""Ranks side by side: what each does as a column, one bar across them for every collective.
+"""Ranks side by side: one column for each, one bar across them for every collective.
 
-Rows are the same in all columns, as all ranks run one program; labels tell their parts apart
-(seed 001, 6.1, 7.1 and 8.1).
+Rows are the same in all columns, as all ranks run one program; labels distinguish their parts (seed
+001, 6.1, 7.1 and 8.1).
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _shown(mesh: Mapping[str, int]) -> Iterator[Rank]:
 def _spans(
     axis: str, mesh: Mapping[str, int], shown: Sequence[Rank]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the columns of each bar: groups that stand together have their own, others share."""
+    """Return the columns of each bar: contiguous groups have their own, others share."""
     axes = list(mesh)
     outer = axes[: _first(axes, axes_over(axis))]
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -198,7 +198,7 @@ def _first(axes: Sequence[str], over: Collection[str]) -> int:
 
 
 def _each(axis: str, mesh: Mapping[str, int]) -> RichText:
-    """Return that a bar stands for several groups, if they do not stand together."""
+    """Return the remark that a bar is one for several groups, if they are not contiguous."""
     axes, over = list(mesh), axes_over(axis)
     inner = [one for one in axes[_first(axes, over) :] if one not in over]
     if not inner:

@@ -1,1 +1,1 @@
-"""Executable documents: the numbers that an example prints, held against what they should be."""
+"""Executable documents: the numbers that an example prints, checked by computing them again."""

@@ -115,7 +115,7 @@ class _Binder:
         return run((DIFFERENTIATE,), typed).result, Fit(bound)
 
     def _givens(self, program: Program) -> dict[str, Numbers]:
-        """What is given, by full name."""
+        """The given arrays, by full name."""
         names = tuple(each.name for each in taken(program))
         edges = Site(program.main, "", {}).edges()
         places: dict[str, Span] = {}

@@ -1,4 +1,4 @@
-"""What can be wrong with the examples of a document (XG07xx)."""
+"""Errors in the examples of a document (XG07xx)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NoSuchBlock(Problem):
 
 @problem_kind
 class NotTaken(Problem):
-    """A `given` of something that the block takes from nobody."""
+    """A `given` for a name that is no input or parameter of the block."""
 
     code = "XG0702"
     title = "{name} is no input and no parameter of {block}"
@@ -101,7 +101,7 @@ class NotGiven(Problem):
 
 @problem_kind
 class Ragged(Problem):
-    """Rows that are not alike, or numbers beside rows."""
+    """Rows of different lengths, or numbers next to rows."""
 
     code = "XG0707"
     title = "these rows are not alike"
@@ -113,7 +113,7 @@ class Ragged(Problem):
 
 @problem_kind
 class WrongShape(Problem):
-    """An array that does not have the shape of what it is printed for."""
+    """An array with another shape than its tensor."""
 
     code = "XG0708"
     title = "{name} is {type}{sizes}"

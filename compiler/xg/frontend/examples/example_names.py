@@ -1,8 +1,4 @@
-"""What the names of an example mean: inputs and parameters, edges, gradients.
-
-`W_2` is a parameter, `AS` an edge, `layers.0.attn.P` an edge of a call; a `d` in front of the last
-part makes it the gradient of the block's loss.
-"""
+"""The names of an example: inputs and parameters, edges, gradients."""
 
 from __future__ import annotations
 

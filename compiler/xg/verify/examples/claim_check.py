@@ -80,7 +80,7 @@ def _difference(recomputation: Recomputation, target: Target, seed: int) -> Row:
 
 
 def _start(recomputation: Recomputation, target: Target) -> Array:
-    """What the value itself is, without the gradient."""
+    """The first array of a claim: the value itself, without the gradient."""
     given = {**recomputation.inputs, **recomputation.params}
     if target.source in given:
         return given[target.source]

@@ -1,9 +1,9 @@
-"""Two verdicts on every claim: from what the document gives, and from what it printed before.
+"""Two verdicts on every claim: from the given numbers, and from those printed before it.
 
-The first says whether a number is true. The second says whether it follows from the numbers in
-front of it, whatever those are worth: a step that is right on its own, made from a wrong one, does.
-Printed numbers are rounded, and that is allowed for: a step contradicts its predecessors only if no
-rounding of theirs, to first order, explains it.
+The first says whether a number is true. The second says whether it follows from the numbers printed
+before it: a step that is right on its own, computed from a wrong one, does. Printed numbers are
+rounded, and that is allowed for: a step contradicts its predecessors only if no rounding of theirs,
+to first order, explains it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NUDGES_AT_MOST: Final = 2_000  # numbers before a claim whose rounding is follow
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the numbers of a claim should be, and how far each printed one may be off."""
+    """The expected numbers of a claim, and how far each printed one may be off."""
 
     value: Array
     error: Array
@@ -52,7 +52,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim and its verdicts; `from_printed` is None where too many numbers stand before it."""
+    """A claim and its verdicts; `from_printed` is None if too many numbers precede it."""
 
     claim: Claim
     printed: Array
@@ -61,7 +61,7 @@ class Judged:
 
     @property
     def standing(self) -> Standing:
-        """What has become of the claim, its mark considered."""
+        """The verdict on the claim, its mark considered."""
         if self.claim.wrong is None:
             return "true" if self.from_givens.passed else "false"
         return "marked wrong, but true" if self.from_givens.passed else "false, as marked"
@@ -134,7 +134,7 @@ def _nudged(values: Array, allowed: Sequence[float]) -> Iterator[Array]:
 def _reached(main: Graph, target: Target, before: Mapping[Edge, Claim]) -> set[Edge]:
     """The printed edges that a forward value is computed from, without any in between.
 
-    Whatever is printed inside of calls counts, without a closer look.
+    Everything printed inside of calls counts, without a closer look.
     """
     if target.path:
         return set(before)

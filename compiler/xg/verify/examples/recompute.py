@@ -1,7 +1,7 @@
-"""The numbers of a document computed anew, in float64, by the reference interpreter.
+"""The numbers of a document computed again, in float64, by the reference interpreter.
 
-Dropout is off. What the document prints can stand in the place of what is computed, so that a claim
-is judged by the numbers that the document itself goes on with.
+Dropout is off. Printed numbers of the document can replace computed ones, so that a claim is judged
+by the numbers that the document itself continues with.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Run:
     record: Record
 
     def value(self, target: Target) -> Array:
-        """What a claim is about, in this run."""
+        """The value that a claim is about, in this run."""
         if target.gradient and target.source in self.gradients:
             return self.gradients[target.source]
         return self.at(*self.of.edge(target))

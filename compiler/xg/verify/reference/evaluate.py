@@ -27,7 +27,7 @@ Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What numbers are: the meaning of every primitive, and how two arrays are summed."""
+    """An arithmetic: the meaning of every primitive, and how two arrays are summed."""
 
     meanings: Mapping[str, Meaning]
     add: Callable[[Array, Array], Array]
@@ -45,15 +45,15 @@ class Mesh(Protocol):
         ...
 
     def all_reduce(self, x: Array, over: str) -> Array:
-        """The sum of what all of them hold."""
+        """The sum over all ranks."""
         ...
 
     def all_reduce_max(self, x: Array, over: str) -> Array:
-        """The largest of what all of them hold."""
+        """The maximum over all ranks."""
         ...
 
     def all_gather(self, x: Array, over: str, axis: int) -> Array:
-        """What they hold, one after the other along an axis."""
+        """The arrays of all ranks, one after the other along an axis."""
         ...
 
     def reduce_scatter(self, x: Array, over: str, axis: int) -> Array:
@@ -67,11 +67,11 @@ class Mesh(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a primitive may ask beside its arguments.
+    """The context of a primitive besides its arguments.
 
     `sizes` numbers the symbols; `key` draws the dropout mask, None turns dropout off; `dtype` is
-    that of every float; `arithmetic` says what a float is. `mesh` is where the rank stands that
-    computes, if there are several.
+    that of every float; `arithmetic` says what a float is. `mesh` is the computing rank's, if there
+    are several.
     """
 
     sizes: Mapping[str, int]
@@ -108,7 +108,7 @@ def evaluate(
 ) -> list[Array]:
     """The values of `outputs`, given arrays by operand name.
 
-    `order` is all that they need, arguments first, where that is known already.
+    `order` are all expressions that they need, arguments first, if that is known already.
     """
     meanings = context.arithmetic.meanings
     values: dict[int, Array] = {}
@@ -195,7 +195,7 @@ def _pad(expr: Expr, context: Context, x: Array) -> Array:
 
 
 def _inside(ids: Array, length: int) -> Array:
-    """The ids, refused if one lies outside: NumPy would count a negative one from the end."""
+    """The ids, refused if one is out of range: NumPy would count a negative one from the end."""
     if ids.size and not 0 <= ids.min() <= ids.max() < length:
         raise IndexError(f"ids from {ids.min()} to {ids.max()} do not index {length} rows")
     return ids

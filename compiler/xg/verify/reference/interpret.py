@@ -1,8 +1,8 @@
 """A direct interpreter of graphs, the reference for every backend: one primitive after the other.
 
 It runs the forward graph and the backward graph on arrays, loops and calls included. Nothing is
-compiled and nothing is clever. Where a document prints a number, that one can stand in the place
-of the computed one (`overrides`).
+compiled and nothing is clever. A number that a document prints can replace the computed one
+(`overrides`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class BadInput(ValueError):
 
 @dataclass(slots=True)
 class Record:
-    """What one run of a graph leaves behind: every value, and the records of its calls.
+    """The record of one run of a graph: every value, and the records of its calls.
 
     After the backward pass `reverse` has every value again, and every cotangent.
     """
@@ -52,10 +52,10 @@ class Record:
 class Interpreter:
     """Runs one program on given parameters (by path). `seed` draws dropout; None turns it off.
 
-    `states` are what the calls of a step find from the step before, by path. `arithmetic` says what
-    the arrays hold: floats, or what stands for them. `overrides` are arrays that take the place of
-    what is computed on an edge, forward or backward. Runs of one program may share its `traces`.
-    `mesh` is where a rank's program finds the other ranks.
+    `states` are the states that a step takes from the step before, by path. `arithmetic` says what
+    the arrays hold: floats, or residues. `overrides` are arrays that replace the computed ones on
+    an edge, forward or backward. Runs of one program may share its `traces`. `mesh` connects the
+    program of a rank with the other ranks.
     """
 
     program: Program
@@ -76,7 +76,7 @@ class Interpreter:
         return dict(zip(graph.output_names, outputs, strict=True)), record
 
     def next_states(self, record: Record) -> dict[str, Array]:
-        """What every call leaves to the next step, by path."""
+        """The states of every call for the next step, by path."""
         found: dict[str, Array] = {}
         waiting = [record]
         while waiting:
@@ -269,7 +269,7 @@ def _free(graph: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
 
 
 def initial(program: Program, seed: int = 0) -> dict[str, Array]:
-    """Random parameters for tests: nothing zero, nothing one, whatever the file starts them as."""
+    """Random parameters for tests: nothing zero, nothing one, unlike the file's initial values."""
     arrays: dict[str, Array] = {}
     numbers = program.main.sizes.bind(program.numbers)
     for path, param, graph, symbols in param_specs(program):

@@ -47,7 +47,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where one rank stands; what it would say to the others is said in `run`."""
+    """One rank's coordinates; `run` exchanges its messages."""
 
     number: int
     ranks: int

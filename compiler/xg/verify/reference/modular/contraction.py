@@ -55,7 +55,7 @@ class _Letters(NamedTuple):
     output: str
 
     def of(self, left: bool, right: bool, output: bool) -> str:
-        """The letters that stand in exactly these."""
+        """The letters that occur in exactly these."""
         there = dict.fromkeys(self.left + self.right)
         where = (left, right, output)
         return "".join(c for c in there if tuple(c in word for word in self) == where)

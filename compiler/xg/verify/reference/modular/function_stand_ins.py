@@ -1,8 +1,8 @@
-"""What stands for the functions of analysis: one fixed function of residues for each name.
+"""Stand-ins for the functions of analysis: one fixed function of residues for each name.
 
-They have none of the properties of exp, log and their like, on purpose: nothing that a program
-gets right only by such a property passes for the same algebra. A softmax shifted by another maximum
-is another softmax.
+They have none of the properties of exp, log and their like, on purpose: a program that is right
+only by such a property does not pass for the same algebra. A softmax shifted by another maximum is
+another softmax.
 """
 
 from __future__ import annotations

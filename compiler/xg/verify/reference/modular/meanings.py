@@ -1,7 +1,8 @@
 """The meaning of every primitive over the integers modulo a prime; `evaluate` has that of floats.
 
-What only moves numbers, compares them or draws dropout's mask is the same for floats. Integers stay
-integers. A maximum is that of the residues' order, so the maximum of parts is that of the whole.
+Primitives that only move numbers, compare them or draw dropout's mask are the same for floats.
+Integers stay integers. A maximum is that of the residues' order, so the maximum of parts is that of
+the whole.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _plain(function: Callable[..., Array]) -> Meaning:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """What is not the same as for floats."""
+    """The primitives that differ from those of floats."""
 
     field: Field
 
@@ -97,7 +98,7 @@ class _Rules:
         return _plain(partial(mix, self.field, name))
 
     def summed(self, meaning: Meaning) -> Meaning:
-        """A sum over ranks, of which it tells how floats are summed."""
+        """A sum over ranks, by the way that it sums floats."""
 
         def total(expr: Expr, context: Context, x: Array) -> Array:
             finite(x)

@@ -3,10 +3,10 @@
 A residue is an int64 between -p/2 and p/2, so that small integers are themselves and comparing
 residues compares them in that order. Products of two fit into 64 bits.
 
-One number lies outside: MINUS_INFINITY stands for the -inf of masked scores. It is below every
-residue, so that comparisons and maxima need nothing special, and it stays what it is in sums and
-products; only an exponential turns it into a residue, 0. What has no meaning, as -inf - -inf and
-the inverse of 0, is refused with Undefined: another draw of the inputs is likely to avoid it.
+One number is outside: MINUS_INFINITY is the -inf of masked scores. It is below every residue, so
+that comparisons and maxima need nothing special, and it stays itself in sums and products; only an
+exponential turns it into a residue, 0. An operation without a meaning, as -inf - -inf and the
+inverse of 0, raises Undefined: another draw of the inputs is likely to avoid it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Field:
         return np.where(x <= HIDDEN, MINUS_INFINITY, self.wrap(x))
 
     def inverse(self, x: Array) -> Array:
-        """What each residue times itself is 1 with: one inverse for all, by Montgomery's trick."""
+        """The inverse of each residue: one inversion for all, by Montgomery's trick."""
         finite(x)
         flat: list[int] = x.ravel().tolist()
         prime = self.prime

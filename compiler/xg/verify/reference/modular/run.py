@@ -28,7 +28,7 @@ DRAWS: Final = 8  # of inputs, until one needs no number that does not exist
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a run starts from: parameters by path, inputs and cotangents by name, dropout's seed."""
+    """The inputs of a run: parameters by path, inputs and cotangents by name, dropout's seed."""
 
     prime: int
     params: Arrays
@@ -44,7 +44,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run ends with: outputs by name, gradients by the path or name of what they are of."""
+    """The results of a run: outputs by name, gradients by the path or name of their tensor."""
 
     outputs: Arrays
     gradients: Arrays
@@ -109,8 +109,8 @@ def run(
 ) -> Outcome:
     """Outputs and, if the program has a backward pass, gradients; Undefined where a number is.
 
-    One rank's program runs on its `mesh`, on its own parts of what is given. `arithmetic` may be
-    another than that of the prime, as one with a mistake in it.
+    One rank's program runs on its `mesh`, on its own parts of the inputs. `arithmetic` may be
+    another than that of the prime, as one with a planted error.
     """
     runner = interpreter(program, given, mesh, arithmetic)
     outputs, record = runner.forward(given.inputs)
@@ -125,7 +125,7 @@ def interpreter(
     mesh: Mesh | None = None,
     arithmetic: Arithmetic | None = None,
 ) -> Interpreter:
-    """What runs a program on residues, for those who want its records."""
+    """An interpreter on residues, for callers that need its records."""
     return Interpreter(
         program,
         given.params,
