@@ -79,7 +79,7 @@ def written() -> str:
 
 
 def _heads() -> list[Rule]:
-    """Declarations up to their braces, and lists of dims and of what is taken from files."""
+    """Declarations up to their braces, and lists of dims and of names used from files."""
     block = {
         "begin": rf"{_word('block')}[ \t]+({_name()})",
         "beginCaptures": _captures(_DECLARES, _TYPE),
@@ -96,7 +96,7 @@ def _heads() -> list[Rule]:
 
 
 def _nodes() -> list[Rule]:
-    """Names that stand where operators and blocks do, and the names of edges."""
+    """Names in the places of operators and blocks, and the names of edges."""
     times = r"(?=[ \t]*[×*])"
     return [
         _match(rf"(->)[ \t]*({_name()}){times}", SCOPES["ARROW"], _DIM),
@@ -149,7 +149,7 @@ def _name() -> str:
 
 
 def _letters() -> str:
-    """The characters that a name goes on with, as in a class."""
+    """The characters that may continue a name, as in a class."""
     return patterns()["NAME"].rpartition("[")[2].removesuffix("]*")
 
 

@@ -19,7 +19,7 @@ def scale(a: Array, b: Array, total: float) -> float:
 
 
 def error(a: Array, b: Array, total: float) -> float:
-    """Return what has to be at most tol: NaN, which is at most nothing, where a or b has one."""
+    """Return the number that must be at most tol: NaN, which never is, where a or b has one."""
     distance = _norm(a - b)
     return distance / scale(a, b, total) if distance else 0.0
 

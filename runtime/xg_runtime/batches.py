@@ -19,11 +19,11 @@ from xg_runtime.random import fold
 
 
 class Source(Protocol):
-    """What the training loop asks of its data."""
+    """The data of a training loop."""
 
     @property
     def unit(self) -> str:
-        """What one item is called: "tokens" or "rows"."""
+        """The name of one item: "tokens" or "rows"."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What a chart is made of: a frame with two axes, and lines, dots and levels in it, as SVG.
+"""The parts of a chart: a frame with two axes, and lines, dots and levels in it, as SVG.
 
 The picture follows the reader's light or dark scheme, and needs no script or font file.
 """
@@ -44,7 +44,7 @@ text { fill: #a4adb7 }
 
 @dataclass(frozen=True)
 class Frame:
-    """The ranges of both axes, where their points lie on the page, and the frame's own name."""
+    """The ranges of both axes, their places on the page, and the frame's own name."""
 
     steps: tuple[float, float]
     levels: tuple[float, float]
@@ -53,12 +53,12 @@ class Frame:
     name: str
 
     def x(self, step: float) -> float:
-        """Return where a step lies on the page."""
+        """Return the place of a step on the page."""
         low, high = self.steps
         return LEFT + (step - low) / (high - low) * (RIGHT - LEFT)
 
     def y(self, level: float) -> float:
-        """Return where a level lies on the page."""
+        """Return the place of a level on the page."""
         low, high = self.levels
         return self.bottom - (level - low) / (high - low) * (self.bottom - self.top)
 

@@ -1,9 +1,9 @@
-"""What a training run is told, and which of it a resumed run must be told again.
+"""The configuration of a training run, and which of it a resumed run must repeat.
 
 config = TrainConfig(steps=300, rate=1e-3)
 optimizer_of(config), schedule_of(config)
-facts_of(config, source, {"program": sha256})     what a checkpoint remembers
-differences(held, wanted)                         what stands in the way of resuming
+facts_of(config, source, {"program": sha256})     the facts that a checkpoint records
+differences(held, wanted)                         the reasons not to resume
 """
 
 import json
@@ -67,7 +67,7 @@ def facts_of(config: TrainConfig, source: Source, facts: Mapping[str, object]) -
 
 
 def differences(held: Json, wanted: Json) -> list[str]:
-    """Return a line for each fact that a checkpoint holds otherwise than the run that resumes."""
+    """Return a line for each fact in which a checkpoint differs from the run that resumes."""
     there, here = _flat(held), _flat(wanted)
     return [
         f"{name} was {there.get(name, 'absent')} and is {here.get(name, 'absent')}"

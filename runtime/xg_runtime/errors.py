@@ -14,7 +14,7 @@ from typing import Final
 
 
 class XgRuntimeError(Exception):
-    """What every error of this package is; message and details are lines, safe to print."""
+    """The base of every error of this package; message and details are lines, safe to print."""
 
     exit_code: int = 4
 
@@ -36,7 +36,7 @@ class InputError(XgRuntimeError):
 
 
 class RunError(XgRuntimeError):
-    """A run that could not go on."""
+    """A run that could not continue."""
 
     exit_code: int = 4
 
@@ -57,10 +57,10 @@ class CheckpointError(RunError):
 
 
 class RankError(RunError):
-    """What ended a program of many ranks: `rank` is where it began; others may be in `details`.
+    """The error that ended a program of many ranks; `rank` is its origin, `details` has others.
 
-    Where that rank raised an error, the exit code is that error's (3 for a bug), and `facts` are
-    its kind and those of its attributes that are words or numbers.
+    If that rank raised an error, the exit code is that error's (3 for a bug), and `facts` are its
+    kind and those of its attributes that are words or numbers.
     """
 
     def __init__(

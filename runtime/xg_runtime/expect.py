@@ -1,4 +1,4 @@
-"""What a program takes, and the check of given arrays against it.
+"""The expected inputs of a program, and the check of given arrays against them.
 
     fit(arrays, {"X": Expected(("B", "S", 64)), "ids": Expected(("B", "S"), below=256)}, ...)
 

@@ -34,8 +34,8 @@ def write(path: Path, data: bytes) -> None:
 def write_all(files: Mapping[Path, bytes], ours: Callable[[Path], bool] | None = None) -> None:
     """Write every file, or none.
 
-    `ours` says whether an existing file may be replaced; the first that may not is a FileError,
-    and then nothing was touched. A kill between two renames leaves each file whole, some new.
+    `ours` says whether an existing file may be replaced; the first that may not is a FileError, and
+    then nothing was touched. A kill between two renames leaves each file whole, some new.
     """
     with file_errors("write"):
         for path in files:
@@ -112,7 +112,7 @@ def _replace_all(paths: list[Path]) -> None:
 
 
 def _keep_old(path: Path) -> None:
-    """Give what stands at `path` a second name, without a moment in which it has none."""
+    """Give the file at `path` a second name, without a moment in which it has none."""
     old = beside(path, "old")
     old.unlink(missing_ok=True)
     if path.is_symlink():

@@ -43,7 +43,7 @@ class Slope:
 
 @dataclass(frozen=True)
 class _Difference:
-    """What one step h tells: the central difference and the jump from left to right slope."""
+    """The slopes of one step h: the central difference and the jump from left to right slope."""
 
     centre: float
     jump: float
@@ -94,5 +94,5 @@ def _difference(line: Line, here: Array, step: float) -> _Difference:
 
 
 def _extrapolate(coarse: float, fine: float, ratio: float) -> float:
-    """Return what two values, whose leading errors stand in `ratio`, say about step 0."""
+    """Return the value at step 0 of two values whose leading errors have this `ratio`."""
     return (ratio * fine - coarse) / (ratio - 1)

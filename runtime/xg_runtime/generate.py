@@ -57,7 +57,7 @@ class Reader(Protocol):
         ...
 
     def read(self, new: Array) -> Array:
-        """Return the logits [V] of what follows the text so far with the tokens `new` [N]."""
+        """Return the logits [V] of the token after the text so far and the tokens `new` [N]."""
         ...
 
 
@@ -71,7 +71,7 @@ class Rereading:
     text: list[int] = field(default_factory=list[int])
 
     def read(self, new: Array) -> Array:
-        """Return the logits of what follows."""
+        """Return the logits of the next token."""
         self.text += new.tolist()
         ids = np.array([self.text[-(self.model.window or 0) :]], np.int64)
         inputs = {self.model.ids: ids}
@@ -84,7 +84,7 @@ class Rereading:
 
 @dataclass
 class Stepping:
-    """Reads each token once, and keeps a cache; anew where the window moves on."""
+    """Reads each token once, and keeps a cache; starts again where the window moves on."""
 
     module: StepModule
     params: Arrays
@@ -93,7 +93,7 @@ class Stepping:
     cache: Cache = None
 
     def read(self, new: Array) -> Array:
-        """Return the logits of what follows."""
+        """Return the logits of the next token."""
         self.text += new.tolist()
         ids = new.astype(np.int64)
         moves = self.model.window is not None and len(self.text) > self.model.window

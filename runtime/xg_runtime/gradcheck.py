@@ -36,7 +36,7 @@ _ZERO: Final = "zero or nearly so, without a reason"
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of one gradient; `error` is to be at most `tolerance`."""
+    """The result for one gradient; `error` is to be at most `tolerance`."""
 
     name: str
     shape: tuple[int, ...]

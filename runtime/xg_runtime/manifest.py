@@ -34,7 +34,7 @@ _MOST_RANKS: Final = 65_536  # a hostile manifest is not to keep anybody busy
 
 @dataclass(frozen=True)
 class Manifest:
-    """What stands in a manifest."""
+    """The content of a manifest."""
 
     step: int
     facts: Json
@@ -51,7 +51,7 @@ class Manifest:
 
 
 def file_name(kind: Kind, grid: Grid, rank: int) -> str:
-    """What a rank's file is called."""
+    """The name of a rank's file."""
     return f"{kind}.safetensors" if grid.count == 1 else f"{kind}-{rank}.safetensors"
 
 

@@ -29,7 +29,7 @@ SAME: Final = (frozenset({"gelu_new", "gelu_pytorch_tanh"}), frozenset({"silu", 
 
 
 def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
-    """What a config says of a diagram; raises InputError if it is of something else."""
+    """The settings of a config for a diagram; raises InputError if it is of something else."""
     for key, drawn in {**keys.drawn, **keys.older}.items():
         held = _at(config, key)
         if held is not None and not _same(held, drawn):
@@ -42,7 +42,7 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
 
 
 def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
-    """What a config says otherwise than the diagram, and no number of evaluation tells."""
+    """The differences of a config from the diagram that no number of evaluation shows."""
     said: list[str] = []
     for way in keys.settings.values():
         held = _first(way, config)
@@ -114,7 +114,7 @@ def _number(value: object, key: str, source: str) -> Setting:
 
 
 def _told(setting: object, way: Way) -> object:
-    """A setting as JSON has it: `--set eps=1e-5` is a text, and a word may stand for true."""
+    """A setting as JSON has it: `--set eps=1e-5` is a text, and a word may mean true."""
     if way.words is not None:
         (text,) = (text for text, word in way.words.items() if word == setting)
         return {"true": True, "false": False}.get(text, text)

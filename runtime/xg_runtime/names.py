@@ -1,9 +1,9 @@
-"""What the tensors of published checkpoints are in a diagram: the file `NAME.names.toml`.
+"""The tensors of published checkpoints in terms of a diagram: the file `NAME.names.toml`.
 
     "model.layers.*.mlp.up_proj.weight" = "T : layers.*.W_up"
 
-A line reads as one of the language: the tensor on the left goes through T, and what comes out is
-called W_up. `*` is a number, the same on both sides. docs/models.md describes the whole file.
+A line reads as one of the language: the tensor on the left goes through T, and the result is called
+W_up. `*` is a number, the same on both sides. docs/models.md describes the whole file.
 """
 
 import re
@@ -130,7 +130,7 @@ def _texts(table: Any) -> dict[str, str]:  # noqa: ANN401 - what TOML gives
 
 
 def numbers(pattern: str, name: str) -> tuple[str, ...] | None:
-    """The numbers that stand for the `*` of a pattern; None where the name does not match."""
+    """The numbers in the place of the `*` of a pattern; None where the name does not match."""
     match = _compiled(pattern).fullmatch(name)
     return match.groups() if match else None
 

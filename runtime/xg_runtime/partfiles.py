@@ -17,7 +17,7 @@ from xg_runtime.ranks.grid import Grid
 def write_part(
     folder: Path, kind: Kind, arrays: Arrays, layouts: Mapping[str, Layout], grid: Grid, rank: int
 ) -> dict[str, str]:
-    """Write what a rank stands for; return the file's hash by its name, nothing without a file.
+    """Write the part of a rank; return the file's hash by its name, nothing without a file.
 
     Raises OSError.
     """

@@ -1,8 +1,8 @@
-"""Where the part of a tensor that a rank holds lies in the whole.
+"""The place of a rank's part in a global tensor.
 
 A tensor's cuts say which axes of the mesh cut which of its own: `[("N_T", -1)]`, axes of the tensor
 counted from the end, the outermost first where several cut one. Along every other axis of the mesh
-the ranks hold the same, and the first of them stands for all.
+the ranks have replicas, and the first of them writes for all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Layout:
         return tuple((0, width) for width in self.shape)
 
     def region(self, grid: Grid, rank: int) -> Region:
-        """What a rank holds; raises ValueError where the shape does not divide."""
+        """The region of a rank; raises ValueError where the shape does not divide."""
         at = grid.coordinates(rank)
         place, count = [0] * len(self.shape), [1] * len(self.shape)
         for mesh_axis, axis in self.cuts:
@@ -52,7 +52,7 @@ class Layout:
         return tuple((p * width, (p + 1) * width) for p, width in zip(place, widths, strict=True))
 
     def is_written_by(self, grid: Grid, rank: int) -> bool:
-        """Whether a rank stands for those that hold the same part."""
+        """Whether a rank writes for those that have the same part."""
         cutting = {mesh_axis for mesh_axis, _ in self.cuts}
         return all(axis in cutting or not at for axis, at in grid.coordinates(rank).items())
 
@@ -65,7 +65,7 @@ def layouts_of(
 
 
 def overlap(one: Region, other: Region) -> Region | None:
-    """What lies in both; None where nothing does."""
+    """The common region of both; None if there is none."""
     both = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
     return both if all(first < last for first, last in both) or _is_empty(one) else None
 

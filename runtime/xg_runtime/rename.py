@@ -1,11 +1,11 @@
 """Tensors of a checkpoint as parameters of a diagram, and back.
 
-params = to_diagram(names, weights, shapes, sizes)    by the diagram's names; raises InputError
-tensors = to_checkpoint(names, params, sizes)         by the checkpoint's names
+    params = to_diagram(names, weights, shapes, sizes)    by the diagram's names; raises InputError
+    tensors = to_checkpoint(names, params, sizes)         by the checkpoint's names
 
 Nothing is passed over: each parameter comes from one tensor, and each tensor is used, is a copy of
 one that is, or is one of those that the file of names says to ignore. The second way also takes
-gradients, which lie as their parameters do.
+gradients, which have the layout of their parameters.
 """
 
 from collections import Counter

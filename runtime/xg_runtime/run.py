@@ -3,7 +3,7 @@
     found = run(module, params, inputs)                              {"Y": …}
     found = run(module, params, inputs, d_outputs={"Y": …})          {"Y": …, "d/X": …, "d/W": …}
 
-Results are keyed by diagram names; a gradient is `d/` and the name of what it is a gradient of.
+Results are keyed by diagram names; a gradient is `d/` and the name of its tensor.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ def computed(
     d_outputs: Arrays | None = None,
     seed: int | None = None,
 ) -> Arrays:
-    """Return what `run` does, whatever is in it; of a rank its parts."""
+    """Return the results of `run` unchecked; of a rank its parts."""
     with np.errstate(all="ignore"):  # `checked` finds and names a NaN
         outputs, saved = module.forward(params, inputs, seed=seed)
         results = dict(outputs)
@@ -48,7 +48,7 @@ def computed(
 def checked(results: Arrays) -> Arrays:
     """Return results as arrays; raises RunError for a NaN, naming the first that has one.
 
-    -∞ may be meant, as where a mask hides a score.
+    -∞ may be intended, as where a mask hides a score.
     """
     for name, result in results.items():
         if _has_nan(result):

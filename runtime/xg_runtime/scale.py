@@ -1,4 +1,4 @@
-"""Axes of a chart: where the ticks stand and how numbers are written there."""
+"""Axes of a chart: where the ticks are and how numbers are written there."""
 
 import math
 

@@ -4,7 +4,7 @@
     for part, weight in split.parts(batch): ...     a quarter of the rows each, and its share
 
 The loss of the batch is the sum of those of its parts, each times its weight; so are the gradients.
-Of a mean the weights are shares of what counts, of a sum they are 1.
+Of a mean the weights are shares of the counted rows, of a sum they are 1.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Stepper:
     def _gradients(self, params: Arrays, step: int) -> tuple[float, Arrays]:
         """Loss and gradients of a batch, summed over its parts.
 
-        What ranks sum may be held back until the last part (`World.holding`).
+        Sums over ranks may be deferred until the last part (`World.holding`).
         """
         parts = list(self.split.parts(self.source.batch(step)))
         total = 0.0

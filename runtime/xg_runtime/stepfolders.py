@@ -12,7 +12,7 @@ KEPT: Final = 2
 
 
 def folder_of(run: Path, step: int) -> Path:
-    """Return where the checkpoint of a step stands."""
+    """Return the folder of the checkpoint of a step."""
     return run / "checkpoints" / f"step-{step:08d}"
 
 
@@ -49,7 +49,7 @@ def publish(run: Path, new: Path, target: Path, contents: Manifest) -> None:
 
 
 def _swap(new: Path, target: Path) -> None:
-    """Rename `new` to `target`; what stood there (a later run's twin, or damage) goes."""
+    """Rename `new` to `target`; an old target (a later run's twin, or damage) is removed."""
     if target.exists():
         old = files.beside(target, "old")
         target.rename(old)

@@ -13,7 +13,7 @@ _UNFINISHED: Final = "\N{REPLACEMENT CHARACTER}"  # what the first bytes of a ch
 
 
 class Decoder(Protocol):
-    """What makes text of ids."""
+    """A decoder from ids to text."""
 
     def decode(self, ids: Array) -> str:
         """Return the text of ids [N]."""

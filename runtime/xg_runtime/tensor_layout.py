@@ -1,4 +1,4 @@
-"""How a published tensor lies in memory and how the diagram's parameters do, both ways.
+"""The memory layout of a published tensor and of the diagram's parameters, both ways.
 
     Layout.of("T")                                          [out, in] -> [in, out]
     Layout.of("R[d, c=C_in, p=P, q=P -> (p, q, c), d]")     a kernel of patches -> a matrix
@@ -107,7 +107,7 @@ class Layout:
 
 
 def _steps(text: str) -> list[str]:
-    """What stands between the arrows outside of brackets."""
+    """The steps between the arrows outside of brackets."""
     ends = [m.span() for m in re.finditer(r"->(?![^\[]*\])", text)]
     edges = [0, *(place for span in ends for place in span), len(text)]
     return [text[a:b] for a, b in list(pairwise(edges))[::2]] if text else []

@@ -48,7 +48,7 @@ def unpack(data: bytes) -> Arrays:
 
 
 def metadata(data: bytes) -> dict[str, str]:
-    """Return the words that stand in a file beside its arrays; the file is not damaged."""
+    """Return the metadata of a file beside its arrays; the file is not damaged."""
     length = int.from_bytes(data[:8], "little")
     return json.loads(data[8 : 8 + length]).get("__metadata__") or {}
 

@@ -41,7 +41,7 @@ class TorchModule(Protocol):
 
 @dataclass(frozen=True)
 class OnArrays:
-    """The module on arrays; `dtype` is what floats are computed in, where it is not theirs."""
+    """The module on arrays; `dtype` is the type that floats are computed in, if not their own."""
 
     module: TorchModule
     dtype: str | None = None

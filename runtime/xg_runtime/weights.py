@@ -114,7 +114,7 @@ def _one_file(path: Path) -> Arrays:
 
 
 def _settings(path: Path) -> dict[str, str | int]:
-    """What `write_params` has left in a file."""
+    """The settings that `write_params` has stored in a file."""
     with files.file_errors("read"), path.open("rb") as file:
         length = file.read(8)
         header = length + file.read(int.from_bytes(length, "little"))

@@ -1,6 +1,6 @@
 """All ranks that train one model, as one of them sees them. A single device is a world of one.
 
-What a step of training needs of the others stands here, and nothing of how they are reached:
+The interface of a training step to the other ranks is here, and nothing of how they are reached:
 `ALONE` is a device without others, `xg_runtime.ranks.world` one rank of many.
 """
 
@@ -17,11 +17,11 @@ from xg_runtime.norm import squares
 
 
 class World(Protocol):
-    """What ranks do together; every rank has to ask for the same, in the same order."""
+    """Operations of all ranks together; every rank has to call the same, in the same order."""
 
     @property
     def leads(self) -> bool:
-        """Whether this rank speaks for all: it writes the log and shows the progress."""
+        """Whether this rank writes the log and shows the progress."""
         ...
 
     def part(self, inputs: Arrays) -> Arrays:

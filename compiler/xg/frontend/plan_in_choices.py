@@ -37,7 +37,7 @@ class Checkable:
 class SharedGraphs:
     """Graphs of many programs, of which equal ones become one.
 
-    Choices of options that a block cannot tell apart give it equal graphs.
+    Choices of options that a block does not distinguish give it equal graphs.
     """
 
     keys: dict[object, Graph] = field(default_factory=dict[object, Graph])

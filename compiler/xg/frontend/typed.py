@@ -1,4 +1,4 @@
-"""From the files of a project to typed graphs: every pass that can find a mistake."""
+"""From the files of a project to typed graphs: every pass that can find an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def type_project(
     settings: Settings | None = None,
     plan: str | None = None,
 ) -> Graphs:
-    """The typed graphs of a block of a file; raises DiagnosticError with all mistakes."""
+    """The typed graphs of a block of a file; raises DiagnosticError with all errors."""
     typed, mistakes = type_partly(project, block, settings)
     if mistakes:
         raise DiagnosticError(mistakes)
@@ -38,7 +38,7 @@ def type_project(
 def type_partly(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> tuple[Graphs, tuple[Diagnostic, ...]]:
-    """What `type_project` finds out before and beside the mistakes, and these."""
+    """The graphs that `type_project` types in spite of errors, and the errors."""
     typed, problems = infer_partly(_resolved(project, block, settings))
     if problems:
         return typed, tuple(problem.diagnostic() for problem in problems)
@@ -52,7 +52,7 @@ def type_partly(
 def shape_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Graphs:
-    """The typed graphs of a block of a file, whatever numbers its sizes have."""
+    """The typed graphs of a block of a file, without numbers for its sizes."""
     return infer(_resolved(project, block, settings))
 
 

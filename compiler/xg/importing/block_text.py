@@ -21,7 +21,7 @@ LONGEST = 84  # a chain that would be longer goes on in the next line
 
 @dataclass(frozen=True)
 class File:
-    """What the blocks of a file share."""
+    """The data that the blocks of a file share."""
 
     model: Model
     blocks: Blocks
@@ -64,7 +64,7 @@ class BlockWriter:
 
     @property
     def inputs(self) -> Sequence[Value]:
-        """What arrives: for the entry, all inputs of the model in their order."""
+        """The inputs: for the entry, all inputs of the model in their order."""
         if self.instance is self.file.blocks.entry:
             return list(self.model.inputs.values())
         return self.instance.inputs
@@ -104,7 +104,7 @@ class BlockWriter:
         self.roles = roles
 
     def _reader(self, step: Step) -> Step:
-        """What reads a parameter: behind a T, the product."""
+        """The reader of a parameter: behind a T, the product."""
         user = self.chains.single(step.outputs[0]) if step.operator == "T" else None
         return user if isinstance(user, Step) else step
 

@@ -30,7 +30,7 @@ class Instance:
 
     @property
     def module(self) -> str:
-        """What all calls of one module share."""
+        """The module that all calls share."""
         return self.key.partition("@")[0]
 
     def relative(self, path: str) -> str:
@@ -51,12 +51,12 @@ class Run:
 
     @property
     def inputs(self) -> list[Value]:
-        """What goes in, the first round the run."""
+        """The inputs of the first round."""
         return self.instances[0].inputs
 
     @property
     def outputs(self) -> list[Value]:
-        """What comes out behind the last."""
+        """The outputs of the last round."""
         return self.instances[-1].outputs
 
 
@@ -169,7 +169,7 @@ class Builder:
         )
 
     def _ports(self, instance: Instance) -> None:
-        """What an instance reads from outside, and what of it is read outside."""
+        """The values that an instance reads from outside, and its own that others read."""
         inside = {step for step, chain in self.home.items() if instance in chain}
         made = [value for step in self.model.steps if step in inside for value in step.outputs]
         known = set(made)
@@ -187,7 +187,7 @@ class Builder:
         ]
 
     def refused(self) -> tuple[set[str], dict[Step, int]]:
-        """Modules that cannot be blocks, and steps that have to stand further out.
+        """Modules that cannot be blocks, and steps that must move further out.
 
         A module is torn apart, or others read weights of it in ways that the language lacks: names
         reach into a call, never up, sideways, or two calls deep. A table that two modules read

@@ -27,7 +27,7 @@ class Link:
 
 
 class Chains:
-    """How the nodes of a block hang together."""
+    """The connections between the nodes of a block."""
 
     def __init__(self, instance: Instance, model: Model) -> None:
         self.instance = instance
@@ -49,7 +49,7 @@ class Chains:
         return users[0] if len(users) == 1 and value not in self.kept else None
 
     def _inside(self) -> dict[Value, Run]:
-        """The parameters that a call brings with it: whoever else reads them comes behind it."""
+        """The parameters of a call: other readers of them come behind it."""
         found: dict[Value, Run] = {}
         for run in self.nodes:
             waiting: list[Step | Run] = [run] if isinstance(run, Run) else []
@@ -130,7 +130,7 @@ class Chains:
             node, flows = following
 
     def _is_labelled(self, node: Node) -> bool:
-        """Whether an edge has its shape: where a reader wants it, and where C needs it."""
+        """Whether an edge has its shape: where a reader needs it, and where C needs it."""
         if not isinstance(node, Step):
             return False
         if node.operator == "C":
@@ -148,7 +148,7 @@ class Chains:
         return 0
 
     def _next(self, node: Node, links: list[Link]) -> tuple[Node, int] | None:
-        """The node that a chain goes on with, and the operand that flows into it."""
+        """The node that continues a chain, and the operand that flows into it."""
         if len(node.outputs) != 1:
             return None
         (value,) = node.outputs
@@ -179,5 +179,5 @@ def _is_first(node: Node, place: int) -> bool:
 
 
 def operands(node: Node) -> tuple[Value, ...]:
-    """What a node reads, in order."""
+    """The operands of a node, in order."""
     return node.operands if isinstance(node, Step) else tuple(node.inputs)

@@ -98,7 +98,7 @@ def _activation(formula: Formula) -> tuple[str, str] | None:
 
 
 def _values(formula: Formula, x: Array) -> Array:
-    """What arithmetic of one operand gives for some numbers."""
+    """The results of arithmetic of one operand for some numbers."""
     results: list[Array] = []
     for function, terms in formula.parts:
         values: list[Any] = [

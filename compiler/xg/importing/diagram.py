@@ -13,9 +13,9 @@ from xg.importing.views import Value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """One node: an operator on values. `data` arrive by arrows, `own` stand in its box.
+    """One node: an operator on values. `data` arrive by arrows, `own` are in its box.
 
-    `attrs` are what else stands in the box, by the writer's names; sizes in it are `Size`s.
+    `attrs` are the other entries of the box, by the writer's names; sizes in it are `Size`s.
     """
 
     operator: str

@@ -17,7 +17,7 @@ ORDER: Final = ("B", "S", "V", "D", "N_L", "N_H", "N_KV", "D_h", "D_ff", "S_max"
 
 @dataclass(frozen=True)
 class Dims:
-    """What the file declares (a name, and its number or formula), and what every size is called."""
+    """The dims that the file declares (name, and number or formula), and the names of sizes."""
 
     declared: tuple[tuple[str, str], ...]
     of: dict[Size, Dim]
@@ -38,7 +38,7 @@ class Dims:
 
 
 def spell(dim: Dim) -> str:
-    """A size as it stands in a file."""
+    """A size as written in a file."""
     return str(dim)
 
 
@@ -107,7 +107,7 @@ class _Namer:
                 self.of[size] = symbol(self._declare("N", int(count)))
 
     def _symbols(self, sizes: list[Size]) -> dict[str, Dim]:
-        """torch's symbols, named by where they first stand in an input."""
+        """torch's symbols, named by their first place in an input."""
         found: dict[str, Dim] = {}
         for size in sizes:
             for name in self.sizes.dim(size).symbols():
@@ -224,7 +224,7 @@ class _Namer:
                 self.of[whole] = self._product(way) if way else self._plain(whole, symbols)
 
     def _product(self, parts: Iterable[Size]) -> Dim:
-        """What parts are together; one that is around all of this is a number."""
+        """The product of parts; one that surrounds all of this is a number."""
         total = ONE
         for part in parts:
             total = total * (self.of[part] if part in self.of else self.sizes.dim(part))

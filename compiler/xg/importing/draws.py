@@ -48,7 +48,7 @@ def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> 
 def inputs(
     exported: Exported, model: Model, sizes: Mapping[str, int], rng: np.random.Generator
 ) -> Arrays:
-    """What comes in, by its name in the graph; padding is at the end of rows, never all of one."""
+    """The inputs, by their names in the graph; padding is at the end of rows, never all of one."""
     polarity = _masks(model)
     found: Arrays = {}
     for entry in exported.entries:

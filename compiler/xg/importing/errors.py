@@ -1,4 +1,4 @@
-"""What can be wrong with a model that is imported (XG09xx)."""
+"""Errors in a model that is imported (XG09xx)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class NotLoaded(Problem):
 
 @problem_kind
 class DoesNotCheck(Problem):
-    """The diagram that a model became has a mistake: a fault of the import, not of the model."""
+    """The imported diagram has an error: a fault of the import, not of the model."""
 
     code = "XG0904"
     mistake: str
@@ -83,7 +83,7 @@ class DoesNotCheck(Problem):
 
     @classmethod
     def of(cls, diagnostic: Diagnostic) -> DoesNotCheck:
-        """What was found in the diagram."""
+        """The first error in the diagram."""
         span = diagnostic.span
         line = span.source.line_text(span.line).strip() if span else ""
         return cls(diagnostic.code, diagnostic.message, line)

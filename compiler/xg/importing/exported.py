@@ -43,7 +43,7 @@ Argument: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One module on the way to a call: `layers.0` of class `Layer`; `key` tells calls apart."""
+    """One module on the way to a call: `layers.0` of class `Layer`; `key` distinguishes calls."""
 
     key: str
     path: str
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """What is known of a tensor; a shape of None has a size that is no polynomial."""
+    """The type of a tensor; a shape of None has a size that is no polynomial."""
 
     dtype: int
     shape: tuple[Dim, ...] | None
@@ -70,7 +70,7 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What comes in: by `name` in the graph; `target` is its name in the model."""
+    """An input: by `name` in the graph; `target` is its name in the model."""
 
     kind: Literal["user", "parameter", "constant", "value"]
     name: str
@@ -252,7 +252,7 @@ class _Reader:
             yield _argument(arg, self.sizes, {})
 
     def _calls(self, graph: Json) -> Iterator[Call]:
-        """The calls in order; a stack of iterators, because graphs stand in graphs."""
+        """The calls in order; a stack of iterators, because graphs nest."""
         first: list[Placed] = [(node, {}, ()) for node in graph["nodes"]]
         waiting: list[Iterator[Placed]] = [iter(first)]
         while waiting:

@@ -1,4 +1,4 @@
-"""What NumPy computes for the aten calls that a size-only part of a model may have."""
+"""NumPy's computation of the aten calls that a size-only part of a model may have."""
 
 from __future__ import annotations
 

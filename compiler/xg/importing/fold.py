@@ -61,7 +61,7 @@ def _identify(instances: Sequence[Instance], model: Model) -> None:
 
 
 def _signature(instance: Instance, model: Model) -> tuple[Hashable, list[Size]]:
-    """What an instance does, whatever its weights and the names outside; and all its sizes."""
+    """The computation of an instance, without weights and outer names; and all its sizes."""
     numbers: dict[Value, int] = {}
     sizes: list[Size] = []
     said: list[Hashable] = []

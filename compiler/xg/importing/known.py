@@ -1,4 +1,4 @@
-"""What is known of a tensor of a model while its calls are read, beside views and fixed values."""
+"""Facts about a tensor of a model while its calls are read, besides views and fixed values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole program as steps of the legend: every call by its rule, every mistake reported."""
+"""A whole program as steps of the legend: every call by its rule, every error reported."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _torn(model: Model, lowering: Lowering) -> frozenset[str]:
 
 
 class _Reader:
-    """Reads one program, and goes on after a call that cannot be said."""
+    """Reads one program, and continues after a call that cannot be expressed."""
 
     def __init__(self, lowering: Lowering) -> None:
         self.lowering = lowering

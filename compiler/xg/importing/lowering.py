@@ -59,15 +59,15 @@ class Lowering:
         return self.call.args.get(name, default)
 
     def known_of(self, name: str) -> Known:
-        """What is known of a tensor argument."""
+        """The facts about a tensor argument."""
         return self.look(self.argument(name))
 
     def maybe_known(self, name: str) -> Known | None:
-        """What is known of a tensor argument that may be left out."""
+        """The facts about a tensor argument that may be left out."""
         return self.known_of(name) if self.argument(name) is not None else None
 
     def look(self, argument: Argument) -> Known:
-        """What is known of a tensor."""
+        """The facts about a tensor."""
         if not isinstance(argument, Ref):
             raise Unspeakable("one of its operands is no tensor")
         found = self.known.get(argument.name, Lost())
@@ -80,7 +80,7 @@ class Lowering:
         return self.view(self.known_of(name))
 
     def view(self, known: Known) -> View:
-        """A view, also of what was not said yet."""
+        """A view, also of a value that was not written yet."""
         match known:
             case View():
                 return known
@@ -159,7 +159,7 @@ class Lowering:
         return made
 
     def keep(self, operator: str, view: View, **attrs: Any) -> View:  # noqa: ANN401 - as in emit
-        """A step that keeps the shape of its one operand, whatever its layout."""
+        """A step that keeps the shape of its one operand, in any layout."""
         return view.on(self.emit(operator, (view.value,), view.value.axes, **attrs))
 
     def made_by(self, known: Known, operator: str) -> Step | None:
@@ -232,7 +232,7 @@ class Lowering:
         return View(value, view.axes, view.axes)
 
     def last_whole(self, view: View) -> View:
-        """A view whose last axis is the last axis of its value; what stands before may stay."""
+        """A view whose last axis is the last axis of its value; other axes may stay."""
         if not view.axes or not view.axes[-1]:
             raise Unspeakable("its last axis has length 1")
         if view.axes[-1] == view.base[-1] and not view.repeats:
@@ -248,7 +248,7 @@ class Lowering:
         return View(self.lay_out(view, axes), axes, view.axes)
 
     def broadcast_together(self, main: View, other: View) -> tuple[View, Value]:
-        """Two views broadcast to each other: the first as it lies, the second laid out like it."""
+        """Two views broadcast to each other: the first as it is, the second laid out like it."""
         main, other = align(main, other, self.sizes)
         if main.repeats:
             main = self.materialize(main)

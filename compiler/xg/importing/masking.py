@@ -39,7 +39,7 @@ def _is_bool(lowering: Lowering, fixed: Fixed) -> bool:
 def show(
     lowering: Lowering, scores: View, mask: Mask | None, *, causal: bool, scale: float = 1.0
 ) -> View:
-    """Scores with a mask, as few SM as it takes; a scale before them is theirs."""
+    """Scores with a mask, as few SM as possible; a scale before them is part of the SM."""
     if mask is not None and mask.negated and len(mask.parts) > 1:
         raise Unspeakable("its mask hides where several conditions meet")
     conditions: list[Condition] = []

@@ -68,7 +68,7 @@ class Names:
 
 
 class Roles:
-    """What values of one block are in attention: Q, K, KT, V, O."""
+    """The roles of values of one block in attention: Q, K, KT, V, O."""
 
     def __init__(self, instance: Instance, model: Model) -> None:
         self.model = model
@@ -105,7 +105,7 @@ class Roles:
                 self._output(step.outputs[0])
 
     def _output(self, value: Value) -> None:
-        """What attention gives, and the projection behind it."""
+        """The result of attention, and the projection behind it."""
         self.of.setdefault(value, "O")
         for step in self.steps:
             if value in step.data and step.operator in ("R", "T"):

@@ -27,7 +27,7 @@ class Line:
 
     @property
     def text(self) -> str:
-        """The line as it stands in the file."""
+        """The line as written in the file."""
         names = ", ".join(self.params)
         return f"{_quoted(self.tensor)} = {_quoted(f'{self.way} : {names}' if self.way else names)}"
 
@@ -97,7 +97,7 @@ def _way(weights: list[Weight], shape: Sequence[int], source: str) -> str:
 
 
 def _general(lines: list[Line]) -> Iterator[str]:
-    """Lines with `*` where all numbers that match it are meant; each in the place of its first."""
+    """Lines with `*` for all numbers that match it; each in the place of its first."""
     params = [line.params[0] for line in lines]
     groups: dict[Line, list[str]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""One node as it stands in a chain: its operator, its brackets and what stands in its box."""
+"""One node as written in a chain: its operator, its brackets and its box."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A folder of transformers (config.json and weights) as a diagram.
 
-The class comes from `architectures` in the config and from the installed transformers; code that
-lies in the folder is never run, and weights that are pickles are refused.
+The class comes from `architectures` in the config and from the installed transformers; code in the
+folder is never run, and weights that are pickles are refused.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -36,7 +36,7 @@ ROUNDED: Final = 1e-5  # where the model has a table in float32 that the diagram
 
 @dataclass(frozen=True)
 class Proof:
-    """What was compared, how far it was off at worst, and how far it could have been."""
+    """The compared outputs, the largest difference, and the largest possible one."""
 
     compared: bool
     worst: float = 0.0

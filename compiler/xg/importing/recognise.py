@@ -1,4 +1,4 @@
-"""What tables of constants are, found out by looking at their numbers at several sizes."""
+"""The meaning of tables of constants, found by looking at their numbers at several sizes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIGHT: Final = 1e-12
 
 
 class Visible(Enum):
-    """What a mask of constants shows."""
+    """The pairs that a mask of constants shows."""
 
     ALL = "all"
     PAST = "past"

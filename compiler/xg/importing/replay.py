@@ -1,7 +1,7 @@
 """The exported program itself, run by torch: its aten calls in order, in float64.
 
-Only operators of torch's own `aten` are called, by name, with numbers that were read as data. What
-a file holds beside them (pickles, expressions) stays closed. Dropout is off.
+Only operators of torch's own `aten` are called, by name, with numbers that were read as data. Other
+contents of a file (pickles, expressions) stay closed. Dropout is off.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -37,7 +37,7 @@ def replay(
     tensors: Mapping[str, Tensor],
     sizes: Mapping[str, int],
 ) -> list[Tensor]:
-    """What the program gives; `tensors` are its inputs, parameters and constants by their names.
+    """The outputs of the program; `tensors` are inputs, parameters and constants by name.
 
     Raises NotReplayed where a call does not fit these sizes, or is none of torch's own.
     """

@@ -93,7 +93,7 @@ def _lacks(a: View, b: View) -> bool:
 
 
 def _joined(a: Operand, b: Operand) -> bool:
-    """Whether arithmetic goes on: an operand that has no node yet, and shares tensors with it."""
+    """Whether arithmetic continues: an operand that has no node yet, and shares tensors with it."""
     if not isinstance(a, Formula | View) or not isinstance(b, Formula | View):
         return False
     if isinstance(a, View) and isinstance(b, View):

@@ -190,7 +190,7 @@ def _part_of_weight(lowering: Lowering, value: Value, part: Weight) -> Value:
 def _part_of_projection(
     lowering: Lowering, value: Value, start: Dim, stop: Dim, axis: Axis
 ) -> Value | None:
-    """A part of what a linear layer gives is what a part of its weights gives."""
+    """A part of a linear layer's result is the result of a part of its weights."""
     bias: Weight | None = None
     product = lowering.producer.get(value)
     if product is not None and product.operator == "⊕":

@@ -54,7 +54,7 @@ def either(lowering: Lowering) -> Known:
 
 
 def negation(lowering: Lowering) -> Known:
-    """What a mask is not."""
+    """The negation of a mask."""
     return _flipped(_mask(lowering, "self"))
 
 

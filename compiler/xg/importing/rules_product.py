@@ -127,7 +127,7 @@ def _hint_product(lowering: Lowering, first: View, second: View) -> None:
 
 
 def _second(lowering: Lowering, second: View, batch: list[Axis]) -> Value:
-    """The second operand; turned by a T of its own where it lies the other way round."""
+    """The second operand; transposed by a T of its own if needed."""
     rows, columns = second.axes[-2:]
     order = [factor for axis in second.base for factor in axis]
     straight = (*batch, columns, rows)

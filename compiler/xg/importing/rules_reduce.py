@@ -1,4 +1,4 @@
-"""What goes along an axis: softmax, norms, means, losses."""
+"""Reductions along an axis: softmax, norms, means, losses."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def cross_entropy(lowering: Lowering) -> View:
 
 
 def _rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, Value]:
-    """The logits, and the targets laid out as their rows lie."""
+    """The logits, and the targets laid out as their rows."""
     last = logits.axes[-1]
     rows, targets = align(logits.with_axes(logits.axes[:-1]), targets, lowering.sizes)
     pairs: dict[Factor, Factor] = {}

@@ -1,4 +1,4 @@
-"""Layout calls on whatever is known of a tensor: of a mask, every part is laid out."""
+"""Layout calls on a tensor in any form: of a mask, every part is laid out."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Sizes:
         return made
 
     def find(self, size: Size) -> Size:
-        """The size that stands for all that are equal to this one."""
+        """The representative of all sizes that are equal to this one."""
         while self._parent[size] != size:
             self._parent[size] = self._parent[self._parent[size]]
             size = self._parent[size]

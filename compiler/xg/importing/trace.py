@@ -125,7 +125,7 @@ def _exported(
 
 
 def _by_name(module: nn.Module, positional: list[dict[int, Any]]) -> dict[str, Any]:
-    """What torch asks for where inputs have names: those without by theirs in `forward`."""
+    """The dynamic shapes in the form that torch takes, by the names in `forward`."""
     return dict(zip(signature(module.forward).parameters, positional, strict=False))
 
 

@@ -20,7 +20,7 @@ _keys: Final = count()
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A factor of one axis; `key` tells apart two axes of one size."""
+    """A factor of one axis; `key` distinguishes two axes of one size."""
 
     size: Size
     key: int

@@ -30,7 +30,7 @@ DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for: which kinds, in which colours, of which block in which choice.
+    """The requested outputs: which kinds, in which colours, of which block in which choice.
 
     `kernels` asks for fused code, `plan` for a parallel plan.
     """
@@ -54,10 +54,10 @@ class Outputs:
 
 
 def outputs_of(project: Project, wanted: Wanted) -> Outputs:
-    """All files of a project; raises DiagnosticError with the mistakes of all its blocks.
+    """All files of a project; raises DiagnosticError with the errors of all its blocks.
 
-    Every block has figures; a block that no other calls has a page and modules too. What a plan
-    makes bears its name.
+    Every block has figures; a block that no other calls has a page and modules too. The name of a
+    plan is part of the names of its files.
     """
     names = [block.name.name for block in project.main.blocks]
     file = slug(PurePath(project.main.span.source.name).stem)

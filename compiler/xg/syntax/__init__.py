@@ -1,1 +1,1 @@
-"""The language's surface: text to tree (`parse`), text to tidy text (`format`), its mistakes."""
+"""The language's surface: text to tree (`parse`), text to tidy text (`format`), its errors."""

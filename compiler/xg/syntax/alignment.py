@@ -1,4 +1,4 @@
-"""What stands in columns: the labels of a block, their shapes, the shapes of a plan, options."""
+"""Aligned columns: the labels of a block, their shapes, the shapes of a plan, options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def padding(
 ) -> dict[int, int]:
     """How much wider the gap in front of each aligned token is, by the token's offset.
 
-    `positions` says where each token stands without padding.
+    `positions` are the columns of tokens without padding.
     """
     columns: defaultdict[Column, list[_Cell]] = defaultdict(list)
     for cell in _cells(module, lines, positions):

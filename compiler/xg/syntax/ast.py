@@ -53,7 +53,7 @@ class Path(Syntax):
 
 @syntax
 class Wildcard(Syntax):
-    """`_`: whatever dim stands there. Only in the shapes of plans."""
+    """`_`: any dim. Only in the shapes of plans."""
 
 
 @syntax
@@ -355,7 +355,7 @@ class Block(Syntax):
 
 @syntax
 class Placement(Syntax):
-    """`W_Q, W_K [D, D/N_T]`, `* [_/N_D, ..] -> [..]`: where values lie, at rest and in use."""
+    """`W_Q, W_K [D, D/N_T]`, `* [_/N_D, ..] -> [..]`: placements of values, at rest and in use."""
 
     targets: tuple[Path, ...]
     at_rest: Shape

@@ -1,7 +1,7 @@
 """From rules to trees: the statements of blocks and the declarations of a file.
 
-A mistake that the grammar cannot see is collected here. Where the parser has given something up
-after a mistake, its child is None.
+An error that the grammar cannot see is collected here. Where the parser has given something up
+after an error, its child is None.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From rules to trees, the small things: names, expressions, axes, shapes, declared names.
 
-Each public method is the action of the grammar's rule of that name: it takes the place of what was
-read and the rule's children, as the grammar orders them.
+Each public method is the action of the grammar's rule of that name: it takes the span that was read
+and the rule's children, as the grammar orders them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which characters may stand in a file at all: none that a reader cannot see."""
+"""The characters that a file may have: none that a reader cannot see."""
 
 from __future__ import annotations
 

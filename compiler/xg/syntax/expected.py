@@ -1,4 +1,4 @@
-"""What could have come and what came instead, in words."""
+"""Descriptions of expected and found tokens."""
 
 from __future__ import annotations
 

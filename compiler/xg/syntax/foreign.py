@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Meant(NamedTuple):
-    """The kind of token to go on with, and what the author is told."""
+    """The kind of token to continue with, and the remark for the author."""
 
     kind: str
     said: str

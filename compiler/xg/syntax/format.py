@@ -14,7 +14,7 @@ from xg.syntax.tokens import tokenize
 def format(source: Source) -> str:
     """The program in canonical layout: the same tree, the same comments; applied twice, the same.
 
-    The author's lines and paragraphs stay. Raises DiagnosticError for a program with mistakes.
+    The author's lines and paragraphs stay. Raises DiagnosticError for a program with errors.
     """
     module = parse(source)
     tokens, comments, _ = tokenize(source)

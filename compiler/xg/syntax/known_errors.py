@@ -1,6 +1,6 @@
-"""What the author meant where the parser stopped: the mistakes that are known, else what was due.
+"""Recognition of errors at the token where the parser stopped, else the expected tokens.
 
-Imported only when a file has a mistake.
+Imported only when a file has an error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Where the parser stopped: the token that does not fit, and what stands around it.
+    """The place where the parser stopped: the token that does not fit, and its surroundings.
 
-    `open` are the brackets that are open, `brace` the last brace that was opened,
-    `statement` the first token of the line; `repaired` says that a comma was put in before on it.
+    `open` are the brackets that are open, `brace` the last brace that was opened, `statement` the
+    first token of the line; `repaired` says that a comma was inserted before on it.
     """
 
     source: Source
@@ -61,9 +61,9 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A mistake, and the repair to go on with: tokens put in before this one or in its place.
+    """An error, and the repair to continue with: tokens inserted before this one or in its place.
 
-    The problem is None where it has been told already.
+    The problem is None if it was reported before.
     """
 
     problem: Problem | None
@@ -72,7 +72,7 @@ class Finding:
 
 
 def find(stop: Stop) -> Finding:
-    """The mistake at a stop."""
+    """The error at a stop."""
     for known in _KNOWN:
         finding = known(stop)
         if finding is not None:

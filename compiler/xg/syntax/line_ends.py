@@ -20,9 +20,9 @@ GOES_ON_BEFORE = {
 class StatementTokens:
     """The tokens from an index on, without the line ends that end no statement; to be read once.
 
-    `position` is the index of the last token given out, `open` holds the brackets open in front of
-    it; `last` is the kind of the token before the first. Raises DiagnosticError when too many
-    brackets are open: nothing nests without one, so this bounds the depth of every tree.
+    `position` is the index of the last token returned, `open` are the brackets open in front of it;
+    `last` is the kind of the token before the first. Raises DiagnosticError when too many brackets
+    are open: nothing nests without one, so this bounds the depth of every tree.
     """
 
     def __init__(

@@ -28,10 +28,10 @@ class _Bracket(NamedTuple):
 
 
 class Writer:
-    """Writes the lines of one program; what goes on a line stands under its like.
+    """Writes the lines of one program; a continued line is aligned with its first.
 
-    `columns` holds where each token begins, by its offset; `padding` how much wider than usual the
-    gap in front of a token is.
+    `columns` are the columns of tokens, by offset; `padding` how much wider than usual the gap in
+    front of a token is.
     """
 
     def __init__(self, source: Source, spacing: Spacing, padding: Mapping[int, int]) -> None:
@@ -97,7 +97,7 @@ class Writer:
         return "".join(pieces)
 
     def _follow(self, token: Token, line_column: int, end: int, *, is_last: bool) -> None:
-        """Keep track of what is open behind a token."""
+        """Keep track of brackets that are open behind a token."""
         if token.type in OPENS and is_last:
             self._brackets.append(_Bracket(line_column + STEP, line_column))
         elif token.type in OPENS:

@@ -11,7 +11,7 @@ from xg.syntax.tokens import Token
 class Line:
     """Tokens and a comment behind them; a line of a comment alone has no tokens.
 
-    `spaced` says that a blank line stands in front.
+    `spaced` says that a blank line precedes it.
     """
 
     tokens: tuple[Token, ...]
@@ -56,7 +56,7 @@ class LineSplitter:
         self._line_ends = 0
 
     def _brace(self, brace: Token) -> None:
-        """Put an opening brace behind the tokens in front of it, wherever it stood."""
+        """Put an opening brace behind the tokens in front of it, on their line."""
         self._end_line()
         last = next(i for i in reversed(range(len(self._lines))) if self._lines[i].tokens)
         line = self._lines[last]

@@ -1,4 +1,4 @@
-"""Text to tree, or to the mistakes that were found in it."""
+"""Text to tree, or to its errors."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not 
 
 
 class Parsed(NamedTuple):
-    """What could be read of a file, and its mistakes in the order of the file.
+    """The readable part of a file, and its errors in the order of the file.
 
-    With mistakes the tree lacks the statements that were given up; it may be None.
+    With errors the tree lacks the statements that were given up; it may be None.
     """
 
     module: ast.Module | None
@@ -30,7 +30,7 @@ class Parsed(NamedTuple):
 
 
 def parse(source: Source) -> ast.Module:
-    """The tree of a file; DiagnosticError with its mistakes, in the order of the file."""
+    """The tree of a file; DiagnosticError with its errors, in the order of the file."""
     module, diagnostics = parse_partly(source)
     if module is None or diagnostics:
         raise DiagnosticError(diagnostics)
@@ -49,7 +49,7 @@ def parse_partly(source: Source) -> Parsed:
 
 @resting_collector()
 def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
-    """Read the tokens, and on after each mistake."""
+    """Read the tokens, and continue after each error."""
     tokens, _, problems = tokenize(source)
     del problems[MISTAKES_AT_MOST:]
     builder = ModuleBuilder(source)
@@ -67,7 +67,7 @@ def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
 
 
 def _told(problems: list[Problem]) -> Iterator[Diagnostic]:
-    """In the file's order, without what is only unexpected because of a mistake before it."""
+    """The errors in the file's order, without those that follow from an error before."""
     mistakes = sorted((problem.diagnostic() for problem in problems), key=_offset)
     previous: Diagnostic | None = None
     for mistake in mistakes:

@@ -93,9 +93,9 @@ class Reader:
         return any(symbol in self._table[state] for state in self._states)
 
     def unwind(self, symbols: Iterable[str]) -> int | None:
-        """Give up what was begun until one of the symbols could stand there.
+        """Give up unfinished rules until one of the symbols could come next.
 
-        Returns where the part given up began, or None if nothing was.
+        Returns the start of the part given up, or None if there is none.
         """
         sought = set(symbols)
         given_up: int | None = None
@@ -106,7 +106,7 @@ class Reader:
         return given_up
 
     def assume(self, symbol: str) -> None:
-        """Go on as if a `symbol` had been read here; its value is None."""
+        """Continue as if a `symbol` had been read here; its value is None."""
         _, target = self.choices[symbol]
         self._starts[len(self._values)] = self._end
         self._states.append(target)

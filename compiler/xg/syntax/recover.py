@@ -1,9 +1,9 @@
-"""How reading goes on after a mistake, so that the mistakes behind it are found too.
+"""Recovery after an error, so that later errors are found too.
 
-The list of tokens is repaired where the author's meaning is clear. Else the statement is given up
-and reading goes on behind it; when the head of a block is given up, its body is still read.
+The list of tokens is repaired where the author's intent is clear. Else the statement is given up
+and reading continues behind it; when the head of a block is given up, its body is still read.
 
-Imported only when a file has a mistake.
+Imported only when a file has an error.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _HEADS = {  # the shortest head of each declaration that has a body
 def recover(
     source: Source, reader: Reader, tokens: list[Token], stream: StatementTokens
 ) -> tuple[Problem | None, StatementTokens]:
-    """The mistake at the last token of `stream`, which did not fit, and the tokens to go on with.
+    """The error at the last token of `stream`, which did not fit, and the tokens to continue with.
 
-    The mistake is None where it was reported before. Changes the reader's stack and, from there on,
-    the list of tokens.
+    The error is None if it was reported before. Changes the reader's stack and, from there on, the
+    list of tokens.
     """
     index = stream.position
     stop = _stop(source, reader, tokens, index, stream.open)
@@ -80,7 +80,7 @@ def _can_repair(reader: Reader, stop: Stop, finding: Finding) -> bool:
 
 
 def _give_up(reader: Reader, tokens: list[Token], stop: Stop, index: int, depth: int) -> int:
-    """Give up the statement around `index`; returns where to go on."""
+    """Give up the statement around `index`; returns where to continue."""
     if stop.token.type == "$END" or (stop.token.type in ITEM_WORDS and stop.begins_line):
         reader.unwind(["item"])
         reader.assume("item")

@@ -63,7 +63,7 @@ class Spacing:
         return "±" if token.type == "PLUS_SLASH_MINUS" else text
 
     def gap(self, before: Token, token: Token) -> str:
-        """What stands between two tokens of a line."""
+        """The text between two tokens of a line."""
         if token.type in _TIGHT_BEFORE or before.type in _TIGHT_AFTER:
             return ""
         for sign in (token, before):
@@ -106,7 +106,7 @@ def _styled(module: ast.Module) -> list[_Styled]:
 
 
 def _around_signs(tree: ast.Arithmetic, parent: Syntax, style: Style) -> str:
-    """In a formula, `g * sigmoid(g)` stands alone, but `scale*a + m` and `max(x, a*x)`."""
+    """The space around signs: `g * sigmoid(g)` alone, but `scale*a + m` and `max(x, a*x)`."""
     if style == "tight":
         return ""
     if tree.rest[0].sign in "+-":

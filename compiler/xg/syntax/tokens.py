@@ -1,6 +1,6 @@
 """Text to tokens of Lark; comments are kept for the formatter.
 
-Lark's own lexer stops at a text that is no token; this one reads what was meant and goes on.
+Lark's own lexer stops at a text that is no token; this one reads the intended token and continues.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Token(lark.Token):
 
 
 class Tokens(NamedTuple):
-    """What a text consists of, but for its blanks; the tokens are closed by `$END`."""
+    """All of a text but its blanks; the tokens are closed by `$END`."""
 
     tokens: list[Token]
     comments: list[Token]
@@ -47,8 +47,8 @@ class Tokens(NamedTuple):
 def tokenize(source: Source) -> Tokens:
     """The tokens of a text.
 
-    A spelling known from elsewhere becomes the token that was meant, what has no meaning is left
-    out; both are problems.
+    A spelling known from elsewhere becomes the intended token, text without a meaning is left out;
+    both are problems.
     """
     found = Tokens([], [], [])
     tokens = found.tokens
@@ -98,7 +98,7 @@ def _any_of(texts: list[str]) -> str:
 
 
 def _mistaken(found: Span, group: str) -> tuple[Problem, str]:
-    """The problem with what is no token, and the kind of the token to go on with ("" for none)."""
+    """The problem of a text that is no token, and the kind of the token to continue with, or ""."""
     if group == "unclosed":
         return UnclosedText(found), "STRING"
     if group == "letters":

@@ -29,7 +29,7 @@ def syntax(kind: type[Class]) -> type[Class]:
 
 @syntax
 class Syntax:
-    """What every part of a tree has: its place (`span.text` is how it is spelled)."""
+    """The base of every part of a tree: its place (`span.text` is how it is spelled)."""
 
     span: Span
 
@@ -59,7 +59,7 @@ class Syntax:
 
 
 def _separated(values: Sequence[object]) -> Iterator[object]:
-    """What `repr` is to write of some values, the last first."""
+    """The parts of the `repr` of some values, the last first."""
     for position, value in enumerate(reversed(values)):
         if position:
             yield ", "

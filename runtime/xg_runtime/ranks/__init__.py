@@ -1,4 +1,4 @@
-"""Programs of many ranks: what rank code calls, and where it runs.
+"""Programs of many ranks: the functions of rank code, and the meshes that run it.
 
 Rank code is one program that every rank runs. It names axes of the mesh and knows nothing of how
 the ranks are made:

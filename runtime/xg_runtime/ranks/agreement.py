@@ -1,9 +1,9 @@
 """Whether all processes are about to begin the same collective.
 
 torch's backends do not ask: ranks that call different things get wrong numbers, an abort in C++, or
-wait until a timeout. One small all-gather of what each rank calls tells them apart in time, and
-says it in the words of the simulated mesh. TORCH_DISTRIBUTED_DEBUG=DETAIL finds the same, but not
-across the axes of a mesh, and names neither the axis nor the collective's number.
+wait until a timeout. One small all-gather of each rank's call finds the difference in time, and
+reports it as the simulated mesh does. TORCH_DISTRIBUTED_DEBUG=DETAIL finds the same, but not across
+the axes of a mesh, and names neither the axis nor the collective's number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Agreement:
                 raise differing(grid, stand, ranks[0])
 
     def _all(self, call: str, timeout: float) -> list[str]:
-        """What every rank calls."""
+        """The calls of every rank."""
         mine = torch.frombuffer(bytearray(call.encode()[:_ROOM].ljust(_ROOM)), dtype=torch.uint8)
         everyone = torch.empty(_dist.get_world_size(self.group) * _ROOM, dtype=torch.uint8)
         work = all_gather(everyone, mine, group=self.group, async_op=True)

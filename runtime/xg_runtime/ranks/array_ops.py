@@ -1,4 +1,4 @@
-"""The few words in which rank code speaks of arrays, for NumPy arrays and for torch tensors."""
+"""The few operations of rank code on arrays, for NumPy arrays and for torch tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Tensor: TypeAlias = Any  # a NumPy array or a torch tensor; this package does no
 
 
 class ArrayOps(Protocol):
-    """What is done to arrays of one kind."""
+    """Operations on arrays of one kind."""
 
     def owned(self, x: Tensor) -> Tensor:
         """Return a copy, contiguous."""
@@ -73,7 +73,7 @@ def is_array(x: Tensor) -> bool:
 
 
 def array_ops(x: Tensor) -> ArrayOps:
-    """The words for arrays like `x`."""
+    """The operations for arrays like `x`."""
     if is_array(x):
         return _NUMPY
     from xg_runtime.ranks.torch_ops import TorchOps

@@ -11,7 +11,7 @@ Kind = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Kind, mesh axis, shape and element type of what this rank gives.
+    """Kind, mesh axis, shape and element type of this rank's operand.
 
     `along` are the tensor's axes that are joined and cut, counted from the end: they do not reach
     the mesh, but ranks that differ in them would join different things.

@@ -4,12 +4,12 @@
     load(run, cuts)                                              on every rank of any mesh
 
 `cuts` says for each parameter that is not whole on every rank which axes of the mesh cut which of
-its own: `{"W_up": (("N_T", -1),)}`; slots lie as their parameters. The format is that of
-`xg_runtime.checkpoint`: a run can go on with another plan, on another mesh, or on one device.
+its own: `{"W_up": (("N_T", -1),)}`; slots are cut as their parameters. The format is that of
+`xg_runtime.checkpoint`: a run can resume with another plan, on another mesh, or on one device.
 
 Written in two phases, into a folder that all ranks can reach: every rank flushes its files under a
-name that nobody reads; when all have done so, rank 0 writes the manifest and renames. A rank that
-is lost in between leaves the older checkpoints as they were.
+temporary name; when all have done so, rank 0 writes the manifest and renames. A rank that is lost
+in between leaves the older checkpoints as they were.
 """
 
 from __future__ import annotations

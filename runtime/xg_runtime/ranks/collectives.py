@@ -1,18 +1,18 @@
 """The collectives that rank code calls, on the mesh of the running rank.
 
 Each comes in two forms: `all_reduce(x, "N_T")`, and `start_all_reduce(x, "N_T")`, which gives a
-handle to be awaited later. All ranks have to begin the same collectives in the same order; they
-end in that order too. `over` names a mesh axis, `axis` a tensor's, counted from the end. What is
-given is never changed, unless it is donated, and may change as soon as the call has
-returned. Over an axis of one rank
-each is the identity: the result may then be what was given.
+handle to be awaited later. All ranks have to begin the same collectives in the same order; they end
+in that order too. `over` names a mesh axis, `axis` a tensor's, counted from the end. An operand is
+never changed, unless it is donated, and may change as soon as the call has returned. Over an axis
+of one rank each is the identity: the result may then be the operand.
 
-Every sum is taken in rank order, so that all ranks hold the same bits, where ranks are simulated;
-among processes the backend decides on the order, and all ranks hold the same bits as well.
+Every sum is taken in rank order, so that all ranks have the same bits, where ranks are simulated;
+among processes the backend decides on the order, and all ranks have the same bits as well.
 
-Each row's transpose is what its backward pass calls (P is a term of a sum, R the same everywhere,
+Each row's transpose is the call of its backward pass (P is a term of a sum, R the same everywhere,
 S(i) a slice): all_reduce P -> R is its own; all_gather S -> R and reduce_scatter P -> S are each
-other's; all_to_all S(i) -> S(j) that from j to i; and `own` R -> S that of `spread` S -> P.
+other's; all_to_all S(i) -> S(j) that from j to i; and `shard_slice` R -> S that of `pad_from_shard`
+S -> P.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a rank communicates, counted as the cost formulas count it.
+"""Counters of a rank's communication, which count as the cost formulas do.
 
 Payload is the V of those formulas: the whole tensor on the group for all-reduce, all-gather and
 reduce-scatter, the local tensor for all-to-all. Nothing is counted on an axis of one rank.
@@ -52,7 +52,7 @@ class CommCounters:
             self.current = before
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Set all counts to zero."""
         self.counts.clear()
 
     def rows(self) -> list[list[str | int]]:
@@ -61,7 +61,7 @@ class CommCounters:
 
     @staticmethod
     def of_rows(rows: list[list[str | int]]) -> Mapping[Key, Count]:
-        """What `rows` gave, as counts again."""
+        """The counts of `rows`."""
         return {
             (str(name), str(kind), str(axis)): Count(int(calls), int(elements), int(size))
             for name, kind, axis, calls, elements, size in rows

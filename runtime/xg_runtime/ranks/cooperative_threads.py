@@ -1,8 +1,7 @@
-"""Several threads that take turns: one runs until it waits for the others, then the next one.
+"""Cooperative threads: one runs until it waits for the others, then the next one.
 
-The order of turns depends on what the threads wait for and on nothing else, so a run is the same
-every time, down to which of two mistakes is found first; and when nobody can go on, that is known
-at once.
+The order of turns depends only on what the threads wait for, so a run is the same every time, down
+to which of two errors is found first; and a deadlock is found at once.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Stopped(BaseException):
 
 
 class _Turn(Generic[T]):
-    """One thread: whether it may go on, and how it ended."""
+    """One thread: whether it may continue, and how it ended."""
 
     def __init__(self, body: Callable[[], T]) -> None:
         self.body = body

@@ -1,4 +1,4 @@
-"""What is said of ranks that do not do the same: the same words on every kind of mesh."""
+"""Errors of ranks that do not do the same: the same texts on every kind of mesh."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xg_runtime.ranks.grid import Grid
 
 @dataclass(frozen=True, slots=True)
 class Stand:
-    """Where a rank stands: its number, how many collectives it has begun, and the last of them."""
+    """The progress of a rank: its number, how many collectives it began, and the last of them."""
 
     rank: int
     begun: int
@@ -41,10 +41,10 @@ def stalled(grid: Grid, rank: int, begun: int, timeout: float) -> RankError:
 
 
 def waits(grid: Grid, stand: Stand) -> str:
-    """Where a rank waits, in words."""
+    """The collective that a rank waits in, in words."""
     return f"{grid.describe(stand.rank)} waits in its collective {stand.begun}, {stand.call}"
 
 
 def calls(number: int) -> str:
-    """How many collectives, in words."""
+    """The number of collectives, in words."""
     return "1 collective" if number == 1 else f"{number} collectives"

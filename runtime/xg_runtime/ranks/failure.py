@@ -1,4 +1,4 @@
-"""What goes wrong on one rank because of another; which one, is for the launcher to say."""
+"""Failures on one rank because of another; the launcher finds out which one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class CollectiveFailed(RunError):
 
 
 def failure_of(error: Exception, call: str, number: int, timeout: float) -> Exception:
-    """What torch's error means, if it is about other ranks; otherwise the error itself."""
+    """The failure that torch's error means, if it is about other ranks; otherwise itself."""
     text = str(error).lower()
     where = f"in collective {number + 1}, {call}"
     if "timed out" in text or "timeout" in text:

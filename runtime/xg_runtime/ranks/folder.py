@@ -34,11 +34,11 @@ class Folder:
         return self.path / "store"
 
     def heartbeat(self, rank: int) -> Path:
-        """Where a rank says what it does."""
+        """The path of a rank's heartbeat."""
         return self.path / f"rank-{rank}.record"
 
     def said(self, rank: int) -> Path:
-        """What a rank has printed."""
+        """The printed output of a rank."""
         return self.path / f"rank-{rank}.said"
 
     def write_arrays(self, arrays: Arrays) -> None:
@@ -56,7 +56,7 @@ class Folder:
         (self.path / f"rank-{rank}.json").write_text(text, encoding="utf-8")
 
     def read_answer(self, rank: int) -> Answer:
-        """What a rank has found."""
+        """The answer of a rank."""
         arrays = tensorfile.unpack(files.read(self.path / f"rank-{rank}.safetensors"))
         rest: dict[str, Any] = json.loads(files.read(self.path / f"rank-{rank}.json"))
         return Answer(arrays, rest["facts"], CommCounters.of_rows(rest["counts"]))

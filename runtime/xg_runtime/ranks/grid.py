@@ -12,7 +12,7 @@ from xg_runtime.errors import InputError
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The axes of a mesh with their sizes, and where each rank lies on them."""
+    """The axes of a mesh with their sizes, and the coordinates of each rank."""
 
     sizes: Mapping[str, int]
 

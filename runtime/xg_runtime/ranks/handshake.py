@@ -17,7 +17,7 @@ PATIENCE: Final = (
 
 
 class Store(Protocol):
-    """What is used of a torch.distributed store."""
+    """The used methods of a torch.distributed store."""
 
     def set(self, key: str, value: str) -> None:
         """Keep a value."""

@@ -1,4 +1,4 @@
-"""What a rank does now, in a small file that whoever started it can read when it hangs or dies."""
+"""The state of a rank, in a small file that its launcher reads when it hangs or dies."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Heartbeat:
 
 
 class NoHeartbeat:
-    """Nobody looks."""
+    """A heartbeat that is not recorded."""
 
     def note(self, state: State, begun: int, call: str) -> None:
         """Say nothing."""
 
 
 def read(path: Path) -> Note:
-    """What a rank does; before it has begun to say so, it starts."""
+    """The state of a rank; before it has written one, it starts."""
     try:
         line = path.read_bytes().decode("utf-8", "replace")
     except OSError:

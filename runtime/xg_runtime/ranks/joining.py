@@ -87,7 +87,7 @@ def _meet(terms: Terms, grid: Grid, rank: int) -> tuple[Any, bool]:
 
 
 def _own_facts(grid: Grid, terms: Terms) -> dict[str, str]:
-    """What this package wants to be the same everywhere."""
+    """Properties of this process that must be the same on all ranks."""
     sizes = ", ".join(f"{axis} = {size}" for axis, size in grid.sizes.items())
     return {
         "mesh": sizes,

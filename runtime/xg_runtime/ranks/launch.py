@@ -1,10 +1,10 @@
-"""Starting ranks as processes on this machine, and bringing back what they found.
+"""Start ranks as processes on this machine, and collect their results.
 
     answers = launch(Task("xg_runtime.steps:run", {...}, arrays), {"N_D": 2, "N_T": 2})
 
-Nothing but JSON and safetensors goes between processes. They meet through a file and speak over the
+Only JSON and safetensors go between processes. They meet through a file and communicate over the
 loopback interface. A rank that dies ends the job at once, one that hangs within the timeout; either
-is named, and no process is left behind, whatever happens to this one.
+is named, and no process is left behind, even if this one is killed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _started(
 
 
 def _order(task: Task, grid: Grid, terms: Terms, folder: Folder) -> dict[str, object]:
-    """What a worker reads."""
+    """The input of a worker."""
     return {
         "folder": str(folder.path),
         "sizes": dict(grid.sizes),
@@ -131,7 +131,7 @@ def _start(rank: int, world: int, folder: Folder, aloud: bool) -> subprocess.Pop
 
 
 def _environment(rank: int, world: int) -> dict[str, str]:
-    """What torchrun would set, where to find this package, and the way from rank to rank."""
+    """The variables that torchrun would set, the path of this package, and the interface."""
     here = str(Path(xg_runtime.__file__).parents[1])
     path = os.pathsep.join([here, *filter(None, sys.path)])  # ranks find what this process finds
     usual = {

@@ -1,6 +1,6 @@
-"""What a rank does alone, by its place on the mesh: nothing is communicated.
+"""Operations of a rank by its place on the mesh: nothing is communicated.
 
-Axes are counted from the end (-1 is the last). A result may share memory with what was given.
+Axes are counted from the end (-1 is the last). A result may share memory with its operand.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def shard_slice(x: T, over: str, axis: int) -> T:
 def pad_from_shard(x: T, over: str, axis: int) -> T:
     """Zeros everywhere but in this rank's slice: [..., n, ...] as [..., N*n, ...].
 
-    The transpose of `own`: the sum over ranks puts the slices together.
+    The transpose of `shard_slice`: the sum over ranks puts the slices together.
     """
     array: Tensor = x
     ranks = size(over)
@@ -54,7 +54,7 @@ def pad_from_shard(x: T, over: str, axis: int) -> T:
 
 
 def first_rank_only(x: T, over: str) -> T:
-    """What all ranks hold alike, as terms of a sum: zeros everywhere but on the first rank."""
+    """A replicated value as terms of a sum: zeros everywhere but on the first rank."""
     array: Tensor = x
     return array if rank(over) == 0 else array_ops(array).zeros(array, tuple(array.shape))
 

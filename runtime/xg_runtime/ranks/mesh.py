@@ -1,14 +1,14 @@
-"""The mesh of the running rank, and what every mesh can do.
+"""The mesh of the running rank, and the interface of every mesh.
 
 A mesh moves arrays whose leading axis counts the ranks of a group; cutting and joining along other
 axes is done in `collectives`, once for all meshes.
 
-    kind            given          result
+    kind            operand        result
     all_reduce      [...]          [...]      the sum, the same bits on every rank
     all_reduce_max  [...]          [...]      the largest
-    all_gather      [...]          [N, ...]   what rank 0, 1, … gave
+    all_gather      [...]          [N, ...]   the operands of rank 0, 1, …
     reduce_scatter  [N, ...]       [...]      the sum of row i of every rank, on rank i
-    all_to_all      [N, ...]       [N, ...]   row i of what rank 0, 1, … gave, on rank i
+    all_to_all      [N, ...]       [N, ...]   row i of the operands of rank 0, 1, …, on rank i
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Mesh(Protocol):
 
     @property
     def counters(self) -> CommCounters:
-        """What this rank has communicated."""
+        """The communication of this rank so far."""
         ...
 
     def rank(self, axis: str) -> int:
@@ -63,7 +63,7 @@ class Mesh(Protocol):
 
 
 class Entered:
-    """What `with mesh:` does: inside, `current()` is this mesh."""
+    """The context of `with mesh:`: inside, `current()` is this mesh."""
 
     _before: Token[Mesh | None] | None = None
 

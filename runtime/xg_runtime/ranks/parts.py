@@ -1,7 +1,7 @@
-"""Whole tensors and a rank's parts of them, by their cuts.
+"""Global tensors and a rank's shards of them, by their cuts.
 
-A cut is an axis, counted from the end, and the mesh axis that cuts it; of several the outermost
-stands first.
+A cut is an axis, counted from the end, and the mesh axis that cuts it; of several the outermost is
+first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Cuts = Sequence[tuple[int, str]]
 
 
 def local_shard(x: T, cuts: Cuts) -> T:
-    """This rank's part of a whole, which it does not keep alive; nothing is sent."""
+    """This rank's shard of a global array, which it does not keep alive; nothing is sent."""
     part = x
     for axis, over in cuts:
         part = shard_slice(part, over, axis)
@@ -26,7 +26,7 @@ def local_shard(x: T, cuts: Cuts) -> T:
 
 
 def gather_shard(x: T, cuts: Cuts) -> T:
-    """The whole of what this rank holds a part of; every rank must ask for it."""
+    """The global array of this rank's shard; every rank must call it."""
     for axis, over in reversed(cuts):
         x = all_gather(x, over, axis)
     return x
@@ -38,7 +38,7 @@ def mesh_places(*cuts: tuple[int, str]) -> list[tuple[int, int, int]]:
 
 
 def global_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
-    """The shape of the whole, given that of a part."""
+    """The shape of the global array, given that of a shard."""
     sizes = list(shape)
     for axis, over in cuts:
         sizes[axis] *= size(over)
@@ -46,10 +46,10 @@ def global_shape(shape: Sequence[int], cuts: Cuts) -> tuple[int, ...]:
 
 
 def local_shards(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
-    """This rank's parts of whole tensors, by name; what has no cuts stays whole."""
+    """This rank's shards of global arrays, by name; an array without cuts is replicated."""
     return {name: local_shard(array, cuts.get(name, ())) for name, array in arrays.items()}
 
 
 def gather_shards(arrays: Mapping[str, T], cuts: Mapping[str, Cuts]) -> dict[str, T]:
-    """The wholes of this rank's parts, by name; every rank must ask for them."""
+    """The global arrays of this rank's shards, by name; every rank must call it."""
     return {name: gather_shard(array, cuts.get(name, ())) for name, array in arrays.items()}

@@ -27,10 +27,10 @@ _dist: Any = dist  # much of it has no annotations
 
 @dataclass(frozen=True)
 class Watched:
-    """How a rank is held to what the others do.
+    """The supervision of a rank: how it waits for others and reports its state.
 
-    `timeout` bounds how long it waits for them, in seconds; `record` is where it says what it does;
-    `agreement` compares every collective with theirs before it begins.
+    `timeout` bounds how long it waits for them, in seconds; `record` is its heartbeat; `agreement`
+    compares every collective with theirs before it begins.
     """
 
     timeout: float = 60.0
@@ -105,9 +105,9 @@ class ProcessMesh(RankMesh):
         self._record.note("runs", self.begun, str(call))
 
     def finish(self) -> None:
-        """Wait at the end for all ranks: who leaves early breaks connections that others need.
+        """Wait at the end for all ranks: one that leaves early breaks connections that others need.
 
-        Raises RankError where one is found that has not come to its end.
+        Raises RankError for one that has not come to its end.
         """
         self.check_awaited()
         self._record.note("ends", self.begun, "")

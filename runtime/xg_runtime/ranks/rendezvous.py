@@ -1,9 +1,9 @@
-"""Which processes take part in this start of a job, in a store that outlives them.
+"""The processes that take part in this start of a job, met in a store that outlives them.
 
-torchrun keeps its store when it starts lost ranks anew, and its agents on several machines count
-the starts each for itself. So nothing that stands in the store need be of this start. Every process
-therefore writes a name of its own; rank 0 reads them out, and all that are there answer to the very
-list that they are on. What processes of an earlier start wrote, nobody answers to.
+torchrun keeps its store when it restarts lost ranks, and its agents on several machines count the
+starts each for itself. So an entry of the store may be of an earlier start. Every process therefore
+writes a name of its own; rank 0 lists the names, and each process answers to the list that it is
+on. No process answers to names of an earlier start.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rendezvous(store: Store, grid: Grid, rank: int) -> Start:
 
 
 def _read_out(store: Store, grid: Grid) -> list[str]:
-    """Rank 0 lists who has written a name; an empty list while one has not."""
+    """Rank 0 lists the names that were written; an empty list while one is missing."""
     names = [_said(store, f"here/{one}") for one in range(grid.count)]
     roll = [name for name in names if name is not None]
     if len(roll) < grid.count:
@@ -63,7 +63,7 @@ def _read_out(store: Store, grid: Grid) -> list[str]:
 
 
 def _last(store: Store) -> list[str]:
-    """The list that was read out last."""
+    """The list that was published last."""
     return json.loads(_said(store, "roll") or "[]")
 
 

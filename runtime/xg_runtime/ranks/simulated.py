@@ -2,9 +2,9 @@
 
     results = simulate({"N_D": 2, "N_T": 3}, step)      step() on each of 6 ranks, in rank order
 
-Every rank is a thread; they take turns (`turns`), so a collective is finished by the rank that
-comes last, in rank order whoever that is. The ranks must begin the same collectives in the same
-order: the first that does not is named, with the rank it differs from.
+Every rank is a cooperative thread, so a collective is finished by the rank that comes last, always
+in rank order. The ranks must begin the same collectives in the same order: the first that does not
+is named, with the rank it differs from.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class SimulatedMesh(RankMesh):
         return _Waiting(self, number, collective, group.index(self.place))
 
     def wait(self, number: int, meeting: SimulatedCollective) -> None:
-        """Let other ranks run until all of the group have come to the meeting."""
+        """Let other ranks run until all of the group have joined the collective."""
         self.end(number)
         self.waiting = number
         if not meeting.is_done:
@@ -115,7 +115,7 @@ class _Waiting:
 
 
 class _World:
-    """What the ranks of one simulation share; they take turns, so nothing is locked."""
+    """The shared state of the ranks of one simulation; one runs at a time, without locks."""
 
     turns: CooperativeThreads[Any]
 

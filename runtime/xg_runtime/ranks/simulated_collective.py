@@ -1,4 +1,4 @@
-"""One collective of one group of simulated ranks: what each gives, and what each gets."""
+"""One collective of one group of simulated ranks: operands and results of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xg_runtime.ranks.call import Call
 
 @dataclass(slots=True)
 class SimulatedCollective:
-    """One collective of one group: what each member gives, and then what each gets."""
+    """One collective of one group: the operand of each member, and then its result."""
 
     members: int
     given: dict[int, Tensor] = field(default_factory=dict[int, Tensor])
@@ -32,7 +32,7 @@ class SimulatedCollective:
 
 
 def _results(call: Call, parts: list[Tensor]) -> list[Tensor]:
-    """What each member of a group gets for what they all gave, in their order."""
+    """The results of each member of a group for their operands, in their order."""
     ours = array_ops(parts[0])
     match call.kind:
         case "all_reduce":

@@ -7,7 +7,7 @@ from xg_runtime.ranks.array_ops import Tensor, array_ops
 
 
 def width(x: Tensor, ranks: int, axis: int, over: str) -> int:
-    """What one rank has of an axis (from the end); raises InputError where it does not divide."""
+    """The length of one rank's part of an axis (from the end); InputError if it does not divide."""
     whole = int(x.shape[axis])
     if whole % ranks:
         raise InputError(

@@ -1,7 +1,8 @@
-"""Gradients that are summed over ranks while the backward pass goes on.
+"""Gradients that are summed over ranks while the backward pass continues.
 
-What a block gives is gathered until there is enough of it to be worth sending at once; then its
-sum is begun, and awaited at the end. The sums are those of every gradient by itself, bit for bit.
+The gradients of blocks are collected until there is enough of them to be worth sending at once;
+then their sum is begun, and awaited at the end. The sums are those of every gradient by itself, bit
+for bit.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Sums(dict[str, T]):
         self._sent.clear()
 
     def _send(self, over: str, bucket: _Bucket) -> None:
-        """Begin a sum; its terms are let go of, and what they became is nobody else's."""
+        """Begin a sum; its terms are donated, and the results belong to the caller."""
         shapes = [tuple(term.shape) for term in bucket.terms]
         flat = array_ops(bucket.terms[0]).flat(bucket.terms)
         bucket.terms.clear()

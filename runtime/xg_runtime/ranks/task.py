@@ -1,4 +1,4 @@
-"""What ranks are asked to do, as data: it goes to other processes as JSON and arrays, not as code.
+"""Tasks for ranks, as data: sent to other processes as JSON and arrays, not as code.
 
 A task names a function of this package, `xg_runtime.module:function`, or of a file,
 `path/to/file.py:function`. Every rank calls it with the options and arrays of the task:
@@ -36,7 +36,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a rank brings back, and, filled in for it, what it has communicated."""
+    """The results of a rank, and, filled in for it, its communication."""
 
     arrays: Arrays = field(default_factory=dict[str, Array], repr=False)
     facts: Json = field(default_factory=dict[str, Any])

@@ -9,11 +9,11 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Terms:
-    """What all ranks have to have the same.
+    """Settings that must be the same on all ranks.
 
     `timeout`: seconds that a rank waits for others. `device`: "cpu" (gloo) or "cuda" (NCCL).
     `checked`: compare every collective with those of the other ranks before it begins: costs a
-    small all-gather each time, and tells ranks that disagree so, instead of computing nonsense.
+    small all-gather each time, and reports ranks that disagree instead of computing nonsense.
     `store`: the file by which processes on one machine meet; without one they meet as the
     environment says.
     """

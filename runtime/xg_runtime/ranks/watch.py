@@ -1,8 +1,8 @@
-"""Watching ranks that are processes: which of them is the reason why a job cannot go on.
+"""Watching ranks that are processes: which of them is the reason why a job cannot continue.
 
-One rank's end ends the others within moments, each with a complaint of its own. What a rank says
+One rank's end ends the others within moments, each with an error of its own. The error of a rank
 that waits for others is an echo; the reason is a rank that was killed, that raised an error of its
-own, that neither ends nor goes on, or that ended while others wait.
+own, that neither ends nor continues, or that ended while others wait.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TAIL: Final = 5  # lines
 
 
 class Process(Protocol):
-    """What is looked at of a process."""
+    """The used methods of a process."""
 
     def poll(self) -> int | None:
         """Return its exit code, None while it runs; -9 where signal 9 has ended it."""
@@ -102,7 +102,7 @@ class Watch:
             raise error
 
     def _stalled(self, rank: int, waiting: list[int]) -> RankError:
-        """The error that a rank neither ends nor goes on while others wait."""
+        """The error that a rank neither ends nor continues while others wait."""
         begun = self._notes[rank][0].begun
         error = stalled(self._grid, rank, begun, self._patience(rank))
         details = [waits(self._grid, self._stand(other)) for other in waiting]

@@ -1,8 +1,8 @@
 """One rank of a training run on many: it sees its part of everything.
 
-Parameters, gradients and optimizer slots lie as the plan says, and the derived backward pass has
-summed what had to be summed: an update of the parts is the update of the whole. Left to do here is
-what goes across all parameters or all ranks: the norm, the end, the checkpoint.
+Parameters, gradients and optimizer slots are placed as in the plan, and the derived backward pass
+has already reduced gradients: an update of the parts is the update of the whole. This module does
+the rest, across all parameters or all ranks: the norm, the end, the checkpoint.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROOM: Final = 256  # bytes of a name
 class RankWorld:
     """The world of the running rank; `cuts` of parameters, inputs and outputs are the module's.
 
-    `plan` is what the checkpoint tells of it.
+    `plan` is the name that the checkpoint records.
     """
 
     cuts: Mapping[str, Cuts]
@@ -61,15 +61,14 @@ class RankWorld:
     def holding(self, held: dict[str, Any], *, is_last: bool) -> AbstractContextManager[None]:
         """Inside, sums over ranks of gradients wait for the last of several backward passes.
 
-        Those that fused code sums late (`sums`); the readable form sums where it stands.
+        Only those that fused code defers (`sums`); the readable form sums at once.
         """
         return holding(held, is_last=is_last)
 
     def squares(self, gradients: Arrays) -> float:
         """The sum of squares over all whole gradients, the same bits on every rank.
 
-        Of what several ranks hold alike, the first of them counts. What one of the others holds has
-        to be finite as well.
+        Of replicas the first counts. The others have to be finite as well.
         """
         ours = squares({n: array for n, array in gradients.items() if self._stands_for(n)})
         if not math.isfinite(squares(gradients)):

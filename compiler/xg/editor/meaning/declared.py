@@ -1,4 +1,4 @@
-"""What a name can stand for, and where the files of a project declare it."""
+"""The meanings of a name, and where the files of a project declare it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Kind = Literal[
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declaration:
-    """What a name stands for.
+    """The declaration that a name refers to.
 
     `tree` is what declares it and `span` its name there; an operator of the language is declared in
     no file. `owner` is the block, operator or node that the name belongs to.
@@ -131,7 +131,7 @@ class Names:
 
 
 def value_of(block: ast.Block, name: str) -> Declaration | None:
-    """What a name stands for where a value can stand; an edge stands before the output it is."""
+    """The declaration of a name used as a value; an edge precedes the output it is."""
     if port := _last(block.data, name):
         return Declaration("input", name, port.name.span, port, block)
     if param := _last(block.params, name):
@@ -148,7 +148,7 @@ def value_of(block: ast.Block, name: str) -> Declaration | None:
 
 
 def argument_of(owner: ast.Block | ast.OpDef, name: str) -> Declaration | None:
-    """What stands right of the semicolon."""
+    """The argument right of the semicolon."""
     own = _last(owner.own, name)
     return Declaration("argument", name, own.name.span, own, owner) if own else None
 

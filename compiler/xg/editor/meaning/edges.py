@@ -1,4 +1,4 @@
-"""The types of edges: what inference found out about the values that a place speaks of."""
+"""The types of edges: the results of inference for the values at a place."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ _WORD = re.compile(r"[A-Za-z]\w*")
 
 
 def types_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> list[str]:
-    """The types of what a tree of a block gives, one for each of its values.
+    """The types of the values of a tree of a block, one for each of them.
 
-    In choices of options that differ the types may differ: then they stand behind one another.
+    In choices of options that differ the types may differ: then they are listed one after the
+    other.
 
-    Args:
-        graphs: every graph that was typed; those of other blocks do not count.
-        block: the block as written.
-        tree: a node, an operand, a chain, or the port or declaration of a name.
+        Args:
+            graphs: every graph that was typed; those of other blocks do not count.
+            block: the block as written.
+            tree: a node, an operand, a chain, or the port or declaration of a name.
     """
     found: dict[int, dict[str, None]] = {}
     for graph in graphs:
@@ -72,7 +73,7 @@ def _symbols(graph: Graph, value: Value) -> Iterator[str]:
 
 
 def values_of(graph: Graph, tree: Syntax) -> tuple[Value, ...]:
-    """What a tree gives in one graph of its block; nothing where this choice leaves it out."""
+    """The values of a tree in one graph of its block; none where this choice leaves it out."""
     match tree:
         case ast.NodeUse() | ast.Call():
             return _made(graph, tree.span)
@@ -87,7 +88,7 @@ def values_of(graph: Graph, tree: Syntax) -> tuple[Value, ...]:
 
 
 def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
-    """What flows at the end of a chain: from its last node, or from its sources."""
+    """The values at the end of a chain: from its last node, or from its sources."""
     found: list[Value] = []
     waiting: list[ast.Operand] = [chain]
     while waiting:
@@ -105,7 +106,7 @@ def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
 
 
 def _leaving(graph: Graph, nodes: Sequence[ast.NodeUse]) -> tuple[Value, ...] | None:
-    """What leaves the last node that this choice keeps; None where it keeps none."""
+    """The results of the last node that this choice keeps; None where it keeps none."""
     for node in reversed(nodes):
         made = _made(graph, node.span)
         if made or node.guard is None:

@@ -1,4 +1,4 @@
-"""What is to be said about a place: the type of the edge, what an operator does, how long a dim is.
+"""The explanation of a place: the type of an edge, the meaning of an operator, the size of a dim.
 
 The text is Markdown. Code in it is the language's, so that an editor colours it.
 """
@@ -74,7 +74,7 @@ class _Explainer:
         self.block = next((tree for tree in found if isinstance(tree, ast.Block)), None)
 
     def arrow(self, span: Span) -> Explanation | None:
-        """What flows along an arrow."""
+        """The tensor that flows along an arrow."""
         tree = self.found[0]
         if self.block is None:
             return None
@@ -91,7 +91,7 @@ class _Explainer:
         return Explanation(span, "\n\n".join([fence(", ".join(types)), *numbers(known)]))
 
     def declared(self, what: Declaration) -> Iterator[str]:
-        """The paragraphs about what a name stands for."""
+        """The paragraphs about the declaration of a name."""
         match what.tree:
             case ast.Port() | ast.Param() | ast.State() as tree:
                 yield from self._value(what, tree)
@@ -159,7 +159,7 @@ class _Explainer:
 
 
 def _promised(block: ast.Block, tree: _ValueTree) -> list[str]:
-    """The type that the file itself gives a name, for where a mistake keeps others unknown."""
+    """The type that the file itself gives a name, for where an error keeps others unknown."""
     outputs = {port.name.name: port for port in block.outputs}
     if isinstance(tree, ast.Port) and tree.shape is None:
         tree = outputs.get(tree.name.name, tree)

@@ -1,4 +1,4 @@
-"""What the name at a place stands for: place tells what a name is, as the language says."""
+"""The declaration of the name at a place: the place decides what the name means."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _DECLARING: dict[type[Syntax], Kind] = {
 
 
 def find(names: Names, trail: Trail) -> Declaration | None:
-    """What the name that a trail begins with stands for; None where it stands for nothing."""
+    """The declaration of the name that a trail begins with; None if it has none."""
     match trail:
         case (ast.Text(), ast.Use() as use, *_):
             return names.file(use)
@@ -42,7 +42,7 @@ def find(names: Names, trail: Trail) -> Declaration | None:
 
 
 class _Finder:
-    """Looks up one name from where it stands."""
+    """Looks up one name from its place."""
 
     def __init__(self, names: Names, around: Sequence[Syntax]) -> None:
         self.names = names
@@ -52,7 +52,7 @@ class _Finder:
         self.op = next((tree for tree in around if isinstance(tree, ast.OpDef)), None)
 
     def name(self, name: ast.Name) -> Declaration | None:
-        """What a name stands for, by the tree that it is directly part of."""
+        """The declaration of a name, by the tree that it is directly part of."""
         match self.around[0]:
             case ast.Path() as path:
                 place = next(i for i, segment in enumerate(path.segments) if segment is name)
@@ -110,7 +110,7 @@ class _Finder:
     # ---- nodes -----------------------------------------------------------------------------------
 
     def _operator(self, name: str) -> Declaration | None:
-        """What stands behind an arrow: a call made before, an option, a block, an operator."""
+        """The declaration of a node's name: a call made before, an option, a block, an operator."""
         if self.block is not None:
             call = call_of(self.block, name)
             if call and isinstance(call.tree, ast.NodeUse) and call.tree.instance:
@@ -131,7 +131,7 @@ class _Finder:
         return None
 
     def _formal(self, name: str) -> Declaration | None:
-        """The name in `eps=1e-6`: an argument of what is called, or a dim that is given."""
+        """The name in `eps=1e-6`: an argument of the callee, or a dim that is given."""
         called = self._called(self.around[1])
         tree = called.tree if called else None
         own = argument_of(tree, name) if isinstance(tree, ast.Block | ast.OpDef) else None
@@ -162,7 +162,7 @@ class _Finder:
         return self._value(name) or self._argument_word(name) or self._size(name)
 
     def _is_size(self) -> bool:
-        """Whether a dim stands here: in a shape, behind `=`, behind `in`, before `×`."""
+        """Whether the name is a dim: in a shape, behind `=`, behind `in`, before `×`."""
         inner: Syntax = self.around[0]
         for tree in self.around[1:]:
             match tree:

@@ -1,4 +1,4 @@
-"""What a file declares, as a list with lists in it: an editor's outline."""
+"""The declarations of a file as a nested list: an editor's outline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xg.syntax import ast
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A declaration: its name and where that stands, the whole of it, and what is inside."""
+    """A declaration: its name and its place, the whole of it, and its children."""
 
     kind: Kind
     name: str
@@ -67,7 +67,7 @@ def _symbol(
     | ast.Param
     | ast.State,
 ) -> Symbol:
-    """A declaration; its detail is what stands behind the name."""
+    """A declaration; its detail is the text behind the name."""
     name = tree.name.span
     detail = "" if isinstance(tree, ast.OpDef) else _behind(tree.span, name)
     return Symbol(kind, name.text, detail, name, tree.span)

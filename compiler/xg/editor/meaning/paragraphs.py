@@ -1,4 +1,4 @@
-"""What is said of a declaration wherever its name stands, in paragraphs of Markdown."""
+"""Paragraphs of Markdown about a declaration, shown wherever its name is used."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xg.syntax.tree import Syntax
 
 
 def paragraphs(what: Declaration) -> Iterator[str]:
-    """What a declaration is; of a value or a size there is more to say at its place."""
+    """The paragraphs of a declaration; for a value or a size its place adds more."""
     match what.tree:
         case ast.Block() as block:
             yield from head(block)
@@ -38,7 +38,7 @@ def paragraphs(what: Declaration) -> Iterator[str]:
 
 
 def head(block: ast.Block) -> Iterator[str]:
-    """What a block takes and gives, and its parameters."""
+    """The inputs, outputs and parameters of a block."""
     text = block.span.source.text
     ports = (*block.data, *block.own, *block.outputs, block.name)
     yield fence(text[block.span.start : max(tree.span.end for tree in ports)])

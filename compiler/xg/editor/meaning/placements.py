@@ -18,12 +18,12 @@ from xg.syntax.tree import Syntax
 def placements_at(
     project: Project, graphs: Sequence[Graph], block: ast.Block, tree: Syntax
 ) -> dict[str, str]:
-    """How each plan that speaks of a name lays its value out: `[D, D_ff/N_T] -> [D, D_ff]`.
+    """The placement of a value in each plan that names it: `[D, D_ff/N_T] -> [D, D_ff]`.
 
     Args:
-        project: the files whose plans count, without mistakes where there are graphs.
+        project: the files whose plans count, without errors where there are graphs.
         graphs: every graph that was typed; those of other blocks do not count.
-        block: the block as written; what a plan of a caller says of its values is not looked for.
+        block: the block as written; plans of its callers are not considered.
         tree: the port or the declaration of the name.
     """
     near = [graph for graph in graphs if graph.span == block.span]

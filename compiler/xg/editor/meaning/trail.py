@@ -1,4 +1,4 @@
-"""What stands at an offset of a file: a tree, and the trees around it."""
+"""The tree at an offset of a file, and the trees around it."""
 
 from __future__ import annotations
 

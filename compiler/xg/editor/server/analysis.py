@@ -15,10 +15,10 @@ from xg.ir.graph import Graph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
-    """A text of an editor, the files it was read with, and what was found out.
+    """A text of an editor, the files it was read with, and the results of checking it.
 
     `path` is None for a text that was never saved. `diagnostics` all have a place in the text
-    itself: what is wrong in a used file stands where the text uses it.
+    itself: an error in a used file is placed where the text uses it.
     """
 
     source: Source
@@ -32,7 +32,7 @@ class Analysis:
         return path in self.reading.sources.values()
 
     def path_of(self, source: Source) -> Path | None:
-        """Where the text of a place lies."""
+        """The path of the file of a place."""
         return self.reading.sources.get(source)
 
 
@@ -44,7 +44,7 @@ def source_of(path: Path | None, text: str) -> Source:
 def readable(text: str) -> str:
     """A text with the line ends of the language, and without halves of characters.
 
-    Half a pair of UTF-16 is one unit wide, and so is what stands for it here: no column changes.
+    Half a pair of UTF-16 is one unit wide, and so is its replacement: no column changes.
     """
     whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return whole.replace("\r\n", "\n")

@@ -13,7 +13,7 @@ from xg.syntax.format import format
 
 
 def layout_edits(text: str, source: Source, positions: Positions) -> list[types.TextEdit] | None:
-    """One edit from the first line that changes to the last; None for a text with mistakes.
+    """One edit from the first line that changes to the last; None for a text with errors.
 
     Args:
         text: the text as the editor has it, with its line ends.

@@ -33,7 +33,7 @@ class XgServer(LanguageServer):
         self.ended_well = False
 
     def report_server_error(self, error: Exception, source: object = None) -> None:
-        """Tell the editor's log what went wrong; the session goes on."""
+        """Report an error of the server in the editor's log; the session continues."""
         message = f"xg lsp: {type(error).__name__}: {error}"
         self.window_log_message(types.LogMessageParams(types.MessageType.Error, message))
 
@@ -97,7 +97,7 @@ def ended(ls: XgServer, params: None) -> None:
 
 
 async def hover(ls: XgServer, params: types.HoverParams) -> types.Hover | None:
-    """What is known of the character under the cursor."""
+    """The explanation of the character under the cursor."""
     analysis = await ls.session.analysis(params.text_document.uri)
     if analysis is None or analysis.reading.project is None:
         return None
@@ -125,7 +125,7 @@ async def definition(ls: XgServer, params: types.DefinitionParams) -> types.Loca
 async def symbols(
     ls: XgServer, params: types.DocumentSymbolParams
 ) -> list[types.DocumentSymbol] | None:
-    """What the file declares."""
+    """The declarations of the file."""
     analysis = await ls.session.analysis(params.text_document.uri)
     if analysis is None or analysis.reading.project is None:
         return None

@@ -1,4 +1,4 @@
-"""What the compiler found, as the protocol says it."""
+"""The compiler's results in the terms of the protocol."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _SYMBOL: dict[Kind, types.SymbolKind] = {
 def diagnostic(
     found: Diagnostic, positions: Positions, locate: Locate, *, related: bool
 ) -> types.Diagnostic:
-    """A mistake at its place; one without a place stands at the beginning of the file.
+    """An error at its place; one without a place is at the beginning of the file.
 
-    What is said of the place, the notes and the helps go on in the message. Other places are
-    related information, or more lines of the message for a client that shows none.
+    The text of the place, the notes and the helps follow in the message. Other places are related
+    information, or more lines of the message for a client that shows none.
     """
     span = found.span
     places = list(_places(found, locate)) if related else []

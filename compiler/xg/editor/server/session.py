@@ -31,7 +31,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """What the client can do with what it is told, and how it counts columns."""
+    """The abilities of the client, and how it counts columns."""
 
     encoding: types.PositionEncodingKind | str = types.PositionEncodingKind.Utf16
     related: bool = False
@@ -67,7 +67,7 @@ class Session:
             self._check(uri, PAUSE)
 
     def closed(self, uri: str) -> None:
-        """Forget a text and its mistakes."""
+        """Forget a text and its errors."""
         document = self.documents.pop(uri, None)
         self._forget(uri)
         if document is not None:
@@ -86,7 +86,7 @@ class Session:
     # ---- what is known ---------------------------------------------------------------------------
 
     async def analysis(self, uri: str) -> Analysis | None:
-        """What is known of an open text as it stands now; None for one that is not open."""
+        """The analysis of an open text in its present state; None for one that is not open."""
         document = self.documents.get(uri)
         if document is None:
             return None
@@ -154,7 +154,7 @@ class Session:
         self._checks[uri] = asyncio.ensure_future(self._published(uri, pause))
 
     async def _published(self, uri: str, pause: float) -> None:
-        """Tell what is wrong with a text, unless it changes meanwhile: that cancels this."""
+        """Publish the errors of a text, unless it changes meanwhile: that cancels this."""
         await asyncio.sleep(pause)
         document = self.documents[uri]
         try:
@@ -177,6 +177,6 @@ class Session:
 
 
 def path_of(uri: str) -> Path | None:
-    """Where a document lies, if it is a file."""
+    """The path of a document, if it is a file."""
     found = to_fs_path(uri)
     return Path(found).resolve() if found else None

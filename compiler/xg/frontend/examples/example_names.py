@@ -26,10 +26,10 @@ from xg.syntax import ast
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a claim is about: a value of the run of a call, or the gradient towards it.
+    """The subject of a claim: a value of the run of a call, or the gradient towards it.
 
-    `type` is in the sizes of the entry, `spelled` is the shape as people read it. `path` is ""
-    for the block itself. `primal` is the value itself, or for a gradient the one it belongs to.
+    `type` is in the sizes of the entry, `spelled` is the shape as people read it. `path` is "" for
+    the block itself. `primal` is the value itself, or for a gradient the one it belongs to.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Site:
     symbols: Mapping[str, Dim]
 
     def edges(self) -> dict[str, Value]:
-        """What its steps make, by name; an output also under that of its port."""
+        """The results of its steps, by name; an output also under that of its port."""
         made = (v for step in self.graph.steps for v in step.outputs if v.role == "edge")
         found = {value.name: value for value in made if value.name is not None}
         ports = zip(self.graph.output_names, self.graph.outputs, strict=True)
@@ -68,7 +68,7 @@ class Site:
 
 
 def target(program: Program, path: ast.Path) -> Target:
-    """What a claim is about; raises Refused."""
+    """The subject of a claim; raises Refused."""
     *calls, last = (segment.name for segment in path.segments)
     site = _site(program, tuple(calls), path)
     edges, given = site.edges(), site.given()

@@ -1,4 +1,4 @@
-"""Printed arrays held against the types of what they are printed for, once sizes have numbers."""
+"""Printed arrays checked against the types of their tensors, once sizes have numbers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Fit:
     def givens(
         self, program: Program, givens: Mapping[str, Numbers], missing: Span
     ) -> Iterator[Problem]:
-        """What is wrong with what an example gives; `missing` is where something is missing."""
+        """The errors in the given arrays of an example; `missing` is where something is missing."""
         for each in taken(program):
             found = givens.get(each.name)
             if found is None and not each.optional:
@@ -66,7 +66,7 @@ class Fit:
                     self.brought.setdefault(dim.name or "", found.span)
 
     def problems(self, of: Taken, found: Numbers) -> Iterator[Problem]:
-        """What is wrong with an array that is printed for something."""
+        """The errors in a printed array."""
         axes = of.type.shape
         known = all(name in self.sizes for dim in axes for name in dim.symbols())
         wanted = tuple(dim.evaluate(self.sizes) for dim in axes) if known else None

@@ -52,10 +52,10 @@ class Project:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What could be read of a file that may be half typed, and of those it uses.
+    """The readable part of a file that may be half typed, and of those it uses.
 
-    `project` holds what the mistakes leave of them (None where nothing of the main file can be
-    read), `sources` says where each text lies, `reached` by which `use` of the main file.
+    `project` has the parts without errors (None if nothing of the main file can be read), `sources`
+    the path of each text, `reached` the `use` of the main file that led to it.
     """
 
     project: Project | None
@@ -83,14 +83,14 @@ def read_project(path: str | os.PathLike[str]) -> Project:
 
 
 def parse_project(data: bytes) -> Project:
-    """The project of standard input; it uses files as if it lay in the working folder."""
+    """The project of standard input; it uses files as if it were in the working folder."""
     return _Reader({}).project(None, Source.from_bytes(STANDARD_INPUT, data))
 
 
 def read_edited(place: Place, source: Source, texts: Mapping[Path, str]) -> Reading:
-    """A project as an editor has it: `texts` stand for the files at these (resolved) paths.
+    """A project as an editor has it: `texts` replace the files at these (resolved) paths.
 
-    Never fails: mistakes are part of what it returns.
+    Never fails: errors are part of the result.
     """
     reader = _Reader(texts)
     reader.read(place, source)
@@ -104,7 +104,7 @@ def _key(use: ast.Use) -> tuple[Source, str]:
 
 
 class _Reader:
-    """Reads one project, breadth first, and goes on after a file with mistakes."""
+    """Reads one project, breadth first, and continues after a file with errors."""
 
     def __init__(self, texts: Mapping[Path, str]) -> None:
         self.texts = texts
@@ -117,7 +117,7 @@ class _Reader:
         self.blocks = 0
 
     def project(self, place: Place, source: Source) -> Project:
-        """The main file and everything below it; raises DiagnosticError with all mistakes."""
+        """The main file and everything below it; raises DiagnosticError with all errors."""
         self.read(place, source)
         found = self.found(place)
         if self.diagnostics or found is None:
@@ -139,7 +139,7 @@ class _Reader:
         self.diagnostics += [ring.diagnostic() for ring in self._rings(place)]
 
     def found(self, place: Place) -> Project | None:
-        """What was read, if anything was read of the main file."""
+        """The project, if anything was read of the main file."""
         modules = {place: module for place, module in self.modules.items() if module is not None}
         if place not in modules:
             return None
@@ -179,7 +179,7 @@ class _Reader:
         return read(place, name, regular=True) if text is None else Source(name, text)
 
     def _follow(self, use: ast.Use, folder: Path, root: Path) -> Path | None:
-        """Read the file that is used, if it is new; return where it lies, None for a mistake."""
+        """Read the used file, if it is new; return its place, None for an error."""
         problem: Problem
         try:
             found = target(use, folder, root)
@@ -216,7 +216,7 @@ class _Reader:
 
 
 def _name(use: ast.Use) -> str:
-    """What messages call a used file: its path as seen from where the user stands."""
+    """The name of a used file in messages: its path as seen from the working folder."""
     if isinstance(use.origin, ast.Name):
         return f"{use.origin.name}.xg"
     folder = PurePosixPath(use.span.source.name).parent

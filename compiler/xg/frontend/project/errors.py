@@ -1,4 +1,4 @@
-"""What can be wrong with the files of a program (XG06xx)."""
+"""Errors in the files of a program (XG06xx)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where files lie: the project of a file, the shipped library, the file that a `use` names."""
+"""Paths of files: the project of a file, the shipped library, the file that a `use` names."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What two compilations differ in: edges, collectives, and what a rank of either costs.
+"""Differences between two compilations: edges, collectives, and the cost of a rank.
 
 edges     every tensor of a program, forward and backward, as one rank holds it
 compare   two programs edge by edge, collective by collective
-figure    the forward figure of the second, with what changed in it marked
+figure    the forward figure of the second, with its changes marked
 """
 
 from xg.pages.diff.compare import Change, Difference, Side, compare

@@ -28,7 +28,7 @@ class Side:
 
     @property
     def whole(self) -> Program:
-        """What its edges are read from."""
+        """The program that its edges are read from."""
         return self.placed or self.program
 
 
@@ -68,7 +68,7 @@ class Difference:
 
 
 def compare(before: Side, after: Side) -> Difference:
-    """What `after` has otherwise than `before`."""
+    """The differences of `after` from `before`."""
     old, new = edges(before.whole), edges(after.whole)
     changed = [change for change in _paired(old, new) if _differs(change)]
     sending = _paired(_collectives(before), _collectives(after))
@@ -92,7 +92,7 @@ _Key = TypeVar("_Key")
 
 
 def _paired(old: Mapping[_Key, Thing], new: Mapping[_Key, Thing]) -> Iterator[Change[Thing]]:
-    """What both have, in the order of the new; then what only the old has."""
+    """The common keys, in the order of the new; then those that only the old has."""
     for key, thing in new.items():
         yield Change(old.get(key), thing)
     yield from (Change(thing, None) for key, thing in old.items() if key not in new)

@@ -20,9 +20,9 @@ Key = tuple[Pass, str, str]
 class Edge:
     """A tensor as one rank holds it, a term of a sum over `terms`.
 
-    `shape` is as people read it, `dims` are the same without sizes that the file defines.
-    `where` is the way to its block, ``layers.*.attn``; `maker` the glyph of what makes it, or its
-    role. `value` is the forward value that it is, or is the gradient of.
+    `shape` is as people read it, `dims` are the same without sizes that the file defines. `where`
+    is the way to its block, ``layers.*.attn``; `maker` the glyph of its producer, or its role.
+    `value` is the forward value that it is, or is the gradient of.
     """
 
     direction: Pass
@@ -37,12 +37,12 @@ class Edge:
 
     @property
     def key(self) -> Key:
-        """What the same edge of another compilation has too."""
+        """The identity of the edge, the same in another compilation."""
         return self.direction, self.where, self.name
 
     @property
     def state(self) -> tuple[str, tuple[str, ...], str]:
-        """What two compilations of an edge may differ in."""
+        """The properties of an edge that may differ between two compilations."""
         return self.dims, self.terms, self.maker
 
 
@@ -59,7 +59,7 @@ def edges(program: Program) -> Mapping[Key, Edge]:
 
 
 def moved_edges(program: Program) -> Mapping[Value, Edge]:
-    """What moves of the entry block make, each as the edge that was moved, lying as it now does."""
+    """The results of the entry block's moves, each as the edge that was moved, newly placed."""
     graph = program.main
     origins = {edge.value: edge for edge in _forward("", graph)}
     found: dict[Value, Edge] = {}
@@ -105,7 +105,7 @@ def _made(graph: Graph, step: Apply, where: str) -> Iterator[Edge]:
 
 
 def _at(place: str, number: int) -> str:
-    """What an edge without a name is called: after what makes it."""
+    """The name of an edge without one: after its producer."""
     return f"{place}{chr(39) * number}"
 
 

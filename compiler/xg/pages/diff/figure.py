@@ -61,7 +61,7 @@ def _tails(
 
 
 def _moved(difference: Difference) -> set[Value]:
-    """What comes out of a move and lies otherwise than the first program's edge."""
+    """The results of moves that have another placement than the first program's edge."""
     before = edges(difference.before.whole)
     moved = moved_edges(difference.after.whole)
     return {

@@ -24,7 +24,7 @@ from xg.verify.reference.interpret import Edge, Interpreter, Record, initial
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a document prints for an edge, and how many of its numbers hold."""
+    """The numbers that a document prints for an edge, and how many of them are right."""
 
     claim: Claim
     holding: int
@@ -79,7 +79,7 @@ def of_example(document: Document) -> Bound:
 def of_block(project: Project, block: str | None, settings: Settings, seed: int) -> Bound | None:
     """Drawn numbers at the small sizes of a proof; raises DiagnosticError.
 
-    None where the file itself asks for sizes that nobody would follow.
+    None where the file itself asks for sizes too large to follow.
     """
     own = concerning(project, block, settings)
     draft = compile_project(project, block, own).graphs

@@ -134,7 +134,7 @@ class _Writer:
         )
 
     def _operator(self, step: GraphStep) -> tuple[str, str]:
-        """What a step is called, and its formula."""
+        """The name of a step, and its formula."""
         match step:
             case Apply():
                 between = ", " if step.op.glyph.startswith("d") else " "
@@ -164,7 +164,7 @@ class _Writer:
     # ---- claims ---------------------------------------------------------------------------------
 
     def _remarks(self, made: Sequence[Value]) -> Iterator[str]:
-        """What a document prints of these values."""
+        """Remarks on the numbers that a document prints for these values."""
         for value in made:
             for said in self.bound.said.get((self.record.path, value), ()):
                 yield _remark(said)

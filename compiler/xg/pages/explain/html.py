@@ -1,8 +1,8 @@
 """A page as one HTML file that needs nothing else: no script, no network, light and dark.
 
-Text gets in through `xg.diagnostics.escape` alone. The policy lets nothing load, and of styles
-only the one sheet by its hash. Beside every step stands its place in the figure: the figure itself,
-shown again through a small window.
+All text goes through `xg.diagnostics.escape`. The policy lets nothing load, and of styles only the
+one sheet by its hash. Beside every step is its place in the figure: the figure itself, shown again
+through a small window.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps as equations in which parts of a gradient are told from the whole: `dX = dX′ ⊕ dX″`."""
+"""Steps as equations that distinguish parts of a gradient from the whole: `dX = dX′ ⊕ dX″`."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Naming:
 
     @classmethod
     def of(cls, program: Program, backward: Backward) -> Naming:
-        """What is needed to write the steps of a block."""
+        """The naming of the steps of a block."""
         notation = Notation.of(backward.forward, backward)
         return cls(_WithParts(program, notation, {}, parts=parts(backward)))
 
     def equation(self, step: Step) -> str:
-        """A step; those before it have been written. What is turned twice is as it was."""
+        """The equation of a step; those before it have been written. Two transposes cancel."""
         return self.equations.write(step).replace("⊤⊤", "")
 
     def name(self, value: Value) -> str:
-        """What a value is called; empty for one that has no name."""
+        """The name of a value; empty for one without a name."""
         return self.equations.name(value)
 
     def dims(self, value: Value) -> list[str]:
@@ -57,6 +57,6 @@ class _WithParts(Equations):
     parts: Mapping[Value, str] = field(default_factory=dict[Value, str])
 
     def name(self, value: Value) -> str:
-        """What a value is called, with its mark."""
+        """The name of a value, with its mark."""
         named = Equations.name(self, value)
         return f"{named}{self.parts.get(value, '')}" if named else ""

@@ -1,4 +1,4 @@
-"""Arrays as rows of text: four digits or as few as are exact, alike in all of an array."""
+"""Arrays as rows of text: four digits or as few as are exact, the same in all of an array."""
 
 from __future__ import annotations
 

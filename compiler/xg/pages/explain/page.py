@@ -1,4 +1,4 @@
-"""What a page tells, as data: sections of blocks, steps with their numbers, figures."""
+"""The content of a page, as data: sections of blocks, steps with their numbers, figures."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Tensor:
 class Step:
     """One step. `number` counts through the page; `takes` and `goes_to` are other steps.
 
-    `node` is its id in the figure, empty where it is no node. `line` is that of the file, 0 for a
-    sum of gradients, which nobody wrote. `worked` is its first number, worked out; `remarks` are
+    `node` is its id in the figure, empty if it is no node. `line` is that of the file, 0 for a sum
+    of gradients, which has no line. `worked` is its first number, worked out; `remarks` are
     sentences about it.
     """
 

@@ -1,4 +1,4 @@
-"""Sentences that every form of a page says alike."""
+"""Sentences that every form of a page shares."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from xg.pages.explain.page import Page, Pass, Section, Step
 
 
 def heading(page: Page) -> str:
-    """What the page is about."""
+    """The subject of the page."""
     return f"{page.title}: {page.example}" if page.example else page.title
 
 
@@ -36,7 +36,7 @@ def name(section: Section) -> str:
 
 
 def begins(view: str, section: Section) -> str:
-    """What a pass begins with."""
+    """The inputs of a pass."""
     if view == "forward":
         return "What goes in"
     several = len(section.backward.begins) != 1 if section.backward else True
@@ -44,7 +44,7 @@ def begins(view: str, section: Section) -> str:
 
 
 def way(step: Step, steps: Pass) -> str:
-    """Where a step stands: what it takes and who goes on with it."""
+    """The neighbours of a step: the steps it takes from and those that take its result."""
     own = {each.number for each in steps.steps}
     takes = _listed([number for number in step.takes if number in own])
     saved = _listed([number for number in step.takes if number not in own])

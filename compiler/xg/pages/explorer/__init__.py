@@ -104,7 +104,7 @@ def _drawn(program: Graphs, use: BlockUse) -> dict[Pass, Drawn]:
 
 
 def _titles(uses: Sequence[BlockUse]) -> list[str]:
-    """What each block is called; of two that are called the same, with how they are called."""
+    """The title of each block; blocks of one title are distinguished by their calls."""
     titles = [use.graph.title or use.graph.block for use in uses]
     return [
         f"{title} ({use.path})" if titles.count(title) > 1 and use.path else title
@@ -128,7 +128,7 @@ def _facts(
     drawn: Sequence[Mapping[Pass, Drawn]],
     written: Code,
 ) -> tuple[dict[str, object], list[Run]]:
-    """What the script reads, but for the runs, and these."""
+    """The data of the script, except the runs, and the runs."""
     graphs, formulas = program.graphs, Formulas()
     blocks = _blocks(program, uses, drawn, written, formulas)
     plans = planned(program, settings)
@@ -159,7 +159,7 @@ def _blocks(
     written: Code,
     formulas: Formulas,
 ) -> dict[str, object]:
-    """What is told of every block, and the tables that this refers to."""
+    """The data of every block, and the tables that it refers to."""
     graphs = program.graphs
     costs = {each.graph.key: each for each in cost(graphs).blocks}
     places = {use.graph.key: use.place for use in uses}

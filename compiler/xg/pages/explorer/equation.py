@@ -27,7 +27,7 @@ class Equations:
 
     @classmethod
     def of(cls, program: Program, backward: Backward, variables: Mapping[Value, str]) -> Equations:
-        """What is needed to write the steps of a block."""
+        """The names needed to write the steps of a block."""
         return cls(program, Notation.of(backward.forward, backward), variables)
 
     def write(self, step: Step) -> str:
@@ -45,7 +45,7 @@ class Equations:
         return f"{left} = {right}" if left else right
 
     def name(self, value: Value) -> str:
-        """What a value is called in figure or code; empty for one that has no name."""
+        """The name of a value in figure or code; empty for one without a name."""
         if value.role == "cache" and value in self.variables:
             return self.variables[value]
         if name := characters(self.notation.symbol(value)).replace("^⊤", "⊤"):

@@ -1,4 +1,4 @@
-"""What the page's script knows of a block: its values, its steps, what they cost."""
+"""The data of a block for the page's script: its values, its steps, their costs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Operators:
     )
 
     def place(self, op: Op) -> int:
-        """Where an operator stands in the table."""
+        """The index of an operator in the table."""
         said = (op.glyph, op.name, op.formula, op.meaning)
         return self.table.setdefault(said, len(self.table))
 
@@ -49,7 +49,7 @@ class Shapes:
     )
 
     def place(self, texts: Sequence[str], formulas: Sequence[int]) -> int:
-        """Where a shape stands in the table."""
+        """The index of a shape in the table."""
         return self.table.setdefault((tuple(texts), tuple(formulas)), len(self.table))
 
     def data(self) -> list[list[list[str] | list[int]]]:
@@ -59,7 +59,7 @@ class Shapes:
 
 @dataclass(slots=True)
 class BlockFacts:
-    """Tells of one block of a program. `blocks` are the places of all blocks."""
+    """The data of one block of a program. `blocks` are the places of all blocks."""
 
     program: Program
     use: BlockUse
@@ -104,16 +104,16 @@ class BlockFacts:
         }
 
     def _value(self, value: Value) -> list[object]:
-        """Its name, its shape, and how it lies where ranks hold different parts."""
+        """Its name, its shape, and its placement if ranks hold different parts."""
         dims = [self._place(dim) for dim in self.types[value].shape]
         shape = self.shapes.place(self.equations.notation.dims(value), dims)
         lies = self._lies(value)
         return [self.equations.text(value), shape, *([lies] if lies else [])]
 
     def _lies(self, value: Value) -> Facts:
-        """What a rank holds by mesh axis: of a slice its axis and the whole of that, else a letter.
+        """The placement by mesh axis: of a slice its axis and its global size, else a letter.
 
-        Where all ranks hold the same nothing is said.
+        A replicated axis has no entry.
         """
         shape, sizes = self.types[value].shape, self.use.graph.sizes
         return {
@@ -168,5 +168,5 @@ class BlockFacts:
         return facts if call.count is None else {**facts, "count": self._place(call.count)}
 
     def _body(self, step: Apply) -> Sequence[Expr]:
-        """What an operator computes."""
+        """The computation of an operator."""
         return step.op.body([self.types[value] for value in step.inputs], step.attrs).outputs

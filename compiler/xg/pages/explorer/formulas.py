@@ -21,7 +21,7 @@ class Formulas:
     table: dict[Dim, int] = field(default_factory=dict[Dim, int])
 
     def place(self, dim: Dim) -> int:
-        """Where a formula stands in the table."""
+        """The index of a formula in the table."""
         return self.table.setdefault(dim, len(self.table))
 
     def symbols(self) -> list[str]:
@@ -62,9 +62,9 @@ def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:
 
 
 def axis_rules(program: Program, formulas: Formulas, facts: SizeFacts) -> dict[str, object]:
-    """What numbers have to respect: axes that must be whole, and sizes that bound others.
+    """Constraints on numbers: axes that must be whole, and sizes that bound others.
 
-    Of an axis that ranks share: its whole length, what people call that, and the mesh axes.
+    Of an axis that ranks share: its global length, its name, and the mesh axes.
     """
     fractions = [dim for dim in facts.dims if any(_divides(term) for term in dim.terms)]
     return {
@@ -74,7 +74,7 @@ def axis_rules(program: Program, formulas: Formulas, facts: SizeFacts) -> dict[s
 
 
 def _shared(dim: Dim, program: Program, formulas: Formulas) -> list[object]:
-    """The length of an axis, whole; where ranks share it, that in words and by which axes."""
+    """The global length of an axis; if ranks share it, with its text and their mesh axes."""
     below = [{name for name, power in term if power < 0} for term, _ in dim.terms]
     over = [axis for axis in program.mesh if all(axis in names for names in below)]
     whole = dim * product(map(symbol, over))

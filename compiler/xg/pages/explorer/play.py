@@ -26,10 +26,10 @@ Corner = tuple[int, int]  # so many rows and columns of a tensor's first matrix 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one device or one rank computed: by block, its tensors in the order of its values.
+    """The results of one device or one rank: by block, its tensors in the order of its values.
 
-    None stands for what is no tensor. `at` is where a rank lies on each axis of the mesh. Of a
-    block the tensors are those of its first call, of a repeated one those of the first round.
+    None is a value that is no tensor. `at` are the coordinates of a rank on the mesh. Of a block
+    the tensors are those of its first call, of a repeated one those of the first round.
     """
 
     name: str
@@ -90,9 +90,9 @@ def _tensors(use: BlockUse, record: Record) -> list[Array | None]:
 
 
 def runs_data(runs: Sequence[Run], corner: Corner) -> list[dict[str, object]]:
-    """What the page's script reads of runs, tensors cut to a corner.
+    """The data of runs for the page's script, tensors cut to a corner.
 
-    What a rank has that is the same as on one before it is given as the number of that rank.
+    A tensor equal to that of an earlier rank is given as the number of that rank.
     """
     return [
         {

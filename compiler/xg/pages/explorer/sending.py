@@ -1,4 +1,4 @@
-"""What the ranks of a program send, as a page tells it: every collective with its elements."""
+"""The communication of a program's ranks for a page: every collective with its elements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Way = Literal["naive", "ring"]
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """Tells of the blocks of a program that was `placed`; `ids` are its steps by what they make."""
+    """The data of a `placed` program's blocks; `ids` are its steps by their results."""
 
     placed: Program
     program: Program
@@ -28,7 +28,7 @@ class Sending:
     def of(
         cls, placed: Program, program: Program, formulas: Formulas, uses: Sequence[BlockUse]
     ) -> Sending:
-        """What is needed to tell of a rank's program."""
+        """The data needed for a rank's program."""
         steps = (pair for use in uses for pair in use.steps())
         ids = {value: name for name, step in steps for value in step.outputs[:1] if value}
         return cls(placed, program, formulas, ids)

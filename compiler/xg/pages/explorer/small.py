@@ -25,7 +25,7 @@ FEW: Final = 2  # along every axis, where the mesh has more in all
 
 
 def facts_of(program: Graphs) -> SizeFacts:
-    """What numbers for sizes have to respect; those of a rank's program are of its own parts."""
+    """Constraints on numbers for sizes; those of a rank's program are of its own parts."""
     graphs = {key: replace(graph, layouts={}) for key, graph in program.graphs.items()}
     return size_facts(replace(program, graphs=graphs, plan=None))
 

@@ -49,7 +49,7 @@ def document(page: Page) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Nothing from anywhere; of what is in the page, one style sheet and one script."""
+    """Nothing is loaded; of the page itself one style sheet and one script are allowed."""
     rules = (
         "default-src 'none'",
         f"style-src '{_hash(style)}'",

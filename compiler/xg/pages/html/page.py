@@ -1,4 +1,4 @@
-"""What a page shows, as data: pictures and code that are written as they are, facts for the script.
+"""The content of a page, as data: pictures and code as they are, facts for the script.
 
 Every step of a block has one id, in its figure, its code, its costs and its numbers: `0.f3` is the
 fourth step of the forward pass of the first block, `0.b3` one of its backward pass.

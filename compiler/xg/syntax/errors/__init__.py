@@ -1,6 +1,6 @@
-"""The mistakes of the language's surface: every kind with its code and what people are told.
+"""The errors of the language's surface: every kind with its code and its texts.
 
-Imported only when a file has a mistake.
+Imported only when a file has an error.
 """
 
 from xg.syntax.errors.characters import (

@@ -1,4 +1,4 @@
-"""Mistakes of characters and words: what is no token of the language."""
+"""Errors in characters and words: text that is no token of the language."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of the grammar: what does not fit where it stands."""
+"""Errors in the grammar: tokens that do not fit their place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that the grammar cannot see: what is read and then refused."""
+"""Errors that the grammar cannot see: text that is read and then refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NamelessResult(Problem):
 
 @problem_kind
 class NamesInTheMiddle(Problem):
-    """A label with several names where the chain goes on."""
+    """A label with several names in the middle of a chain."""
 
     code = "XG0131"
     title = "several names end a chain"
@@ -40,7 +40,7 @@ class MissingShape(Problem):
 
 @problem_kind
 class WildcardOutsidePlan(Problem):
-    """`_` where nothing stands to be matched."""
+    """`_` where there is nothing to match."""
 
     code = "XG0133"
     title = "`_` stands for a dim only in the shapes of a plan"
