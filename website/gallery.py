@@ -12,7 +12,7 @@ from xg.driver import BACKENDS
 HEAD = """\
 # Gallery
 
-Every diagram that comes along: its text, its figures, what it costs, its code, and a page to
+Every shipped diagram: its text, its figures, what it costs, its code, and a page to
 explore it. All of it is made when this site is built.
 """
 

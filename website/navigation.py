@@ -29,7 +29,7 @@ ORPHAN = "---\norphan: true\n---\n\n"  # reached by links: contents of all pages
 def contents(pages: dict[str, str]) -> dict[str, str]:
     """The pages with their contents; KeyError: a section names a page that is not there.
 
-    A document that no section names stands at the end of the guides.
+    A document that no section names is at the end of the guides.
     """
     named = {name for names in SECTIONS.values() for name in names}
     records = sorted(n.removesuffix(".md") for n in pages if n.startswith("docs/adr/0"))

@@ -45,7 +45,7 @@ SCOPES: Final[Mapping[str, str]] = {
 }
 
 # The scopes that a token of each pattern may have, the outermost in each case; names differ by
-# what stands around them.
+# their context.
 PATTERNS: Final[Mapping[str, tuple[str, ...]]] = {
     "COMMENT": ("comment.line.number-sign.xg",),
     "STRING": ("string.quoted.double.xg",),
@@ -75,7 +75,7 @@ def written() -> str:
     return json.dumps(grammar(), indent=2, ensure_ascii=False) + "\n"
 
 
-# ---- what stands in a fixed place ----------------------------------------------------------------
+# ---- names in fixed places -----------------------------------------------------------------------
 
 
 def _heads() -> list[Rule]:

@@ -8,10 +8,10 @@
     load(run, previous=False)              the newest, or the one before it
 
 The folder is filled under another name, manifest last, flushed, and renamed: a kill at any moment
-leaves the older checkpoints whole. Damage is a CheckpointError that says how to go on; nothing
+leaves the older checkpoints whole. Damage is a CheckpointError that says how to continue; nothing
 falls back to an older state by itself. Checkpoints that many ranks write together
-(`xg_runtime.ranks.checkpoint`) have the same format; `load` returns them whole, whatever mesh they
-were written on.
+(`xg_runtime.ranks.checkpoint`) have the same format; `load` returns them whole, written on any
+mesh.
 """
 
 from collections.abc import Callable

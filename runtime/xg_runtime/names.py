@@ -81,7 +81,7 @@ class ConfigKeys:
     drawn: Mapping[str, object]
     older: Mapping[str, object]
     written: Mapping[str, object]
-    training: Mapping[str, object]  # what is true of the diagram, and only training can tell
+    training: Mapping[str, object]  # facts of the diagram that only training shows
 
 
 @dataclass(frozen=True)

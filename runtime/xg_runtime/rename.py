@@ -94,7 +94,7 @@ def shown(
                 (visible[line.params[0]],) = line.layout.params(
                     found.tensors[line.tensor], (), sizes
                 )
-            except Misfit:  # told when all sizes are known
+            except Misfit:  # reported when all sizes are known
                 continue
     return visible
 

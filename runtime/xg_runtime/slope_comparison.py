@@ -1,9 +1,9 @@
 """Comparison of derived with measured slopes along a group of lines.
 
-Quick differences that agree settle a group. Otherwise its worst lines are measured again with
-care, one after the other, until the group agrees or a difference is proven; and so is each line
-that seems to lie on a kink (ReLU, max), agree or not. Where a kink or rounding hides the slope it
-is measured at points nearby; no line is passed over.
+Quick differences that agree decide a group. Otherwise its worst lines are measured again with care,
+one after the other, until the group agrees or a difference is proven; and so is each line that
+seems to be on a kink (ReLU, max), agree or not. Where a kink or rounding hides the slope it is
+measured at points nearby; no line is passed over.
 """
 
 import math
@@ -45,7 +45,7 @@ class Points:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How far a group agrees, its worst line, and whether differences could tell."""
+    """How far a group agrees, its worst line, and whether differences could decide."""
 
     error: float
     worst: Probe
@@ -95,7 +95,7 @@ class _Group:
 
     @property
     def scale(self) -> float:
-        """What differences are measured by."""
+        """The norm that differences are relative to."""
         return agreement.scale(self.derived, self.measured, self.total)
 
     @property

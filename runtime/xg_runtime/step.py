@@ -47,7 +47,7 @@ class Stepper:
     loss: str
     limit: float | None  # of the global gradient norm
     seed: int
-    accuracy: Accuracy | None = None  # what evaluation tells besides
+    accuracy: Accuracy | None = None  # the other results of evaluation
     world: World = ALONE
     split: Split = WHOLE
 

@@ -33,7 +33,7 @@ _TYPES: Final = {
 
 def pack(arrays: Arrays, metadata: Mapping[str, str] | None = None) -> bytes:
     """Return `arrays` as one safetensors file; the bytes depend on names and values only."""
-    # The package writes the memory as it lies, so a transposed view has to be laid out first.
+    # The package writes the memory as it is, so a transposed view has to be laid out first.
     laid_out = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return _format.save(laid_out, dict(metadata) if metadata else None)
 

@@ -15,7 +15,7 @@ from xg.diagnostics.limits import Limit
 INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 
 HEAD = """\
-# Every mistake that xg names
+# Every error that xg reports
 
 Each kind has a code that never changes its meaning; `--json` gives it, and a program can rely on
 it. This page is made from the classes themselves: `./dev docs` writes it, and a test fails where it

@@ -82,7 +82,7 @@ def parse(name: str, arguments: Sequence[str]) -> Namespace:
     SystemExit for wrong usage.
     """
     options = _parser(name, _command(name)).parse_intermixed_args(arguments)
-    options.words = list(arguments)  # ranks that are processes are told them again
+    options.words = list(arguments)  # passed on to ranks that are processes
     return options
 
 

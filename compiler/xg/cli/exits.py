@@ -12,4 +12,4 @@ RUN_FAILED: Final = 4  # a non-finite value, a damaged checkpoint
 FILE_FAILED: Final = 5  # reading or writing failed
 INTERRUPTED: Final = 130  # by Ctrl-C, as shells count
 
-UNREADABLE: Final = "XG0601"  # a diagnostic of this code alone is no mistake in a file: FILE_FAILED
+UNREADABLE: Final = "XG0601"  # a diagnostic of this code alone is no error in a file: FILE_FAILED

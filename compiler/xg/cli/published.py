@@ -42,7 +42,7 @@ class Published:
     source: str
     settings: Settings
     names: Names | None
-    notes: Sequence[str] = ()  # what the config says otherwise, where only training can tell
+    notes: Sequence[str] = ()  # differences of the config that only training shows
 
     @classmethod
     def read(

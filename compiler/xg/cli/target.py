@@ -21,7 +21,7 @@ from xg_runtime.files import write_all
 RECORD: Final = "xg-pictures.json"
 PICTURES: Final = (".svg", ".pdf", ".png", ".html")
 
-# How each kind of text begins or tells where it comes from.
+# How each kind of text begins or names its origin.
 _SIGNS: Final = {
     ".py": b"\nCompiled by xg from ",
     ".dot": b"graph [rankdir=TB, newrank=true, nodesep=",

@@ -95,7 +95,7 @@ class Cost:
 def cost(program: Program, dtype: str = "float32") -> Cost:
     """Count a program, floats being of `dtype`; without a backward pass nothing is saved."""
     counted: dict[str, _Counted] = {}
-    for key, graph in program.graphs.items():  # callees stand first
+    for key, graph in program.graphs.items():  # callees come first
         backward = program.backwards.get(key)
         counter = _Counter(graph, backward, program.graphs, counted, BYTES[dtype])
         counted[key] = counter.count(is_main=key == program.entry)

@@ -8,7 +8,7 @@ from typing import Final
 
 LONGEST: Final = 60
 
-# Names that some systems take for devices, whatever their ending.
+# Names that some systems take for devices, with any ending.
 _KEPT: Final = frozenset(
     {"con", "prn", "aux", "nul"} | {f"{port}{n}" for port in ("com", "lpt") for n in range(10)}
 )

@@ -139,7 +139,7 @@ class _Checker:
         self.project = project
         self.settings = settings
         self.found: dict[tuple[object, ...], Diagnostic] = {}
-        modules = project.modules[::-1]  # importers stand behind what they import, and win
+        modules = project.modules[::-1]  # importers come after their imports, and win
         self.options = {
             option.name.name: tuple(word.name for word in option.words)
             for module in modules
@@ -283,7 +283,7 @@ class _Checker:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether a program has passed a limit, or has so many mistakes that more help nobody."""
+        """Whether a program has passed a limit, or has so many errors that more do not help."""
         limits = (each for each in self.found.values() if each.code.startswith(OF_LIMITS))
         return len(self.found) >= MISTAKES_AT_MOST or any(limits)
 

@@ -16,7 +16,7 @@ from xg.importing.node_spelling import node_text, source_text
 from xg.importing.views import Value
 from xg.syntax.spelling import ascii_name
 
-LONGEST = 84  # a chain that would be longer goes on in the next line
+LONGEST = 84  # a longer chain continues in the next line
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Builder:
     def __init__(self, model: Model, inline: set[str], raised: Mapping[Step, int]) -> None:
         self.model = model
         self.inline = inline  # modules that are no blocks
-        self.raised = raised  # steps that stand further out, and how many modules are around them
+        self.raised = raised  # steps that move further out, and how many modules are around them
         self.producers = {value: step for step in model.steps for value in step.outputs}
         self.users: dict[Value, list[Step]] = {}
         for step in model.steps:
@@ -232,7 +232,7 @@ class Builder:
     def _raised(self, steps: Sequence[Step]) -> dict[Step, int]:
         """How many modules stay around lookups where all of them are called; empty if they cannot.
 
-        What they look up must be there already.
+        The tables that they look up must exist already.
         """
         chains = [self.home[step] for step in steps]
         shared = [

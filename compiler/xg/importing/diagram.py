@@ -68,5 +68,5 @@ class Model:
     weights: Mapping[Value, Weight]
     ranges: Mapping[Value, Size]  # what integers index
     sizes: Sizes
-    notes: Sequence[str] = ()  # what the diagram does otherwise than the model
-    rounded: bool = False  # whether a table of float32 stands for exact positions
+    notes: Sequence[str] = ()  # differences of the diagram from the model
+    rounded: bool = False  # whether a table of float32 means exact positions

@@ -43,7 +43,7 @@ class Lowering:
         self.ranges: dict[Value, Size] = {}
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
         self.call: Call = Call("", {}, (), ())
-        self.notes: dict[str, None] = {}  # what the diagram does otherwise than the model
+        self.notes: dict[str, None] = {}  # differences of the diagram from the model
         self.rounded = False  # a table in float32 was recognised
         self.time = 0  # of the call that is read now
         self.origins: dict[Formula, tuple[Call, int]] = {}  # where arithmetic was written

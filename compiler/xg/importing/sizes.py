@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xg.ir.dim import Dim, DimError, product
 
-Size = int  # a size by its number here; `find` gives the one that stands for all equal ones
+Size = int  # a size by its number here; `find` gives the representative of equal ones
 
 
 class Sizes:

@@ -141,7 +141,7 @@ def _pow(y: Expr, d: Expr) -> Cotangents:
 
 
 def _larger(y: Expr, d: Cotangent) -> Sequence[Cotangent | None]:
-    # At a tie the first argument takes the gradient, as relu'(0) = 0 for max(x, 0) wants it not:
+    # At a tie the first argument takes the gradient, as relu'(0) = 0 for max(x, 0) does not:
     # the comparison is strict, so a tie with a constant gives the variable nothing.
     a, b = y.args
     first = a > b if y.prim == "maximum" else b > a

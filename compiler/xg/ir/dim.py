@@ -194,7 +194,7 @@ def _whole(value: Coefficient) -> Coefficient:
 
 
 def _term(monomial: Monomial, coefficient: Coefficient) -> str:
-    # Counts stand before sizes, as people write them: N_H*D_h, not D_h*N_H.
+    # Counts precede sizes, as people write them: N_H*D_h, not D_h*N_H.
     ordered = sorted(monomial, key=lambda factor: (not factor[0].startswith("N_"), factor[0]))
     above = [_power(name, power) for name, power in ordered if power > 0]
     below = [_power(name, -power) for name, power in ordered if power < 0]

@@ -77,7 +77,7 @@ class Apply:
 
     `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
     after shape inference. In a backward graph `origin` is the step that this one differentiates;
-    the sum of a fan-out has none. `parts` are the steps that a fused one stands for.
+    the sum of a fan-out has none. `parts` are the steps that a fused one replaces.
     """
 
     op: Op
@@ -95,14 +95,13 @@ class Apply:
 class Call:
     """One call of a block under the name `path`, or `count` calls in a row ``path.0``, ``path.1`` …
 
-    In a row, the first input goes round and becomes the output; the others stay the same.
-    `saved` stands for what the calls keep for their backward pass. `sizes` are the callee's
-    symbols in the caller's sizes: those that the file gives, after shape inference all that are
-    not the program's.
+    In a row, the first input goes round and becomes the output; the others stay the same. `saved`
+    represents the saved values of the calls. `sizes` are the callee's symbols in the caller's
+    sizes: those that the file gives, after shape inference all that are not the program's.
 
     In a backward graph `origin` is the call that this one differentiates: it runs the backward
-    graph of the callee on what that call saved, the rounds of a row in reverse. Cotangents of the
-    callee's float outputs go in, gradients of its float inputs come out.
+    graph of the callee on the values that that call saved, the rounds of a row in reverse.
+    Cotangents of the callee's float outputs go in, gradients of its float inputs come out.
     """
 
     callee: str
@@ -129,11 +128,11 @@ class Graph:
     """One pass of one instance of a block: the forward pass, unless it is a `Backward`.
 
     `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
-    the types that its labels promise; `states` are what it keeps from one step to the next.
-    `layouts` are the cuts of the values whose shape in the file is divided by mesh axes: types
-    are always of the whole. `aliases` are labels of values that have a name already, where a
-    choice of options leaves out the nodes between. `mentions` are the dims that its text speaks
-    of. `requests` say by mesh axis where values are to lie, `placements` where they do.
+    the types that its labels promise; `states` are kept from one step to the next. `layouts` are
+    the cuts of the values whose shape in the file is divided by mesh axes: types are always global.
+    `aliases` are labels of values that have a name already, where a choice of options leaves out
+    the nodes between. `mentions` are the dims in its text. `placement_requests` are the requested
+    placements of values by mesh axis, `placements` the actual ones.
     """
 
     key: str

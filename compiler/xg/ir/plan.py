@@ -117,7 +117,7 @@ def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ..
     return below[1:] if below[:1] == (EVERY,) else ()
 
 
-# ---- how a value lies ----------------------------------------------------------------------------
+# ---- the placement of a value --------------------------------------------------------------------
 
 
 class Misfit(Exception):

@@ -13,5 +13,5 @@ def sigmoid(x: Expr) -> Expr:
 
 def softplus(x: Expr) -> Expr:
     """``log(1 + exp(x))``."""
-    # At 0 the derivatives of both terms choose one side; -x stands first so that it is one side.
+    # At 0 the derivatives of both terms choose one side; -x comes first so that it is one side.
     return maximum(x, 0.0) + log(1.0 + exp(minimum(-x, x)))

@@ -11,7 +11,7 @@ from xg.ir.scalar import size
 from xg.ir.special import sigmoid, softplus
 from xg.ir.use import Attrs, Data, Use, Word
 
-# A probability that rounds to 0 counts as the smallest normal 32-bit float, so a sure mistake
+# A probability that rounds to 0 counts as the smallest normal 32-bit float, so a confident error
 # costs 87 and not infinity, in every precision.
 TINY: Final = 2.0**-126
 

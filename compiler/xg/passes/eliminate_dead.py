@@ -17,7 +17,7 @@ def eliminate_dead(program: Program) -> Program:
     lent = _lent(program)
     kept = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
     called = {program.entry}
-    for key in reversed(kept):  # callers stand behind their callees
+    for key in reversed(kept):  # callers come after their callees
         if key in called:
             called.update(step.callee for step in kept[key].steps if isinstance(step, Call))
     graphs = {key: graph for key, graph in kept.items() if key in called}

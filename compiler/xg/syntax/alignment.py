@@ -10,7 +10,7 @@ from xg.syntax import ast
 from xg.syntax.lines import Line
 from xg.syntax.tree import walk
 
-# Lines much longer than all the others stand out of their column instead of moving it: by this
+# Lines much longer than all the others stick out of their column instead of moving it: by this
 # many characters, and no more than a third of the lines.
 LABEL_JUMP = 24
 SHAPE_JUMP = 2

@@ -33,7 +33,7 @@ _WORDS = {
     "$END": "the end of the file",
     "COLON": "a label `: NAME`",
 }
-# Told only where nothing of more use could be.
+# Reported only where nothing more useful could be.
 _LESS_USEFUL = (
     {"PLUS", "MINUS", "STAR", "SLASH", "CARET", "GREATER", "AT_LEAST", "DOT", "CROSS"},
     {"IF", "AS", "SINGLE", "DOUBLE", "IN", "VBAR", "PLUS_MINUS", "PLUS_SLASH_MINUS", "WRONG"},

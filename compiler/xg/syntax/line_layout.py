@@ -13,7 +13,7 @@ from xg.syntax.spacing import Spacing
 from xg.syntax.tokens import Token
 
 STEP = 4
-CHAIN_STEP = 2  # an arrow that goes on a chain stands a little inside it
+CHAIN_STEP = 2  # an arrow that continues a chain is indented a little
 _GO_ON_A_CHAIN = {"ARROW", "SINGLE", "DOUBLE", "COLON", "IF", "AS"}
 _BEGIN_A_LIST = {
     *("USE", "DIM", "MESH", "OPTION", "PARAM", "STATE", "NEXT", "GIVEN", "WHERE", "COLON"),
@@ -48,7 +48,7 @@ class Writer:
 
     def write(self, lines: Iterable[Line]) -> str:
         """The text of all lines."""
-        remarks: list[Line] = []  # lines of comments: they stand as the line below them
+        remarks: list[Line] = []  # lines of comments: indented as the line below them
         for line in lines:
             if not line.tokens:
                 remarks.append(line)

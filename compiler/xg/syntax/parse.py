@@ -58,7 +58,7 @@ def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
     for _ in range(MISTAKES_AT_MOST):
         if reader.feed(stream) is None:
             break
-        from xg.syntax.recover import recover  # only a file with mistakes pays for it
+        from xg.syntax.recover import recover  # only a file with errors pays for it
 
         problem, stream = recover(source, reader, tokens, stream)
         problems += [problem] if problem else []

@@ -61,7 +61,7 @@ def save(run: Path, checkpoint: Checkpoint, cuts: Mapping[str, Cuts], *, plan: s
             facts, step = checkpoint.facts, checkpoint.step
             contents = Manifest(step, facts, plan, grid.sizes, params, slots, hashes)
             publish(run, new, target, contents)
-        _largest(0, grid)  # nobody goes on before it is there
+        _largest(0, grid)  # no rank continues before it is there
     return target
 
 

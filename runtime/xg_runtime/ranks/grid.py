@@ -46,7 +46,7 @@ class Grid:
         return tuple(name for name in self.sizes if name in names)
 
     def place(self, rank: int, axis: str) -> int:
-        """Where a rank lies along an axis, or along several, the first outermost.
+        """The place of a rank along an axis, or along several, the first outermost.
 
         >>> Grid({"N_D": 2, "N_T": 3}).place(4, "N_D*N_T")
         4
@@ -58,7 +58,7 @@ class Grid:
         return found
 
     def coordinates(self, rank: int) -> dict[str, int]:
-        """Where a rank lies on each axis.
+        """The place of a rank on each axis.
 
         >>> Grid({"N_D": 2, "N_T": 3}).coordinates(5)
         {'N_D': 1, 'N_T': 2}
@@ -69,7 +69,7 @@ class Grid:
         return {axis: places[axis] for axis in self.sizes}
 
     def number(self, places: Sequence[int]) -> int:
-        """The rank that lies at these places.
+        """The rank at these places.
 
         >>> Grid({"N_D": 2, "N_T": 3}).number([1, 2])
         5

@@ -126,7 +126,7 @@ def _start(rank: int, world: int, folder: Folder, aloud: bool) -> subprocess.Pop
             stdin=subprocess.PIPE,
             stdout=None if aloud else said,
             stderr=None if aloud else said,
-            start_new_session=True,  # Ctrl-C comes to the launcher alone, which hands it on
+            start_new_session=True,  # Ctrl-C reaches the launcher alone, which passes it on
         )
 
 

@@ -138,13 +138,13 @@ class _World:
         key = (number, group)
         meeting = self._meetings.setdefault(key, SimulatedCollective(len(group)))
         if len(meeting.given) == meeting.members - 1:
-            del self._meetings[key]  # whoever asks now is the last
+            del self._meetings[key]  # this rank is the last
         return meeting
 
     def left(self, meshes: list[SimulatedMesh]) -> RankError:
         """The error that a rank ended while another waits for it."""
         waits = [(mesh.waiting, mesh.place) for mesh in meshes if mesh.waiting is not None]
-        number, place = min(waits)  # whoever is missing there does not wait for anything earlier
+        number, place = min(waits)  # the missing rank does not wait for anything earlier
         call = self._agreed[number][1]
         group = self.grid.group(place, call.axis)
         ended = next(member for member in group if meshes[member].begun <= number)

@@ -109,7 +109,7 @@ class Watch:
         return RankError(rank, error.message, details)
 
     def _left(self, waiting: list[int]) -> RankError | None:
-        """The error that a rank has come to its end while others wait for it in a collective."""
+        """The error that a rank has ended while others wait for it in a collective."""
         for rank, (note, _) in self._notes.items():
             if note.state == "ends" and rank not in waiting:
                 return ended_early(self._grid, rank, note.begun, self._stand(waiting[0]))

@@ -27,7 +27,7 @@ def run(options: Namespace, console: Console) -> int:
         console.note(f"xg diff: -o draws {', '.join(FORMATS)}, not {options.figure.name}")
         return USAGE
     if options.other is None and options.plan is None and options.against is None:
-        open_project(options.file)  # a file that is not there is told first
+        open_project(options.file)  # a missing file is reported first
         console.note("xg diff: two of what? Give a second file, or a plan: --plan NAME")
         return USAGE
     if options.file == options.other == "-":

@@ -50,7 +50,7 @@ def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: C
     how = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
     ids = writer.codec.encode(options.prompt.encode())
     timed = Timed(writer.tokens(ids, options.tokens, how, stop))
-    waiting = shown(options.prompt)  # until the model is known to go on
+    waiting = shown(options.prompt)  # until the model is known to continue
     for piece in pieces(timed, writer.codec, ids):
         console.stream(waiting + shown(piece))
         waiting = ""

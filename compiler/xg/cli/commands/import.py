@@ -1,6 +1,6 @@
 """`xg import`: a model of torch as an `.xg` file, with its names and weights."""
 
-# ruff: noqa: N999 - commands are modules of their names, and nobody writes `import xg.cli.commands.import`
+# ruff: noqa: N999 - commands are modules of their names, none is imported as `import xg.cli.commands.import`
 
 from __future__ import annotations
 

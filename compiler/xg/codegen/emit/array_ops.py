@@ -207,7 +207,7 @@ def gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     return Text(f"{args[0].atom}[{args[1].text}]")
 
 
-# ---- with functions that the module brings along ------------------------------------------------
+# ---- with support functions ---------------------------------------------------------------------
 
 
 def pad(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:

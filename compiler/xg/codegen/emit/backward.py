@@ -104,7 +104,7 @@ class _BackwardWriter(BlockWriter):
         sizes = self.size_lines(self._sources(params), code)
         types = self.type_lines(seeds, seeds)
         head = self._head(seeds, len(results))
-        if self.plan.frees_saved:  # of fused code nobody asks which lines compute which steps
+        if self.plan.frees_saved:  # fused code has no lines for single steps
             body = free_saved([*taken, *sizes, *types, *code], self._tensors())
             return [*head, *indented([*self._docstring(), *body])]
         return self.function(head, [*self._docstring(), *taken, *sizes, *types], code)

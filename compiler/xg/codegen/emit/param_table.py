@@ -169,7 +169,7 @@ def _self(scalar: Scalar) -> Iterator[tuple[str, Dim]]:
 def _having(program: Program, has: Callable[[Graph], bool]) -> frozenset[str]:
     """The graphs that have something, or whose calls have."""
     found: set[str] = set()
-    for key, graph in program.graphs.items():  # callees stand first
+    for key, graph in program.graphs.items():  # callees come first
         calls = (step.callee for step in graph.steps if isinstance(step, Call))
         if has(graph) or not found.isdisjoint(calls):
             found.add(key)

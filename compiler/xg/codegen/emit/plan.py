@@ -144,7 +144,7 @@ def carried_symbols(graph: Graph) -> frozenset[str]:
 def draws_random(program: Program) -> frozenset[str]:
     """The graphs in which, or below which, a random number is drawn."""
     found: set[str] = set()
-    for key, graph in program.graphs.items():  # callees stand first
+    for key, graph in program.graphs.items():  # callees come first
         for step in graph.steps:
             if isinstance(step, Call):
                 if step.callee in found:
@@ -159,7 +159,7 @@ def draws_random(program: Program) -> frozenset[str]:
 def stateful(program: Program) -> frozenset[str]:
     """The graphs that have states, or whose calls have."""
     found: set[str] = set()
-    for key, graph in program.graphs.items():  # callees stand first
+    for key, graph in program.graphs.items():  # callees come first
         calls = (step.callee for step in graph.steps if isinstance(step, Call))
         if graph.states or not found.isdisjoint(calls):
             found.add(key)

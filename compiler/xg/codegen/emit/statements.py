@@ -98,8 +98,8 @@ class Statements:
     """Writes the operator steps of one function.
 
     `fixed` are values that must have a name of their own: outputs, labelled or saved ones. `texts`
-    say how a value is mentioned, `begun` which collective has to be awaited before; `wanted` its
-    preferred name; `marks` which lines compute which steps.
+    are the texts of values, `begun` the collectives to await before; `wanted` are preferred names;
+    `marks` say which lines compute which steps.
     """
 
     spelling: Spelling

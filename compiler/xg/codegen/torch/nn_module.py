@@ -41,7 +41,7 @@ class _Section:
 
     def lines(self) -> list[list[str]]:
         written = set(self.writer.saved)
-        parts = [self._named()]  # a class stands before those that are made of it
+        parts = [self._named()]  # a class precedes those that use it
         for key in dict.fromkeys(call.callee for call in self._calls()):
             if key not in written:
                 parts += self.writer.block(key)

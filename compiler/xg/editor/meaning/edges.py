@@ -100,7 +100,7 @@ def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
         if made is None:
             waiting += reversed(operand.sources)
         elif not made:
-            return ()  # a node with a mistake: nothing is known of what it gives
+            return ()  # a node with an error: its results are unknown
         found += made or ()
     return tuple(found)
 

@@ -34,7 +34,7 @@ class Explanation:
 
 
 def explain(project: Project, graphs: Sequence[Graph], offset: int) -> Explanation | None:
-    """What is known of the character at an offset of the main file; None where nothing is.
+    """The explanation of the character at an offset of the main file; None if there is none.
 
     Args:
         project: the files, as far as they could be read.

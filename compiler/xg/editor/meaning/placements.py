@@ -48,6 +48,6 @@ def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[
     try:
         placed = placing(entries, graph.types[value].shape, graph.sizes)
     except (Misfit, Clash):
-        return  # a mistake, which is told where it is
+        return  # an error, reported at its place
     rest, use = (laid_out(graph, value, cuts) for cuts in (placed.rest, placed.use))
     yield rest if rest == use else f"{rest} -> {use}"

@@ -26,7 +26,7 @@ class XgServer(LanguageServer):
     """A language server for one editor; `ended_well` once the editor has said good-bye."""
 
     def __init__(self, version: str) -> None:
-        # whole texts: they are small, and nobody can apply a change in another way than we do
+        # whole texts: they are small, and no change can be applied differently
         kind = types.TextDocumentSyncKind.Full
         super().__init__("xg", version, kind)  # pyright: ignore[reportUnknownMemberType] # pygls
         self.session = Session(self.text_document_publish_diagnostics, self.report_server_error)
@@ -40,7 +40,7 @@ class XgServer(LanguageServer):
 
 def make_server(version: str) -> XgServer:
     """A server that answers every request of `FEATURES`."""
-    quiet = logging.getLogger("pygls")  # what it would print is told to the editor instead
+    quiet = logging.getLogger("pygls")  # reported to the editor instead of printed
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
     server = XgServer(version)

@@ -16,7 +16,7 @@ from xg.editor.server.analysis import Analysis, analyse
 from xg.editor.server.positions import Positions
 from xg.editor.server.report import diagnostic
 
-PAUSE = 0.15  # seconds after a key until the text is checked; the next key begins them anew
+PAUSE = 0.15  # seconds after a key until the text is checked; the next key starts them again
 
 
 @dataclass(frozen=True, slots=True, eq=False)

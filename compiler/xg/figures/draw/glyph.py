@@ -58,7 +58,7 @@ def _outline(look: NodeStyle, box: Box) -> Path | None:
         case Outline.NONE:
             return None
         case Outline.CIRCLE:
-            # The line lies inside the box, so that arrows touch its outer edge.
+            # The line is inside the box, so that arrows touch its outer edge.
             return circle(box.center, box.width / 2 - look.line_width / 2)
         case Outline.SHARP:
             return rectangle(box.grown(-look.line_width / 2))

@@ -53,7 +53,7 @@ def page(figure: Figure, body: list[Element]) -> Display:
     top = 2 * style.PAGE_MARGIN + heading.ascent + _BELOW_TITLE - style.PAGE_MARGIN
     width = max(around.width, heading.width) + 2 * style.PAGE_MARGIN
     title = Text(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
-    # A figure narrower than its title stands in the middle under it.
+    # A figure narrower than its title is centred under it.
     shift = (width - around.width) / 2 - around.left, top - around.top
     elements = [Element("", "title", "", (title,)), *(moved(one, *shift) for one in body)]
     height = top + around.height + style.PAGE_MARGIN

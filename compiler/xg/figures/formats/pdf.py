@@ -17,7 +17,7 @@ from xg.figures.formats.svg import number
 from xg.figures.model.geometry import Path
 from xg.figures.model.style import Color, Theme
 
-_HEADER: Final = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"  # four high bytes tell tools that this is binary
+_HEADER: Final = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"  # four high bytes mark the file as binary
 _CATALOG, _PAGES, _PAGE, _CONTENT, _INFO, _FIRST_FONT = range(1, 7)
 _OBJECTS_PER_FONT: Final = 5
 

@@ -20,10 +20,10 @@ FAMILY: Final = f"Helvetica, Arial, 'Liberation Sans', '{font.FAMILY}', sans-ser
 
 
 def svg(display: Display, theme: Theme, *, follow: bool = False) -> str:
-    """Write a display list as a stand-alone SVG document.
+    """Write a display list as an SVG document of its own.
 
-    With `follow`, `theme` is what a reader without a preference sees, and one who prefers dark
-    pages sees the dark theme.
+    With `follow`, `theme` is for a reader without a preference; one who prefers dark pages sees the
+    dark theme.
     """
     sheet = _sheet(theme) + (_dark_sheet() if follow else "")
     return _document(display, theme, FAMILY, f"<style>{sheet}</style>\n")

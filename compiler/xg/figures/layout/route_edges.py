@@ -85,7 +85,7 @@ def _moved(placed: PlacedFigure, field: Field, found: Channels) -> PlacedFigure:
 
 @dataclass(frozen=True, slots=True)
 class _Sheet:
-    """What paths are drawn with: moved boxes, heights in gaps, heights at sides of nodes."""
+    """The context in which paths are drawn: moved boxes, heights in gaps, heights at nodes."""
 
     placed: PlacedFigure
     found: Channels

@@ -22,7 +22,7 @@ class Place(Enum):
     BRANCH = auto()
     SIDE = auto()
     AROUND = auto()  # from a node whose own column goes on, into another from beside
-    FROM_LEFT = auto()  # its tail stands in the same row, left of its head
+    FROM_LEFT = auto()  # its tail is in the same row, left of its head
     FROM_RIGHT = auto()
     LANE = auto()
     OUT = auto()  # down to a result of a side column, half a row below
@@ -168,7 +168,7 @@ def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
             if edge.style is not EdgeStyle.DASHED and edge.role is not EdgeRole.RAIL
             if places.get(edge.tail, edge.tail) == places.get(edge.head, edge.head)
         ]
-        # What stands beside a node is placed with it, and holds it nowhere.
+        # A tensor beside a node is placed with it, and does not hold it in place.
         begun = {edge.head for edge in near if edge.role is not EdgeRole.SIDE}
         ended = {edge.tail for edge in near}
         for level, above, below in zip(figure.levels, segments, segments[1:], strict=False):
@@ -234,7 +234,7 @@ def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -
         row = min(rows[head] for head in (*first, *heads))
         if first and rows[first[0]] != row:
             continue
-        # A head that two edges reach, or that stands lower, finds its own place.
+        # A head that two edges reach, or that is lower, finds its own place.
         level = [head for head in dict.fromkeys(heads) if rows[head] == row and head not in first]
         level.sort(key=lambda head: _join_row(head, below, joins))
         if len(first) + len(level) > 1:

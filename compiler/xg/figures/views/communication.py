@@ -12,7 +12,7 @@ from xg.ir.graph import Apply
 
 
 def sends(step: object) -> bool:
-    """Tell whether a step is a collective; casts and slices stay on their rank."""
+    """Return whether a step is a collective; casts and slices stay on their rank."""
     return isinstance(step, Apply) and step.op.family == FAMILY and step.op.glyph in SENDING
 
 
@@ -26,7 +26,7 @@ def communication_node(step: Apply, node_id: str, notation: Notation) -> FigureN
 
 
 def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
-    """Return the bar of a move in an overview, which tells of both passes."""
+    """Return the bar of a move in an overview, which shows both passes."""
     volume = notation.volume(move.value)
     if not move.forward:
         label = (*name(move.backward, move.axis), *plain(" in the backward pass"))
@@ -41,7 +41,7 @@ def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
 
 
 def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:
-    """Return a collective's price, naive and ring, as it stands in its box."""
+    """Return a collective's price, naive and ring, as written in its box."""
     value = step.outputs[0] if step.op.glyph == "AG" else step.inputs[0]
     return prices(step.op.glyph, axis_of(step), notation.volume(value))
 

@@ -230,7 +230,7 @@ def _move(collective: InnerCollective) -> Move:
 
 
 def _is_bar(step: object) -> bool:
-    """Tell whether a step is a move for which something is sent, forward or backward."""
+    """Return whether a step is a move for which something is sent, forward or backward."""
     if not isinstance(step, Apply) or step.op.family != FAMILY or "source" not in step.attrs:
         return False
     move = move_of(step)
@@ -254,7 +254,7 @@ def _of(step: Apply, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]:
 
 
 def _is_long(pieces: Sequence[Piece]) -> bool:
-    """Tell whether some nodes are drawn as one box: many, or several with a matrix product."""
+    """Return whether some nodes are drawn as one box: many, or several with a matrix product."""
     steps = [one.step for one in pieces]
     products = any(isinstance(s, Apply) and kind(s.op) is NodeKind.MATMUL for s in steps)
     return len(pieces) > (1 if products else _SHORT)

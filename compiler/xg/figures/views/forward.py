@@ -129,9 +129,9 @@ class ForwardDrawing:
         arrows: Sequence[tuple[Value, EdgeStyle]],
         outputs: Sequence[Value],
     ) -> Operation:
-        """Tell what flows from what stands beside: every leaf that is not the first operand.
+        """Separate flows from tensors beside the node: every leaf that is not the first operand.
 
-        What a step finds from the one before stands beside too, though it comes first.
+        The state from the step before is beside too, though it comes first.
         """
         aside = [
             value in self.leaves and (place > 0 or value.role == "state")
@@ -147,7 +147,7 @@ class ForwardDrawing:
         return [step for step in self.graph.steps if self.leaves.is_drawn(step)]
 
     def tensor(self, value: Value) -> FigureNode:
-        """Return the node of a tensor, another one each time: a leaf stands at every use."""
+        """Return the node of a tensor, another one each time: a leaf is drawn at every use."""
         label = self.leaves.label(value, self.notation)
         name = self.ids.take(characters(self.notation.symbol(value)) or characters(label))
         if value in self.leaves.views:

@@ -26,9 +26,9 @@ from xg.ir.tensor import Shape, Sizes, TensorType
 
 @dataclass(frozen=True, slots=True)
 class InnerCollective:
-    """What a step sends inside over one mesh axis, as collectives of one rank's body.
+    """Collectives of one step over one mesh axis, inside one rank's body.
 
-    `backward` is what its gradient sends, in an overview. `value` stands for what goes in.
+    `backward` are those of its gradient, in an overview. `value` is the value that goes in.
     """
 
     step: Apply
@@ -39,13 +39,15 @@ class InnerCollective:
 
     @property
     def shape(self) -> Shape:
-        """The shape of what goes in: that of the first collective, without axes of one element."""
+        """The shape of the value that goes in: that of the first collective, without axes of one
+        element.
+        """
         first = (*self.forward, *self.backward)[0]
         return tuple(dim for dim in first.shape if dim != ONE)
 
     @property
     def id(self) -> str:
-        """What its box is called in a figure, if no other box is."""
+        """The id of its box in a figure, if no other box has it."""
         return f"{self.step.op.glyph} {self.axis}"
 
 

@@ -31,7 +31,7 @@ class Leaves:
         return value in self.plain or value in self.views
 
     def is_drawn(self, step: object) -> bool:
-        """Tell whether a step is a node of its own."""
+        """Return whether a step is a node of its own."""
         return not any(step is view for view in self.views.values())
 
     def label(self, value: Value, notation: Notation) -> RichText:

@@ -28,7 +28,7 @@ _KINDS: Final = {
     "collective": NodeKind.COMMUNICATION,
 }
 _ON_ITS_RANK: Final = ("part", "spread", "once")  # moves that send nothing
-# Kinds whose sign stands for one operator; others of the family are boxes with a name.
+# Kinds whose sign means one operator; others of the family are boxes with a name.
 _INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
 _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕", NodeKind.MATMUL: "•"}
 
@@ -45,10 +45,10 @@ def kind(op: Op) -> NodeKind:
 class Notation:
     """The symbols and shapes of one graph's values, and of their gradients.
 
-    `names` holds outputs that the block names and its statements do not; `transposes` are values
-    that the author named after what they transpose: KT, written K⊤. `terms` are terms of a sum
-    over ranks, with the name of what they are summed to: Z_i. Where ranks stand side by side,
-    `rank` says which this is: what differs between them has its number: Z^(0).
+    `names` are outputs that the block names and its statements do not; `transposes` are values that
+    the author named after their operand: KT, written K⊤. `terms` are terms of a sum over ranks,
+    with the name of the sum: Z_i. For ranks side by side, `rank` says which this is: values that
+    differ between ranks have its number: Z^(0).
     """
 
     graph: Graph
@@ -151,7 +151,7 @@ class Notation:
         return f"({','.join(found)})" if found else ""
 
     def _index(self, value: Value) -> str:
-        """The index of what is but a term of a sum over ranks."""
+        """The index of a value that is only a term of a sum over ranks."""
         if self.rank:
             return ""
         placements = self.graph.placements
@@ -210,7 +210,7 @@ def _transposes(graph: Graph) -> dict[Value, str]:
 
 
 def swaps_last_two(step: Apply) -> bool:
-    """Tell whether a T exchanges the last two axes and nothing else, which is written ⊤."""
+    """Return whether a T exchanges the last two axes and nothing else, which is written ⊤."""
     order: tuple[int, ...] = step.attrs["order"]
     count = len(order)
     return order == (*range(count - 2), count - 1, count - 2)

@@ -38,7 +38,7 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one step of the entry block becomes; `inner` are the values of a block it opens."""
+    """The drawing of one step of the entry block; `inner` are the values of a block it expands."""
 
     operations: Sequence[Operation]
     notation: Notation
@@ -64,7 +64,7 @@ class Naming:
         return notation.shape(known)
 
     def is_float(self, value: Value) -> bool:
-        """Tell whether a gradient flows through a value."""
+        """Return whether a gradient flows through a value."""
         notation, known = self._known(value)
         return notation.graph.types[known].is_float
 
@@ -99,9 +99,9 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Par
 def _renamed(
     operation: Operation, outside: Mapping[Value, Value], drawing: ForwardDrawing
 ) -> Operation:
-    """Let an operation of an opened block take and give the values of the call.
+    """Replace the values of an operation of an expanded block by those of the call.
 
-    What stands beside the call stands beside the operation that takes it.
+    Tensors beside the call move beside the operation that takes them.
     """
     flows = [replace(flow, value=outside.get(flow.value, flow.value)) for flow in operation.flows]
     beside = [(drawing.tensor(f.value), f.style) for f in flows if f.value in drawing.leaves]

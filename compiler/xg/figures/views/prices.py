@@ -1,4 +1,4 @@
-"""Prices of collectives as they stand in boxes and bars (seed 001, 6.2 and 7.3).
+"""Prices of collectives as written in boxes and bars (seed 001, 6.2 and 7.3).
 
 Costs are elements that a rank sends, of V in all: naively through one rank, or around a ring.
 """
@@ -12,7 +12,7 @@ from xg.ir.mesh_axes import axes_over
 
 
 def name(glyph: str, axis: str) -> RichText:
-    """Return what stands in the box: AR N_T."""
+    """Return the text of the box: AR N_T."""
     return (*bold(glyph), *plain(" "), *_axes(axis))
 
 

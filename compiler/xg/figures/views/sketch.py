@@ -1,7 +1,7 @@
-"""The graphs of a rank with every move in its place, casts too: what an overview is drawn from.
+"""The graphs of a rank with every move in its place, casts too: the source of an overview.
 
-A rank's program has no casts, and a cast is where its backward pass sums gradients. What happens to
-parameters before they are used stands apart: it is the same for all of a kind.
+A rank's program has no casts, and a cast is where its backward pass sums gradients. Moves of
+parameters before their use are separate: they are the same for all of a kind.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from xg.ir.tensor import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A move of a value: what is sent for it forward and backward, "" for nothing.
+    """A move of a value: its collectives forward and backward, "" for none.
 
-    `value` is the larger one of what goes in and what comes out.
+    `value` is the larger of its operand and its result.
     """
 
     axis: str
@@ -70,7 +70,7 @@ def _back(source: State, target: State) -> str:
 
 def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
     local = {step.outputs[0]: step for step in rank.steps if isinstance(step, Apply)}
-    stands: dict[Value, Value] = {}  # what was made of a parameter -> what stands for it
+    stands: dict[Value, Value] = {}  # the result of moving a parameter -> the parameter
     owners = {value: value for value in graph.param_values()}
     moves: list[Move] = []
     steps: list[Apply | Call] = []
@@ -106,7 +106,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
 
 
 def _is_beside(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> bool:
-    """Tell whether a move is of a parameter, or leaves what parameters make as it is."""
+    """Return whether a move is of a parameter, or leaves the result of parameters as it is."""
     owner, result = owners.get(step.inputs[0]), step.outputs[0]
     if owner is None:
         return False

@@ -1,6 +1,6 @@
-"""Stages: what a block does between two of its collectives belongs together.
+"""Stages: the nodes of a block between two of its collectives belong together.
 
-A block's nodes are told off into those before the first collectives, these, those before the next …
+A block's nodes are divided into those before the first collectives, these, those before the next …
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Opening:
 
 
 def stages(items: Iterable[Piece | Opening]) -> Iterator[tuple[bool, list[Piece | Opening]]]:
-    """Yield a block's stages in order, True beside those of collectives and of what holds some.
+    """Yield a block's stages in order, True beside those of collectives and of nodes with some.
 
-    What needs no collective comes just before it is taken.
+    A node that needs no collective comes just before its reader.
     """
     items = list(items)
     reached: dict[Value, int] = {}

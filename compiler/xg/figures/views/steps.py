@@ -42,7 +42,7 @@ def operand_style(step: Apply, place: int) -> EdgeStyle:
 
 
 def is_transposed(step: Apply, place: int) -> bool:
-    """Tell whether a product uses an operand's last two axes in the other order.
+    """Return whether a product uses an operand's last two axes in the other order.
 
     The contracted axis comes last in the first operand and last but one in the second.
     """

@@ -149,7 +149,7 @@ def _claim(program: Program, fit: Fit, expect: ast.Expect) -> Claim:
     """One claim; raises Refused."""
     about = target(program, expect.target)
     printed = read(expect.value)
-    # Of integers any number can be claimed: it is false, not a mistake.
+    # Of integers any number can be claimed: it is false, not an error.
     type_ = TensorType(about.type.shape)
     problems = tuple(fit.problems(Taken(about.name, type_, about.spelled), printed))
     if problems:

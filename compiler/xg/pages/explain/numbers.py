@@ -29,7 +29,7 @@ class Rows:
 
 
 def rows(array: Array) -> Rows:
-    """What is shown of an array.
+    """The shown part of an array.
 
     >>> rows(np.array([[0.13, -2.0], [1e-17, np.inf]]))
     Rows(rows=(('0.13', '-2.00'), ('0.00', '∞')), cut='')

@@ -13,7 +13,7 @@ from xg.ir.graph import Apply, Backward, Call, Program, Step, Value
 from xg.ir.scalar import Scalar
 
 _INFIX: Final = ("•", "⊕", "⊙")
-_LONGEST: Final = 40  # of what stands for a value without a name
+_LONGEST: Final = 40  # of values without a name
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ from xg_runtime.ranks.grid import Grid
 def play_ranks(small: Program, uses: Sequence[BlockUse]) -> list[Run]:
     """One run of a parallel program whose sizes all have numbers, rank by rank.
 
-    Every rank gets its parts of what `play` draws for one device.
+    Every rank gets its parts of the numbers that `play` draws for one device.
     """
     alone, mesh, traces = single(small).graphs, small.graphs.mesh, BodyCache()
     params, inputs = initial(alone, SEED), invented.inputs(alone, SEED)

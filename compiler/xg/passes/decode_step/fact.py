@@ -119,7 +119,7 @@ def _partly(prim: str, values: Sequence[float | None]) -> float | None:
 
 
 def compared(prim: str, left: Fact, right: Fact, pair: Pair) -> float | None:
-    """What a comparison of positions says of later keys.
+    """The result of a comparison of positions for later keys.
 
     >>> query, key = Fact((-2, 0)), Fact((-1, 0))
     >>> compared("ge", query, key, (-2, -1)), compared("gt", key, query, (-2, -1))

@@ -76,7 +76,7 @@ def _demands(
     return demands
 
 
-# ---- what a primitive wants of its arguments ----------------------------------------------------
+# ---- the requirements of a primitive on its arguments --------------------------------------------
 
 
 def _of_arguments(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]:

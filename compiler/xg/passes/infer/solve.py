@@ -1,4 +1,4 @@
-"""Equations of sizes with one unknown each: what a call's operands settle beside their axes."""
+"""Equations of sizes with one unknown each: sizes that a call's operands determine indirectly."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _program(linked: Linked, entry: Instance) -> Program:
 
     request(entry)
     graphs: dict[str, Graph] = {}
-    problems: dict[Problem, None] = {}  # a block with two choices has most mistakes twice
+    problems: dict[Problem, None] = {}  # a block with two choices has most errors twice
     operators = 0
     while waiting:
         instance = waiting.popleft()

@@ -196,5 +196,5 @@ def _unknown_operator(scope: Scope, name: ast.Name) -> UnknownOperator:
     written = [glyph for glyph, op in ops.table().items() if not op.derived]
     known = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *written)
     option = scope.option(name.name)
-    chosen = option[1] if option else name.name  # the word that the option stands for
+    chosen = option[1] if option else name.name  # the chosen word of the option
     return UnknownOperator(name.span, chosen, known, chosen in scope.values)

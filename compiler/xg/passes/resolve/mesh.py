@@ -73,7 +73,7 @@ def _pairs(modules: Sequence[ast.Module], axes: Mapping[str, object]) -> dict[Pa
     for paths in _divisors(modules, axes):
         for outer, inner in pairwise(paths):
             if outer.name == inner.name:
-                continue  # which is told where the shape is read
+                continue  # reported where the shape is read
             pairs.setdefault((outer.name, inner.name), outer.span)
             turned = pairs.get((inner.name, outer.name))
             if turned is not None:

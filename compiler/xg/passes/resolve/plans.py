@@ -78,7 +78,7 @@ class _Plans:
     def all(self) -> dict[str, Plan]:
         """Every plan, those of the main file first; raises Refused with all that is wrong."""
         needed = reachable(self.linked)
-        for unit in self.linked.units:  # importers stand behind what they import, and win
+        for unit in self.linked.units:  # importers come after their imports, and win
             self._declare(unit, needed)
         plans = {name: self._plan(name, tuple(texts)) for name, texts in self.texts.items()}
         for name in _factors_first(self.products, self._refuse):
@@ -137,7 +137,7 @@ class _Plans:
         texts = self.texts[name]
         entries = [entry for block in blocks for entry in self._entries(texts[block][0], block)]
         named = frozenset(axis for entry in entries for axis in _mentioned(entry))
-        over = named or frozenset(self.linked.mesh)  # that all lies whole it says of every axis
+        over = named or frozenset(self.linked.mesh)  # without axes, the plan replicates over all
         title = next((text.title.value for text, _ in texts.values() if text.title), name)
         mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in named}
         return Plan(name, title, tuple(replace(entry, over=over) for entry in entries), mesh)

@@ -102,7 +102,7 @@ def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> L
     units = _units(module, load)
     sizes: dict[str, ast.DimDecl] = {}
     options: dict[str, Choice] = {}
-    for unit in units:  # importers stand behind what they import, and win
+    for unit in units:  # importers come after their imports, and win
         sizes.update({decl.name.name: decl for decl in unit.module.dims})
         for option in unit.module.options:
             words = tuple(word.name for word in option.words)

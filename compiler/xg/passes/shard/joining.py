@@ -96,7 +96,7 @@ def _both(first: Apply, second: Apply, order: Sequence[str]) -> Apply | None:
     axes = tuple(axis for axis in order if axis in before or axis in after)
     cut = {"AG": (*after, *before), "RS": (*before, *after), "part": (*before, *after)}
     if cut.get(second.op.glyph, axes) != axes:
-        return None  # the parts of parts would not lie side by side
+        return None  # the parts of parts would not be contiguous
     over = joint(axes)
     return replace(second, inputs=first.inputs, attrs={**second.attrs, "over": over})
 

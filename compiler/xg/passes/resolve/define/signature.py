@@ -15,7 +15,7 @@ from xg.passes.resolve.define.errors import BadSignature, SameName, Wrong
 from xg.syntax import ast
 
 REST = ".."
-Lengths = Mapping[str, Shape]  # the sizes that an axis stands for: one, of `..` any number
+Lengths = Mapping[str, Shape]  # the sizes of an axis: one, of `..` any number
 
 
 @dataclass(frozen=True, slots=True)
