@@ -30,7 +30,7 @@ from xg.passes.runner import History, run
 if TYPE_CHECKING:
     import graphviz
 
-    from xg.cost.report import Report
+    from xg.cost.report import CostReport
     from xg.figures import Format, ThemeName
     from xg.figures.model.figure import Figure
     from xg_runtime.generate import StepModule
@@ -194,7 +194,7 @@ class Program:
         graphs = prologue(self.graphs, output)
         return graphs and Program(run(STEP, graphs).result, self.project)
 
-    def cost(self, dtype: str = "float32") -> Report:
+    def cost(self, dtype: str = "float32") -> CostReport:
         """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
         return report(self.graphs, self.distributed, dtype)
 

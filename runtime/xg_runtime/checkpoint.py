@@ -23,7 +23,7 @@ from xg_runtime.errors import CheckpointError
 from xg_runtime.manifest import Json, Manifest
 from xg_runtime.module import Arrays
 from xg_runtime.partfiles import read_parts, write_part
-from xg_runtime.parts import Layout, Region, layouts_of
+from xg_runtime.parts import Region, ShardLayout, layouts_of
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.stepfolders import begun, existing, folder_of, publish
 
@@ -65,7 +65,7 @@ def load(run: Path, *, previous: bool = False) -> Checkpoint:
 
 
 def load_regions(
-    run: Path, wanted: Callable[[str, Layout], Region], *, previous: bool = False
+    run: Path, wanted: Callable[[str, ShardLayout], Region], *, previous: bool = False
 ) -> Checkpoint:
     """Return of every tensor the region that is wanted; raises as `load` does.
 
@@ -88,7 +88,7 @@ def exists(run: Path) -> bool:
     return bool(existing(run))
 
 
-def _read(folder: Path, wanted: Callable[[str, Layout], Region]) -> Checkpoint:
+def _read(folder: Path, wanted: Callable[[str, ShardLayout], Region]) -> Checkpoint:
     """Return the checkpoint in `folder`; raises ValueError if anything has changed."""
     contents = manifest.read(folder)
     return Checkpoint(

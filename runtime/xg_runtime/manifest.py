@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from xg_runtime import files
 from xg_runtime.errors import InputError
-from xg_runtime.parts import Layout
+from xg_runtime.parts import ShardLayout
 from xg_runtime.ranks.grid import Grid
 
 Json: TypeAlias = dict[str, Any]
@@ -40,8 +40,8 @@ class Manifest:
     facts: Json
     plan: str
     mesh: Mapping[str, int]
-    params: Mapping[str, Layout]
-    slots: Mapping[str, Layout]
+    params: Mapping[str, ShardLayout]
+    slots: Mapping[str, ShardLayout]
     files: Mapping[str, str]
 
     @property
@@ -55,7 +55,7 @@ def file_name(kind: Kind, grid: Grid, rank: int) -> str:
     return f"{kind}.safetensors" if grid.count == 1 else f"{kind}-{rank}.safetensors"
 
 
-def seal(manifest: Mapping[str, Any]) -> str:
+def checksum(manifest: Mapping[str, Any]) -> str:
     """Return the hash that a manifest carries of itself, under `manifest`."""
     return sha256(json.dumps(manifest, sort_keys=True).encode())
 
@@ -77,7 +77,7 @@ def pack(manifest: Manifest) -> bytes:
         "slots": {name: _layout_data(layout) for name, layout in manifest.slots.items()},
         "files": dict(manifest.files),
     }
-    return json.dumps(data | {"manifest": seal(data)}, indent=1).encode()
+    return json.dumps(data | {"manifest": checksum(data)}, indent=1).encode()
 
 
 def read(folder: Path) -> Manifest:
@@ -90,7 +90,7 @@ def read(folder: Path) -> Manifest:
         held = data.pop("manifest")
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise ValueError(f"{NAME} cannot be read") from error
-    if held != seal(data):
+    if held != checksum(data):
         raise ValueError(f"{NAME} has changed since it was written")
     if data["format"] != _FORMAT:
         raise ValueError(f"{NAME} has format {data['format']}, this xg reads {_FORMAT}")
@@ -115,15 +115,15 @@ def _parsed(data: Json) -> Manifest:
     )
 
 
-def _layout_data(layout: Layout) -> Json:
+def _layout_data(layout: ShardLayout) -> Json:
     cuts = {"cuts": [list(cut) for cut in layout.cuts]} if layout.cuts else {}
     return {"shape": list(layout.shape), **cuts}
 
 
-def _layout(name: str, data: Json, grid: Grid) -> Layout:
+def _layout(name: str, data: Json, grid: Grid) -> ShardLayout:
     cuts = tuple((str(mesh_axis), int(axis)) for mesh_axis, axis in data.get("cuts", ()))
     shape = tuple(map(int, data["shape"]))
     known = all(axis in grid.sizes and -len(shape) <= place < 0 for axis, place in cuts)
     if not known or min(shape, default=0) < 0:
         raise ValueError(f"{name} makes no sense in {NAME}")
-    return Layout(shape, cuts)
+    return ShardLayout(shape, cuts)

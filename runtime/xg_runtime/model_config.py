@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 
 from xg_runtime.checkpoint import Json
 from xg_runtime.errors import InputError
-from xg_runtime.names import ConfigKeys, Way
+from xg_runtime.names import ConfigKeys, ConfigPath
 
 Setting = str | int
 
@@ -70,7 +70,7 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
         _put(made, key, value)
     for name, way in keys.settings.items():
         if name in settings:
-            told = _told(settings[name], way)
+            told = _as_json(settings[name], way)
             for key in way.keys:
                 if _at(made, key) not in (None, told):
                     raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
@@ -78,7 +78,7 @@ def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
     return made
 
 
-def _setting(way: Way, config: Json, source: str) -> Setting | None:
+def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
     held = _first(way, config)
     if not way.training and len(set(map(json.dumps, held.values()))) > 1:
         raise InputError(f"{source}: {' and '.join(held)} differ, the diagram has one of them")
@@ -93,7 +93,7 @@ def _setting(way: Way, config: Json, source: str) -> Setting | None:
     return None
 
 
-def _first(way: Way, config: Json) -> dict[str, object]:
+def _first(way: ConfigPath, config: Json) -> dict[str, object]:
     """The keys that count, with their values."""
     for keys in ([way.first], way.keys, [way.otherwise]):
         held = {key: value for key in keys if key and (value := _at(config, key)) is not None}
@@ -113,7 +113,7 @@ def _number(value: object, key: str, source: str) -> Setting:
     return repr(value)
 
 
-def _told(setting: object, way: Way) -> object:
+def _as_json(setting: object, way: ConfigPath) -> object:
     """A setting as JSON has it: `--set eps=1e-5` is a text, and a word may mean true."""
     if way.words is not None:
         (text,) = (text for text, word in way.words.items() if word == setting)

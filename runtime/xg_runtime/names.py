@@ -16,25 +16,25 @@ from typing import Any, Final, cast
 
 from xg_runtime import files
 from xg_runtime.errors import InputError
-from xg_runtime.tensor_layout import Layout, Misfit
+from xg_runtime.tensor_layout import Misfit, TensorLayout
 
 _PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config")
 
 
 @dataclass(frozen=True)
-class Line:
+class NamesLine:
     """A published tensor and the parameters that it holds, with `*` for numbers."""
 
     tensor: str
-    layout: Layout
+    layout: TensorLayout
     params: tuple[str, ...]
 
     @classmethod
-    def of(cls, tensor: str, text: str) -> "Line":
+    def of(cls, tensor: str, text: str) -> "NamesLine":
         """Read ``T -> split : layers.*.W_Q, layers.*.W_K``; raises Misfit."""
         way, _, names = text.rpartition(":")
         params = tuple(name.strip() for name in names.split(","))
-        layout = Layout.of(way.strip())
+        layout = TensorLayout.of(way.strip())
         if not all(params) or (len(params) > 1) != layout.splits:
             raise Misfit(f"{text!r} should name one parameter, or several behind split or rows")
         if {name.count("*") for name in params} != {tensor.count("*")}:
@@ -43,7 +43,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Way:
+class ConfigPath:
     """Where config.json holds a setting: `keys` that must agree, or one with others for reading.
 
     `words` are the option's words by what the config says.
@@ -57,7 +57,7 @@ class Way:
     training: bool = False  # changes no number in evaluation, so the first of several keys counts
 
     @classmethod
-    def of(cls, found: object) -> "Way":
+    def of(cls, found: object) -> "ConfigPath":
         """Read ``"n_embd"``, a list of keys, or a table; raises Misfit."""
         if isinstance(found, str):
             return cls((found,))
@@ -77,7 +77,7 @@ class Way:
 class ConfigKeys:
     """Where config.json says what `--set` says, and what it must say for the diagram to be true."""
 
-    settings: Mapping[str, Way]
+    settings: Mapping[str, ConfigPath]
     drawn: Mapping[str, object]
     older: Mapping[str, object]
     written: Mapping[str, object]
@@ -90,7 +90,7 @@ class Names:
 
     source: str
     prefix: str
-    lines: tuple[Line, ...]
+    lines: tuple[NamesLine, ...]
     tied: Mapping[str, str]
     ignored: tuple[str, ...]
     older: Mapping[str, str]
@@ -114,11 +114,11 @@ def _names(path: Path, found: dict[str, Any]) -> Names:
     return Names(
         source=str(path),
         prefix=str(found.get("prefix", "")),
-        lines=tuple(Line.of(*pair) for pair in _texts(found["tensors"]).items()),
+        lines=tuple(NamesLine.of(*pair) for pair in _texts(found["tensors"]).items()),
         tied=_texts(found.get("tied", {})),
         ignored=tuple(map(str, found.get("ignored", []))),
         older=_texts(found.get("older", {})),
-        config=ConfigKeys({name: Way.of(way) for name, way in config.items()}, **parts),
+        config=ConfigKeys({name: ConfigPath.of(way) for name, way in config.items()}, **parts),
     )
 
 

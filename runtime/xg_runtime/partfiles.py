@@ -10,12 +10,17 @@ import numpy as np
 from xg_runtime import files, tensorfile
 from xg_runtime.manifest import Kind, Manifest, file_name, sha256
 from xg_runtime.module import Array, Arrays
-from xg_runtime.parts import Layout, Region, overlap, widths, within
+from xg_runtime.parts import Region, ShardLayout, index_within, overlap, widths
 from xg_runtime.ranks.grid import Grid
 
 
 def write_part(
-    folder: Path, kind: Kind, arrays: Arrays, layouts: Mapping[str, Layout], grid: Grid, rank: int
+    folder: Path,
+    kind: Kind,
+    arrays: Arrays,
+    layouts: Mapping[str, ShardLayout],
+    grid: Grid,
+    rank: int,
 ) -> dict[str, str]:
     """Write the part of a rank; return the file's hash by its name, nothing without a file.
 
@@ -31,7 +36,7 @@ def write_part(
 
 
 def read_parts(
-    folder: Path, kind: Kind, manifest: Manifest, wanted: Callable[[str, Layout], Region]
+    folder: Path, kind: Kind, manifest: Manifest, wanted: Callable[[str, ShardLayout], Region]
 ) -> Arrays:
     """Return a region of every tensor of a kind; raises ValueError if a file has changed."""
     layouts = manifest.params if kind == "params" else manifest.slots
@@ -47,7 +52,7 @@ def read_parts(
 
 
 def _held(
-    grid: Grid, rank: int, layouts: Mapping[str, Layout], wanted: Mapping[str, Region]
+    grid: Grid, rank: int, layouts: Mapping[str, ShardLayout], wanted: Mapping[str, Region]
 ) -> dict[str, Region]:
     """The regions in a rank's file of which something is wanted."""
     regions = {
@@ -82,4 +87,4 @@ def _paste(found: Arrays, name: str, wanted: Region, part: Array, region: Region
         found[name] = np.empty(widths(wanted), part.dtype)
     both = overlap(wanted, region)
     assert both is not None
-    found[name][within(both, wanted)] = part[within(both, region)]
+    found[name][index_within(both, wanted)] = part[index_within(both, region)]

@@ -19,14 +19,14 @@ Region: TypeAlias = tuple[tuple[int, int], ...]  # first and behind the last pla
 
 
 @dataclass(frozen=True)
-class Layout:
+class ShardLayout:
     """A whole tensor's shape, and how it is cut."""
 
     shape: tuple[int, ...]
     cuts: Cuts = ()
 
     @classmethod
-    def of_part(cls, part: Array, cuts: Cuts, grid: Grid) -> Layout:
+    def of_part(cls, part: Array, cuts: Cuts, grid: Grid) -> ShardLayout:
         """The layout of which `part` is one rank's."""
         shape = list(part.shape)
         for mesh_axis, axis in cuts:
@@ -59,9 +59,11 @@ class Layout:
 
 def layouts_of(
     parts: Mapping[str, Array], cuts: Mapping[str, Cuts], grid: Grid
-) -> dict[str, Layout]:
+) -> dict[str, ShardLayout]:
     """The layouts of which `parts` are one rank's; what is not in `cuts` is whole everywhere."""
-    return {name: Layout.of_part(part, cuts.get(name, ()), grid) for name, part in parts.items()}
+    return {
+        name: ShardLayout.of_part(part, cuts.get(name, ()), grid) for name, part in parts.items()
+    }
 
 
 def overlap(one: Region, other: Region) -> Region | None:
@@ -70,7 +72,7 @@ def overlap(one: Region, other: Region) -> Region | None:
     return both if all(first < last for first, last in both) or _is_empty(one) else None
 
 
-def within(region: Region, outer: Region) -> tuple[slice, ...]:
+def index_within(region: Region, outer: Region) -> tuple[slice, ...]:
     """The index of a region in an array that holds `outer`."""
     return tuple(
         slice(first - start, last - start)

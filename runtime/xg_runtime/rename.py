@@ -17,7 +17,7 @@ import numpy as np
 
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
-from xg_runtime.names import Line, Names, filled, numbers
+from xg_runtime.names import Names, NamesLine, filled, numbers
 from xg_runtime.tensor_layout import Misfit, Sizes
 from xg_runtime.weights import Weights
 
@@ -35,7 +35,7 @@ def to_diagram(
 ) -> Arrays:
     """The parameters of a block, whose `shapes` these are; raises InputError with all misfits."""
     lines = _lines_for(names, list(shapes), block)
-    found = _Found.of(names, weights.tensors, lines)
+    found = _Parameters.of(names, weights.tensors, lines)
     params: Arrays = {}
     wrong: list[str] = []
     for line in lines:
@@ -86,7 +86,7 @@ def shown(
 ) -> Arrays:
     """The parameters whose shapes show before sizes are known: those of tensors that are whole."""
     lines = _lines_for(names, params, block)
-    found = _Found.of(names, weights.tensors, lines)
+    found = _Parameters.of(names, weights.tensors, lines)
     visible: Arrays = {}
     for line in lines:
         if line.tensor in found.tensors and not line.layout.splits:
@@ -99,17 +99,17 @@ def shown(
     return visible
 
 
-def _lines_for(names: Names, params: Sequence[str], block: str) -> list[Line]:
+def _lines_for(names: Names, params: Sequence[str], block: str) -> list[NamesLine]:
     """The lines of a block's parameters, numbers filled in; raises InputError.
 
     A line is left out where the block lacks all of its parameters, as an own head that is tied.
     """
-    lines: list[Line] = []
+    lines: list[NamesLine] = []
     for line in names.lines:
         first = [numbers(line.params[0], name) for name in params]
         for stars in dict.fromkeys(stars for stars in first if stars is not None):
             made = tuple(filled(name, stars) for name in line.params)
-            lines.append(Line(filled(line.tensor, stars), line.layout, made))
+            lines.append(NamesLine(filled(line.tensor, stars), line.layout, made))
     named = Counter(name for line in lines for name in line.params)
     for name in params:
         if named[name] != 1:
@@ -121,7 +121,7 @@ def _lines_for(names: Names, params: Sequence[str], block: str) -> list[Line]:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Parameters:
     """A checkpoint's tensors under the names of the file, and what is odd about them."""
 
     tensors: Arrays
@@ -130,7 +130,7 @@ class _Found:
     untied: list[str]
 
     @classmethod
-    def of(cls, names: Names, tensors: Arrays, lines: Sequence[Line]) -> "_Found":
+    def of(cls, names: Names, tensors: Arrays, lines: Sequence[NamesLine]) -> "_Parameters":
         used = {line.tensor for line in lines}
         copies = {name: of for name, of in names.tied.items() if name not in used}
         spelled = {_known(name, names, used | copies.keys()): name for name in tensors}
@@ -161,7 +161,7 @@ def _known(name: str, names: Names, known: set[str]) -> str:
 
 
 def _fill(
-    params: Arrays, line: Line, found: _Found, shapes: Mapping[str, Shape], sizes: Sizes
+    params: Arrays, line: NamesLine, found: _Parameters, shapes: Mapping[str, Shape], sizes: Sizes
 ) -> Iterator[str]:
     """Add a tensor's parameters; gives a line for each that has another shape."""
     tensor, name = found.tensors[line.tensor], found.spelled[line.tensor]
@@ -179,7 +179,7 @@ def _fill(
             yield f"{where} gives {param} {_shape(part)}, the diagram has {_text(shape)}"
 
 
-def _missing(line: Line, shapes: Mapping[str, Shape]) -> str:
+def _missing(line: NamesLine, shapes: Mapping[str, Shape]) -> str:
     wanted = ", ".join(f"{param} {_text(shapes[param])}" for param in line.params)
     return f"missing: {line.tensor}, for {wanted}"
 

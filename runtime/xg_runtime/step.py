@@ -17,7 +17,7 @@ from xg_runtime.optim import Optimizer
 from xg_runtime.random import fold
 from xg_runtime.schedule import Schedule
 from xg_runtime.splitting import WHOLE, Split
-from xg_runtime.world import ALONE, World
+from xg_runtime.world import SINGLE_DEVICE, World
 
 
 class Accuracy(Protocol):
@@ -48,7 +48,7 @@ class Stepper:
     limit: float | None  # of the global gradient norm
     seed: int
     accuracy: Accuracy | None = None  # the other results of evaluation
-    world: World = ALONE
+    world: World = SINGLE_DEVICE
     split: Split = WHOLE
 
     def step(self, params: Arrays, slots: Arrays, step: int) -> Record:

@@ -35,7 +35,7 @@ class Misfit(ValueError):
 
 
 @dataclass(frozen=True)
-class Layout:
+class TensorLayout:
     """The way from a published tensor to the parameters that it holds; `None` is T."""
 
     maps: tuple[Map | None, ...] = ()
@@ -48,7 +48,7 @@ class Layout:
         return self.cut is not None
 
     @classmethod
-    def of(cls, text: str) -> "Layout":
+    def of(cls, text: str) -> "TensorLayout":
         """Read a layout; raises Misfit."""
         steps = [_STEP.fullmatch(step.strip()) for step in _steps(text)]
         maps: list[Map | None] = []

@@ -30,7 +30,7 @@ from xg_runtime.module import Arrays, Module
 from xg_runtime.progress import Progress
 from xg_runtime.splitting import WHOLE, Split
 from xg_runtime.step import Accuracy, Stepper
-from xg_runtime.world import ALONE, World
+from xg_runtime.world import SINGLE_DEVICE, World
 
 LOG: Final = "log.jsonl"
 CURVE: Final = "loss.svg"
@@ -76,7 +76,7 @@ def train(
     resume: Literal["newest", "previous"] | None = None,
     overwrite: bool = False,
     stream: TextIO | None = None,
-    world: World = ALONE,
+    world: World = SINGLE_DEVICE,
     stop: Interrupt | None = None,
     split: Split = WHOLE,
 ) -> Outcome:

@@ -1,7 +1,7 @@
 """All ranks that train one model, as one of them sees them. A single device is a world of one.
 
 The interface of a training step to the other ranks is here, and nothing of how they are reached:
-`ALONE` is a device without others, `xg_runtime.ranks.world` one rank of many.
+`SINGLE_DEVICE` is a device without others, `xg_runtime.ranks.world` one rank of many.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class World(Protocol):
         ...
 
 
-class _Alone:
+class _SingleDevice:
     """A world of one."""
 
     leads = True
@@ -92,4 +92,4 @@ class _Alone:
         return checkpoint.load(run, previous=previous)
 
 
-ALONE: Final[World] = _Alone()
+SINGLE_DEVICE: Final[World] = _SingleDevice()

@@ -7,7 +7,7 @@ import pytest
 
 import xg
 from xg.cost.communication import Sent, Way, factor, total, total_formula
-from xg.cost.report import Report
+from xg.cost.report import CostReport
 from xg.ir.dim import ONE, Dim, number, symbol
 
 TRANSFORMER = Path(__file__).parents[2] / "diagrams" / "models" / "transformer.xg"
@@ -16,11 +16,11 @@ D_FF = D * 4
 
 
 @cache
-def planned(plan: str) -> Report:
+def planned(plan: str) -> CostReport:
     return xg.compile(TRANSFORMER, plan=plan).cost()
 
 
-def layer(report: Report) -> tuple[Sent, ...]:
+def layer(report: CostReport) -> tuple[Sent, ...]:
     (found,) = report.rounds
     assert found.name == "Layer"
     return found.sent

@@ -9,7 +9,7 @@ from xg.figures.model.figure import (
     FigureNode,
     NodeKind,
 )
-from xg.figures.model.richtext import Run, plain
+from xg.figures.model.richtext import StyledRun, plain
 
 HOSTILE = (
     '"',
@@ -34,7 +34,7 @@ HOSTILE = (
 def hostile_figure(text: str) -> Figure:
     """Return a figure with `text` as every name, label, title and description."""
     node_id = text + "1"
-    run = Run(text, bold=True, sub=text, sup=text)
+    run = StyledRun(text, bold=True, sub=text, sup=text)
     nodes = (
         FigureNode(text, NodeKind.TENSOR, (run,), title=text),
         FigureNode(node_id, NodeKind.NONLINEAR, (run,), detail=(run,), title=text),

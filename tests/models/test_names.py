@@ -12,7 +12,7 @@ import pytest
 from models.families import DIAGRAMS
 
 from xg.cli.published import effective
-from xg.cli.published import numbers as sizes_of
+from xg.cli.published import size_numbers as sizes_of
 from xg.driver import Program, compile_project
 from xg.frontend.project import read_project
 from xg.verify.proof_sizes import verification_sizes

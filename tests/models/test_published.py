@@ -14,15 +14,15 @@ import pytest
 from models.families import Arrays
 from models.witness import Witness
 
-from xg.cli.published import numbers
+from xg.cli.published import size_numbers
 from xg.driver import BACKENDS
 from xg_runtime import agreement, rename
 from xg_runtime.errors import InputError
 from xg_runtime.module import Module, is_float
-from xg_runtime.names import Line, Names
+from xg_runtime.names import Names, NamesLine
 from xg_runtime.names import numbers as numbers_in
 from xg_runtime.norm import global_norm
-from xg_runtime.tensor_layout import Layout
+from xg_runtime.tensor_layout import TensorLayout
 
 TOLERANCE: Final = 1e-8
 
@@ -41,7 +41,7 @@ def misses(
     """How far everything is from the witness, as the contract measures it, above the tolerance."""
     found = calculated(module, params, witness.inputs)
     derived = {name: found[f"d/{name}"] for name in params}
-    gradients = rename.to_checkpoint(witness.names, derived, numbers(witness.held.program))
+    gradients = rename.to_checkpoint(witness.names, derived, size_numbers(witness.held.program))
     assert gradients.keys() == witness.gradients.keys()
     total = global_norm(witness.gradients)
     errors = {
@@ -90,7 +90,7 @@ def test_no_gradient_of_the_witness_is_zero_without_a_reason(witness: Witness) -
             assert global_norm({name: gradient}) > 1e-5 * total, name
 
 
-def lines_in_use(witness: Witness) -> list[tuple[int, Line]]:
+def lines_in_use(witness: Witness) -> list[tuple[int, NamesLine]]:
     """The lines of parameters that the witness's choice of options has."""
     params = witness.held.params
     return [
@@ -100,12 +100,12 @@ def lines_in_use(witness: Witness) -> list[tuple[int, Line]]:
     ]
 
 
-def with_lines(names: Names, changed: dict[int, Line]) -> Names:
+def with_lines(names: Names, changed: dict[int, NamesLine]) -> Names:
     lines = [changed.get(place, line) for place, line in enumerate(names.lines)]
     return replace(names, lines=tuple(lines))
 
 
-def readings(witness: Witness, changes: list[dict[int, Line]]) -> Iterator[tuple[str, Arrays]]:
+def readings(witness: Witness, changes: list[dict[int, NamesLine]]) -> Iterator[tuple[str, Arrays]]:
     """What a checkpoint gives by mistaken names, as far as its shapes let it through."""
     for changed in changes:
         try:
@@ -116,7 +116,7 @@ def readings(witness: Witness, changes: list[dict[int, Line]]) -> Iterator[tuple
 
 def test_a_transpose_too_many_or_too_few_is_noticed(witness: Witness) -> None:
     """In square matrices by the numbers; in all others shapes tell."""
-    other = {Layout(): Layout.of("T"), Layout.of("T"): Layout()}
+    other = {TensorLayout(): TensorLayout.of("T"), TensorLayout.of("T"): TensorLayout()}
     turned = [
         {place: replace(line, layout=other[line.layout])}
         for place, line in lines_in_use(witness)

@@ -16,7 +16,7 @@ import numpy as np
 from models.families import Arrays, Family, Tensor, in_double, randomised
 
 from xg.cli.opening import open_project
-from xg.cli.published import Published, numbers
+from xg.cli.published import Published, size_numbers
 from xg_runtime import rename, weights
 from xg_runtime.names import Names
 
@@ -67,7 +67,7 @@ class Witness:
         """What the checkpoint's tensors are by these names."""
         specs = self.held.program.params.items()
         shapes = {name: tuple(map(int, spec.shape)) for name, spec in specs}
-        sizes = numbers(self.held.program)
+        sizes = size_numbers(self.held.program)
         return rename.to_diagram(names, weights.read(self.folder), shapes, sizes, "it")
 
     def asked_again(self, folder: Path) -> Any:  # noqa: ANN401 - an array

@@ -8,7 +8,7 @@ import pytest
 from xg_runtime import checkpoint
 from xg_runtime.checkpoint import Checkpoint
 from xg_runtime.errors import CheckpointError, FileError
-from xg_runtime.manifest import seal
+from xg_runtime.manifest import checksum
 
 
 def state(step: int) -> Checkpoint:
@@ -153,7 +153,7 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
     manifest = json.loads((folder / "manifest.json").read_text())
     del manifest["manifest"]
     manifest["format"] = 3
-    sealed = manifest | {"manifest": seal(manifest)}
+    sealed = manifest | {"manifest": checksum(manifest)}
     (folder / "manifest.json").write_text(json.dumps(sealed))
     with pytest.raises(CheckpointError, match="has format 3, this xg reads 2"):
         checkpoint.load(tmp_path)

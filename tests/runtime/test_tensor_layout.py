@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from xg_runtime.tensor_layout import Layout, Misfit
+from xg_runtime.tensor_layout import Misfit, TensorLayout
 
 SIZES = {"C_in": 3, "P": 2}
 
@@ -29,7 +29,7 @@ SIZES = {"C_in": 3, "P": 2}
 )
 def test_there_and_back(text: str, shape: tuple[int, ...], wanted: list[tuple[int, ...]]) -> None:
     tensor = np.arange(np.prod(shape)).reshape(shape)
-    layout = Layout.of(text)
+    layout = TensorLayout.of(text)
     params = layout.params(tensor, wanted, SIZES)
     assert [param.shape for param in params] == wanted
     back = layout.tensor(params, SIZES)
@@ -40,7 +40,7 @@ def test_there_and_back(text: str, shape: tuple[int, ...], wanted: list[tuple[in
 def test_a_kernel_of_patches_is_the_matrix_of_its_patches() -> None:
     """Rows in the order (p, q, c): what a convolution would multiply with each."""
     kernel = np.random.default_rng(0).normal(size=(5, 3, 2, 2))
-    (matrix,) = Layout.of("R[d, c, p, q -> (p=P, q=P, c=C_in), d]").params(kernel, (), SIZES)
+    (matrix,) = TensorLayout.of("R[d, c, p, q -> (p=P, q=P, c=C_in), d]").params(kernel, (), SIZES)
     for p, q, c in np.ndindex(2, 2, 3):
         assert np.array_equal(matrix[(p * 2 + q) * 3 + c], kernel[:, c, p, q])
 
@@ -60,7 +60,7 @@ def test_a_kernel_of_patches_is_the_matrix_of_its_patches() -> None:
 )
 def test_a_tensor_that_does_not_fit(text: str, shape: tuple[int, ...], reason: str) -> None:
     with pytest.raises(Misfit) as caught:
-        Layout.of(text).params(np.zeros(shape), [(4,), (5,)], SIZES)
+        TensorLayout.of(text).params(np.zeros(shape), [(4,), (5,)], SIZES)
     assert str(caught.value) == reason
 
 
@@ -69,4 +69,4 @@ def test_a_tensor_that_does_not_fit(text: str, shape: tuple[int, ...], reason: s
 )
 def test_a_text_that_is_no_layout(text: str) -> None:
     with pytest.raises(Misfit):
-        Layout.of(text)
+        TensorLayout.of(text)

@@ -8,7 +8,7 @@ from typing import Any, cast
 from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
-from xg.cli.input_arrays import Given
+from xg.cli.input_arrays import InputArrays
 from xg.cli.kept_edges import kept as kept_of
 from xg.cli.ranks import Ranks
 from xg.sharding.shard_spec import cuts
@@ -19,7 +19,7 @@ from xg_runtime.run import run
 Arrays = dict[str, NDArray[Any]]
 
 
-def compute(given: Given, options: Namespace) -> tuple[Arrays, Arrays]:
+def compute(given: InputArrays, options: Namespace) -> tuple[Arrays, Arrays]:
     """Results and the parameters that were used, whole; raises as `run` does, and RankError."""
     ranks = Ranks.of(given.program, options)
     if ranks is not None:
@@ -31,7 +31,7 @@ def compute(given: Given, options: Namespace) -> tuple[Arrays, Arrays]:
     return results, params
 
 
-def kept(given: Given, params: Arrays, options: Namespace) -> Arrays:
+def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
     """The kept edges, computed by the interpreter, which has them all; from ranks, reassembled."""
     program, seed = given.program, options.dropout
     if program.distributed is None:
@@ -53,7 +53,7 @@ def _half(options: Namespace) -> str | None:
     return options.dtype if options.dtype == "bfloat16" else None
 
 
-def _on_ranks(given: Given, options: Namespace, ranks: Ranks) -> tuple[Arrays, Arrays]:
+def _on_ranks(given: InputArrays, options: Namespace, ranks: Ranks) -> tuple[Arrays, Arrays]:
     """`compute` by all ranks together."""
     order = {
         "source": given.program.source(options.backend, kernels=options.kernels),

@@ -21,7 +21,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Given:
+class InputArrays:
     """A program at the sizes of its arrays, and the arrays in its order and type."""
 
     program: Program
@@ -31,7 +31,7 @@ class Given:
     dtype: str  # of its floats: float32 where NumPy lacks the one that is asked for
 
     @classmethod
-    def read(cls, options: Namespace) -> Given:
+    def read(cls, options: Namespace) -> InputArrays:
         """Read the arrays of the files; raises DiagnosticError, InputError, FileError."""
         project = open_project(options.file)
         inputs = arrays.read(options.inputs)

@@ -25,7 +25,7 @@ from xg.ir.parameters import param_specs
 from xg.ir.sizes_from_arrays import sizes_from_arrays
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
-from xg_runtime.names import Names, Way
+from xg_runtime.names import ConfigPath, Names
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -50,7 +50,7 @@ class Published:
     ) -> Published:
         """Read a checkpoint; raises DiagnosticError, InputError, FileError, CheckpointError."""
         found, known = weights.read(path), names_for(options)
-        settings = {**_told(project, options, found, known), **settings_of(options)}
+        settings = {**_settings_of(project, options, found, known), **settings_of(options)}
         draft = shape_project(project, options.block, settings)
         paths = [path for path, *_ in param_specs(draft)]
         foreign = rename.is_foreign(found.tensors, paths)
@@ -58,7 +58,7 @@ class Published:
             raise InputError(
                 f"{found.source} has names of its own, such as {min(found.tensors)}: say with "
                 f"--names what they are in {draft.main.block}"
-                + (f", or write {_beside(options)}" if options.file != "-" else "")
+                + (f", or write {_names_path(options)}" if options.file != "-" else "")
             )
         names = of_block(known, project, draft, settings) if known and foreign else None
         seen = found.tensors
@@ -75,7 +75,7 @@ class Published:
         return cls(program, params, len(found.tensors), found.source, settings, names, notes)
 
 
-def _told(
+def _settings_of(
     project: Project, options: Namespace, found: weights.Weights, known: Names | None
 ) -> Settings:
     """The settings of a checkpoint, as far as they concern the block."""
@@ -132,7 +132,7 @@ def called_as(graphs: Graphs, block: str) -> str | None:
 
 
 def _refuse_defaults(
-    needed: Mapping[str, Way],
+    needed: Mapping[str, ConfigPath],
     found: weights.Weights,
     draft: Graphs,
     arrays: Arrays,
@@ -168,22 +168,22 @@ def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
     shapes = {
         name: tuple(map(int, spec.shape)) for name, spec in program.on_one_device.params.items()
     }
-    return rename.to_diagram(names, found, shapes, numbers(program), program.graphs.main.block)
+    return rename.to_diagram(names, found, shapes, size_numbers(program), program.graphs.main.block)
 
 
 def names_for(options: Namespace) -> Names | None:
     """The file of names that is given, or the one beside the diagram if there is one."""
     if options.names is not None:
         return names.read(options.names)
-    beside = _beside(options)
+    beside = _names_path(options)
     return names.read(beside) if beside.is_file() else None
 
 
-def _beside(options: Namespace) -> Path:
+def _names_path(options: Namespace) -> Path:
     return Path("NAME.xg" if options.file == "-" else options.file).with_suffix(ENDING)
 
 
-def numbers(program: Program) -> dict[str, int]:
+def size_numbers(program: Program) -> dict[str, int]:
     """Every dim of the compiled block that has a number."""
     return program.graphs.main.sizes.bind(program.graphs.numbers)
 
@@ -216,5 +216,5 @@ def effective(
         if block.name.name == main:
             own = [each for each in block.own if each.default is not None]
             defaults |= {each.name.name: each.default.span.text for each in own if each.default}
-    together = {**defaults, **settings, **numbers(program)}
+    together = {**defaults, **settings, **size_numbers(program)}
     return {name: together[name] for name in wanted if name in together}

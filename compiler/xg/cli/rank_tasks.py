@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from xg.cli.actions.run_train import folder_of, teach
+from xg.cli.actions.run_train import folder_of, train_in_folder
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
-from xg.cli.training.data import lesson
+from xg.cli.training.data import training_setup
 from xg.cli.training.loop import agreed_facts
 from xg.codegen.backend import find
 from xg.codegen.load import load
@@ -64,11 +64,11 @@ def train(options: dict[str, Any], arrays: Arrays) -> Answer:
     del arrays
     words = parse("train", options["words"])
     folder = folder_of(words)
-    what = lesson(words)
+    what = training_setup(words)
     if agreed_facts(what, words) != options["facts"]:
         raise InputError(f"{words.file} has changed while ranks were started")
     try:
-        learned = teach(what, words, folder, Console(words.color))
+        learned = train_in_folder(what, words, folder, Console(words.color))
     except NonFiniteError as error:
         return Answer(facts={"tensor": error.tensor, "reason": error.reason, "step": error.step})
     return Answer(facts={"interrupted": learned.interrupted})

@@ -16,7 +16,7 @@ from xg.codegen.backend import on_processes
 from xg.diagnostics.limits import Processes
 from xg.verify.check_traffic import count
 from xg.verify.plan_proof import Floats, Prepared, RankProof, comparison_of
-from xg.verify.rank_comparison import Arrays, RankAgreement, RankComparison, Run
+from xg.verify.rank_comparison import Arrays, RankAgreement, RankComparison, RankRun
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.task import Answer, Json
 
@@ -64,7 +64,7 @@ class _Order:
             "kinds": list(self.comparison.arrays),
         }
 
-    def judge(self, runs: Sequence[Run] | RankError) -> RankProof:
+    def judge(self, runs: Sequence[RankRun] | RankError) -> RankProof:
         """The proof, by what every rank has found."""
         what, comparison = self.what, self.comparison
         if isinstance(runs, RankError):
@@ -80,7 +80,7 @@ class _Order:
 
 def _all(
     ranks: Ranks, orders: Sequence[_Order]
-) -> Iterator[tuple[_Order, Sequence[Run] | RankError]]:
+) -> Iterator[tuple[_Order, Sequence[RankRun] | RankError]]:
     """The results of all ranks for every order; an error in one does not hide the others."""
     arrays = {
         f"{number}/{kind}/{name}": array
@@ -104,7 +104,7 @@ def _all(
         yield order, [_run(answer, number) for answer in answers]
 
 
-def _run(answer: Answer, number: int) -> Run:
+def _run(answer: Answer, number: int) -> RankRun:
     """The results of a rank for one of the orders."""
     told = answer.facts["trials"][number]
 
@@ -113,4 +113,4 @@ def _run(answer: Answer, number: int) -> Run:
 
     outputs, gradients = told["order"]
     sent = {(way, kind, over): (calls, size) for way, kind, over, calls, size in told["sent"]}
-    return Run(named("outputs", outputs), named("gradients", gradients), sent)
+    return RankRun(named("outputs", outputs), named("gradients", gradients), sent)

@@ -46,7 +46,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CostRow:
     """One operator, call or repetition; `line` is None for what the compiler added.
 
     `callee` is the instance that a call costs `name` times; `step` is what is counted, None for
@@ -65,7 +65,7 @@ class BlockCost:
     """One instance of a block, for one call of it."""
 
     graph: Graph
-    rows: tuple[Row, ...]
+    rows: tuple[CostRow, ...]
 
     @property
     def total(self) -> Amount:
@@ -136,10 +136,12 @@ class _Counter:
 
     def count(self, *, is_main: bool) -> _Counted:
         """The rows, in the order of the file."""
-        rows: list[Row] = []
+        rows: list[CostRow] = []
         if is_main:
             inputs = [value for value in self.graph.inputs if value in self.kept]
-            rows += [Row("inputs", None, Amount(saved=self._bytes_of(inputs)))] if inputs else []
+            rows += (
+                [CostRow("inputs", None, Amount(saved=self._bytes_of(inputs)))] if inputs else []
+            )
         seen: set[Value | str] = set()
         backward = self._backward_flops()
         for step in self.graph.steps:
@@ -150,13 +152,13 @@ class _Counter:
         sums = backward[None] + self._shared_gradients() + self._sums_over_rounds()
         if sums != ZERO:
             amount = self._expanded(Amount(backward=sums))
-            rows.append(Row("sums of gradients", None, amount))
+            rows.append(CostRow("sums of gradients", None, amount))
         return _Counted(BlockCost(self.graph, tuple(rows)), self.kept)
 
     def _calls(self) -> Iterator[Call]:
         return (step for step in self.graph.steps if isinstance(step, Call))
 
-    def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> Row:
+    def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> CostRow:
         body = self._body(node)
         kept = [value for value in node.outputs if value in self.kept]
         own = [p for p in self.graph.params if p.value in node.inputs and p.value not in seen]
@@ -169,9 +171,9 @@ class _Counter:
         )
         label = node.outputs[0].name
         name = f"{node.op.glyph} : {label}" if label else node.op.glyph
-        return Row(name, node.span.line, self._expanded(amount), step=node)
+        return CostRow(name, node.span.line, self._expanded(amount), step=node)
 
-    def _call(self, call: Call, seen: set[Value | str]) -> Row:
+    def _call(self, call: Call, seen: set[Value | str]) -> CostRow:
         callee, inner = self.graphs[call.callee], self.callees[call.callee]
         once = self._once(call)
         if call.path in seen:
@@ -182,7 +184,7 @@ class _Counter:
         name = callee.block
         if call.count is not None:
             name = f"{self.graph.sizes.fold(count)} × {name}"
-        return Row(name, call.span.line, self._expanded(amount), call.callee, call)
+        return CostRow(name, call.span.line, self._expanded(amount), call.callee, call)
 
     def _once(self, call: Call) -> Amount:
         """The cost of one of a call's rounds, in the sizes of this block."""

@@ -46,7 +46,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CostReport:
     """The costs of one rank; `placed` is the whole program with its moves, None for one device."""
 
     cost: Cost
@@ -96,12 +96,12 @@ def report(
     placed: Program | None = None,
     dtype: str = "float32",
     machines: Sequence[Machine] = (),
-) -> Report:
+) -> CostReport:
     """Count what a rank's program takes; `placed` is the program that it is a rank of."""
     counted = cost(program, dtype)
     sending = sent(placed, dtype)
     flops = counted.total.forward + counted.total.backward
-    return Report(
+    return CostReport(
         counted,
         placed,
         sending,

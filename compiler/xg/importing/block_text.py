@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xg.diagnostics.diagnostic import Problem
-from xg.importing.blocks import Blocks, Instance, Run
+from xg.importing.blocks import Blocks, CallRun, Instance
 from xg.importing.chains import Chains, Link, operands
 from xg.importing.diagram import Model, Step, Weight
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import NotSpoken, Unspeakable
 from xg.importing.names import Names, Roles, edge_name, identifier, parameter_name
 from xg.importing.node_spelling import node_text, source_text
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 from xg.syntax.spelling import ascii_name
 
 LONGEST = 84  # a longer chain continues in the next line
@@ -41,8 +41,8 @@ class BlockWriter:
         self.model, self.dims = file.model, file.dims
         self.chains = Chains(instance, file.model)
         self.taken = Names()
-        self.names: dict[Value, str] = {}
-        self.own: list[Value] = []  # parameters, in the order of their use
+        self.names: dict[ModelValue, str] = {}
+        self.own: list[ModelValue] = []  # parameters, in the order of their use
         self.run_names: dict[int, str] = {}
         self._name_inputs()
         self._name_runs()
@@ -63,7 +63,7 @@ class BlockWriter:
             self.names[value] = self.taken.new(wanted)
 
     @property
-    def inputs(self) -> Sequence[Value]:
+    def inputs(self) -> Sequence[ModelValue]:
         """The inputs: for the entry, all inputs of the model in their order."""
         if self.instance is self.file.blocks.entry:
             return list(self.model.inputs.values())
@@ -72,12 +72,12 @@ class BlockWriter:
     def _name_runs(self) -> None:
         taken = Names()
         for place, item in enumerate(self.instance.items):
-            if isinstance(item, Run):
+            if isinstance(item, CallRun):
                 earlier = next(
                     (
                         self.run_names[i]
                         for i, each in enumerate(self.instance.items[:place])
-                        if isinstance(each, Run)
+                        if isinstance(each, CallRun)
                         and each.instances[0].module == item.instances[0].module
                     ),
                     None,
@@ -87,7 +87,7 @@ class BlockWriter:
 
     def _name_parameters(self) -> None:
         roles = Roles(self.instance, self.model)
-        uses: dict[Value, tuple[Step, int]] = {}
+        uses: dict[ModelValue, tuple[Step, int]] = {}
         for item in self.instance.items:
             if isinstance(item, Step):
                 for place, value in enumerate(item.operands):
@@ -108,9 +108,9 @@ class BlockWriter:
         user = self.chains.single(step.outputs[0]) if step.operator == "T" else None
         return user if isinstance(user, Step) else step
 
-    def _reached(self) -> dict[Value, str]:
+    def _reached(self) -> dict[ModelValue, str]:
         """Parameters of calls that this block reads by their paths."""
-        found: dict[Value, str] = {}
+        found: dict[ModelValue, str] = {}
         for item, name in self.calls(self.instance):
             if len(item.instances) == 1:
                 waiting = [(f"{name}.", item.instances[0])]
@@ -126,13 +126,13 @@ class BlockWriter:
                     ]
         return found
 
-    def calls(self, instance: Instance) -> Iterator[tuple[Run, str]]:
+    def calls(self, instance: Instance) -> Iterator[tuple[CallRun, str]]:
         """The calls of an instance of this block with their names."""
         for place, item in enumerate(instance.items):
-            if isinstance(item, Run):
+            if isinstance(item, CallRun):
                 yield item, self.run_names[place]
 
-    def aligned(self, instance: Instance) -> list[Value]:
+    def aligned(self, instance: Instance) -> list[ModelValue]:
         """The parameters of an instance, in the order of this block's own."""
         places = {
             value: (i, j)
@@ -146,7 +146,7 @@ class BlockWriter:
         for formal, actual in zip(self.own, self.aligned(instance), strict=True):
             yield ascii_name(self.names[formal]), self.model.weights[actual]
 
-    def name(self, value: Value, wanted: str) -> str:
+    def name(self, value: ModelValue, wanted: str) -> str:
         """The name of an edge, made when it is first asked for."""
         if value not in self.names:
             self.names[value] = self.taken.new(self.roles.of.get(value, wanted))
@@ -175,19 +175,19 @@ class BlockWriter:
             ports.append(f"{self.names[value]} {self.dims.shape(value)}")
         return ports
 
-    def _outputs(self) -> Sequence[Value]:
+    def _outputs(self) -> Sequence[ModelValue]:
         if self.instance is self.file.blocks.entry:
             return list(dict.fromkeys(self.model.outputs))
         return self.instance.outputs
 
-    def _port(self, value: Value) -> str:
+    def _port(self, value: ModelValue) -> str:
         bound = self.file.model.ranges.get(self._origin(value))
         range_ = (
             f" in {spell(self.dims[bound])}" if value.kind == "int" and bound is not None else ""
         )
         return f"{self.names[value]} {self.dims.shape(value)}{range_}"
 
-    def _origin(self, value: Value) -> Value:
+    def _origin(self, value: ModelValue) -> ModelValue:
         """The input that integers come from."""
         steps = {each: step for step in self.model.steps for each in step.outputs}
         while value in steps and steps[value].data:
@@ -253,7 +253,7 @@ class BlockWriter:
             return ", ".join(self._operand(value) for value in read)
         return self._operand(read[link.flows])
 
-    def _operand(self, value: Value) -> str:
+    def _operand(self, value: ModelValue) -> str:
         """A value where it is read: its name, or the node that is written in its place."""
         if value in self.names:
             return self.names[value]
@@ -272,7 +272,7 @@ class BlockWriter:
 
     def _node(self, link: Link) -> str:
         node = link.node
-        if isinstance(node, Run):
+        if isinstance(node, CallRun):
             return self._call(node)
         if not node.operands:
             return source_text(node, self.dims)
@@ -293,7 +293,7 @@ class BlockWriter:
         arrow = "<=" if node.operator == "•" else "<-"
         return text + "".join(f"{arrow}{self._operand(value)}" for value in data)
 
-    def _call(self, run: Run) -> str:
+    def _call(self, run: CallRun) -> str:
         place = self.instance.items.index(run)
         name = self.run_names[place]
         others = "".join(f"<-{self._operand(value)}" for value in run.inputs[1:])

@@ -9,7 +9,7 @@ from typing import Final
 
 from xg.importing.diagram import Model, Step
 from xg.importing.exported import Scope
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 
 FEWEST: Final = 3  # a module of fewer nodes is written where it is used; layouts do not count
 UNSEEN: Final = frozenset({"R", "T", "BC", "range", "sinusoid", "slice", "pick"})
@@ -23,9 +23,9 @@ class Instance:
     key: str
     path: str
     kind: str
-    items: list[Step | Run] = field(default_factory=list["Step | Run"])
-    inputs: list[Value] = field(default_factory=list[Value])
-    outputs: list[Value] = field(default_factory=list[Value])
+    items: list[Step | CallRun] = field(default_factory=list["Step | CallRun"])
+    inputs: list[ModelValue] = field(default_factory=list[ModelValue])
+    outputs: list[ModelValue] = field(default_factory=list[ModelValue])
     definition: int = -1  # instances of one definition are one block
 
     @property
@@ -39,7 +39,7 @@ class Instance:
 
 
 @dataclass(eq=False)
-class Run:
+class CallRun:
     """A call, or several in a row of one block, each on what the one before it gave.
 
     `again` is the call that has its parameters, where the module was called before.
@@ -50,12 +50,12 @@ class Run:
     again: bool = False
 
     @property
-    def inputs(self) -> list[Value]:
+    def inputs(self) -> list[ModelValue]:
         """The inputs of the first round."""
         return self.instances[0].inputs
 
     @property
-    def outputs(self) -> list[Value]:
+    def outputs(self) -> list[ModelValue]:
         """The outputs of the last round."""
         return self.instances[-1].outputs
 
@@ -84,7 +84,7 @@ class Builder:
         self.inline = inline  # modules that are no blocks
         self.raised = raised  # steps that move further out, and how many modules are around them
         self.producers = {value: step for step in model.steps for value in step.outputs}
-        self.users: dict[Value, list[Step]] = {}
+        self.users: dict[ModelValue, list[Step]] = {}
         for step in model.steps:
             for value in dict.fromkeys(step.operands):
                 self.users.setdefault(value, []).append(step)
@@ -130,9 +130,9 @@ class Builder:
                     self.split_keys.add(scope.key)
                 if scope.key not in groups:
                     child = Instance(scope.key, scope.path, _class(scope.kind))
-                    runs = [item for item in instance.items if isinstance(item, Run)]
+                    runs = [item for item in instance.items if isinstance(item, CallRun)]
                     again = any(run.instances[0].module == child.module for run in runs)
-                    instance.items.append(Run(instance.relative(scope.path), [child], again))
+                    instance.items.append(CallRun(instance.relative(scope.path), [child], again))
                     groups[scope.key] = []
                     waiting.append((child, groups[scope.key], chain))
                 groups[scope.key].append(step)
@@ -249,7 +249,7 @@ class Builder:
             for step in steps
         }
 
-    def owner(self, value: Value) -> Instance:
+    def owner(self, value: ModelValue) -> Instance:
         """The instance that declares a parameter: the innermost that reads it."""
         return max((self.home[step] for step in self.users[value]), key=len)[-1]
 

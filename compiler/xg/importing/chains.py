@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xg.importing.blocks import Instance, Run
+from xg.importing.blocks import CallRun, Instance
 from xg.importing.diagram import Model, Step
 from xg.importing.node_spelling import spreads_in_front
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 from xg.ir.dim import Dim
 
-Node = Step | Run
+Node = Step | CallRun
 SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow
 LAID_OUT = frozenset({"R", "T", "BC", "RoPE"})
 ENDS = frozenset({"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb"})
@@ -34,7 +34,7 @@ class Chains:
         self.weights = model.weights
         self.sizes = model.sizes
         self.nodes = list(instance.items)
-        self.users: dict[Value, list[Node]] = {}
+        self.users: dict[ModelValue, list[Node]] = {}
         for node in self.nodes:
             for value in operands(node):
                 self.users.setdefault(value, []).append(node)
@@ -43,22 +43,22 @@ class Chains:
         self.producer = {value: node for node in self.nodes for value in node.outputs}
         self.inline = {node for node in self.nodes if self._is_inline(node)}
 
-    def single(self, value: Value) -> Node | None:
+    def single(self, value: ModelValue) -> Node | None:
         """The one node that reads a value; None if there are several, or it goes out."""
         users = self.users.get(value, [])
         return users[0] if len(users) == 1 and value not in self.kept else None
 
-    def _inside(self) -> dict[Value, Run]:
+    def _inside(self) -> dict[ModelValue, CallRun]:
         """The parameters of a call: other readers of them come behind it."""
-        found: dict[Value, Run] = {}
+        found: dict[ModelValue, CallRun] = {}
         for run in self.nodes:
-            waiting: list[Step | Run] = [run] if isinstance(run, Run) else []
+            waiting: list[Step | CallRun] = [run] if isinstance(run, CallRun) else []
             while waiting:
                 item = waiting.pop()
-                if isinstance(item, Run):
+                if isinstance(item, CallRun):
                     waiting += [inner for each in item.instances for inner in each.items]
                     continue
-                assert isinstance(run, Run)
+                assert isinstance(run, CallRun)
                 for value in item.operands:
                     if value in self.weights:
                         found.setdefault(value, run)
@@ -137,7 +137,7 @@ class Chains:
             return len({self._lengths(value) for value in node.data}) == 1
         return node.operator in LAID_OUT - {"RoPE"} or node.operator in ENDS
 
-    def _lengths(self, value: Value) -> tuple[Dim | None, ...]:
+    def _lengths(self, value: ModelValue) -> tuple[Dim | None, ...]:
         return tuple(None if size is None else self.sizes.dim(size) for size in value.axes)
 
     def _first_operand(self, node: Node) -> int:
@@ -178,6 +178,6 @@ def _is_first(node: Node, place: int) -> bool:
     return place == 0
 
 
-def operands(node: Node) -> tuple[Value, ...]:
+def operands(node: Node) -> tuple[ModelValue, ...]:
     """The operands of a node, in order."""
     return node.operands if isinstance(node, Step) else tuple(node.inputs)

@@ -13,7 +13,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.formula import is_narrow
 from xg.importing.known import Formula, Operand, Part
 from xg.importing.lowering import Lowering
-from xg.importing.views import Value, View
+from xg.importing.views import ModelValue, View
 
 GLYPHS: Final = {"tanh": "tanh", "sigmoid": "sigmoid"}  # functions that are nodes on their own
 
@@ -35,7 +35,7 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
     main = lowering.last_whole(wide[0]) if reducing else wide[0]
     if main.repeats:
         main = lowering.materialize(main)
-    values: list[Value] = []
+    values: list[ModelValue] = []
     for view in formula.operands:
         values.append(_laid_out(lowering, main, wide[0], view))
     narrow = tuple(is_narrow(view) for view in formula.operands)
@@ -47,7 +47,7 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
     return main.on(made)
 
 
-def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> Value:
+def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> ModelValue:
     if view is first:
         return main.value
     if is_narrow(view):

@@ -8,7 +8,7 @@ from typing import Any
 
 from xg.importing.exported import Scope
 from xg.importing.sizes import Size, Sizes
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -19,14 +19,14 @@ class Step:
     """
 
     operator: str
-    data: tuple[Value, ...]
-    outputs: tuple[Value, ...]
+    data: tuple[ModelValue, ...]
+    outputs: tuple[ModelValue, ...]
     stack: tuple[Scope, ...]
-    own: tuple[Value, ...] = ()
+    own: tuple[ModelValue, ...] = ()
     attrs: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def operands(self) -> tuple[Value, ...]:
+    def operands(self) -> tuple[ModelValue, ...]:
         """Everything that it reads."""
         return (*self.data, *self.own)
 
@@ -62,11 +62,11 @@ class Weight:
 class Model:
     """A whole model: what comes in by name, its steps, what goes out, where weights come from."""
 
-    inputs: Mapping[str, Value]
+    inputs: Mapping[str, ModelValue]
     steps: Sequence[Step]
-    outputs: Sequence[Value]
-    weights: Mapping[Value, Weight]
-    ranges: Mapping[Value, Size]  # what integers index
+    outputs: Sequence[ModelValue]
+    weights: Mapping[ModelValue, Weight]
+    ranges: Mapping[ModelValue, Size]  # what integers index
     sizes: Sizes
     notes: Sequence[str] = ()  # differences of the diagram from the model
     rounded: bool = False  # whether a table of float32 means exact positions

@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.importing.diagram import Arrangement, Model, Step
 from xg.importing.sizes import Size, Sizes
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 from xg.ir.dim import ONE, ZERO, Dim, number, symbol
 
 STRONG: Final = 3  # a proposal of less weight gives way to a product of named parts
@@ -28,7 +28,7 @@ class Dims:
         """A size in names of the file; None is 1."""
         return ONE if size is None else self.of[self.sizes.find(size)]
 
-    def shape(self, value: Value) -> str:
+    def shape(self, value: ModelValue) -> str:
         """``[B, S, D]``."""
         return "[" + ", ".join(spell(self[size]) for size in value.axes) + "]"
 
@@ -278,5 +278,5 @@ def _named_axes(model: Model) -> Iterator[Size]:
                 yield size
 
 
-def _axes(value: Value) -> Iterator[Size]:
+def _axes(value: ModelValue) -> Iterator[Size]:
     yield from (size for size in value.axes if size is not None)

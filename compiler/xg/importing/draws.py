@@ -11,7 +11,7 @@ from xg.importing.archive import Array
 from xg.importing.diagram import Model
 from xg.importing.exported import BOOL, INTEGERS, Exported
 from xg.importing.lowering import LAYOUT
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 
 Arrays = dict[str, Array]
 VECTOR: Final = 0.1  # how far the entries of vectors are moved, which often start as 0 or 1
@@ -77,9 +77,9 @@ def _padding(shape: list[int], rng: np.random.Generator) -> Array:
     return (np.arange(shape[-1]) < lengths).astype(np.int64)
 
 
-def _masks(model: Model) -> dict[Value | None, bool]:
+def _masks(model: Model) -> dict[ModelValue | None, bool]:
     """The inputs that hide scores, and whether 1 shows."""
-    found: dict[Value | None, bool] = {}
+    found: dict[ModelValue | None, bool] = {}
     producer = {value: step for step in model.steps for value in step.outputs}
     for step in model.steps:
         if step.operator == "SM" and len(step.data) > 1:

@@ -51,7 +51,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AtenCall:
     """One aten call; `stack` are the modules around it, the outermost first."""
 
     target: str
@@ -69,7 +69,7 @@ class Meta:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class GraphInput:
     """An input: by `name` in the graph; `target` is its name in the model."""
 
     kind: Literal["user", "parameter", "constant", "value"]
@@ -82,8 +82,8 @@ class Entry:
 class Exported:
     """A whole program."""
 
-    entries: tuple[Entry, ...]
-    calls: tuple[Call, ...]
+    entries: tuple[GraphInput, ...]
+    calls: tuple[AtenCall, ...]
     outputs: tuple[Argument, ...]
     metas: Mapping[str, Meta]
     limits: Mapping[str, tuple[int, int | None]]  # what each symbol may be
@@ -126,10 +126,10 @@ def with_equal_sizes(exported: Exported) -> Exported:
     return replace(exported, metas=metas, calls=calls, limits=limits, traced=traced)
 
 
-def needed_calls(exported: Exported) -> list[Call]:
+def needed_calls(exported: Exported) -> list[AtenCall]:
     """The calls that outputs depend on, in order; those that change a tensor are all needed."""
     needed = {item.name for item in exported.outputs if isinstance(item, Ref)}
-    calls: list[Call] = []
+    calls: list[AtenCall] = []
     for call in reversed(exported.calls):
         if needed & set(call.outputs) or changes_in_place(call.target):
             calls.append(call)
@@ -217,22 +217,24 @@ class _Reader:
             self.traced.setdefault(dim.name, int(hint["as_int"]))
         return dim
 
-    def _entries(self, specs: Sequence[Json]) -> Iterator[Entry]:
+    def _entries(self, specs: Sequence[Json]) -> Iterator[GraphInput]:
         for spec in specs:
             ((kind, what),) = spec.items()
             if kind == "user_input":
                 argument = _argument(what["arg"], self.sizes, {})
-                yield Entry("user", argument.name if isinstance(argument, Ref) else "", "")
+                yield GraphInput("user", argument.name if isinstance(argument, Ref) else "", "")
             elif kind == "parameter":
                 target = what["parameter_name"]
-                yield Entry("parameter", what["arg"]["name"], self.archive.tied.get(target, target))
+                yield GraphInput(
+                    "parameter", what["arg"]["name"], self.archive.tied.get(target, target)
+                )
             elif kind == "buffer":
-                yield Entry("constant", what["arg"]["name"], what["buffer_name"])
+                yield GraphInput("constant", what["arg"]["name"], what["buffer_name"])
             elif kind == "tensor_constant":
-                yield Entry("constant", what["arg"]["name"], what["tensor_constant_name"])
+                yield GraphInput("constant", what["arg"]["name"], what["tensor_constant_name"])
             elif kind == "constant_input":
                 ((_, value),) = what["value"].items()
-                yield Entry(
+                yield GraphInput(
                     "value", what["name"], "", None if "as_none" in what["value"] else value
                 )
             else:
@@ -251,7 +253,7 @@ class _Reader:
             arg: Json = what["arg"] if kind == "user_output" else {"as_tensor": what["arg"]}
             yield _argument(arg, self.sizes, {})
 
-    def _calls(self, graph: Json) -> Iterator[Call]:
+    def _calls(self, graph: Json) -> Iterator[AtenCall]:
         """The calls in order; a stack of iterators, because graphs nest."""
         first: list[Placed] = [(node, {}, ()) for node in graph["nodes"]]
         waiting: list[Iterator[Placed]] = [iter(first)]
@@ -269,7 +271,7 @@ class _Reader:
 
     def _call(
         self, node: Json, renamed: Mapping[str, str], outer: tuple[Scope, ...]
-    ) -> Iterator[Call]:
+    ) -> Iterator[AtenCall]:
         names = [name for output in node["outputs"] for name in _names(output)]
         if node["outputs"] and not names:
             return  # sizes are known already, by their own names
@@ -279,7 +281,7 @@ class _Reader:
         }
         stack = _stack(node["metadata"].get("nn_module_stack", "")) or outer
         target = str(node["target"]).removeprefix("torch.ops.")
-        yield Call(target, args, tuple(renamed.get(name, name) for name in names), stack)
+        yield AtenCall(target, args, tuple(renamed.get(name, name) for name in names), stack)
 
     def _inlined(
         self, node: Json, graph: Json, renamed: Mapping[str, str], outer: tuple[Scope, ...]

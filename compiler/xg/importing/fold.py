@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, cast
 
-from xg.importing.blocks import Blocks, Builder, Instance, Run
+from xg.importing.blocks import Blocks, Builder, CallRun, Instance
 from xg.importing.diagram import Arrangement, Model, Step
 from xg.importing.sizes import Size
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 
 SIZES: Final = ("length", "contracted", "before")  # attributes that are sizes
 
@@ -38,7 +38,7 @@ def _changed(instance: Instance) -> Iterator[str]:
     """Calls of a module that do something else than its first call did."""
     first: dict[str, int] = {}
     for item in instance.items:
-        if isinstance(item, Run):
+        if isinstance(item, CallRun):
             (called,) = item.instances
             if first.setdefault(called.module, called.definition) != called.definition:
                 yield called.key
@@ -62,15 +62,15 @@ def _identify(instances: Sequence[Instance], model: Model) -> None:
 
 def _signature(instance: Instance, model: Model) -> tuple[Hashable, list[Size]]:
     """The computation of an instance, without weights and outer names; and all its sizes."""
-    numbers: dict[Value, int] = {}
+    numbers: dict[ModelValue, int] = {}
     sizes: list[Size] = []
     said: list[Hashable] = []
 
-    def shape(value: Value) -> Hashable:
+    def shape(value: ModelValue) -> Hashable:
         sizes.extend(size for size in value.axes if size is not None)
         return tuple(None if size is None else model.sizes.dim(size) for size in value.axes)
 
-    def named(value: Value) -> Hashable:
+    def named(value: ModelValue) -> Hashable:
         weight = model.weights.get(value)
         if weight is not None:
             cut = (weight.transposed, weight.axis, weight.start, weight.stop, weight.flat)
@@ -113,24 +113,24 @@ def _attribute(key: str, value: object, model: Model, sizes: list[Size]) -> Hash
 
 def _repeat(instance: Instance, builder: Builder) -> None:
     """Fold calls of one block in a row, each on what the one before gave, into one."""
-    items: list[Step | Run] = []
+    items: list[Step | CallRun] = []
     for item in instance.items:
         last = items[-1] if items else None
         if (
-            isinstance(item, Run)
-            and isinstance(last, Run)
+            isinstance(item, CallRun)
+            and isinstance(last, CallRun)
             and _follows(instance, last, item, builder)
         ):
             last.instances += item.instances
         else:
             items.append(item)
     for item in items:
-        if isinstance(item, Run) and len(item.instances) > 1:
+        if isinstance(item, CallRun) and len(item.instances) > 1:
             item.name = item.name.rpartition(".")[0] or item.name
     instance.items = items
 
 
-def _follows(instance: Instance, run: Run, item: Run, builder: Builder) -> bool:
+def _follows(instance: Instance, run: CallRun, item: CallRun, builder: Builder) -> bool:
     before, after = run.instances[-1], item.instances[0]
     stem, _, first = run.name.rpartition(".")
     name, _, index = item.name.rpartition(".")

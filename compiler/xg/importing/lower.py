@@ -13,7 +13,7 @@ from xg.importing.exported import (
     BOOL,
     INTEGERS,
     Argument,
-    Call,
+    AtenCall,
     Exported,
     Ref,
     base_name,
@@ -27,7 +27,7 @@ from xg.importing.known import Condition, Formula, Known, Lost, Mask
 from xg.importing.lowering import Dependent, Lowering
 from xg.importing.rules import FILLS, RULES
 from xg.importing.rules_view import indexed, laid_out
-from xg.importing.views import Value, View
+from xg.importing.views import ModelValue, View
 from xg.ir.dim import number
 
 PICTURE: Final = 4  # axes of an input that is no row of features
@@ -81,7 +81,7 @@ class _Reader:
         self.lowering = lowering
         self.exported = lowering.exported
         self.problems: dict[Problem, None] = {}
-        self.inputs: dict[str, Value] = {}
+        self.inputs: dict[str, ModelValue] = {}
 
     def model(self) -> Model:
         """All steps that the outputs need."""
@@ -113,7 +113,7 @@ class _Reader:
             lowering.rounded,
         )
 
-    def _turned(self, calls: list[Call]) -> frozenset[str]:
+    def _turned(self, calls: list[AtenCall]) -> frozenset[str]:
         """Parameters that only linear layers read, as weights: they are kept as [in, out]."""
         names = {e.name: e.target for e in self.exported.entries if e.kind == "parameter"}
         linear: set[str] = set()
@@ -125,7 +125,7 @@ class _Reader:
                     (linear if is_weight else other).add(names.get(name, ""))
         return frozenset(linear - other)
 
-    def _enter(self, kind: str, name: str, target: str, calls: list[Call]) -> None:
+    def _enter(self, kind: str, name: str, target: str, calls: list[AtenCall]) -> None:
         lowering = self.lowering
         if kind != "user" and target not in self.exported.arrays:
             self.problems[NotAnInput(target, "the file does not hold its numbers")] = None
@@ -139,7 +139,7 @@ class _Reader:
         else:
             self._user_input(name, calls)
 
-    def _user_input(self, name: str, calls: list[Call]) -> None:
+    def _user_input(self, name: str, calls: list[AtenCall]) -> None:
         meta = self.exported.metas[name]
         lowering = self.lowering
         if meta.shape is None:
@@ -153,7 +153,7 @@ class _Reader:
         for size, word in zip(sizes, ("B", "S"), strict=False):
             if size is not None and lowering.sizes.dim(size).constant is None:
                 lowering.sizes.hint(size, word, 1)
-        value = Value(tuple(sizes), kind)
+        value = ModelValue(tuple(sizes), kind)
         self.inputs[name] = value
         view = View.of(value)
         if meta.dtype == BOOL:
@@ -162,7 +162,7 @@ class _Reader:
         else:
             lowering.known[name] = view
 
-    def _read(self, call: Call) -> None:
+    def _read(self, call: AtenCall) -> None:
         lowering = self.lowering
         lowering.call = call
         lowering.time += 1
@@ -188,7 +188,7 @@ class _Reader:
             if isinstance(changed, Ref):
                 lowering.known[changed.name] = results[0]
 
-    def _result(self, call: Call, name: str) -> Known | tuple[Known, ...]:
+    def _result(self, call: AtenCall, name: str) -> Known | tuple[Known, ...]:
         lowering = self.lowering
         found = [lowering.known.get(each, Lost()) for each in reads(call.args)]
         if any(isinstance(each, Lost) for each in found):
@@ -211,7 +211,7 @@ class _Reader:
             raise Unspeakable("the language has no operator for it")
         return RULES[name](lowering)
 
-    def _fixed(self, call: Call, rule: str) -> Known:
+    def _fixed(self, call: AtenCall, rule: str) -> Known:
         (output,) = call.outputs
         name = output if output not in self.lowering.fixed else f"{output}'"
         args = {key: self._fixed_argument(argument) for key, argument in call.args.items()}
@@ -228,7 +228,7 @@ class _Reader:
             return Ref(known.name)
         return argument
 
-    def _output(self, place: int, argument: Argument) -> Value | None:
+    def _output(self, place: int, argument: Argument) -> ModelValue | None:
         if not isinstance(argument, Ref):
             self.problems[
                 NotAnInput(f"output {place + 1}", "it is no tensor", "return tensors only")
@@ -237,7 +237,7 @@ class _Reader:
         known = self.lowering.known.get(argument.name, Lost())
         if isinstance(known, Lost):
             return None
-        self.lowering.call = Call("", {}, (), ())
+        self.lowering.call = AtenCall("", {}, (), ())
         self.lowering.time += 1
         try:
             return self.lowering.materialize(self.lowering.view(known)).value
@@ -245,7 +245,7 @@ class _Reader:
             self.problems[NotAnInput(f"output {place + 1}", problem.reason)] = None
             return None
 
-    def _hint_outputs(self, outputs: list[Value]) -> None:
+    def _hint_outputs(self, outputs: list[ModelValue]) -> None:
         """Logits are over the vocabulary, if they are as many; else over classes."""
         sizes = self.lowering.sizes
         words = {sizes.dim(size) for size, hints in sizes.hints.items() if "V" in hints}
@@ -263,14 +263,14 @@ class _Reader:
                 ] = None
 
 
-def _place(call: Call) -> str:
+def _place(call: AtenCall) -> str:
     scope = call.stack[-1] if call.stack else None
     if scope is None or not scope.path:
         return "the model"
     return f"{scope.path} ({scope.kind.rpartition('.')[2]})"
 
 
-def _alive(steps: list[Step], outputs: list[Value]) -> list[Step]:
+def _alive(steps: list[Step], outputs: list[ModelValue]) -> list[Step]:
     """The steps that outputs depend on, in order."""
     needed = set(outputs)
     kept: list[Step] = []

@@ -8,11 +8,11 @@ from typing import Any, Final, Literal
 
 from xg.importing.diagram import Arrangement, Step, Weight
 from xg.importing.errors import Unspeakable
-from xg.importing.exported import Argument, Call, Exported, Ref
+from xg.importing.exported import Argument, AtenCall, Exported, Ref
 from xg.importing.fixed import FixedPart
 from xg.importing.known import Formula, Known, Lost, Mask, Turning
 from xg.importing.sizes import Size, Sizes
-from xg.importing.views import Axis, Factor, Value, View, align
+from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import Dim, number
 
 LAYOUT: Final = frozenset({"R", "T", "BC", "slice", "pick"})
@@ -38,19 +38,19 @@ class Lowering:
         self.fixed = FixedPart(exported.limits)
         self.known: dict[str, Known] = {}
         self.steps: list[Step] = []
-        self.producer: dict[Value, Step] = {}
-        self.weights: dict[Value, Weight] = {}
-        self.ranges: dict[Value, Size] = {}
+        self.producer: dict[ModelValue, Step] = {}
+        self.weights: dict[ModelValue, Weight] = {}
+        self.ranges: dict[ModelValue, Size] = {}
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
-        self.call: Call = Call("", {}, (), ())
+        self.call: AtenCall = AtenCall("", {}, (), ())
         self.notes: dict[str, None] = {}  # differences of the diagram from the model
         self.rounded = False  # a table in float32 was recognised
         self.time = 0  # of the call that is read now
-        self.origins: dict[Formula, tuple[Call, int]] = {}  # where arithmetic was written
+        self.origins: dict[Formula, tuple[AtenCall, int]] = {}  # where arithmetic was written
         self._times: dict[Step, int] = {}
         self._defined: dict[Formula, View] = {}
-        self._params: dict[Weight, Value] = {}
-        self._arrangements: dict[tuple[str, Value, Arrangement, str], Value] = {}
+        self._params: dict[Weight, ModelValue] = {}
+        self._arrangements: dict[tuple[str, ModelValue, Arrangement, str], ModelValue] = {}
 
     # ---- arguments of the call ------------------------------------------------------------------
 
@@ -143,15 +143,15 @@ class Lowering:
     def emit(
         self,
         operator: str,
-        data: Sequence[Value],
+        data: Sequence[ModelValue],
         axes: Sequence[Size | None],
         *,
-        own: Sequence[Value] = (),
+        own: Sequence[ModelValue] = (),
         kind: Literal["float", "int"] = "float",
         **attrs: Any,  # noqa: ANN401 - the writer knows what each operator has
-    ) -> Value:
+    ) -> ModelValue:
         """Add a step with one result."""
-        made = Value(tuple(axes), kind)
+        made = ModelValue(tuple(axes), kind)
         step = Step(operator, tuple(data), (made,), self.call.stack, tuple(own), attrs)
         self.steps.append(step)
         self._times[step] = self.time
@@ -169,7 +169,7 @@ class Lowering:
 
     # ---- parameters -----------------------------------------------------------------------------
 
-    def weight(self, weight: Weight) -> Value:
+    def weight(self, weight: Weight) -> ModelValue:
         """The parameter that a tensor of the model, or a part of it, becomes."""
         if weight not in self._params:
             shape = list(self.exported.arrays[weight.source].shape)
@@ -178,7 +178,7 @@ class Lowering:
             if weight.flat:
                 shape = [shape[0], math.prod(shape[1:])]
             axes = [self.sizes.make(number(n)) if n != 1 else None for n in shape]
-            made = Value(tuple(axes[::-1] if weight.transposed else axes), param=weight.source)
+            made = ModelValue(tuple(axes[::-1] if weight.transposed else axes), param=weight.source)
             self._params[weight] = made
             self.weights[made] = weight
         return self._params[weight]
@@ -189,7 +189,7 @@ class Lowering:
         """The size of an axis; None is 1."""
         return self.sizes.join([factor.size for factor in axis]) if axis else None
 
-    def lay_out(self, view: View, axes: Sequence[Axis]) -> Value:
+    def lay_out(self, view: View, axes: Sequence[Axis]) -> ModelValue:
         """A value whose axes are these groups of the view's factors: by T, R or BC if needed."""
         axes = tuple(axes)
         if view.base == axes:
@@ -206,8 +206,8 @@ class Lowering:
         return self._arranged("BC", value, kept, axes)
 
     def _arranged(
-        self, operator: str, value: Value, source: Sequence[Axis], target: Sequence[Axis]
-    ) -> Value:
+        self, operator: str, value: ModelValue, source: Sequence[Axis], target: Sequence[Axis]
+    ) -> ModelValue:
         source, target = _merged(source, target, self.sizes)
         factors = list(dict.fromkeys(factor for axis in (*source, *target) for factor in axis))
         places = {factor: place for place, factor in enumerate(factors)}
@@ -247,7 +247,7 @@ class Lowering:
         axes = (*front, view.axes[-1])
         return View(self.lay_out(view, axes), axes, view.axes)
 
-    def broadcast_together(self, main: View, other: View) -> tuple[View, Value]:
+    def broadcast_together(self, main: View, other: View) -> tuple[View, ModelValue]:
         """Two views broadcast to each other: the first as it is, the second laid out like it."""
         main, other = align(main, other, self.sizes)
         if main.repeats:
@@ -258,7 +258,7 @@ class Lowering:
         axes = tuple(tuple(pairs[factor] for factor in axis) for axis in main.base)
         return main, self.lay_out(other, axes)
 
-    def set_range(self, value: Value, size: Size) -> None:
+    def set_range(self, value: ModelValue, size: Size) -> None:
         """Say what integers index, back to the input that they come from."""
         while value in self.producer and self.producer[value].operator in (*LAYOUT, "not"):
             value = self.producer[value].data[0]

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from xg.importing.blocks import Instance, Run
+from xg.importing.blocks import CallRun, Instance
 from xg.importing.diagram import Model, Step
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 
 RESERVED: Final = frozenset(
     {"as", "block", "dim", "edition", "example", "expect", "from", "given", "if", "in", "mesh"}
@@ -74,7 +74,7 @@ class Roles:
         self.model = model
         self.steps = [item for item in instance.items if isinstance(item, Step)]
         self.producer = {value: step for step in self.steps for value in step.outputs}
-        self.of: dict[Value, str] = {}
+        self.of: dict[ModelValue, str] = {}
         for step in self.steps:
             if step.operator == "S":
                 self._attention(step)
@@ -104,7 +104,7 @@ class Roles:
                 self._mark(step.data[1], "V")
                 self._output(step.outputs[0])
 
-    def _output(self, value: Value) -> None:
+    def _output(self, value: ModelValue) -> None:
         """The result of attention, and the projection behind it."""
         self.of.setdefault(value, "O")
         for step in self.steps:
@@ -115,7 +115,7 @@ class Roles:
             if step.data[:1] == (value,) and step.operator == "•":
                 self._weights(step, "O")
 
-    def _mark(self, value: Value, role: str) -> None:
+    def _mark(self, value: ModelValue, role: str) -> None:
         """A role for a value and for the weights that make it."""
         self.of.setdefault(value, role)
         while value in self.producer:
@@ -135,7 +135,9 @@ class Roles:
                     self.of.setdefault(spread.data[0], f"b_{role}")
 
 
-def parameter_name(instance: Instance, value: Value, use: tuple[Step, int], model: Model) -> str:
+def parameter_name(
+    instance: Instance, value: ModelValue, use: tuple[Step, int], model: Model
+) -> str:
     """``W_fc``, ``b_1``, ``γ_f``, ``E``: a letter for what it does, and the module's own name."""
     step, place = use
     letter = _letter(step, place, value)
@@ -157,7 +159,7 @@ def parameter_name(instance: Instance, value: Value, use: tuple[Step, int], mode
     return f"{letter}_{suffix}" if suffix else letter
 
 
-def _letter(step: Step, place: int, value: Value) -> str:
+def _letter(step: Step, place: int, value: ModelValue) -> str:
     match step.operator:
         case "LN":
             return "gamma" if place == len(step.data) else "beta"
@@ -173,8 +175,8 @@ def _letter(step: Step, place: int, value: Value) -> str:
             return "W" if len(value.axes) == 2 else "p"
 
 
-def edge_name(item: Step | Run) -> str:
+def edge_name(item: Step | CallRun) -> str:
     """The legend's name for what leaves a node."""
     if isinstance(item, Step) and item.operator == "op" and any(item.attrs["formula"][1]):
         return "H"
-    return "X" if isinstance(item, Run) else AFTER.get(item.operator, "Z")
+    return "X" if isinstance(item, CallRun) else AFTER.get(item.operator, "Z")

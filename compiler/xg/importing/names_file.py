@@ -18,7 +18,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Line:
+class WeightLine:
     """A tensor of the model, the way to its parameters, and their names."""
 
     tensor: str
@@ -32,13 +32,13 @@ class Line:
         return f"{_quoted(self.tensor)} = {_quoted(f'{self.way} : {names}' if self.way else names)}"
 
     @property
-    def general(self) -> Line | None:
+    def general(self) -> WeightLine | None:
         """The line with `*` for its numbers; None if they are not the same on both sides."""
         for number in NUMBERS:
             stars = [number.findall(name) for name in (self.tensor, *self.params)]
             if stars[0] and all(each == stars[0] for each in stars):
                 tensor, *params = (number.sub("*", name) for name in (self.tensor, *self.params))
-                return Line(tensor, self.way, tuple(params))
+                return WeightLine(tensor, self.way, tuple(params))
         return None
 
 
@@ -65,21 +65,21 @@ def names_file(
     return "\n".join(parts) + "\n"
 
 
-def _lines(sources: Mapping[str, Weight], exported: Exported) -> Iterator[Line]:
+def _lines(sources: Mapping[str, Weight], exported: Exported) -> Iterator[WeightLine]:
     """One line for each tensor that is read."""
     parts: dict[str, list[tuple[str, Weight]]] = {}
     for path, weight in sources.items():
         parts.setdefault(weight.source, []).append((path, weight))
     for source, held in parts.items():
         held.sort(key=lambda item: item[1].start or 0)
-        yield Line(
+        yield WeightLine(
             source,
-            _way([weight for _, weight in held], exported.arrays[source].shape, source),
+            _layout([weight for _, weight in held], exported.arrays[source].shape, source),
             tuple(path for path, _ in held),
         )
 
 
-def _way(weights: list[Weight], shape: Sequence[int], source: str) -> str:
+def _layout(weights: list[Weight], shape: Sequence[int], source: str) -> str:
     """The signs that a tensor goes through: ``T -> split``."""
     first, rank = weights[0], len(shape)
     if first.flat and len(weights) == 1:
@@ -96,10 +96,10 @@ def _way(weights: list[Weight], shape: Sequence[int], source: str) -> str:
     return " -> ".join(part for part in (turn, "split" if last else "rows") if part)
 
 
-def _general(lines: list[Line]) -> Iterator[str]:
+def _general(lines: list[WeightLine]) -> Iterator[str]:
     """Lines with `*` for all numbers that match it; each in the place of its first."""
     params = [line.params[0] for line in lines]
-    groups: dict[Line, list[str]] = {}
+    groups: dict[WeightLine, list[str]] = {}
     for line in lines:
         if line.general is not None:
             groups.setdefault(line.general, []).append(line.params[0])

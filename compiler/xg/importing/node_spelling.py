@@ -10,7 +10,7 @@ from xg.importing.dims import Dims, spell
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import number_text
 from xg.importing.sizes import Size
-from xg.importing.views import Value
+from xg.importing.views import ModelValue
 from xg.ir.dim import ZERO, Dim
 
 LETTERS = "qgxyzuvwabcdefhijklmnoprst"  # of axes whose own letter is taken
@@ -32,7 +32,7 @@ def scale_text(value: float, sizes: Iterable[Size], dims: Dims) -> str:
     return number_text(value)
 
 
-def axis_name(value: Value, place: int, dims: Dims) -> str:
+def axis_name(value: ModelValue, place: int, dims: Dims) -> str:
     """The axis of a value, by name; raises Unspeakable where it has none of its own."""
     names = [dims[size] for size in value.axes]
     found = names[place]

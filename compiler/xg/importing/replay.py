@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from xg.importing.archive import Array
-from xg.importing.exported import Argument, Call, DType, Exported, Ref, Unread, needed_calls
+from xg.importing.exported import Argument, AtenCall, DType, Exported, Ref, Unread, needed_calls
 from xg.ir.dim import Dim
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _double_by_default() -> Generator[None]:
         torch.set_default_dtype(before)
 
 
-def _run(call: Call, values: Mapping[str, Any], sizes: Mapping[str, int]) -> Sequence[Any]:
+def _run(call: AtenCall, values: Mapping[str, Any], sizes: Mapping[str, int]) -> Sequence[Any]:
     operator = _operator(call.target)
     args = {
         name: _argument(argument, values, sizes)

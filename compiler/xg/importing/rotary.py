@@ -7,7 +7,7 @@ from xg.importing.fixed import Fixed
 from xg.importing.known import Known, Operand, Turning
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import rotary_base
-from xg.importing.views import Value, View
+from xg.importing.views import ModelValue, View
 
 
 def turning(lowering: Lowering, view: View, table: Fixed) -> Turning:
@@ -33,7 +33,7 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     return View.of(lowering.emit("RoPE", (value,), value.axes, base=base))
 
 
-def _rotated(lowering: Lowering, view: View) -> Value | None:
+def _rotated(lowering: Lowering, view: View) -> ModelValue | None:
     """The tensor of which this is ``[-second half, first half]``."""
     joined = lowering.made_by(view, "C")
     if joined is None or len(joined.data) != 2 or joined.attrs["axis"] != -1:

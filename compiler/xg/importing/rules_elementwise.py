@@ -119,7 +119,7 @@ def multiply(lowering: Lowering) -> Known:
             return replace(a, negated=False, form="scores")
         raise Unspeakable("it multiplies a mask")
     if isinstance(b, Fixed):
-        return turning(lowering, _settled(lowering, tensor(a)), b)
+        return turning(lowering, _as_view(lowering, tensor(a)), b)
     if isinstance(a, Mask) or isinstance(b, Mask | Fixed):
         raise Unspeakable("it multiplies by a mask")
     if isinstance(a, int | float) or isinstance(b, int | float) or _joined(a, b):
@@ -131,7 +131,7 @@ def multiply(lowering: Lowering) -> Known:
     return _gated(lowering, first, second) or together(lowering, "⊙", first, second)
 
 
-def _settled(lowering: Lowering, known: Known) -> View:
+def _as_view(lowering: Lowering, known: Known) -> View:
     """A tensor laid out as it is seen, also for the calls that read it later."""
     seen = lowering.materialize(lowering.view(known))
     if lowering.made_by(seen, "C") is None:

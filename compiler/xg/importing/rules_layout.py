@@ -12,7 +12,7 @@ from xg.importing.fixed import WHOLE
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
 from xg.importing.sizes import Size
-from xg.importing.views import Axis, Factor, Value, View, expand, regroup, split
+from xg.importing.views import Axis, Factor, ModelValue, View, expand, regroup, split
 from xg.ir.dim import ONE, ZERO, Dim, DimError, as_dim, number
 
 Rule = Callable[[Lowering, View], View]
@@ -156,8 +156,8 @@ def _cut(lowering: Lowering, view: View, home: int, start: Dim, stop: Dim) -> Vi
 
 
 def _stretch(
-    lowering: Lowering, value: Value, home: int, start: Dim, stop: Dim, axis: Axis
-) -> Value:
+    lowering: Lowering, value: ModelValue, home: int, start: Dim, stop: Dim, axis: Axis
+) -> ModelValue:
     first, behind = start.constant, stop.constant
     known = lowering.weights.get(value)
     whole = known is None or known.start is not None or known.source in lowering.whole
@@ -178,7 +178,7 @@ def _stretch(
     )
 
 
-def _part_of_weight(lowering: Lowering, value: Value, part: Weight) -> Value:
+def _part_of_weight(lowering: Lowering, value: ModelValue, part: Weight) -> ModelValue:
     """A part of a parameter is a parameter; its other axes are those of the whole."""
     made = lowering.weight(part)
     for place, (mine, its) in enumerate(zip(made.axes, value.axes, strict=True)):
@@ -188,8 +188,8 @@ def _part_of_weight(lowering: Lowering, value: Value, part: Weight) -> Value:
 
 
 def _part_of_projection(
-    lowering: Lowering, value: Value, start: Dim, stop: Dim, axis: Axis
-) -> Value | None:
+    lowering: Lowering, value: ModelValue, start: Dim, stop: Dim, axis: Axis
+) -> ModelValue | None:
     """A part of a linear layer's result is the result of a part of its weights."""
     bias: Weight | None = None
     product = lowering.producer.get(value)
@@ -229,7 +229,7 @@ def _part_of_projection(
     return add_bias(lowering, result, lowering.weight(vector))
 
 
-def add_bias(lowering: Lowering, value: Value, bias: Value) -> Value:
+def add_bias(lowering: Lowering, value: ModelValue, bias: ModelValue) -> ModelValue:
     """A value plus a vector along its last axis."""
     size, own = value.axes[-1], bias.axes[-1]
     if size is None or own is None:
@@ -306,7 +306,7 @@ def _is_empty(lowering: Lowering, item: Argument) -> bool:
     return isinstance(item, Ref) and any(dim.constant == 0 for dim in lowering.shape(item.name))
 
 
-def _tiled(lowering: Lowering, parts: Sequence[Value], place: int) -> Size | None:
+def _tiled(lowering: Lowering, parts: Sequence[ModelValue], place: int) -> Size | None:
     """The axis that the parts were cut from, one behind the other, and keep their places of."""
     cuts = [_cut_before(lowering, part, place) for part in parts]
     source: Size | None = None
@@ -332,7 +332,7 @@ def _tiled(lowering: Lowering, parts: Sequence[Value], place: int) -> Size | Non
     return source
 
 
-def _cut_before(lowering: Lowering, value: Value, place: int) -> tuple[Step | None, bool]:
+def _cut_before(lowering: Lowering, value: ModelValue, place: int) -> tuple[Step | None, bool]:
     """The slice of the last axis that a value is, laid out or turned since; whether turned."""
     step, turned = lowering.producer.get(value), False
     while step is not None and (step.operator == "RoPE" or _keeps_last(step)):

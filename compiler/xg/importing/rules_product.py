@@ -13,7 +13,7 @@ from xg.importing.lowering import Lowering
 from xg.importing.masking import masked
 from xg.importing.recognise import constant_row, positions
 from xg.importing.rules_layout import add_bias
-from xg.importing.views import Axis, Factor, Value, View, align
+from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import number
 
 FEW: Final = 8  # a table of fewer rows, such as that of token types, is no vocabulary
@@ -34,7 +34,7 @@ def linear(lowering: Lowering) -> View:
     return project(lowering, x, matrix, bias)
 
 
-def project(lowering: Lowering, x: View, matrix: Value, bias: object = None) -> View:
+def project(lowering: Lowering, x: View, matrix: ModelValue, bias: object = None) -> View:
     """``x • W ⊕ BC(b)`` with W [in, out]; the other axes of x stay as they are seen."""
     x = lowering.last_whole(x)
     if len(x.base) < 2:
@@ -126,7 +126,7 @@ def _hint_product(lowering: Lowering, first: View, second: View) -> None:
         lowering.sizes.hint(head[0].size, "D_h", 3)
 
 
-def _second(lowering: Lowering, second: View, batch: list[Axis]) -> Value:
+def _second(lowering: Lowering, second: View, batch: list[Axis]) -> ModelValue:
     """The second operand; transposed by a T of its own if needed."""
     rows, columns = second.axes[-2:]
     order = [factor for axis in second.base for factor in axis]

@@ -12,7 +12,7 @@ from xg.importing.lowering import Lowering
 from xg.importing.masking import show
 from xg.importing.rules_elementwise import plain
 from xg.importing.rules_layout import place_of
-from xg.importing.views import Axis, Factor, Value, View, align
+from xg.importing.views import Axis, Factor, ModelValue, View, align
 
 
 def softmax(lowering: Lowering) -> View:
@@ -146,7 +146,7 @@ def cross_entropy(lowering: Lowering) -> View:
     return View(made, (), ())
 
 
-def _rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, Value]:
+def _rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, ModelValue]:
     """The logits, and the targets laid out as their rows."""
     last = logits.axes[-1]
     rows, targets = align(logits.with_axes(logits.axes[:-1]), targets, lowering.sizes)

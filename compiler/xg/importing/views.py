@@ -35,7 +35,7 @@ Axis = tuple[Factor, ...]  # from the outermost factor in; () is an axis of size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Value:
+class ModelValue:
     """A tensor of the diagram: an edge, an input or a parameter; a size of None is 1."""
 
     axes: tuple[Size | None, ...]
@@ -50,12 +50,12 @@ class View:
     `base` are the axes of the value, `axes` those seen. Factors that only `axes` has are repeats.
     """
 
-    value: Value
+    value: ModelValue
     base: tuple[Axis, ...]
     axes: tuple[Axis, ...]
 
     @classmethod
-    def of(cls, value: Value) -> View:
+    def of(cls, value: ModelValue) -> View:
         """A value as it is."""
         axes = tuple(() if size is None else (Factor.of(size),) for size in value.axes)
         return cls(value, axes, axes)
@@ -74,7 +74,7 @@ class View:
         """The value seen otherwise."""
         return replace(self, axes=tuple(axes))
 
-    def on(self, value: Value) -> View:
+    def on(self, value: ModelValue) -> View:
         """Another value of the same axes, seen the same way."""
         return replace(self, value=value)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
 from xg.importing.block_text import BlockWriter, File
-from xg.importing.blocks import Blocks, Instance, Run
+from xg.importing.blocks import Blocks, CallRun, Instance
 from xg.importing.diagram import Model, Step, Weight
 from xg.importing.dims import name_sizes
 from xg.importing.formula import spell
@@ -53,7 +53,7 @@ def _counts(blocks: Blocks) -> Iterator[int]:
     """How often blocks are repeated."""
     for instance in blocks.instances:
         for item in instance.items:
-            if isinstance(item, Run) and len(item.instances) > 1:
+            if isinstance(item, CallRun) and len(item.instances) > 1:
                 yield len(item.instances)
 
 

@@ -189,11 +189,11 @@ class Graph:
     def shape(self, value: Value) -> Shape:
         """A value's shape as people should read it: as written, or with sizes named."""
         declared = value.declared
-        if declared and (not self.sizes.mesh or self._stands(declared, value)):
+        if declared and (not self.sizes.mesh or self._fits(declared, value)):
             return declared.shape
         return self.sizes.fold_shape(self.types[value].shape)
 
-    def _stands(self, declared: TensorType, value: Value) -> bool:
+    def _fits(self, declared: TensorType, value: Value) -> bool:
         """Whether a value is still as it was written: on a rank it may be a part of that."""
         return self.sizes.expand_type(declared).shape == self.types[value].shape
 

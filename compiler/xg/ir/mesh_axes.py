@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from xg.ir.dim import Dim, product, symbol
 
 
-def joint(axes: Iterable[str]) -> str:
+def joined_axes(axes: Iterable[str]) -> str:
     """Several mesh axes as one, the outermost first: ``N_G*N_T``."""
     return "*".join(axes)
 

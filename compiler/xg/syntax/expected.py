@@ -69,7 +69,7 @@ def describe_expected(reader: Reader, kinds: Collection[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def describe_found(token: Token, span: Span) -> str:
+def describe_token(token: Token, span: Span) -> str:
     """The token that came."""
     if token.type in ("_NL", "$END"):
         return _WORDS[token.type]

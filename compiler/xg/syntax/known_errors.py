@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source, Span
 from xg.syntax import errors
-from xg.syntax.expected import describe_expected, describe_found
+from xg.syntax.expected import describe_expected, describe_token
 from xg.syntax.line_ends import CLOSES, OPENS
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
@@ -78,7 +78,7 @@ def find(stop: Stop) -> Finding:
         if finding is not None:
             return finding
     expected = describe_expected(stop.reader, stop.expected)
-    return Finding(errors.Unexpected(stop.here, expected, describe_found(stop.token, stop.here)))
+    return Finding(errors.Unexpected(stop.here, expected, describe_token(stop.token, stop.here)))
 
 
 def _in_body(reader: Reader) -> bool:

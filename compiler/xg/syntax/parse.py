@@ -44,7 +44,7 @@ def parse_partly(source: Source) -> Parsed:
         module, problems = _read(source)
     except DiagnosticError as error:
         return Parsed(None, error.diagnostics)
-    return Parsed(module, tuple(_told(problems)))
+    return Parsed(module, tuple(_reported(problems)))
 
 
 @resting_collector()
@@ -66,7 +66,7 @@ def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
     return cast("ast.Module | None", reader.value), problems
 
 
-def _told(problems: list[Problem]) -> Iterator[Diagnostic]:
+def _reported(problems: list[Problem]) -> Iterator[Diagnostic]:
     """The errors in the file's order, without those that follow from an error before."""
     mistakes = sorted((problem.diagnostic() for problem in problems), key=_offset)
     previous: Diagnostic | None = None

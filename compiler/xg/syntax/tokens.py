@@ -64,7 +64,7 @@ def tokenize(source: Source) -> Tokens:
         elif kind == "sign" and text in kinds:
             kind = kinds[text]
         else:
-            problem, kind = _mistaken(Span(source, *match.span()), kind)
+            problem, kind = _repaired(Span(source, *match.span()), kind)
             found.problems.append(problem)
             if kind == "NAME" and tokens and tokens[-1].type == "NAME" and tokens[-1].end == start:
                 start = tokens[-1].start
@@ -97,7 +97,7 @@ def _any_of(texts: list[str]) -> str:
     return "|".join(re.escape(text) for text in sorted(texts, key=len, reverse=True))
 
 
-def _mistaken(found: Span, group: str) -> tuple[Problem, str]:
+def _repaired(found: Span, group: str) -> tuple[Problem, str]:
     """The problem of a text that is no token, and the kind of the token to continue with, or ""."""
     if group == "unclosed":
         return UnclosedText(found), "STRING"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xg.cost.traffic import traffic
 from xg.ir.graph import Program
 from xg.ir.mesh_axes import ranks_over
-from xg.verify.rank_comparison import Counts, Run
+from xg.verify.rank_comparison import Counts, RankRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ def expected(placed: Program) -> Counts:
     return found
 
 
-def count(placed: Program, together: Sequence[Run], *, bundled: bool = False) -> tuple[Sent, ...]:
+def count(
+    placed: Program, together: Sequence[RankRun], *, bundled: bool = False
+) -> tuple[Sent, ...]:
     """Both, one row for each pass, kind and mesh axis; of ranks that differ the first such.
 
     Code that is `bundled`, as kernels are, sends sums of several gradients at once.

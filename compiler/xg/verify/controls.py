@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 import xg_runtime.ranks as ranks
-from xg.verify.rank_comparison import RankComparison, Run
+from xg.verify.rank_comparison import RankComparison, RankRun
 from xg_runtime.errors import RankError
 from xg_runtime.module import Module
 from xg_runtime.ranks.array_ops import Tensor, array_ops
@@ -45,7 +45,7 @@ class Control:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _Traffic:
     kind: str
     over: str
     largest: float = 0.0
@@ -58,7 +58,7 @@ class _Watch:
     module: ModuleType
     skipped: Site | None = None
     disturbed: Site | None = None
-    sites: dict[Site, _Seen] = field(default_factory=dict[Site, _Seen])
+    sites: dict[Site, _Traffic] = field(default_factory=dict[Site, _Traffic])
 
     def around(self) -> _Watched:
         """The mesh of the running rank, watched."""
@@ -78,7 +78,7 @@ class _Watched(Entered):
         """Begin a collective, or keep what this rank has of it."""
         line, instruction = _caller(self._watch.module)
         site = (line, instruction, call.axis)
-        seen = self._watch.sites.setdefault(site, _Seen(call.kind, call.axis))
+        seen = self._watch.sites.setdefault(site, _Traffic(call.kind, call.axis))
         seen.largest = max(seen.largest, _largest(call, x, self.rank(call.axis)))
         if site == self._watch.disturbed:
             return _Wrong(self._real.start(call, x, donate=donate))
@@ -138,7 +138,7 @@ def _largest(call: Call, x: Tensor, place: int) -> float:
 
 
 def controls(
-    comparison: RankComparison, module: ModuleType, source: str, single: Run
+    comparison: RankComparison, module: ModuleType, source: str, single: RankRun
 ) -> Iterator[Control]:
     """A control for every site at which the module of a rank calls a collective, in its order."""
     lines = source.splitlines()
@@ -151,20 +151,20 @@ def controls(
         yield Control(site[0], seen.kind, seen.over, lines[site[0] - 1].strip(), verdict)
 
 
-def _idle(seen: _Seen, scale: float) -> Verdict:
+def _idle(seen: _Traffic, scale: float) -> Verdict:
     """Why nothing changes without a collective; a move may bring data that is not read."""
     if seen.largest <= NEGLIGIBLE * scale:
         return "zeros"
     return "unused" if seen.kind in ("all_gather", "all_to_all") else "not needed"
 
 
-def _sites(comparison: RankComparison, module: ModuleType) -> Mapping[Site, _Seen]:
+def _sites(comparison: RankComparison, module: ModuleType) -> Mapping[Site, _Traffic]:
     watch = _Watch(module)
     comparison.on_ranks(_as_module(module), watch.around)
     return watch.sites
 
 
-def _differs(comparison: RankComparison, module: ModuleType, single: Run, site: Site) -> bool:
+def _differs(comparison: RankComparison, module: ModuleType, single: RankRun, site: Site) -> bool:
     watch = _Watch(module, site)
     try:
         return comparison.differs(single, comparison.on_ranks(_as_module(module), watch.around))
@@ -172,7 +172,9 @@ def _differs(comparison: RankComparison, module: ModuleType, single: Run, site: 
         return True
 
 
-def _is_of_zeros(comparison: RankComparison, module: ModuleType, single: Run, site: Site) -> bool:
+def _is_of_zeros(
+    comparison: RankComparison, module: ModuleType, single: RankRun, site: Site
+) -> bool:
     """Whether all that depends on what is sent at a site are gradients that are zero.
 
     Terms of such a one need not be zeros, where a sum over another mesh axis follows.
@@ -193,7 +195,7 @@ def _as_module(module: ModuleType) -> Module:
     return found
 
 
-def _scale(single: Run) -> float:
+def _scale(single: RankRun) -> float:
     return max(
         (float(np.abs(each).max(initial=0.0)) for each in single.gradients.values()), default=1
     )

@@ -33,7 +33,7 @@ FAINT: Final = 1e-2  # of ‖cotangents‖: where all gradients together are les
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RankRun:
     """Outputs and gradients by name; of a rank its parts, and what it sent in each pass.
 
     Calls and elements are counted by pass, kind and mesh axis.
@@ -103,27 +103,27 @@ class RankComparison:
         """Which axes of its arrays are cut."""
         return cuts(self.ranks)
 
-    def on_one_device(self, module: Module) -> Run:
+    def on_one_device(self, module: Module) -> RankRun:
         """Run on one device."""
         params = dict(self.params)
         outputs, saved = module.forward(params, dict(self.inputs), seed=self.seed)
-        return Run(outputs, module.backward(params, saved, dict(self.cotangents)), {})
+        return RankRun(outputs, module.backward(params, saved, dict(self.cotangents)), {})
 
     def on_ranks(
         self, module: Module, around: Callable[[], AbstractContextManager[Any]] = nullcontext
-    ) -> list[Run]:
+    ) -> list[RankRun]:
         """Run on all simulated ranks; raises RankError where they do not fit together.
 
         `around` is entered by every rank.
         """
 
-        def rank() -> Run:
+        def rank() -> RankRun:
             with around():
                 return run_rank(module, self.cuts, self.arrays, self.seed)
 
         return ranks.simulate(self.ranks.mesh, rank)
 
-    def compare(self, alone: Run, together: Sequence[Run]) -> RankAgreement:
+    def compare(self, alone: RankRun, together: Sequence[RankRun]) -> RankAgreement:
         """Every output and gradient against one device, in the contract's measure."""
         worst, first = 0.0, None
         for found in self.differences(alone, together):
@@ -132,11 +132,11 @@ class RankComparison:
                 first = found.describe(Grid(dict(self.ranks.mesh)))
         return RankAgreement(len(alone.outputs), len(alone.gradients), worst, first)
 
-    def differs(self, alone: Run, together: Sequence[Run]) -> bool:
+    def differs(self, alone: RankRun, together: Sequence[RankRun]) -> bool:
         """Whether any array is wrong."""
         return any(found.is_wrong for found in self.differences(alone, together))
 
-    def differences(self, alone: Run, together: Sequence[Run]) -> Iterator[ArrayDifference]:
+    def differences(self, alone: RankRun, together: Sequence[RankRun]) -> Iterator[ArrayDifference]:
         """How far every output and gradient is from that of one device."""
         outputs = [run.outputs for run in together]
         yield from self._differences("", alone.outputs, outputs, 0.0)
@@ -172,7 +172,7 @@ class RankComparison:
 
 def run_rank(
     module: Module, where: Mapping[str, ShardSpec], given: Mapping[str, Arrays], seed: int
-) -> Run:
+) -> RankRun:
     """The run of the rank that calls this, on its parts of whole arrays, `Trial.arrays`."""
     counters = ranks.current().counters
     counters.clear()
@@ -182,7 +182,7 @@ def run_rank(
     with counters.during("backward"):
         gradients = module.backward(own["params"], saved, own["cotangents"])
     counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
-    return Run(outputs, gradients, counts)
+    return RankRun(outputs, gradients, counts)
 
 
 def _error(found: Array, wanted: Array, total: float) -> float:

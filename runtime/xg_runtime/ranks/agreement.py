@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from xg_runtime.ranks.backend import all_gather
-from xg_runtime.ranks.disagreement import Stand, differing, ended_early
+from xg_runtime.ranks.disagreement import Progress, differing, ended_early
 from xg_runtime.ranks.grid import Grid
 
 _dist: Any = dist
@@ -32,7 +32,7 @@ class Agreement:
     def check(self, grid: Grid, number: int, call: str, timeout: float) -> None:
         """Raise RankError unless all ranks come here with the same call; "" is the end."""
         ranks = [
-            Stand(rank, number + 1, text) for rank, text in enumerate(self._all(call, timeout))
+            Progress(rank, number + 1, text) for rank, text in enumerate(self._all(call, timeout))
         ]
         ended = [stand.rank for stand in ranks if not stand.call]
         waiting = [stand for stand in ranks if stand.call]

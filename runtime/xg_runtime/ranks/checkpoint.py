@@ -27,7 +27,7 @@ from xg_runtime.errors import CheckpointError
 from xg_runtime.manifest import Kind, Manifest, file_name
 from xg_runtime.module import Array, Arrays
 from xg_runtime.partfiles import write_part
-from xg_runtime.parts import Cuts, Layout, Region, layouts_of
+from xg_runtime.parts import Cuts, Region, ShardLayout, layouts_of
 from xg_runtime.ranks.collectives import all_gather, all_reduce_max
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.local import number
@@ -73,8 +73,8 @@ def load(run: Path, cuts: Mapping[str, Cuts], *, previous: bool = False) -> Chec
     """
     grid, rank = Grid(current().sizes), number()
 
-    def ours(name: str, layout: Layout) -> Region:
-        wanted = Layout(layout.shape, cuts.get(name, cuts.get(_parameter(name), ())))
+    def ours(name: str, layout: ShardLayout) -> Region:
+        wanted = ShardLayout(layout.shape, cuts.get(name, cuts.get(_parameter(name), ())))
         try:
             return wanted.region(grid, rank)
         except ValueError as error:

@@ -9,7 +9,7 @@ from xg_runtime.ranks.grid import Grid
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Progress:
     """The progress of a rank: its number, how many collectives it began, and the last of them."""
 
     rank: int
@@ -22,14 +22,14 @@ def rank_error(grid: Grid, rank: int, what: str) -> RankError:
     return RankError(rank, f"{grid.describe(rank)} {what}")
 
 
-def differing(grid: Grid, one: Stand, other: Stand) -> RankError:
+def differing(grid: Grid, one: Progress, other: Progress) -> RankError:
     """Two ranks have called different collectives; the first of them is blamed."""
     who = f"where {grid.describe(other.rank)} called {other.call}"
     what = f"called {one.call} {who}, each as its collective {one.begun}"
     return rank_error(grid, one.rank, what)
 
 
-def ended_early(grid: Grid, ended: int, begun: int, waiting: Stand) -> RankError:
+def ended_early(grid: Grid, ended: int, begun: int, waiting: Progress) -> RankError:
     """A rank has ended while another waits for it."""
     return rank_error(grid, ended, f"ended after {calls(begun)}, while {waits(grid, waiting)}")
 
@@ -40,7 +40,7 @@ def stalled(grid: Grid, rank: int, begun: int, timeout: float) -> RankError:
     return rank_error(grid, rank, what)
 
 
-def waits(grid: Grid, stand: Stand) -> str:
+def waits(grid: Grid, stand: Progress) -> str:
     """The collective that a rank waits in, in words."""
     return f"{grid.describe(stand.rank)} waits in its collective {stand.begun}, {stand.call}"
 

@@ -62,7 +62,7 @@ def _follow(processes: list[subprocess.Popen[bytes]], watch: Watch, stop: Interr
             time.sleep(_PAUSE)
             if stop.requested and not told:
                 told = True
-                _tell(processes, stop.requested)
+                _signal(processes, stop.requested)
     except RunError as error:
         codes = {process.returncode for process in processes}
         if told and codes & set(_ENDED_BY_SIGNAL):
@@ -70,7 +70,7 @@ def _follow(processes: list[subprocess.Popen[bytes]], watch: Watch, stop: Interr
         raise
 
 
-def _tell(processes: list[subprocess.Popen[bytes]], name: str) -> None:
+def _signal(processes: list[subprocess.Popen[bytes]], name: str) -> None:
     import signal
 
     for process in processes:

@@ -17,7 +17,7 @@ from xg_runtime.errors import RankError
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.cooperative_threads import CooperativeThreads, Failed, Overdue, Stuck
-from xg_runtime.ranks.disagreement import Stand, differing, ended_early, stalled
+from xg_runtime.ranks.disagreement import Progress, differing, ended_early, stalled
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.rank_mesh import RankMesh
 from xg_runtime.ranks.simulated_collective import SimulatedCollective
@@ -131,7 +131,7 @@ class _World:
         first, expected = self._agreed[number]
         if call != expected:
             one, other = ((place, call), (first, expected))
-            raise differing(self.grid, *(Stand(r, number + 1, str(c)) for r, c in (one, other)))
+            raise differing(self.grid, *(Progress(r, number + 1, str(c)) for r, c in (one, other)))
 
     def meeting(self, number: int, group: tuple[int, ...]) -> SimulatedCollective:
         """The place where a group meets for its collective of this number."""
@@ -148,5 +148,5 @@ class _World:
         call = self._agreed[number][1]
         group = self.grid.group(place, call.axis)
         ended = next(member for member in group if meshes[member].begun <= number)
-        waiting = Stand(place, number + 1, str(call))
+        waiting = Progress(place, number + 1, str(call))
         return ended_early(self.grid, ended, meshes[ended].begun, waiting)

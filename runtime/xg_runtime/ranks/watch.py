@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from xg_runtime.errors import RankError
 from xg_runtime.ranks import heartbeat
-from xg_runtime.ranks.disagreement import Stand, calls, ended_early, rank_error, stalled, waits
+from xg_runtime.ranks.disagreement import Progress, calls, ended_early, rank_error, stalled, waits
 from xg_runtime.ranks.folder import Folder
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.handshake import PATIENCE
@@ -105,14 +105,14 @@ class Watch:
         """The error that a rank neither ends nor continues while others wait."""
         begun = self._notes[rank][0].begun
         error = stalled(self._grid, rank, begun, self._patience(rank))
-        details = [waits(self._grid, self._stand(other)) for other in waiting]
+        details = [waits(self._grid, self._progress(other)) for other in waiting]
         return RankError(rank, error.message, details)
 
     def _left(self, waiting: list[int]) -> RankError | None:
         """The error that a rank has ended while others wait for it in a collective."""
         for rank, (note, _) in self._notes.items():
             if note.state == "ends" and rank not in waiting:
-                return ended_early(self._grid, rank, note.begun, self._stand(waiting[0]))
+                return ended_early(self._grid, rank, note.begun, self._progress(waiting[0]))
         return None
 
     def _age(self, rank: int, now: float) -> float:
@@ -123,9 +123,9 @@ class Watch:
         starts = self._notes[rank][0].state == "starts"
         return max(PATIENCE, self._timeout) if starts else self._timeout
 
-    def _stand(self, rank: int) -> Stand:
+    def _progress(self, rank: int) -> Progress:
         note = self._notes[rank][0]
-        return Stand(rank, note.begun, note.call)
+        return Progress(rank, note.begun, note.call)
 
     def _error(self, rank: int) -> RankError:
         """The error of a rank that has failed."""

@@ -70,7 +70,7 @@ class RankWorld:
 
         Of replicas the first counts. The others have to be finite as well.
         """
-        ours = squares({n: array for n, array in gradients.items() if self._stands_for(n)})
+        ours = squares({n: array for n, array in gradients.items() if self._writes_for(n)})
         if not math.isfinite(squares(gradients)):
             ours = math.nan
         total = np.array(ours)
@@ -102,7 +102,7 @@ class RankWorld:
         """This rank's part of a checkpoint of any mesh; raises CheckpointError, FileError."""
         return checkpoint.load(run, self._saved_cuts, previous=previous)
 
-    def _stands_for(self, name: str) -> bool:
+    def _writes_for(self, name: str) -> bool:
         """Whether this is the first of the ranks that hold the same part of a parameter."""
         cutting = {over for _, over in self.cuts.get(name, ())}
         return all(axis in cutting or rank(axis) == 0 for axis in current().sizes)

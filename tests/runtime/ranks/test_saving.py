@@ -15,7 +15,7 @@ from xg_runtime import checkpoint, files, manifest
 from xg_runtime.checkpoint import Checkpoint
 from xg_runtime.errors import CheckpointError, RankError
 from xg_runtime.module import Arrays
-from xg_runtime.parts import Cuts, Layout
+from xg_runtime.parts import Cuts, ShardLayout
 from xg_runtime.ranks import current, number, shard_slice, simulate
 from xg_runtime.ranks.checkpoint import load, save
 from xg_runtime.ranks.grid import Grid
@@ -199,14 +199,14 @@ def test_a_manifest_without_sense_is_damage(tmp_path: Path, change: dict[str, ob
     path = folder / manifest.NAME
     data = json.loads(path.read_text()) | change
     del data["manifest"]
-    path.write_text(json.dumps(data | {"manifest": manifest.seal(data)}))
+    path.write_text(json.dumps(data | {"manifest": manifest.checksum(data)}))
     with pytest.raises(CheckpointError, match="is damaged"):
         checkpoint.load(tmp_path)
 
 
 def test_regions_cover_a_tensor_once() -> None:
     grid = Grid({"N_D": 2, "N_T": 3})
-    layout = Layout((12, 4), (("N_T", -2), ("N_D", -2)))
+    layout = ShardLayout((12, 4), (("N_T", -2), ("N_D", -2)))
     covered = np.zeros((12, 4))
     order: list[int] = []
     for rank in range(grid.count):

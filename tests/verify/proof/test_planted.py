@@ -13,7 +13,7 @@ from xg.codegen.load import load
 from xg.driver import compile_project
 from xg.frontend.project import read_project
 from xg.verify.meshes import case
-from xg.verify.rank_comparison import RankComparison, Run
+from xg.verify.rank_comparison import RankComparison, RankRun
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.interpret import Interpreter
@@ -106,7 +106,7 @@ PLANTED = [
 
 
 @cache
-def ready(plan: str) -> tuple[RankComparison, Run, str]:
+def ready(plan: str) -> tuple[RankComparison, RankRun, str]:
     """A trial with its run on one device, and the code of a rank."""
     chosen = case(MODEL, "LM", plan, {})
     many = compile_project(MODEL, "LM", chosen.settings, plan)
@@ -117,7 +117,7 @@ def ready(plan: str) -> tuple[RankComparison, Run, str]:
     return trial, trial.on_one_device(one.on_arrays()), many.source()
 
 
-def is_caught(trial: RankComparison, alone: Run, source: str) -> bool:
+def is_caught(trial: RankComparison, alone: RankRun, source: str) -> bool:
     module = cast(Any, load(source, "planted"))
     try:
         return trial.differs(alone, trial.on_ranks(module))

@@ -7,7 +7,7 @@ import pytest
 
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
-from xg.verify.rank_comparison import RankComparison, Run
+from xg.verify.rank_comparison import RankComparison, RankRun
 
 # A row of equal numbers has a flat softmax, whatever the numbers are.
 FLAT = """\
@@ -28,6 +28,6 @@ def test_a_gradient_among_zeros(off: float, *, is_wrong: bool) -> None:
     ranks = compile_project(parse_project(FLAT.encode()), "Net", None, "P").graphs
     cotangents = {"Y": np.ones((6, 5))}
     trial = RankComparison(ranks, {}, {}, cotangents, 0)
-    alone = Run({}, {"w": np.zeros(6)}, {})
-    together = [Run({}, {"w": np.full(3, off)}, {}) for _ in range(2)]
+    alone = RankRun({}, {"w": np.zeros(6)}, {})
+    together = [RankRun({}, {"w": np.full(3, off)}, {}) for _ in range(2)]
     assert trial.differs(alone, together) is is_wrong

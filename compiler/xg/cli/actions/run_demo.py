@@ -14,8 +14,8 @@ from xg.cli.dispatch import parse
 from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
 from xg.cli.render.table import table
 from xg.cli.target import Target
-from xg.cli.training.data import lesson
-from xg.cli.training.loop import learn
+from xg.cli.training.data import training_setup
+from xg.cli.training.loop import train_on_ranks
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
 from xg.pages.outputs import Wanted, outputs_of
@@ -54,7 +54,7 @@ def run(options: Namespace, console: Console) -> int:
     if outcome.interrupted:
         console.note(f"xg demo: interrupted by {outcome.interrupted}")
         return INTERRUPTED
-    for line in _told(shown, outcome, entropy):
+    for line in _lines(shown, outcome, entropy):
         console.say(line)
     console.say(f"\nwhat it writes by now:\n{text}\n")
     for line in _pictures(shown, outcome.folder):
@@ -85,8 +85,8 @@ def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
     words += SAMPLE
     chosen = parse("train", words)
     folder = options.folder / "training"
-    what = lesson(chosen)
-    outcome = learn(what, chosen, folder, console).outcome
+    what = training_setup(chosen)
+    outcome = train_on_ranks(what, chosen, folder, console).outcome
     assert outcome is not None
     return outcome, what.references["unigram entropy"], what.sample(outcome.params, chosen)
 
@@ -96,7 +96,7 @@ def _gradients(shown: Shown) -> str:
     return f"{count} gradients proven" if shown.passed else "gradients NOT proven"
 
 
-def _told(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator[str]:
+def _lines(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator[str]:
     rows = [("diagram", "files", "gradients", "largest error", "")]
     for each in shown:
         found = [row for proof in each.proofs for row in proof.gradients.rows]

@@ -12,7 +12,7 @@ from xg.cli.exits import FINE, USAGE
 from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
 from xg.cli.published import Published
-from xg.cli.training.load_run import Trained
+from xg.cli.training.load_run import TrainedModel
 from xg.cli.writer import Writer, shown
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
@@ -60,7 +60,7 @@ def _write(writer: Writer, stop: tuple[int, ...], options: Namespace, console: C
 
 def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     """The model of a run, and the tokens at which it stops."""
-    held = Trained.read(Path(options.file), diagram=options.diagram, previous=options.previous)
+    held = TrainedModel.read(Path(options.file), diagram=options.diagram, previous=options.previous)
     window = min(options.window or held.window, held.window)
     writer = Writer(
         held.program,
@@ -91,7 +91,7 @@ def _published(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
         kernels=options.kernels,
     )
     if not options.stop:
-        return writer, ends(_beside(options))
+        return writer, ends(_tokenizer_path(options))
     named = isinstance(codec, Tokenizer)
     return writer, (codec.token(options.stop),) if named else _stop(options, codec)
 
@@ -104,7 +104,7 @@ def _stop(options: Namespace, vocabulary: Vocabulary) -> tuple[int, ...]:
     return (token,)
 
 
-def _beside(options: Namespace) -> Path:
+def _tokenizer_path(options: Namespace) -> Path:
     weights: Path = options.weights
     return weights if weights.is_dir() else weights.parent
 
@@ -113,7 +113,7 @@ def _tokenizer(options: Namespace) -> Path:
     """The tokenizer that is named, or the one beside the weights."""
     if options.tokenizer:
         return Path(options.tokenizer)
-    beside = _beside(options) / TOKENIZER
+    beside = _tokenizer_path(options) / TOKENIZER
     if not beside.is_file():
         raise InputError(
             f"nothing says what the tokens are: --tokenizer names a {TOKENIZER}, or {BYTES}"

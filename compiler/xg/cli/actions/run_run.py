@@ -9,7 +9,7 @@ from xg.cli.compiling import refuse_backend
 from xg.cli.computing import compute, kept
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
-from xg.cli.input_arrays import Given
+from xg.cli.input_arrays import InputArrays
 from xg.codegen.backend import default, find
 from xg_runtime import arrays
 from xg_runtime.arrays import ENDINGS
@@ -26,7 +26,7 @@ def run(options: Namespace, console: Console) -> int:
         console.note(f"xg run: {title} has no bfloat16: --backend {HALF} has, without --keep")
         return USAGE
     _refuse_endings(options)
-    given = Given.read(options)
+    given = InputArrays.read(options)
     results, params = compute(given, options)
     if options.keep:
         results |= kept(given, params, options)

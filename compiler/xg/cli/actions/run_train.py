@@ -8,9 +8,9 @@ from pathlib import Path, PurePath
 from xg.cli.compiling import refuse_backend
 from xg.cli.console import Console
 from xg.cli.exits import FINE, INTERRUPTED
-from xg.cli.training.data import lesson
-from xg.cli.training.loop import Learned, learn
-from xg.cli.training.setup import Lesson
+from xg.cli.training.data import training_setup
+from xg.cli.training.loop import TrainingResult, train_on_ranks
+from xg.cli.training.setup import TrainingSetup
 from xg.diagnostics.slug import slug
 from xg_runtime.train import Outcome
 
@@ -19,7 +19,7 @@ def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
     refuse_backend(options)
     folder = folder_of(options)
-    learned = teach(lesson(options), options, folder, console)
+    learned = train_in_folder(training_setup(options), options, folder, console)
     return INTERRUPTED if learned.interrupted else FINE
 
 
@@ -28,9 +28,11 @@ def folder_of(options: Namespace) -> Path:
     return options.out or Path("runs") / _name(options.file)
 
 
-def teach(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+def train_in_folder(
+    what: TrainingSetup, options: Namespace, folder: Path, console: Console
+) -> TrainingResult:
     """Train, and let the rank that leads say how it went."""
-    learned = learn(what, options, folder, console)
+    learned = train_on_ranks(what, options, folder, console)
     if learned.outcome:
         for line in _report(what, learned.outcome):
             console.say(line)
@@ -44,7 +46,7 @@ def _name(file: str) -> str:
     return "stdin" if file == "-" else slug(PurePath(file).stem)
 
 
-def _report(what: Lesson, outcome: Outcome) -> list[str]:
+def _report(what: TrainingSetup, outcome: Outcome) -> list[str]:
     """How a run ended, in a few lines."""
     lines = [f"{outcome.steps} steps"]
     if outcome.speed:

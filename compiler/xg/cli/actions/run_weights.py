@@ -9,7 +9,7 @@ from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
-from xg.cli.published import Published, effective, names_for, numbers, of_block
+from xg.cli.published import Published, effective, names_for, of_block, size_numbers
 from xg.frontend.project import Project
 from xg_runtime import arrays, model_config, rename, weights
 from xg_runtime.errors import InputError
@@ -52,7 +52,7 @@ def _publish(options: Namespace, project: Project, found: Published, params: Arr
     if names is None:
         raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
     names = of_block(names, project, found.program.graphs, found.settings)
-    tensors = rename.to_checkpoint(names, params, numbers(found.program))
+    tensors = rename.to_checkpoint(names, params, size_numbers(found.program))
     settings = effective(project, found.program, found.settings, names.config.settings)
     config = model_config.config(names.config, settings)
     written = weights.write(options.to, tensors, config)

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 from xg.cli.render.amounts import evaluated
 from xg.cost.communication import SHORT, Sent, total, total_bytes, total_formula
-from xg.cost.cost import BlockCost, Row
+from xg.cost.cost import BlockCost, CostRow
 from xg.cost.hardware import Estimate
 from xg.cost.recompute import Policy
-from xg.cost.report import Report
+from xg.cost.report import CostReport
 from xg.ir.dim import Dim
 
 Data = Mapping[str, object]
 COLUMNS = ("parameters", "forward_flops", "backward_flops", "saved_bytes")
 
 
-def as_data(found: Report) -> Data:
+def as_data(found: CostReport) -> Data:
     """One document: blocks, then what a rank sends, holds, and could compute again."""
     plan = found.placed.plan if found.placed else None
     return {
@@ -39,7 +39,7 @@ def as_data(found: Report) -> Data:
     }
 
 
-def _largest(found: Report) -> Data | None:
+def _largest(found: CostReport) -> Data | None:
     """The largest array of a single step; null where nothing is made."""
     one = found.largest
     return one and {
@@ -52,7 +52,7 @@ def _largest(found: Report) -> Data | None:
     }
 
 
-def _total(found: Report) -> Data:
+def _total(found: CostReport) -> Data:
     numbers = found.numbers
     pairs = zip(COLUMNS, found.total.dims(), strict=True)
     amounts = {name: _both(dim, numbers) for name, dim in pairs}
@@ -64,7 +64,7 @@ def _block(block: BlockCost) -> Data:
     return {"block": block.graph.key, "total": total, "rows": [_row(row) for row in block.rows]}
 
 
-def _row(row: Row) -> Data:
+def _row(row: CostRow) -> Data:
     amounts = zip(COLUMNS, row.amount.dims(), strict=True)
     return {"operator": row.name, "line": row.line, **{name: str(dim) for name, dim in amounts}}
 
@@ -99,7 +99,7 @@ def _sending(parts: Sequence[Sent], numbers: Mapping[str, int]) -> Data:
     }
 
 
-def _memory(found: Report) -> Data:
+def _memory(found: CostReport) -> Data:
     held = found.memory
     parts = {
         "parameters": held.parameters,

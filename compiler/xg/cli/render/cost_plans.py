@@ -18,7 +18,7 @@ from xg.cli.render.json_text import json_text
 from xg.cli.render.table import table
 from xg.cost.communication import total_bytes, total_formula
 from xg.cost.hardware import Machine
-from xg.cost.report import Report, report
+from xg.cost.report import CostReport, report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
 from xg.frontend.plans import plans_of
@@ -27,11 +27,11 @@ _HEAD = ("plan", "mesh", "parameters", "held bytes", "FLOPs", "naive", "ring", "
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlanCost:
     """A plan with its costs, or why it has none; no name means one device."""
 
     name: str | None
-    report: Report | None
+    report: CostReport | None
     refused: str = ""
 
 
@@ -42,17 +42,17 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
     if not names:
         console.note(f"xg cost: {options.file} has no plan, so there is none to compare")
         return PROBLEM
-    found: list[Planned] = []
+    found: list[PlanCost] = []
     for name in (None, *names):
         try:
             program = compile_project(project, options.block, settings, name)
         except DiagnosticError as error:
             if name is None:
                 raise
-            found.append(Planned(name, None, error.diagnostics[0].message))
+            found.append(PlanCost(name, None, error.diagnostics[0].message))
             continue
         counted = report(program.graphs, program.distributed, options.dtype, machines)
-        found.append(Planned(name, counted))
+        found.append(PlanCost(name, counted))
     if options.json:
         _write(found, console)
     else:
@@ -61,7 +61,7 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
     return FINE
 
 
-def _write(found: Sequence[Planned], console: Console) -> None:
+def _write(found: Sequence[PlanCost], console: Console) -> None:
     plans = [
         as_data(each.report) if each.report else {"plan": each.name, "refused": each.refused}
         for each in found
@@ -69,7 +69,7 @@ def _write(found: Sequence[Planned], console: Console) -> None:
     console.write(json_text({"plans": plans}))
 
 
-def _lines(found: Sequence[Planned], dtype: str) -> Iterator[str]:
+def _lines(found: Sequence[PlanCost], dtype: str) -> Iterator[str]:
     compiled = [each for each in found if each.report]
     first = compiled[0].report
     assert first
@@ -89,19 +89,19 @@ def _lines(found: Sequence[Planned], dtype: str) -> Iterator[str]:
         yield ESTIMATE
 
 
-def _all_sizes(compiled: Sequence[Planned]) -> str:
+def _all_sizes(compiled: Sequence[PlanCost]) -> str:
     """The sizes of all of them, where one plan mentions more than another."""
     mentioned = [sizes(each.report) for each in compiled if each.report]
     return max(mentioned, key=len)
 
 
-def _formulas(compiled: Sequence[Planned]) -> Iterator[tuple[str, str]]:
+def _formulas(compiled: Sequence[PlanCost]) -> Iterator[tuple[str, str]]:
     for each in compiled:
         if each.name and each.report:
             yield each.name, total_formula(each.report.sent, "ring")
 
 
-def _row(name: str, found: Report | None) -> tuple[str, ...]:
+def _row(name: str, found: CostReport | None) -> tuple[str, ...]:
     assert found
     numbers = found.numbers
     mesh = " × ".join(f"{axis} = {size}" for axis, size in found.mesh.items())

@@ -8,7 +8,7 @@ from typing import Final
 from xg.cli.render.amounts import amount, seconds
 from xg.cli.render.table import table
 from xg.cost.communication import SHORT, Sent, summed, total, total_bytes, total_formula
-from xg.cost.report import Report
+from xg.cost.report import CostReport
 from xg.ir.dim import ZERO
 
 _HEAD: Final = ("pass", "collective", "over", "calls", "payload", "naive", "ring")
@@ -17,7 +17,7 @@ ESTIMATE: Final = (
 )
 
 
-def sending(found: Report) -> Iterator[str]:
+def sending(found: CostReport) -> Iterator[str]:
     """Every collective, as formulas and in numbers; a layer of each kind; the sums."""
     if not found.placed:
         return
@@ -57,13 +57,13 @@ def _collective(part: Sent) -> tuple[str, ...]:
     )
 
 
-def _sum(part: Sent, found: Report) -> tuple[str, ...]:
+def _sum(part: Sent, found: CostReport) -> tuple[str, ...]:
     dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
     cells = (amount(dim, found.numbers) for dim in (*dims, part.bytes("ring")))
     return (part.direction, SHORT[part.kind], part.over, *cells)
 
 
-def _total(found: Report) -> tuple[str, ...]:
+def _total(found: CostReport) -> tuple[str, ...]:
     calls = sum((part.calls for part in found.sent), ZERO)
     payload = sum((part.payload for part in found.sent), ZERO)
     dims = (calls, payload, total(found.sent, "naive"), total(found.sent, "ring"))
@@ -71,7 +71,7 @@ def _total(found: Report) -> tuple[str, ...]:
     return ("total", "", "", *cells)
 
 
-def memory(found: Report) -> Iterator[str]:
+def memory(found: CostReport) -> Iterator[str]:
     """The memory of a rank."""
     if not found.total.saved.terms:
         return
@@ -89,7 +89,7 @@ def memory(found: Report) -> Iterator[str]:
     yield from _indented(cells, 1)
 
 
-def largest(found: Report) -> Iterator[str]:
+def largest(found: CostReport) -> Iterator[str]:
     """The largest array of a single step, in addition to the memory that is held."""
     one = found.largest
     if one is None:
@@ -101,7 +101,7 @@ def largest(found: Report) -> Iterator[str]:
     yield f"  {amount(one.size, found.numbers)}  {one.size}: {where}"
 
 
-def recomputing(found: Report) -> Iterator[str]:
+def recomputing(found: CostReport) -> Iterator[str]:
     """The savings and costs of recompute policies."""
     if len(found.policies) < 2:
         return
@@ -122,7 +122,7 @@ def _again(parts: Sequence[Sent]) -> str:
     return f"; sent again, ring {total_formula(parts, 'ring')}" if parts else ""
 
 
-def times(found: Report) -> Iterator[str]:
+def times(found: CostReport) -> Iterator[str]:
     """How long machines take at least; nothing while a size has no number."""
     if not any(each.compute is not None for each in found.estimates):
         return
@@ -135,7 +135,7 @@ def times(found: Report) -> Iterator[str]:
     yield from _indented(rows, 1, 2, 3)
 
 
-def _place(found: Report) -> str:
+def _place(found: CostReport) -> str:
     return "rank" if found.placed else "device"
 
 

@@ -8,8 +8,8 @@ from xg.cli.render.amounts import amount
 from xg.cli.render.cost_sections import largest, memory, recomputing, sending, times
 from xg.cli.render.table import table
 from xg.cost.communication import total_formula
-from xg.cost.cost import BlockCost, Row
-from xg.cost.report import Report
+from xg.cost.cost import BlockCost, CostRow
+from xg.cost.report import CostReport
 from xg.ir.dim import Dim
 
 COLUMNS = ("parameters", "forward FLOPs", "backward FLOPs", "saved bytes")
@@ -20,7 +20,7 @@ NOTE = (
 )
 
 
-def lines(found: Report) -> Iterator[str]:
+def lines(found: CostReport) -> Iterator[str]:
     """The tables of all blocks, then of all that a rank holds and sends."""
     numbers = found.numbers
     for block in found.blocks:
@@ -34,7 +34,7 @@ def lines(found: Report) -> Iterator[str]:
     yield NOTE
 
 
-def _block(block: BlockCost, found: Report) -> Iterator[str]:
+def _block(block: BlockCost, found: CostReport) -> Iterator[str]:
     title = block.graph.title
     named = "" if title == block.graph.block else f' "{title}"'
     rank = ", one rank" if found.placed else ""
@@ -49,7 +49,7 @@ def _block(block: BlockCost, found: Report) -> Iterator[str]:
     yield from (f"  {line}" for line in table(cells))
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: CostRow) -> tuple[str, ...]:
     """A row as formulas; those of a call are in the callee's table."""
     place = "" if row.line is None else str(row.line)
     if row.callee:
@@ -70,7 +70,7 @@ def _numbers(block: BlockCost, numbers: Mapping[str, int]) -> Iterator[str]:
     yield from (f"  {line}" for line in table([("line", "operator", *COLUMNS), *cells], right))
 
 
-def sizes(found: Report) -> str:
+def sizes(found: CostReport) -> str:
     """Every size that the totals mention, with its number or how to give it one."""
     dims = [*found.total.dims(), *(part.payload for part in found.sent)]
     return bound(dims, found.numbers, [part.over for part in found.sent])

@@ -44,7 +44,9 @@ def _edges(changed: Sequence[Change[Edge]]) -> Sequence[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for each in changed:
         edge = each.present
-        rows.append((sign(each), edge.where or "·", edge.name, *told(each), _maker(each)))
+        rows.append(
+            (sign(each), edge.where or "·", edge.name, *placements_text(each), _maker(each))
+        )
     return [("", "where", "edge", "before", "after", ""), *rows]
 
 
@@ -55,17 +57,17 @@ def sign(change: Change[Edge] | Change[Sent]) -> str:
     return "-" if change.after is None else "~"
 
 
-def told(change: Change[Edge]) -> tuple[str, str]:
+def placements_text(change: Change[Edge]) -> tuple[str, str]:
     """The old and new placement of an edge: its shape on a rank, the axes over which it is a term.
 
     If both shapes read the same, the sizes in them have other definitions, and are spelled out.
     """
     before, after = change.before, change.after
     alike = before and after and before.shape == after.shape and before.dims != after.dims
-    return _lies(before, spelled=bool(alike)), _lies(after, spelled=bool(alike))
+    return _placement(before, spelled=bool(alike)), _placement(after, spelled=bool(alike))
 
 
-def _lies(edge: Edge | None, *, spelled: bool) -> str:
+def _placement(edge: Edge | None, *, spelled: bool) -> str:
     if edge is None:
         return ""
     terms = f", a term over {' and '.join(edge.terms)}" if edge.terms else ""

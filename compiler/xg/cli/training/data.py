@@ -9,7 +9,7 @@ from dataclasses import replace
 from xg.cli.arguments import settings_of
 from xg.cli.input_arrays import at_sizes_of, expected_inputs
 from xg.cli.opening import open_project
-from xg.cli.training.setup import Lesson
+from xg.cli.training.setup import TrainingSetup
 from xg.cli.training.task import TextTask, loss_of, text_task
 from xg.driver import Program, compile_project
 from xg.frontend.project import Project
@@ -25,7 +25,7 @@ WINDOW = 64  # tokens, where nothing says otherwise
 HELD = 10  # of so many rows one is kept for validation
 
 
-def lesson(options: Namespace) -> Lesson:
+def training_setup(options: Namespace) -> TrainingSetup:
     """The training that FILE and the options ask for.
 
     Raises DiagnosticError, InputError, FileError, CheckpointError.
@@ -41,7 +41,7 @@ def lesson(options: Namespace) -> Lesson:
     return replace(found, parallel=parallel, kernels=fused)
 
 
-def _on_one_device(project: Project, options: Namespace) -> Lesson:
+def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
     """The lesson without its plan."""
     draft = compile_project(project, options.block, settings_of(options)).on_one_device
     if options.data is None or options.data.suffix not in arrays.ENDINGS:
@@ -53,7 +53,7 @@ def _on_one_device(project: Project, options: Namespace) -> Lesson:
     return _of_rows(project, draft, options)
 
 
-def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> Lesson:
+def _of_text(project: Project, draft: Program, task: TextTask, options: Namespace) -> TrainingSetup:
     text = corpus.load(options.data, options.level)
     numbers = draft.graphs.main.sizes.bind({})
     window = options.seq or numbers.get(task.window.name or "", WINDOW)
@@ -73,10 +73,10 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     loss = loss_of(program.graphs, options.loss)
     of_text = (text, window)
     how = options.backend, options.kernels
-    return Lesson(program, source, loss, settings, *how, references, of_text)
+    return TrainingSetup(program, source, loss, settings, *how, references, of_text)
 
 
-def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
+def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSetup:
     found = arrays.read(options.data)
     program = at_sizes_of(found, project, options.block, settings_of(options))
     source_name = str(options.data)
@@ -99,7 +99,7 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> Lesson:
     carrying = {name: array.shape for name, array in found.items()}
     known = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}
     sizes = {name: n for name, n in known.items() if name in declared_dims(project)}
-    return Lesson(program, source, loss, settings, *how, sizes={**sizes, **settings})
+    return TrainingSetup(program, source, loss, settings, *how, sizes={**sizes, **settings})
 
 
 def _number(program: Program, dim: Dim) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from xg.cli.opening import open_project
-from xg.cli.training.run_config import Recipe
+from xg.cli.training.run_config import RunConfig
 from xg.driver import compile_project
 from xg_runtime import checkpoint
 from xg_runtime.errors import CheckpointError, InputError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """A model of text that was trained; of a longer text it has only ever seen a window."""
 
     program: Program
@@ -31,7 +31,7 @@ class Trained:
     vocabulary: Vocabulary
 
     @classmethod
-    def read(cls, folder: Path, *, diagram: str | None, previous: bool) -> Trained:
+    def read(cls, folder: Path, *, diagram: str | None, previous: bool) -> TrainedModel:
         """Read a trained model; raises CheckpointError, InputError, DiagnosticError."""
         held = checkpoint.load(folder, previous=previous)
         if "vocabulary" not in held.facts:
@@ -43,7 +43,7 @@ class Trained:
 
 def trained_program(folder: Path, diagram: str | None, held: Checkpoint) -> Program:
     """The trained program, compiled again; raises CheckpointError if it has changed since."""
-    recipe = Recipe.read(folder)
+    recipe = RunConfig.read(folder)
     file = diagram or recipe.file_from(folder)
     program = compile_project(open_project(file), recipe.block, recipe.settings)
     if hashlib.sha256(program.source().encode()).hexdigest() != held.facts["program"]:

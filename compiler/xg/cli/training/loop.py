@@ -17,8 +17,8 @@ from typing import Any
 from xg import __version__
 from xg.cli.console import Console
 from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
-from xg.cli.training.run_config import Recipe
-from xg.cli.training.setup import Lesson
+from xg.cli.training.run_config import RunConfig
+from xg.cli.training.setup import TrainingSetup
 from xg.cli.training.task import split_of
 from xg.sharding.shard_spec import cuts
 from xg_runtime.checkpoint import exists
@@ -29,11 +29,11 @@ from xg_runtime.ranks import simulate
 from xg_runtime.ranks.joining import joined
 from xg_runtime.ranks.world import RankWorld
 from xg_runtime.train import Outcome, check_free, train
-from xg_runtime.world import ALONE, World
+from xg_runtime.world import SINGLE_DEVICE, World
 
 
 @dataclass(frozen=True)
-class Learned:
+class TrainingResult:
     """The end of training, as rank 0 reports it; None if this process is another rank.
 
     `interrupted` names the signal that ended it. Parameters are whole if a sample is wanted.
@@ -43,11 +43,13 @@ class Learned:
     interrupted: str | None
 
 
-def learn(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+def train_on_ranks(
+    what: TrainingSetup, options: Namespace, folder: Path, console: Console
+) -> TrainingResult:
     """Train in a folder; raises DiagnosticError and XgRuntimeError."""
-    ranks = Ranks.of(what.trained, options)
+    ranks = Ranks.of(what.trained_program, options)
     if ranks is None:
-        return _told(_learn(what, options, folder, console, ALONE), leads=True)
+        return _result(_train(what, options, folder, console, SINGLE_DEVICE), leads=True)
     if is_on_mesh():
         return _as_rank(what, options, folder, console)
     if ranks.on == "processes" and is_process_of_many():
@@ -59,8 +61,8 @@ def learn(what: Lesson, options: Namespace, folder: Path, console: Console) -> L
     return _on_processes(what, options, folder, ranks)
 
 
-def _learn(
-    what: Lesson,
+def _train(
+    what: TrainingSetup,
     options: Namespace,
     folder: Path,
     console: Console,
@@ -69,7 +71,7 @@ def _learn(
 ) -> Outcome | NonFiniteError:
     """Train as one rank of a world; the first writes how the program is compiled."""
     if world.leads and not options.resume and (options.overwrite or not exists(folder)):
-        Recipe.of(folder, what, options).write(folder)
+        RunConfig.of(folder, what, options).write(folder)
     try:
         outcome = train(
             what.module,
@@ -92,42 +94,44 @@ def _learn(
     return replace(outcome, params=world.whole(outcome.params)) if options.sample else outcome
 
 
-def _told(found: Outcome | NonFiniteError, *, leads: bool) -> Learned:
+def _result(found: Outcome | NonFiniteError, *, leads: bool) -> TrainingResult:
     """The result of training; raises NonFiniteError."""
     if isinstance(found, NonFiniteError):
         raise found
-    return Learned(found if leads else None, found.interrupted)
+    return TrainingResult(found if leads else None, found.interrupted)
 
 
-def _world(what: Lesson) -> World:
+def _world(what: TrainingSetup) -> World:
     """The world of the rank that runs this."""
-    graphs = what.trained.graphs
+    graphs = what.trained_program.graphs
     return RankWorld(cuts(graphs), graphs.plan.name if graphs.plan else "")
 
 
 def _on_simulated(
-    what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
-) -> Learned:
+    what: TrainingSetup, options: Namespace, folder: Path, console: Console, ranks: Ranks
+) -> TrainingResult:
     """Train on all ranks in this process; signals go to its main thread."""
     with Interrupt() as stop:
         found = simulate(
             ranks.sizes,
-            lambda: _learn(what, options, folder, console, _world(what), stop),
+            lambda: _train(what, options, folder, console, _world(what), stop),
             timeout=TIMEOUT_MAX,  # on one rank there may be no collective until the end
         )
-    return _told(found[0], leads=True)
+    return _result(found[0], leads=True)
 
 
-def _as_rank(what: Lesson, options: Namespace, folder: Path, console: Console) -> Learned:
+def _as_rank(
+    what: TrainingSetup, options: Namespace, folder: Path, console: Console
+) -> TrainingResult:
     """Train as the rank that this process is."""
     world = _world(what)
-    found = _learn(what, options, folder, console, world)
-    return _told(found, leads=world.leads)
+    found = _train(what, options, folder, console, world)
+    return _result(found, leads=world.leads)
 
 
 def _under_torchrun(
-    what: Lesson, options: Namespace, folder: Path, console: Console, ranks: Ranks
-) -> Learned:
+    what: TrainingSetup, options: Namespace, folder: Path, console: Console, ranks: Ranks
+) -> TrainingResult:
     """Join the processes that torchrun has started; restarted ones resume."""
     holds_a_run = exists(folder)  # asked before any rank begins one
     with joined(ranks.sizes, agreed_facts(what, options), ranks.terms) as mesh:
@@ -137,11 +141,13 @@ def _under_torchrun(
             check_free(folder, overwrite=options.overwrite)
         world = _world(what)
         leads = world.leads
-        found = _learn(what, options, folder, console, world)
-    return _told(found, leads=leads)
+        found = _train(what, options, folder, console, world)
+    return _result(found, leads=leads)
 
 
-def _on_processes(what: Lesson, options: Namespace, folder: Path, ranks: Ranks) -> Learned:
+def _on_processes(
+    what: TrainingSetup, options: Namespace, folder: Path, ranks: Ranks
+) -> TrainingResult:
     """Start a process for each rank; each reads its words and the data again."""
     if options.file == "-":
         raise InputError("ranks that are processes read the file themselves: give it a name")
@@ -150,12 +156,12 @@ def _on_processes(what: Lesson, options: Namespace, folder: Path, ranks: Ranks) 
     told = ranks.do("train", order, {}, aloud=True)[0].facts
     if "tensor" in told:
         raise NonFiniteError(told["reason"], told["tensor"], told["step"])
-    return Learned(None, told["interrupted"])
+    return TrainingResult(None, told["interrupted"])
 
 
-def agreed_facts(what: Lesson, options: Namespace) -> dict[str, str]:
+def agreed_facts(what: TrainingSetup, options: Namespace) -> dict[str, str]:
     """The facts that processes compare before the first step: a rank's program, and its type."""
-    code = what.trained.source(options.backend)
+    code = what.trained_program.source(options.backend)
     return {
         "program": hashlib.sha256(code.encode()).hexdigest()[:16],
         "plan": options.plan or "",

@@ -18,14 +18,14 @@ from xg_runtime import files
 from xg_runtime.errors import CheckpointError
 
 if TYPE_CHECKING:
-    from xg.cli.training.setup import Lesson
+    from xg.cli.training.setup import TrainingSetup
     from xg.frontend.typed import Settings
 
-RECIPE: Final = "run.json"
+RUN_CONFIG: Final = "run.json"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RunConfig:
     """How the program of a run is compiled; `diagram` leads there from the run folder.
 
     `plan` and `mesh` say on which ranks it was begun; every checkpoint says it of itself.
@@ -38,17 +38,17 @@ class Recipe:
     mesh: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
-    def of(cls, folder: Path, what: Lesson, options: Namespace) -> Recipe:
+    def of(cls, folder: Path, what: TrainingSetup, options: Namespace) -> RunConfig:
         """The recipe of a run in `folder` of the file that the user names."""
         file = options.file
-        diagram = "-" if file == "-" else _way(Path(file), folder)
+        diagram = "-" if file == "-" else _relative_path(Path(file), folder)
         mesh = dict(what.parallel.graphs.mesh) if what.parallel else {}
         return cls(diagram, options.block, what.settings, options.plan, mesh)
 
     @classmethod
-    def read(cls, folder: Path) -> Recipe:
+    def read(cls, folder: Path) -> RunConfig:
         """Read it from `folder`; raises FileError, and CheckpointError where it makes no sense."""
-        path = folder / RECIPE
+        path = folder / RUN_CONFIG
         try:
             found: Any = json.loads(files.read(path))
             told = found["diagram"], found["block"], found["settings"]
@@ -62,11 +62,11 @@ class Recipe:
     def write(self, folder: Path) -> None:
         """Leave the recipe in `folder`; raises FileError."""
         text = json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n"
-        files.write(folder / RECIPE, text.encode())
+        files.write(folder / RUN_CONFIG, text.encode())
 
     def file_from(self, folder: Path) -> str:
         """The file as one would call it from the working folder."""
-        return "-" if self.diagram == "-" else _way(folder / self.diagram, Path())
+        return "-" if self.diagram == "-" else _relative_path(folder / self.diagram, Path())
 
 
 def _makes_sense(
@@ -85,7 +85,7 @@ def _holds(table: object, kind: Any) -> bool:  # noqa: ANN401 - a union of types
     return all(isinstance(value, kind) for value in cast("dict[object, object]", table).values())
 
 
-def _way(file: Path, folder: Path) -> str:
+def _relative_path(file: Path, folder: Path) -> str:
     """The path from a folder to a file, so that both can be moved together."""
     try:
         return Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix()

@@ -26,7 +26,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingSetup:
     """A program, its generated module, and the data it is trained on.
 
     `parallel` is the program that ranks run; `program` is then the same without a plan, if there is
@@ -45,14 +45,14 @@ class Lesson:
     sizes: Settings | None = None  # under which that is compiled, where not as the program is
 
     @property
-    def trained(self) -> Program:
+    def trained_program(self) -> Program:
         """The program that runs."""
         return self.parallel or self.program
 
     @property
     def module(self) -> Module:
         """The generated module; of a parallel program that of a rank."""
-        return self.trained.on_arrays(self.backend, kernels=self.kernels)
+        return self.trained_program.on_arrays(self.backend, kernels=self.kernels)
 
     @cached_property
     def facts(self) -> dict[str, object]:

@@ -16,7 +16,7 @@ from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.names import Names, spell_symbol
 from xg.codegen.emit.overlap import Overlap, overlap
-from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
 from xg.codegen.emit.text import Text, tuple_of
@@ -35,7 +35,7 @@ from xg.ir.placement import is_term
 
 
 def backward_function(
-    plan: Plan, backward: Backward, forward: Forward
+    plan: ModulePlan, backward: Backward, forward: Forward
 ) -> tuple[list[str], tuple[str, ...]]:
     """The backward function to a forward function.
 
@@ -58,7 +58,7 @@ class _BackwardWriter(BlockWriter):
     sums: Mapping[Value, DeferredAllReduce] = field(default_factory=dict[Value, DeferredAllReduce])
 
     @classmethod
-    def start(cls, plan: Plan, backward: Backward, forward: Forward) -> _BackwardWriter:
+    def start(cls, plan: ModulePlan, backward: Backward, forward: Forward) -> _BackwardWriter:
         graph = backward.forward
         names = Names(size_variables(graph))
         scope = Scope(graph.sizes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.names import Names, identifier, spell_symbol
-from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
 from xg.codegen.emit.text import Text
@@ -36,7 +36,7 @@ class Forward:
 
 
 def forward_function(
-    plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str] = ()
+    plan: ModulePlan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str] = ()
 ) -> Forward:
     """The forward function of a graph; `saved` values and `sizes` are kept for the backward."""
     writer = _ForwardWriter.start(plan, graph, saved, sizes)
@@ -53,7 +53,7 @@ class _ForwardWriter(BlockWriter):
 
     @classmethod
     def start(
-        cls, plan: Plan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
+        cls, plan: ModulePlan, graph: Graph, saved: Sequence[Value], sizes: Sequence[str]
     ) -> _ForwardWriter:
         names = Names(size_variables(graph) | plan.passed_sizes(graph))
         scope = Scope(graph.sizes)

@@ -15,7 +15,7 @@ from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
 from xg.codegen.emit.line_breaks import arguments, bracketed, indented
 from xg.codegen.emit.names import spell_symbol
-from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.emit.stepping import StepWriter
@@ -46,14 +46,16 @@ def marked(
 ) -> tuple[str, ModuleWriter]:
     """The source with marked names, and what wrote it."""
     by_hand = dialect.kernels if kernels else None
-    writer = ModuleWriter(program, dialect, Plan.start(program, dialect.spelling, kernels=by_hand))
+    writer = ModuleWriter(
+        program, dialect, ModulePlan.start(program, dialect.spelling, kernels=by_hand)
+    )
     return writer.source(), writer
 
 
 class ModuleWriter:
     """Writes one module; a backend may add sections of its own behind the public functions."""
 
-    def __init__(self, program: Program, dialect: Dialect, plan: Plan) -> None:
+    def __init__(self, program: Program, dialect: Dialect, plan: ModulePlan) -> None:
         self.program = program
         self.dialect = dialect
         self.plan = plan

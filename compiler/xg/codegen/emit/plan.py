@@ -14,7 +14,7 @@ from xg.ir.graph import Call, Graph, Program
 
 
 @dataclass(slots=True)
-class Plan:
+class ModulePlan:
     """Decisions that the functions of a module share.
 
     `functions` and `classes` name each graph's functions; `random` are the graphs that draw random
@@ -52,7 +52,7 @@ class Plan:
         pieces: frozenset[str] = frozenset(),
         *,
         kernels: Kernels | None = None,
-    ) -> Plan:
+    ) -> ModulePlan:
         """The plan of a module in a backend's words, before any function is written.
 
         `pieces` are graphs that compute a part of the entry.

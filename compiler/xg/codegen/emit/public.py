@@ -12,7 +12,7 @@ from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Located, Source, closure, definition_lines, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import cut_lines, table_lines
-from xg.codegen.emit.plan import Plan, carried_symbols
+from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import WIDTH, tuple_of
 from xg.codegen.emit.writer import may_be_none
@@ -30,7 +30,7 @@ class PublicWriter:
     """
 
     dialect: Dialect
-    plan: Plan
+    plan: ModulePlan
     entry: Forward
     lost: tuple[str, ...]
     sizes: tuple[str, ...] = field(default=(), init=False)  # what the table of parameters needs

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol, unmarked
-from xg.codegen.emit.plan import Plan, carried_symbols
+from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
 from xg.codegen.emit.text import Text
@@ -24,7 +24,7 @@ from xg.ir.tensor import TensorType
 class BlockWriter:
     """Writes one pass of one graph."""
 
-    plan: Plan
+    plan: ModulePlan
     graph: Graph
     names: Names
     scope: Scope
@@ -142,7 +142,7 @@ def count_uses(steps: Sequence[Step], results: Sequence[Value]) -> Counter[Value
     return Counter([*read_values(steps), *results])
 
 
-def place_text(plan: Plan, graph: Graph) -> str:
+def place_text(plan: ModulePlan, graph: Graph) -> str:
     """How a function writes the place of a node below its own path, ``{}`` being the node."""
     return 'f"{{at}}.{}"' if plan.has_path(graph) else '"{}"'
 

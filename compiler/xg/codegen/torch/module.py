@@ -8,7 +8,7 @@ from dataclasses import replace
 from xg.codegen.emit.allowlist import check_allowed
 from xg.codegen.emit.module import ModuleWriter
 from xg.codegen.emit.module import emit as emit_module
-from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.torch.dialect import TORCH
@@ -37,7 +37,9 @@ def marked(
     both = replace(program, graphs=graphs, backwards=backwards)
     pieces = frozenset(outlined.graphs.keys() - program.graphs.keys())
     by_hand = TORCH.kernels if kernels else None
-    writer = ModuleWriter(both, TORCH, Plan.start(both, TORCH.spelling, pieces, kernels=by_hand))
+    writer = ModuleWriter(
+        both, TORCH, ModulePlan.start(both, TORCH.spelling, pieces, kernels=by_hand)
+    )
 
     def section(writer: ModuleWriter, public: PublicWriter) -> list[list[str]]:
         return model_section(writer, public, outlined)

@@ -15,7 +15,7 @@ from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.module import ModuleWriter
 from xg.codegen.emit.names import Names, spell_symbol
-from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.writer import names_by_label, safe, size_variables
@@ -58,7 +58,7 @@ class _Section:
         return list[str](text.rstrip().splitlines())
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> ModulePlan:
         return self.writer.plan
 
     def _calls(self) -> Iterator[Call]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.names import Names, spell_symbol
-from xg.codegen.emit.plan import Plan
+from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.writer import names_by_label, size_variables
 from xg.ir.graph import Backward, Call, Graph, Value
 
@@ -16,7 +16,7 @@ from xg.ir.graph import Backward, Call, Graph, Value
 class Step:
     """`forward` and `backward` of one callee, as autograd calls them."""
 
-    plan: Plan
+    plan: ModulePlan
     graph: Graph
     reverse: Backward
     name: str
@@ -143,7 +143,7 @@ def variables(values: Sequence[Value], graph: Graph) -> list[str]:
     return [names.fresh(value.name or wanted.get(value, "value")) for value in values]
 
 
-def size_arguments(plan: Plan, graph: Graph) -> list[str]:
+def size_arguments(plan: ModulePlan, graph: Graph) -> list[str]:
     """The sizes that a block's function takes as numbers."""
     return [spell_symbol(name) for name in plan.arguments[graph.key]]
 

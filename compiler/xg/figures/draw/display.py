@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xg.figures.draw.typeset import Line
+from xg.figures.draw.typeset import TextLine
 from xg.figures.model.geometry import Path
 from xg.figures.model.style import Color
 
@@ -27,7 +27,7 @@ class Shape:
 class Text:
     """A set line whose baseline starts at `x`, `y`; its muted spans are set in MUTED."""
 
-    line: Line
+    line: TextLine
     x: float
     y: float
     color: Color = Color.INK

@@ -8,7 +8,7 @@ from typing import Final
 
 from xg.figures.draw import font
 from xg.figures.draw.display import Shape, Text
-from xg.figures.draw.typeset import Line, typeset
+from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.layout import measure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind
@@ -37,7 +37,7 @@ def frame(look: NodeStyle, box: Box) -> tuple[Shape, ...]:
     return (Shape(outline, look.fill, look.line, look.line_width),)
 
 
-def text_in(lines: Iterable[Line], box: Box, color: Color = Color.INK) -> Iterator[Text]:
+def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> Iterator[Text]:
     """Centre lines of text in a box, one under the other, by the height of their capitals."""
     lines = tuple(lines)
     capitals = [max(font.CAP_HEIGHT * _size(line), 0.0) for line in lines]
@@ -49,7 +49,7 @@ def text_in(lines: Iterable[Line], box: Box, color: Color = Color.INK) -> Iterat
         y += leading
 
 
-def _size(line: Line) -> float:
+def _size(line: TextLine) -> float:
     return line.spans[0].size if line.spans else 0.0
 
 
@@ -85,6 +85,6 @@ def _inside(node: FigureNode, box: Box) -> Iterable[Shape | Text]:
             return _with_quiet(measure.node_lines(node), box)
 
 
-def _with_quiet(lines: Iterable[Line], box: Box) -> Iterator[Text]:
+def _with_quiet(lines: Iterable[TextLine], box: Box) -> Iterator[Text]:
     for number, text in enumerate(text_in(lines, box)):
         yield replace(text, color=Color.MUTED if number else Color.INK)

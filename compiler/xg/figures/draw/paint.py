@@ -10,7 +10,7 @@ from xg.figures.draw.arrow import arrow
 from xg.figures.draw.display import Display, Element, Shape, Text, Wire
 from xg.figures.draw.glyph import glyph
 from xg.figures.draw.move import moved
-from xg.figures.draw.typeset import Line, typeset
+from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.layout.lanes import Lanes, lanes
 from xg.figures.layout.measure import edge_line
 from xg.figures.layout.placed import PlacedFigure
@@ -156,6 +156,6 @@ def bounds(part: Shape | Text) -> Box:
     return line_bounds(part.line, part.x, part.y)
 
 
-def line_bounds(line: Line, x: float, y: float) -> Box:
+def line_bounds(line: TextLine, x: float, y: float) -> Box:
     """Return the box of a set line."""
     return Box(x, y - line.ascent, x + line.width, y + line.descent)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from xg.figures.draw import font
-from xg.figures.model.richtext import RichText, Run
+from xg.figures.model.richtext import RichText, StyledRun
 
 _SCRIPT_SIZE: Final = 0.72  # of the base's size
 _SUB_DROP: Final = 0.22  # of the base's size, below the baseline
@@ -13,7 +13,7 @@ _SUP_RISE: Final = 0.42
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class TextSpan:
     """Characters of one face at `x`, `y` relative to the line's start; y grows downwards."""
 
     text: str
@@ -31,10 +31,10 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """A set line: its spans, its width, how far it reaches above and below the baseline."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[TextSpan, ...]
     width: float
     ascent: float
     descent: float
@@ -45,36 +45,36 @@ class Line:
         return self.ascent + self.descent
 
 
-def typeset(text: RichText, size: float, muted_size: float | None = None) -> Line:
+def typeset(text: RichText, size: float, muted_size: float | None = None) -> TextLine:
     """Set a label at `size`; muted runs, which are shapes, at `muted_size` if that is given."""
-    spans: list[Span] = []
+    spans: list[TextSpan] = []
     x = 0.0
     for run in text:
         base = muted_size if run.muted and muted_size is not None else size
         placed = _set_run(run, x, base)
         spans += placed
         x = max((span.x + span.width for span in placed), default=x)
-    return Line(tuple(spans), x, _ascent(spans, size), _descent(spans, size))
+    return TextLine(tuple(spans), x, _ascent(spans, size), _descent(spans, size))
 
 
-def _set_run(run: Run, x: float, size: float) -> list[Span]:
-    base = Span(run.text, x, 0.0, size, run.bold, run.italic, run.muted)
+def _set_run(run: StyledRun, x: float, size: float) -> list[TextSpan]:
+    base = TextSpan(run.text, x, 0.0, size, run.bold, run.italic, run.muted)
     # A slanted letter leans over its subscript's corner less than over its superscript's.
     right = x + base.width
     script = size * _SCRIPT_SIZE
     spans = [base]
     if run.sub:
-        spans.append(Span(run.sub, right, size * _SUB_DROP, script, False, False, run.muted))
+        spans.append(TextSpan(run.sub, right, size * _SUB_DROP, script, False, False, run.muted))
     if run.sup:
         lean = 0.06 * size if run.italic else 0.0
         rise = -size * _SUP_RISE
-        spans.append(Span(run.sup, right + lean, rise, script, False, False, run.muted))
+        spans.append(TextSpan(run.sup, right + lean, rise, script, False, False, run.muted))
     return spans
 
 
-def _ascent(spans: Sequence[Span], size: float) -> float:
+def _ascent(spans: Sequence[TextSpan], size: float) -> float:
     return max((font.CAP_HEIGHT * span.size - span.y for span in spans), default=0.7 * size)
 
 
-def _descent(spans: Sequence[Span], size: float) -> float:
+def _descent(spans: Sequence[TextSpan], size: float) -> float:
     return max((font.DESCENT * span.size + span.y for span in spans), default=0.2 * size)

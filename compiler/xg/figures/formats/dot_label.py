@@ -7,7 +7,7 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, Run
+from xg.figures.model.richtext import RichText, StyledRun
 from xg.figures.model.style import Color, Theme
 
 _SCRIPT_SIZE: Final = 7
@@ -49,7 +49,7 @@ def html(text: RichText, theme: Theme, color: Color) -> str:
     return "".join(_run(run, theme, color) for run in text) or " "
 
 
-def _run(run: Run, theme: Theme, color: Color) -> str:
+def _run(run: StyledRun, theme: Theme, color: Color) -> str:
     inner = escape.dot_html(run.text)
     inner = f"<B>{inner}</B>" if run.bold and inner else inner
     inner = f"<I>{inner}</I>" if run.italic and inner else inner

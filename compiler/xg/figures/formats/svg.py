@@ -12,7 +12,7 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.figures.draw import font
 from xg.figures.draw.display import Display, Element, Shape, Text
-from xg.figures.draw.typeset import Span
+from xg.figures.draw.typeset import TextSpan
 from xg.figures.model.geometry import Curve, Path
 from xg.figures.model.style import DARK, Color, Theme
 
@@ -115,7 +115,7 @@ def _text(text: Text, theme: Theme) -> Iterator[str]:
         yield f'<text xml:space="preserve">{spans}</text>'
 
 
-def _span(span: Span, text: Text, theme: Theme) -> str:
+def _span(span: TextSpan, text: Text, theme: Theme) -> str:
     color = Color.MUTED if span.muted else text.color
     weight = ' font-weight="bold"' if span.bold else ""
     slant = ' font-style="italic"' if span.italic else ""

@@ -14,7 +14,7 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.figures.draw.display import Display, Element, Shape, Text
-from xg.figures.draw.typeset import Span
+from xg.figures.draw.typeset import TextSpan
 from xg.figures.model.geometry import Path, Point
 from xg.figures.model.style import LINE_WIDTH, SHAPE_SIZE, SYMBOL_SIZE, TITLE_SIZE, Color, Theme
 
@@ -126,9 +126,9 @@ def _text(text: Text, shared: Shared) -> Iterator[str]:
         yield f"<text{about}{place}>{''.join(_spans(spans, text.x, y))}</text>"
 
 
-def _pieces(spans: Sequence[Span]) -> Iterator[tuple[bool, list[Span]]]:
+def _pieces(spans: Sequence[TextSpan]) -> Iterator[tuple[bool, list[TextSpan]]]:
     """Neighbours of one colour and one size, scripts with their bases, and whether muted."""
-    pieces: list[list[Span]] = []
+    pieces: list[list[TextSpan]] = []
     for span in spans:
         last = pieces[-1][0] if pieces else None
         if last and last.muted == span.muted and (span.y != last.y or span.size == last.size):
@@ -141,7 +141,7 @@ def _pieces(spans: Sequence[Span]) -> Iterator[tuple[bool, list[Span]]]:
         yield piece[0].muted, piece
 
 
-def _spans(spans: Sequence[Span], x: float, y: float) -> Iterator[str]:
+def _spans(spans: Sequence[TextSpan], x: float, y: float) -> Iterator[str]:
     """The contents of a text element: scripts, and text in another style than plain.
 
     A place is given where the spans are not consecutive: a superscript is above a subscript.

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from xg.figures.layout.field import APART, Field, Key, Route
+from xg.figures.layout.field import APART, Key, Route, RoutingField
 from xg.figures.layout.ports import Side
 from xg.figures.model import style
 
@@ -41,7 +41,7 @@ class Channels:
     shifts: Sequence[float]
 
 
-def channels(field_: Field, routes: Mapping[int, Route]) -> Channels:
+def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
     """Give each level part a height."""
     bars = _bars(routes)
     heads = _heads(routes)

@@ -26,7 +26,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LineRun:
     """An upright part of a route, from within one gap to within another."""
 
     x: float
@@ -42,7 +42,7 @@ class Route:
     key: Key
     start: Port
     end: Port
-    runs: tuple[Run, ...]
+    runs: tuple[LineRun, ...]
 
     def turns(self) -> Iterator[tuple[int, float, float]]:
         """Yield the level parts between runs: the gap, where it comes from and where it goes."""
@@ -73,7 +73,7 @@ class Route:
 
 
 @dataclass(slots=True)
-class Row:
+class FieldRow:
     """A band of boxes: its height on the page, and what of its width they take."""
 
     top: float
@@ -86,10 +86,10 @@ class Row:
 
 
 @dataclass(slots=True)
-class Field:
+class RoutingField:
     """Rows of boxes, and what runs through them and between them, by row or gap."""
 
-    rows: list[Row]
+    rows: list[FieldRow]
     upright: dict[int, dict[int, list[tuple[float, Key]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # row -> edge -> where it runs through
@@ -104,14 +104,14 @@ class Field:
     )
 
     @classmethod
-    def of(cls, boxes: Iterable[Box]) -> Field:
+    def of(cls, boxes: Iterable[Box]) -> RoutingField:
         """Sort boxes into rows."""
-        rows: list[Row] = []
+        rows: list[FieldRow] = []
         for box in sorted(boxes, key=lambda one: (one.top, one.left)):
             if rows and box.top < rows[-1].bottom - 0.5:
                 rows[-1].bottom = max(rows[-1].bottom, box.bottom)
             else:
-                rows.append(Row(box.top, box.bottom))
+                rows.append(FieldRow(box.top, box.bottom))
         return cls(rows)
 
     def row(self, box: Box) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from xg.figures.draw.typeset import Line, typeset
+from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureGroup
@@ -22,7 +22,7 @@ class Frame:
     """A group's frame, its set heading, and the start of the heading's baseline."""
 
     box: Box
-    heading: Line
+    heading: TextLine
     at: Point
 
 
@@ -63,7 +63,7 @@ def finished(group: FigureGroup, box: Box, taken: Iterable[Box], paths: Iterable
     return Frame(wider, line, (start, top))
 
 
-def _covers(line: Line, at: Point, occupied: Iterable[Box]) -> bool:
+def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:
     x, y = at
     box = Box(x, y - line.ascent, x + line.width, y + line.descent).grown(1.5)
     return any(box.overlaps(other) for other in occupied)

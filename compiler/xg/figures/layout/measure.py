@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from xg.figures.draw.typeset import Line, typeset
+from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText
@@ -20,7 +20,7 @@ class Size:
     height: float
 
 
-def node_lines(node: FigureNode) -> tuple[Line, ...]:
+def node_lines(node: FigureNode) -> tuple[TextLine, ...]:
     """Return the set lines inside a node: its label and quiet ones; none for • ⊕ ⊙ Σ."""
     if node.kind in _WITHOUT_TEXT:
         return ()
@@ -42,7 +42,7 @@ def node_size(node: FigureNode) -> Size:
     return Size(max(width, look.width), look.height + extra)
 
 
-def edge_line(label: RichText) -> Line:
+def edge_line(label: RichText) -> TextLine:
     """Return the set label of an edge."""
     return typeset(label, style.SYMBOL_SIZE, style.SHAPE_SIZE)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from xg.figures.layout.field import RAIL, Field, Key
+from xg.figures.layout.field import RAIL, Key, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import Port, Side
 from xg.figures.model import style
@@ -42,7 +42,7 @@ _ENTER: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RouteRequest:
     """An edge between an upper and a lower node, with the ports that it may take."""
 
     number: int
@@ -65,7 +65,7 @@ def key_of(edge: FigureEdge, place: Place, bar: str) -> Key:
     return (*map(str, edge.value), edge.style.name)
 
 
-def requests(placed: PlacedFigure, field: Field) -> Iterator[Request]:
+def requests(placed: PlacedFigure, field: RoutingField) -> Iterator[RouteRequest]:
     """Yield all edges to route, those first that have hardly a choice."""
     book = _Book(placed, field)
     order = {place: n for n, place in enumerate(_FIRST)}
@@ -84,7 +84,7 @@ _FIRST: Final = (
 class _Book:
     """The context in which requests are written."""
 
-    def __init__(self, placed: PlacedFigure, field: Field) -> None:
+    def __init__(self, placed: PlacedFigure, field: RoutingField) -> None:
         self.placed = placed
         self.field = field
         self.shift = pair_shift(placed)
@@ -103,7 +103,7 @@ class _Book:
         tail, head = self.placed.nodes[edge.tail].center, self.placed.nodes[edge.head].center
         return abs(self.rows[edge.head] - self.rows[edge.tail]), abs(tail[0] - head[0])
 
-    def request(self, number: int) -> Request:
+    def request(self, number: int) -> RouteRequest:
         edge, place = self.placed.figure.edges[number], self.placed.facts.places[number]
         upper, lower = ends_of(self.placed, number)
         if place in (Place.PAIRED, Place.BACK):
@@ -121,7 +121,9 @@ class _Book:
         entered = upper == edge.head
         starts = tuple(replace(port, head=entered) for port in starts)
         ends = tuple(replace(port, head=not entered) for port in ends)
-        return Request(number, key_of(edge, place, lower), place, upper, lower, starts, ends, via)
+        return RouteRequest(
+            number, key_of(edge, place, lower), place, upper, lower, starts, ends, via
+        )
 
     def _via(
         self, number: int, place: Place, pair: int | None, shift: float

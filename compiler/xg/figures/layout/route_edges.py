@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Final
 
 from xg.figures.layout.channels import Channels, channels, stops
-from xg.figures.layout.field import Field, Key, Route
+from xg.figures.layout.field import Key, Route, RoutingField
 from xg.figures.layout.measure import node_size
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import Port, Side
@@ -77,7 +77,7 @@ def _join(
     return frozenset(number for joined in trunks.values() for number in joined[1:])
 
 
-def _moved(placed: PlacedFigure, field: Field, found: Channels) -> PlacedFigure:
+def _moved(placed: PlacedFigure, field: RoutingField, found: Channels) -> PlacedFigure:
     nodes = {n: box.moved(0.0, found.shifts[field.row(box)]) for n, box in placed.nodes.items()}
     labels = {n: box.moved(0.0, found.shifts[field.row(box)]) for n, box in placed.labels.items()}
     return replace(placed, nodes=nodes, labels=labels)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
-from xg.figures.layout.field import CLEAR, FAR, RAIL, Field, Range, Route, Run
+from xg.figures.layout.field import CLEAR, FAR, RAIL, LineRun, Range, Route, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import Port, Side
-from xg.figures.layout.request import FLAT, Request, bars_of, requests
+from xg.figures.layout.request import FLAT, RouteRequest, bars_of, requests
 from xg.figures.layout.search import CORNER, CROSSING, LENGTH, Ask, search
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
@@ -34,7 +34,7 @@ class Router:
     """Routes, by edge, on a field."""
 
     placed: PlacedFigure
-    field: Field
+    field: RoutingField
 
     def __post_init__(self) -> None:
         self.routes: dict[int, Route] = {}
@@ -63,7 +63,7 @@ class Router:
         for port in (route.start, route.end):
             self.ports[port.node, port.side].pop(route.number, None)
 
-    def _best(self, request: Request) -> Route:
+    def _best(self, request: RouteRequest) -> Route:
         """Try the pairs of ports, the most promising first."""
         pairs = sorted(
             product(request.starts, (*self._trunks(request), *request.ends)),
@@ -81,7 +81,7 @@ class Router:
             best = _direct(request)
         return best
 
-    def _trunks(self, request: Request) -> Iterator[Port]:
+    def _trunks(self, request: RouteRequest) -> Iterator[Port]:
         """Yield where rails that are there already lead to the bar: others may join them."""
         if request.place is Place.RAIL:
             here = self.ports[request.lower, Side.TOP].values()
@@ -90,7 +90,9 @@ class Router:
             for place in sorted(places, key=lambda one: abs(one - x))[:_MOST_TRUNKS]:
                 yield replace(port, x=place, wide=False, cost=0.0)
 
-    def _between(self, request: Request, start: Port, end: Port, lowest: float) -> Route | None:
+    def _between(
+        self, request: RouteRequest, start: Port, end: Port, lowest: float
+    ) -> Route | None:
         joined = end.x if request.place is Place.RAIL and not end.wide else None
         starts = list(self._places(request, start, joined))
         ends = list(self._places(request, end, joined))
@@ -113,7 +115,7 @@ class Router:
             return min(box.left for box in boxes) - reach
         return max(box.right for box in boxes) + reach
 
-    def _places(self, request: Request, port: Port, joined: float | None) -> Iterator[Range]:
+    def _places(self, request: RouteRequest, port: Port, joined: float | None) -> Iterator[Range]:
         """Yield where the run that begins or ends at a port may be."""
         if not port.side.is_level:
             yield (
@@ -216,7 +218,7 @@ def _at(route: Route, port: Port) -> float:
     return route.runs[0 if port is route.start else -1].x
 
 
-def _least(start: Port, end: Port, request: Request) -> float:
+def _least(start: Port, end: Port, request: RouteRequest) -> float:
     """Return what a way between two ports costs at least."""
     cost = start.cost + end.cost
     corners = start.side.is_level + end.side.is_level
@@ -225,16 +227,16 @@ def _least(start: Port, end: Port, request: Request) -> float:
     return cost + CORNER * corners
 
 
-def _direct(request: Request) -> Route:
+def _direct(request: RouteRequest) -> Route:
     start, end = request.starts[-1], request.ends[-1]
-    runs = (Run(start.x, start.row, start.row), Run(end.x, start.row, end.row - 1))
+    runs = (LineRun(start.x, start.row, start.row), LineRun(end.x, start.row, end.row - 1))
     return Route(request.number, request.key, start, end, runs)
 
 
-def field_of(placed: PlacedFigure) -> Field:
+def field_of(placed: PlacedFigure) -> RoutingField:
     """Return the rows of a placed figure, with everything in them."""
     boxes = [*placed.nodes.values(), *placed.labels.values()]
-    field = Field.of(boxes)
+    field = RoutingField.of(boxes)
     bars = bars_of(placed)
     for node, box in placed.nodes.items():
         if node not in bars:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from xg.figures.layout.field import Field, Key, Range, Run
+from xg.figures.layout.field import Key, LineRun, Range, RoutingField
 
 CORNER: Final = 10.0  # cost of a corner
 CROSSING: Final = 24.0  # cost of a crossing
@@ -39,7 +39,7 @@ class _State:
     before: tuple[tuple[Range, int], ...] = ()
 
 
-def search(field: Field, ask: Ask, limit: float) -> tuple[Run, ...] | None:
+def search(field: RoutingField, ask: Ask, limit: float) -> tuple[LineRun, ...] | None:
     """Return the runs of the best way, None where it costs more than the limit."""
     states = [_State(abs(_clamp(ask.near, one) - ask.near) * LENGTH, *one) for one in ask.starts]
     for gap in range(ask.first, ask.last + 1):
@@ -53,10 +53,10 @@ def search(field: Field, ask: Ask, limit: float) -> tuple[Run, ...] | None:
     ranges = [one for one, _ in best.before] + [(best.low, best.high)]
     gaps = [ask.first, *(gap for _, gap in best.before), ask.last]
     xs = _settled(ranges, ask.near)
-    return tuple(Run(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
+    return tuple(LineRun(x, a, b) for x, a, b in zip(xs, gaps, gaps[1:], strict=False))
 
 
-def _targets(field: Field, ask: Ask, gap: int) -> Sequence[Range]:
+def _targets(field: RoutingField, ask: Ask, gap: int) -> Sequence[Range]:
     """Return where a way may run below a gap."""
     if gap == ask.last:
         return ask.ends
@@ -65,7 +65,9 @@ def _targets(field: Field, ask: Ask, gap: int) -> Sequence[Range]:
     return field.free(gap + 1, ask.key, ask.joined)
 
 
-def _best(field: Field, ask: Ask, states: Sequence[_State], gap: int, target: Range) -> _State:
+def _best(
+    field: RoutingField, ask: Ask, states: Sequence[_State], gap: int, target: Range
+) -> _State:
     """Return the best continuation in a range: straight on, or by a turn in the gap."""
     low, high = target
     best: _State | None = None

@@ -11,7 +11,7 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StyledRun:
     """Characters of one style, and the scripts below and above their right end."""
 
     text: str
@@ -22,7 +22,7 @@ class Run:
     sup: str = ""
 
 
-RichText = tuple[Run, ...]
+RichText = tuple[StyledRun, ...]
 
 _GREEK: Final = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η",
@@ -34,12 +34,12 @@ _TOKEN: Final = re.compile(r"([^\W\d]\w*|\s*\*\s*|.)(?:\^(\d+))?", re.DOTALL)
 
 def plain(text: str) -> RichText:
     """Return upright text, as an operator's glyph is set."""
-    return (Run(text),) if text else ()
+    return (StyledRun(text),) if text else ()
 
 
 def bold(text: str) -> RichText:
     """Return bold text, as a title is set."""
-    return (Run(text, bold=True),) if text else ()
+    return (StyledRun(text, bold=True),) if text else ()
 
 
 def muted(text: RichText) -> RichText:
@@ -58,8 +58,8 @@ def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "")
     ['d', 'γ']
     """
     base, sub = _split(name)
-    letter = Run(base, bold=True, sub=",".join(filter(None, (sub, index))), sup=sup)
-    return (Run("d", italic=True), letter) if gradient else (letter,)
+    letter = StyledRun(base, bold=True, sub=",".join(filter(None, (sub, index))), sup=sup)
+    return (StyledRun("d", italic=True), letter) if gradient else (letter,)
 
 
 def dimension(expression: str) -> RichText:
@@ -73,11 +73,11 @@ def dimension(expression: str) -> RichText:
 
 def shape(dims: Iterable[str]) -> RichText:
     """Return a bracketed shape, muted: [*B*, *S*, *D*_ff/*N*_T]."""
-    inside: list[Run] = []
+    inside: list[StyledRun] = []
     for position, dim in enumerate(dims):
         inside += plain(", ") if position else ()
         inside += dimension(dim)
-    return muted((Run("["), *inside, Run("]")))
+    return muted((StyledRun("["), *inside, StyledRun("]")))
 
 
 def tensor(name: RichText, dims: Iterable[str] | None) -> RichText:
@@ -105,10 +105,10 @@ def _split(name: str) -> tuple[str, str]:
     return _GREEK.get(base, base), ",".join(_GREEK.get(part, part) for part in sub.split("_"))
 
 
-def _dimension_run(token: str, power: str) -> Run:
+def _dimension_run(token: str, power: str) -> StyledRun:
     if token.strip() == "*":
-        return Run("·")
+        return StyledRun("·")
     if token[0].isalpha():
         base, sub = _split(token)
-        return Run(base, italic=True, sub=sub, sup=power)
-    return Run(token)
+        return StyledRun(base, italic=True, sub=sub, sup=power)
+    return StyledRun(token)

@@ -85,7 +85,7 @@ def arrange(
     output = {value: n for one in operations for n, value in enumerate(one.outputs)}
     state = _Arrangement(made_by, _heirs(operations, made_by))
     for source in sources:
-        state.stand(source.node.id, None, 0)
+        state.place(source.node.id, None, 0)
     arrows = [arrow for operation in operations for arrow in state.arrows(operation)]
     named = frozenset(terminal.node.id for terminal in (*sources, *results))
     labels = _labelled(arrows, named, naming)
@@ -129,7 +129,7 @@ class _Arrangement:
     column: dict[str, int] = field(default_factory=dict[str, int])
     depth: dict[str, int] = field(default_factory=dict[str, int])
 
-    def stand(self, node: str, column: int | None, depth: int) -> None:
+    def place(self, node: str, column: int | None, depth: int) -> None:
         """Put a node into a column, a new one if None."""
         fresh = max(self.column.values(), default=-1) + 1
         self.column[node] = fresh if column is None else column
@@ -142,7 +142,7 @@ class _Arrangement:
         main = self._main(operation, tails)
         goes_on = main is not None and self.heir.get(tails[main]) == node
         column = self.column[tails[main]] if main is not None and goes_on else None
-        self.stand(node, column, 1 + max((self.depth[tail] for tail in tails), default=0))
+        self.place(node, column, 1 + max((self.depth[tail] for tail in tails), default=0))
         for place, (flow, tail) in enumerate(zip(operation.flows, tails, strict=True)):
             if place == main:
                 role = EdgeRole.MAIN if goes_on else EdgeRole.BRANCH

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, Run, characters, plain
+from xg.figures.model.richtext import RichText, StyledRun, characters, plain
 from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
@@ -33,7 +33,7 @@ from xg.figures.views.steps import (
 )
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
 
-_D: Final = (Run("d", italic=True),)
+_D: Final = (StyledRun("d", italic=True),)
 
 
 def backward_figure(program: Program, backward: Backward, *, legend: bool = False) -> Figure:

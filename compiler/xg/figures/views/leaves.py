@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from xg.figures.model.richtext import RichText, Run, plain, tensor
+from xg.figures.model.richtext import RichText, StyledRun, plain, tensor
 from xg.figures.views.notation import Notation, swaps_last_two
 from xg.figures.views.steps import own_tensors
 from xg.ir.dim import Dim
@@ -42,7 +42,12 @@ class Leaves:
         operand = view.inputs[0]
         dims = _new_dims(view, value, notation)
         repeated = ",".join(dims).replace("_", "")  # a script has no scripts of its own
-        inside = (Run("BC", sub=repeated), *plain("("), *notation.symbol(operand), *plain(")"))
+        inside = (
+            StyledRun("BC", sub=repeated),
+            *plain("("),
+            *notation.symbol(operand),
+            *plain(")"),
+        )
         return tensor(inside, notation.dims(operand))
 
 

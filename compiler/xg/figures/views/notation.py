@@ -9,7 +9,7 @@ from typing import Final
 
 from xg.figures.model import richtext
 from xg.figures.model.figure import NodeKind
-from xg.figures.model.richtext import RichText, Run
+from xg.figures.model.richtext import RichText, StyledRun
 from xg.ir.dim import ONE, product
 from xg.ir.graph import Apply, Backward, Graph, Value
 from xg.ir.op import Op
@@ -102,7 +102,7 @@ class Notation:
 
     def listed(self, values: Sequence[Value]) -> RichText:
         """Return several values by their symbols; neighbours of one shape share it."""
-        runs: list[Run] = []
+        runs: list[StyledRun] = []
         for dims, group in groupby(values, self.dims):
             runs += richtext.plain(", ") if runs else ()
             runs += richtext.tensor(self._symbols(list(group)), dims or None)

@@ -84,7 +84,7 @@ def _sketch(graph: Graph, rank: Graph, backward: Backward | None) -> Sketch:
             steps.append(replace(local.get(step.outputs[0], step), inputs=inputs))
         elif step.op.family == FAMILY and _is_beside(step, owners, graph):
             owner = owners[step.outputs[0]] = owners[step.inputs[0]]
-            stands[step.outputs[0]] = _stand_in(step.outputs[0], owner, graph)
+            stands[step.outputs[0]] = _replacement(step.outputs[0], owner, graph)
             moves.append(replace(move_of(step), param=owner))
         else:
             is_move = step.op.family == FAMILY
@@ -113,7 +113,7 @@ def _is_beside(step: Apply, owners: Mapping[Value, Value], placed: Graph) -> boo
     return owner.role == "param" or _rank_type(placed, result) == _rank_type(placed, owner)
 
 
-def _stand_in(value: Value, owner: Value, placed: Graph) -> Value:
+def _replacement(value: Value, owner: Value, placed: Graph) -> Value:
     """Return the parameter itself where it is only cast, else one that is as large as in use."""
     if _rank_type(placed, value) == _rank_type(placed, owner):
         return owner

@@ -119,10 +119,10 @@ class _Reader:
     def project(self, place: Place, source: Source) -> Project:
         """The main file and everything below it; raises DiagnosticError with all errors."""
         self.read(place, source)
-        found = self.found(place)
-        if self.diagnostics or found is None:
+        project_read = self.found(place)
+        if self.diagnostics or project_read is None:
             raise DiagnosticError(self.diagnostics)
-        return found
+        return project_read
 
     def read(self, place: Place, source: Source) -> None:
         """Read the main file and everything below it."""

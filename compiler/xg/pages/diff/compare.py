@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from xg.cost.communication import Sent, total, total_bytes
-from xg.cost.report import Report
+from xg.cost.report import CostReport
 from xg.cost.traffic import Kind, Pass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
@@ -24,7 +24,7 @@ class Side:
     name: str
     program: Program
     placed: Program | None
-    report: Report
+    report: CostReport
 
     @property
     def whole(self) -> Program:

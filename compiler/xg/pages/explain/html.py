@@ -131,7 +131,8 @@ def _step(step: Step, one: _OnePass, at: Box | None) -> Iterator[str]:
         yield _window(one.name, at, step)
     yield '<div class="told">'
     formula = f": <code>{escape.xml(step.formula)}</code>" if step.formula else ""
-    yield f"<p>{escape.xml(step.operator)}{formula}. It {_linked(words.way(step, one.steps))}.</p>"
+    near = _linked(words.neighbours(step, one.steps))
+    yield f"<p>{escape.xml(step.operator)}{formula}. It {near}.</p>"
     if step.source:
         yield f'<p class="quiet">Line {step.line}: <code>{escape.xml(step.source)}</code></p>'
     yield from map(_tensor, step.tensors)

@@ -48,7 +48,7 @@ def _pass(view: str, section: Section, steps: Pass) -> Iterator[str]:
 def _step(step: Step, steps: Pass) -> Iterator[str]:
     yield from (f"### {step.number}. {escape.code_span(step.equation)}", "")
     formula = f": {escape.code_span(step.formula)}" if step.formula else ""
-    yield f"{escape.markdown(step.operator)}{formula}. It {words.way(step, steps)}."
+    yield f"{escape.markdown(step.operator)}{formula}. It {words.neighbours(step, steps)}."
     if step.source:
         yield f"Line {step.line}: {escape.code_span(step.source)}."
     yield ""

@@ -43,7 +43,7 @@ def begins(view: str, section: Section) -> str:
     return "The gradients that come in" if several else "The gradient that comes in"
 
 
-def way(step: Step, steps: Pass) -> str:
+def neighbours(step: Step, steps: Pass) -> str:
     """The neighbours of a step: the steps it takes from and those that take its result."""
     own = {each.number for each in steps.steps}
     takes = _listed([number for number in step.takes if number in own])

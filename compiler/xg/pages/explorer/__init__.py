@@ -21,7 +21,7 @@ from xg.pages.explorer.equation import Equations
 from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
 from xg.pages.explorer.formulas import Formulas, axis_rules, start_numbers
 from xg.pages.explorer.plan_costs import mesh_of, planned, plans_data
-from xg.pages.explorer.play import Corner, Run, runs_data
+from xg.pages.explorer.play import Corner, PlayRun, runs_data
 from xg.pages.explorer.sending import Sending
 from xg.pages.explorer.small import facts_of, proof_sizes, runs
 from xg.pages.explorer.uses import BlockUse, block_uses
@@ -67,7 +67,7 @@ def explore(program: Program, settings: Settings) -> Explored:
     return Explored(written, pictures.engines, (*pictures.warnings, *_too_large(written)))
 
 
-def _small(page: Page, ran: Sequence[Run]) -> bytes:
+def _small(page: Page, ran: Sequence[PlayRun]) -> bytes:
     """The page with the largest corners of its tensors with which it is small."""
     written = b""
     for corner in CORNERS:
@@ -127,7 +127,7 @@ def _facts(
     uses: Sequence[BlockUse],
     drawn: Sequence[Mapping[Pass, Drawn]],
     written: Code,
-) -> tuple[dict[str, object], list[Run]]:
+) -> tuple[dict[str, object], list[PlayRun]]:
     """The data of the script, except the runs, and the runs."""
     graphs, formulas = program.graphs, Formulas()
     blocks = _blocks(program, uses, drawn, written, formulas)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.cost.cost import BlockCost, Row
+from xg.cost.cost import BlockCost, CostRow
 from xg.cost.flops import flops
 from xg.figures.views.steps import Drawn
 from xg.ir.dim import Dim
@@ -107,10 +107,10 @@ class BlockFacts:
         """Its name, its shape, and its placement if ranks hold different parts."""
         dims = [self._place(dim) for dim in self.types[value].shape]
         shape = self.shapes.place(self.equations.notation.dims(value), dims)
-        lies = self._lies(value)
+        lies = self._placement(value)
         return [self.equations.text(value), shape, *([lies] if lies else [])]
 
-    def _lies(self, value: Value) -> Facts:
+    def _placement(self, value: Value) -> Facts:
         """The placement by mesh axis: of a slice its axis and its global size, else a letter.
 
         A replicated axis has no entry.
@@ -127,16 +127,16 @@ class BlockFacts:
     def _place(self, dim: Dim) -> int:
         return self.formulas.place(in_entry(self.use, self.program, dim))
 
-    def _amount(self, row: Row) -> list[int]:
+    def _amount(self, row: CostRow) -> list[int]:
         return [self._place(dim) for dim in row.amount.dims()]
 
     # ---- steps ----------------------------------------------------------------------------------
 
-    def _forward(self, step: Apply | Call, row: Row) -> Facts:
+    def _forward(self, step: Apply | Call, row: CostRow) -> Facts:
         facts = self._step(step, step.inputs, "forward")
         return {**facts, "line": step.span.line, "cost": self._amount(row)}
 
-    def _backward(self, step: Step, rows: Mapping[Step | None, Row]) -> Facts:
+    def _backward(self, step: Step, rows: Mapping[Step | None, CostRow]) -> Facts:
         facts = self._step(step, step.inputs, "backward")
         if isinstance(step, Apply):
             facts["flops"] = self._place(flops(self._body(step)))

@@ -25,7 +25,7 @@ Corner = tuple[int, int]  # so many rows and columns of a tensor's first matrix 
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PlayRun:
     """The results of one device or one rank: by block, its tensors in the order of its values.
 
     None is a value that is no tensor. `at` are the coordinates of a rank on the mesh. Of a block
@@ -38,7 +38,7 @@ class Run:
     at: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def play(small: Program, uses: Sequence[BlockUse]) -> Run:
+def play(small: Program, uses: Sequence[BlockUse]) -> PlayRun:
     """One run of a program of one device whose sizes all have numbers; `uses` are its blocks.
 
     Parameters, inputs and cotangents are drawn, and dropout is on.
@@ -51,11 +51,11 @@ def play(small: Program, uses: Sequence[BlockUse]) -> Run:
 
 def recorded(
     name: str, record: Record, uses: Sequence[BlockUse], at: Mapping[str, int] | None = None
-) -> Run:
+) -> PlayRun:
     """The run that left a record."""
     first = _first_records(record)
     tensors = {use.place: _tensors(use, first[use.graph.key]) for use in uses}
-    return Run(name, dict(sorted(record.sizes.items())), tensors, at or {})
+    return PlayRun(name, dict(sorted(record.sizes.items())), tensors, at or {})
 
 
 def is_small(program: Program) -> bool:
@@ -89,7 +89,7 @@ def _tensors(use: BlockUse, record: Record) -> list[Array | None]:
 # ---- as data ------------------------------------------------------------------------------------
 
 
-def runs_data(runs: Sequence[Run], corner: Corner) -> list[dict[str, object]]:
+def runs_data(runs: Sequence[PlayRun], corner: Corner) -> list[dict[str, object]]:
     """The data of runs for the page's script, tensors cut to a corner.
 
     A tensor equal to that of an earlier rank is given as the number of that rank.
@@ -100,7 +100,9 @@ def runs_data(runs: Sequence[Run], corner: Corner) -> list[dict[str, object]]:
             "at": dict(run.at),
             "sizes": dict(run.sizes),
             "values": {
-                place: [_told(runs[: number + 1], place, v, corner) for v in range(len(tensors))]
+                place: [
+                    _tensor_data(runs[: number + 1], place, v, corner) for v in range(len(tensors))
+                ]
                 for place, tensors in run.tensors.items()
             },
         }
@@ -108,7 +110,7 @@ def runs_data(runs: Sequence[Run], corner: Corner) -> list[dict[str, object]]:
     ]
 
 
-def _told(runs: Sequence[Run], block: int, value: int, corner: Corner) -> object:
+def _tensor_data(runs: Sequence[PlayRun], block: int, value: int, corner: Corner) -> object:
     """One tensor of the last of some runs."""
     *before, tensor = (run.tensors[block][value] for run in runs)
     if tensor is None:

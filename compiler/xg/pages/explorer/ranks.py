@@ -7,7 +7,7 @@ from typing import cast
 
 import xg_runtime.ranks as ranks
 from xg.driver import Program
-from xg.pages.explorer.play import SEED, Run, recorded
+from xg.pages.explorer.play import SEED, PlayRun, recorded
 from xg.pages.explorer.uses import BlockUse
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference import random_inputs as invented
@@ -18,7 +18,7 @@ from xg.verify.single_device import single
 from xg_runtime.ranks.grid import Grid
 
 
-def play_ranks(small: Program, uses: Sequence[BlockUse]) -> list[Run]:
+def play_ranks(small: Program, uses: Sequence[BlockUse]) -> list[PlayRun]:
     """One run of a parallel program whose sizes all have numbers, rank by rank.
 
     Every rank gets its parts of the numbers that `play` draws for one device.

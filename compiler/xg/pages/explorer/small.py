@@ -12,7 +12,7 @@ from xg.driver import Program, compile_project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import Apply
 from xg.ir.graph import Program as Graphs
-from xg.pages.explorer.play import Run, is_small, play
+from xg.pages.explorer.play import PlayRun, is_small, play
 from xg.pages.explorer.ranks import play_ranks
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.verify.facts import SizeFacts, size_facts
@@ -49,7 +49,7 @@ def proof_sizes(program: Program, settings: Settings) -> Mapping[str, int]:
 
 def runs(
     program: Program, settings: Settings, proven: Mapping[str, int], starts: Mapping[str, int]
-) -> list[Run]:
+) -> list[PlayRun]:
     """The program run at the sizes of its proof; where the file forbids these, at its own.
 
     Nothing if the file allows no small ones.
@@ -74,7 +74,7 @@ def runs(
     return []
 
 
-def _played(small: Program, uses: Sequence[BlockUse]) -> list[Run]:
+def _played(small: Program, uses: Sequence[BlockUse]) -> list[PlayRun]:
     if small.distributed is None:
         return [play(small.graphs, uses)]
     return play_ranks(small, uses)

@@ -22,7 +22,7 @@ from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
 from xg.passes.decode_step.errors import NoPositions
 from xg.passes.decode_step.prologue import prologue_graph
-from xg.passes.decode_step.step_plan import Asking, Called, Kept, Planned, Request, Used
+from xg.passes.decode_step.step_plan import Asking, Called, Kept, StepPlan, StepRequest, Used
 
 
 def decode_step(program: Program, output: str | None = None) -> Program:
@@ -57,7 +57,7 @@ def prologue(program: Program, output: str | None = None) -> Program | None:
     if not plans[request].given:
         return None
     graphs = dict(program.graphs)
-    keys: dict[Request, str] = {}
+    keys: dict[StepRequest, str] = {}
     for number, (each, plan) in enumerate(plans.items()):
         if plan.given:
             keys[each] = f"{each.callee} once ({number})"
@@ -65,12 +65,12 @@ def prologue(program: Program, output: str | None = None) -> Program | None:
     return replace(program, graphs=graphs, entry=keys[request], backwards={})
 
 
-def _request(program: Program, output: str | None) -> Request:
+def _request(program: Program, output: str | None) -> StepRequest:
     """The request for the entry block: one output at the new positions."""
     main = program.main
     place, length = _output(main, output)
     whole = (False,) * len(main.types[main.outputs[place]].shape)
-    return Request(program.entry, (length,), ((place, whole),), alone=True)
+    return StepRequest(program.entry, (length,), ((place, whole),), alone=True)
 
 
 def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:
@@ -107,11 +107,13 @@ def _past(program: Program) -> Dim:
     return symbol(next(name for name in names if name not in used))
 
 
-def _plans(program: Program, request: Request, past: Dim) -> dict[Request, Planned]:
+def _plans(program: Program, request: StepRequest, past: Dim) -> dict[StepRequest, StepPlan]:
     """The plans of a request and of all that it asks, callees first; no recursion."""
-    done: dict[Request, Planned] = {}
-    stack: list[tuple[Request, Asking]] = [(request, BlockPlanner(program, request, past).plan())]
-    answer: Planned | None = None
+    done: dict[StepRequest, StepPlan] = {}
+    stack: list[tuple[StepRequest, Asking]] = [
+        (request, BlockPlanner(program, request, past).plan())
+    ]
+    answer: StepPlan | None = None
     while stack:
         current, planning = stack[-1]
         try:
@@ -126,7 +128,7 @@ def _plans(program: Program, request: Request, past: Dim) -> dict[Request, Plann
     return done
 
 
-def _with_state(plan: Planned) -> Planned:
+def _with_state(plan: StepPlan) -> StepPlan:
     """The entry's plan with a state that counts the positions so far."""
     if any(isinstance(part, Kept) for part in plan.parts):
         return plan
@@ -139,19 +141,21 @@ def _with_state(plan: Planned) -> Planned:
     return plan
 
 
-def _keys(plans: Mapping[Request, Planned]) -> dict[Request, str]:
+def _keys(plans: Mapping[StepRequest, StepPlan]) -> dict[StepRequest, str]:
     """A key for every plan: the block's own, numbered where a block has several steps."""
-    keys: dict[Request, str] = {}
+    keys: dict[StepRequest, str] = {}
     for request in sorted(plans, key=lambda each: each.suffix):
         number = sum(other.callee == request.callee for other in keys) + 1
         keys[request] = request.callee + (f" ({number})" if number > 1 else "")
     return keys
 
 
-def _params(program: Program, plans: Mapping[Request, Planned]) -> dict[Request, tuple[Param, ...]]:
+def _params(
+    program: Program, plans: Mapping[StepRequest, StepPlan]
+) -> dict[StepRequest, tuple[Param, ...]]:
     """The parameters of each block that its steps read, or that a caller reads too."""
-    read: dict[Request, dict[Value, None]] = {request: {} for request in plans}
-    lent: set[tuple[Request, str]] = set()
+    read: dict[StepRequest, dict[Value, None]] = {request: {} for request in plans}
+    lent: set[tuple[StepRequest, str]] = set()
     for request, plan in plans.items():
         for part in plan.parts:
             if isinstance(part, Used):

@@ -13,7 +13,7 @@ from xg.ir.op import Op
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.positions import Whole
-from xg.passes.decode_step.step_plan import Called, Kept, Planned, Request, Token, Used
+from xg.passes.decode_step.step_plan import Called, Kept, StepPlan, StepRequest, Token, Used
 
 _APPEND: Final = "C"
 
@@ -22,8 +22,8 @@ _APPEND: Final = "C"
 class Assembler:
     """Makes the graph of one plan. `keys` name the graphs of the requests."""
 
-    plan: Planned
-    keys: Mapping[Request, str]
+    plan: StepPlan
+    keys: Mapping[StepRequest, str]
     values: dict[Token, Value] = field(default_factory=dict[Token, Value])
     types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     states: list[State] = field(default_factory=list[State])
@@ -156,7 +156,7 @@ class Assembler:
         )
 
 
-def given_names(plan: Planned) -> dict[Value, str]:
+def given_names(plan: StepPlan) -> dict[Value, str]:
     """Distinct names for the values that were edges and are inputs now."""
     labels = _labels(plan)
     taken = {str(value.name) for value in plan.graph.inputs}
@@ -169,7 +169,7 @@ def given_names(plan: Planned) -> dict[Value, str]:
     return names
 
 
-def _labels(plan: Planned) -> dict[Value, str]:
+def _labels(plan: StepPlan) -> dict[Value, str]:
     """The name of each value: as written, or its result's where a step leaves nothing to do."""
     names = {v: v.name for v in plan.graph.types if v.name}
     for (result, _), (operand, _) in reversed(list(plan.alias.items())):

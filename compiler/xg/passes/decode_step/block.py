@@ -25,9 +25,9 @@ from xg.passes.decode_step.step_plan import (
     Asking,
     Called,
     Kept,
-    Planned,
     Port,
-    Request,
+    StepPlan,
+    StepRequest,
     Token,
     Used,
 )
@@ -39,7 +39,7 @@ class BlockPlanner:
     """Plans one request."""
 
     program: Program
-    request: Request
+    request: StepRequest
     past: Dim
     graph: Graph = field(init=False)
     positions: Positions = field(init=False)
@@ -77,7 +77,7 @@ class BlockPlanner:
             self._keep(value, value.span, producers)
         inputs = [(i, w) for i, v in enumerate(graph.inputs) for w in self.wanted.get(v, ())]
         parts = tuple(reversed(self.parts))
-        return Planned(
+        return StepPlan(
             self.request,
             graph,
             self.positions,
@@ -172,14 +172,14 @@ class BlockPlanner:
             else:
                 self.parts.append(Used(step, use, inputs, outputs))
 
-    def _call(self, call: Call, suffix: str) -> Generator[Request, Planned, None]:
+    def _call(self, call: Call, suffix: str) -> Generator[StepRequest, StepPlan, None]:
         callee = self.program.graphs[call.callee]
         same = self._positions_of(call, callee)
         if call.count is not None and self.positions.length in call.count.symbols():
             self._refuse(call.span, callee.block, "is repeated once for each position")
         for ports in _rounds([list(self.wanted.get(value, ())) for value in call.outputs]):
             alone = self.request.alone and call.count is None
-            request = Request(call.callee, same, tuple(ports), suffix, alone)
+            request = StepRequest(call.callee, same, tuple(ports), suffix, alone)
             planned = yield request
             given = tuple(self._hand(call, callee, planned, value) for value in planned.given)
             carried = [whole for place, whole in planned.inputs if place == 0]
@@ -189,7 +189,7 @@ class BlockPlanner:
             outputs = tuple((call.outputs[place], whole) for place, whole in ports)
             self.parts.append(Called(call, request, tuple(inputs), outputs, given))
 
-    def _hand(self, call: Call, callee: Graph, planned: Planned, value: Value) -> Value:
+    def _hand(self, call: Call, callee: Graph, planned: StepPlan, value: Value) -> Value:
         """A value that a called block is given, as one that this block is given."""
         symbols = inside(call, self.graph, callee, {})
         here = Value(value.name, "input", call.span)

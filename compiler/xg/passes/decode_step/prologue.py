@@ -8,11 +8,11 @@ from dataclasses import replace
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prune import prune
 from xg.passes.decode_step.assemble import given_names
-from xg.passes.decode_step.step_plan import Called, Planned, Request
+from xg.passes.decode_step.step_plan import Called, StepPlan, StepRequest
 
 
 def prologue_graph(
-    plan: Planned, program: Program, graphs: Mapping[str, Graph], keys: Mapping[Request, str]
+    plan: StepPlan, program: Program, graphs: Mapping[str, Graph], keys: Mapping[StepRequest, str]
 ) -> Graph:
     """A block that gives what its step is given, and nothing else."""
     graph = program.graphs[plan.request.callee]

@@ -16,7 +16,7 @@ Port = tuple[int, Whole]  # an input or output by its place
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class StepRequest:
     """A request for a block: which outputs in which form.
 
     `same` are its symbols that are the axis of positions, the first of which stays. `suffix`
@@ -55,21 +55,21 @@ class Called:
     """A call in the step, what it asks of its callee, and what it hands on to it as given."""
 
     step: Call
-    request: Request
+    request: StepRequest
     inputs: tuple[Token, ...]
     outputs: tuple[Token, ...]
     given: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class StepPlan:
     """A block as a step, before its values are made: `parts` in order.
 
     `given` are values that were edges, here or in a block that is called, and are inputs now;
     `handed` are those of called blocks, with their types here.
     """
 
-    request: Request
+    request: StepRequest
     graph: Graph
     positions: Positions
     inputs: tuple[Port, ...]
@@ -95,4 +95,4 @@ class Planned:
         return frozenset(found)
 
 
-Asking = Generator[Request, Planned, Planned]
+Asking = Generator[StepRequest, StepPlan, StepPlan]

@@ -189,7 +189,7 @@ class _Typist:
         try:
             configured = dict(node.op.configure(use))
         except Misuse as misuse:
-            raise Mistyped(_told(node, misuse, self._fitting(node, types))) from None
+            raise Mistyped(_refused(node, misuse, self._fitting(node, types))) from None
         if "absent" in node.attrs:
             configured["absent"] = node.attrs["absent"]
         return configured
@@ -257,7 +257,7 @@ class _Unknown(Exception):
     """An operand whose type failed already: its users are not reported again."""
 
 
-def _told(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorMisuse:
+def _refused(node: Apply, misuse: Misuse, fitting: tuple[str, ...]) -> OperatorMisuse:
     places = tuple((node.inputs[index].span, text) for index, text in misuse.notes.items() if index)
     help = fitting or misuse.help
     return OperatorMisuse(node.span, misuse.message, misuse.notes.get(0, ""), places, help)

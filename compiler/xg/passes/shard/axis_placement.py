@@ -17,9 +17,9 @@ from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.placement import INVARIANT, PARTIAL, PlacementRequest, State
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import (
-    Placed,
+    CallRequest,
+    PlacedCall,
     Placing,
-    Request,
     arriving,
     entering,
     place_once,
@@ -51,7 +51,7 @@ class BlockPlacer:
 
     graph: Graph
     graphs: Mapping[str, Graph]
-    request: Request
+    request: CallRequest
     axis: str
     numbers: Mapping[str, int]
     explicit: bool
@@ -87,7 +87,7 @@ class BlockPlacer:
         return [self.current.get(value, value) for value in step.inputs]
 
     @property
-    def _seen(self) -> Graph:
+    def _typed(self) -> Graph:
         """The graph with the types of values that moves have created too, for messages."""
         return replace(self.graph, types=self.moves.types)
 
@@ -137,10 +137,10 @@ class BlockPlacer:
         if wanted is not None:
             return self.moves.reshard(value, wanted, named.span, self.promised.get(value))
         if self.request.is_entry and state.kind in "PR":
-            self.problems.append(refuse_output(named, state, self._seen, self.axis))
+            self.problems.append(refuse_output(named, state, self._typed, self.axis))
         return value
 
-    def _finished(self, outputs: tuple[Value, ...]) -> Placed:
+    def _finished(self, outputs: tuple[Value, ...]) -> PlacedCall:
         moves = self.moves
         steps = _alive(moves.steps, outputs)
         live = {*self.graph.inputs, *self.graph.param_values()}
@@ -163,7 +163,7 @@ class BlockPlacer:
             if value not in outputs and self._is_cast(value, steps)
         )
         states = tuple(moves.states[value] for value in outputs)
-        return Placed(self.request, graph, states, casts)
+        return PlacedCall(self.request, graph, states, casts)
 
     def _open_requests(self, live: Container[Value]) -> dict[Value, Mapping[str, PlacementRequest]]:
         """The requests for other mesh axes: for a value that was moved, behind its move."""
@@ -198,7 +198,7 @@ class BlockPlacer:
                 raise TornApart(step.parts)
             options = [self._reshard_options(value) for value in inputs]
             how = refusal(self.moves, step, inputs, options, self.graph, explicit=self.explicit)
-            self.problems.append(refuse(first, how, self._seen, self.axis))
+            self.problems.append(refuse(first, how, self._typed, self.axis))
             return
         operands = tuple(
             self.moves.reshard(value, state, step.span, self.promised.get(value))
@@ -230,7 +230,7 @@ class BlockPlacer:
         if request.rest == INVARIANT and state.kind == "S":
             self.requests[value] = PlacementRequest(state, INVARIANT)  # gathered where it is used
         elif self.explicit and state.kind in "PS":
-            graph, rest = self._seen, request.rest
+            graph, rest = self._typed, request.rest
             self.problems.append(refuse_move(value, state, rest, graph, self.axis, span))
         else:
             self.current[value] = self.moves.reshard(value, request.rest, span)
@@ -252,7 +252,7 @@ class BlockPlacer:
                 self.promised[alias] = result
                 self.requests[alias] = PlacementRequest(state, INVARIANT)
             case _:
-                refused = refuse_move(result, state, cut, self._seen, self.axis, step.span, step)
+                refused = refuse_move(result, state, cut, self._typed, self.axis, step.span, step)
                 self.problems.append(refused)
 
     def _pass_by(self, step: Apply) -> None:
@@ -266,7 +266,7 @@ class BlockPlacer:
 
     # ---- calls ----------------------------------------------------------------------------------
 
-    def _call(self, call: Call) -> Generator[Request, Placed, None]:
+    def _call(self, call: Call) -> Generator[CallRequest, PlacedCall, None]:
         """A call with its operands where the callee requests them."""
         callee, given = self.graphs[call.callee], self._inputs(call)
         states = [

@@ -1,6 +1,6 @@
 """Calls on one mesh axis: what is asked of a callee, and what became of it.
 
-A placer asks by yielding a `Request` and is sent the `Placed`.
+A placer asks by yielding a `CallRequest` and is sent the `PlacedCall`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, PlacementRequest, St
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CallRequest:
     """A graph with the states of its inputs, and of the outputs that are prescribed.
 
     An input of the program (`is_entry`) must leave whole.
@@ -26,16 +26,16 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedCall:
     """The result of a request. `casts` are the inputs that are cast before any use."""
 
-    request: Request
+    request: CallRequest
     graph: Graph
     outputs: tuple[State, ...]
     casts: frozenset[int]
 
 
-Placing = Generator[Request, Placed, Placed]
+Placing = Generator[CallRequest, PlacedCall, PlacedCall]
 
 
 def entering(callee: Graph, axis: str) -> tuple[State | None, ...]:
@@ -58,15 +58,15 @@ def arriving(state: State, request: PlacementRequest | None, wanted: State | Non
 def place_once(callee: Graph, states: Sequence[State], shared: frozenset[int]) -> Placing:
     """One call: of the operands that it casts, those that others read too come in cast."""
     leaving: tuple[State | None, ...] = (None,) * len(callee.outputs)
-    placed = yield Request(callee.key, tuple(states), leaving)
+    placed = yield CallRequest(callee.key, tuple(states), leaving)
     if placed.casts & shared:
-        placed = yield Request(callee.key, _cast(states, placed.casts & shared), leaving)
+        placed = yield CallRequest(callee.key, _cast(states, placed.casts & shared), leaving)
     return placed
 
 
 def place_row(callee: Graph, states: Sequence[State]) -> Placing:
     """A row of calls: what goes round must come out as it went in."""
-    placed = yield Request(callee.key, tuple(states), (None,))
+    placed = yield CallRequest(callee.key, tuple(states), (None,))
     first, *others = _cast(states, placed.casts - {0})
     (leaving,) = placed.outputs
     if leaving.kind == "S" or (leaving == REPLICATED and first == INVARIANT):
@@ -74,7 +74,7 @@ def place_row(callee: Graph, states: Sequence[State]) -> Placing:
     inputs = (first, *others)
     if placed.outputs == (first,) and placed.request.inputs == inputs:
         return placed
-    return (yield Request(callee.key, inputs, (first,)))
+    return (yield CallRequest(callee.key, inputs, (first,)))
 
 
 def _cast(states: Sequence[State], places: frozenset[int]) -> tuple[State, ...]:

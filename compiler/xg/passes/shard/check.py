@@ -24,7 +24,7 @@ class Unsound(Exception):
 
 def check(program: Program, axis: str) -> Program:
     """The program with the states of its backward passes; raises Unsound."""
-    _settled(program.main, axis)
+    _check_ports(program.main, axis)
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
         _Checker(axis, graph, program.graphs).forward()
@@ -34,7 +34,7 @@ def check(program: Program, axis: str) -> Program:
     return replace(program, backwards=backwards)
 
 
-def _settled(main: Graph, axis: str) -> None:
+def _check_ports(main: Graph, axis: str) -> None:
     """Inputs and outputs of a program must be replicated or sharded."""
     for value in (*main.inputs, *main.param_values(), *main.outputs):
         state = _state(main, value, axis)

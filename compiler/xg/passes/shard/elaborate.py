@@ -12,7 +12,7 @@ from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.placement import CONSTANT, INVARIANT, State
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.bodies import Bodies
-from xg.passes.shard.calls import Placed, Placing, Request
+from xg.passes.shard.calls import CallRequest, PlacedCall, Placing
 from xg.passes.shard.errors import refuse_move
 
 
@@ -55,7 +55,7 @@ class Elaboration:
     axis: str
     bodies: Bodies
     source: dict[str, Graph] = field(default_factory=dict[str, Graph])
-    done: dict[Request, Placed] = field(default_factory=dict[Request, Placed])
+    done: dict[CallRequest, PlacedCall] = field(default_factory=dict[CallRequest, PlacedCall])
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
     names: dict[str, str] = field(default_factory=dict[str, str])
 
@@ -64,16 +64,16 @@ class Elaboration:
         self.source.update(program.graphs)
         main = program.main
         inputs = _entering(main, self.axis)
-        request = Request(main.key, inputs, (None,) * len(main.outputs), is_entry=True)
+        request = CallRequest(main.key, inputs, (None,) * len(main.outputs), is_entry=True)
         entry = self._place(request, program.numbers).graph
         return replace(program, graphs=self._reached(entry), entry=entry.key)
 
-    def _place(self, entry: Request, numbers: Mapping[str, int]) -> Placed:
+    def _place(self, entry: CallRequest, numbers: Mapping[str, int]) -> PlacedCall:
         """A request and all that it asks for; calls may be nested deeply, so without recursion."""
         if entry in self.done:
             return self.done[entry]
-        stack: list[tuple[Request, Placing]] = [(entry, self._begun(entry, numbers))]
-        answer: Placed | None = None
+        stack: list[tuple[CallRequest, Placing]] = [(entry, self._begun(entry, numbers))]
+        answer: PlacedCall | None = None
         while stack:
             request, placing = stack[-1]
             try:
@@ -87,7 +87,7 @@ class Elaboration:
                 stack.append((wanted, self._begun(wanted, numbers)))
         return self.done[entry]
 
-    def _begun(self, request: Request, numbers: Mapping[str, int]) -> Placing:
+    def _begun(self, request: CallRequest, numbers: Mapping[str, int]) -> Placing:
         graph = self.source[request.key]
         return BlockPlacer(
             graph=graph,
@@ -99,7 +99,7 @@ class Elaboration:
             bodies=self.bodies,
         ).run()
 
-    def _keyed(self, placed: Placed) -> Placed:
+    def _keyed(self, placed: PlacedCall) -> PlacedCall:
         """Under a key of its own, for now a number."""
         graph = replace(placed.graph, key=f"{len(self.done)}")
         self.graphs[graph.key], self.names[graph.key] = graph, placed.request.key

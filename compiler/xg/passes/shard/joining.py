@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Graph, Program, Step, Value
-from xg.ir.mesh_axes import axes_over, joint
+from xg.ir.mesh_axes import axes_over, joined_axes
 from xg.ir.placement import INVARIANT, PARTIAL, Placement
 from xg.ir.tensor import TensorType
 from xg.passes.shard.moves import operator
@@ -97,7 +97,7 @@ def _both(first: Apply, second: Apply, order: Sequence[str]) -> Apply | None:
     cut = {"AG": (*after, *before), "RS": (*before, *after), "part": (*before, *after)}
     if cut.get(second.op.glyph, axes) != axes:
         return None  # the parts of parts would not be contiguous
-    over = joint(axes)
+    over = joined_axes(axes)
     return replace(second, inputs=first.inputs, attrs={**second.attrs, "over": over})
 
 
@@ -146,7 +146,7 @@ class _Sums:
         found = [self.makers.get(v) for v in step.inputs if self.reads[v] == 1]
         sums = tuple(each for each in found if each is not None)
         fits = len(sums) == len(step.inputs) > 1 and all(map(self._is_term, sums))
-        over = joint(self._axes(sums))
+        over = joined_axes(self._axes(sums))
         return sums if fits and all(self._can_be(each, over) for each in sums) else ()
 
     def _axes(self, sums: Iterable[Apply]) -> tuple[str, ...]:
@@ -168,7 +168,7 @@ class _Sums:
         terms = tuple(self._term(each, axes) for each in sums)
         total = self._made(terms[0], self.placements[terms[0]], step)
         self._keep(replace(step, inputs=terms, outputs=(total,)))
-        attrs = {**sums[0].attrs, "over": joint(axes)}
+        attrs = {**sums[0].attrs, "over": joined_axes(axes)}
         self._keep(replace(sums[0], inputs=(total,), outputs=step.outputs, attrs=attrs))
 
     def _term(self, each: Apply, axes: Sequence[str]) -> Value:
@@ -178,7 +178,7 @@ class _Sums:
         if not rest:
             return value
         term = self._made(value, {**self.placements[value], **dict.fromkeys(rest, PARTIAL)}, each)
-        attrs = {"over": joint(rest), "source": INVARIANT, "target": PARTIAL}
+        attrs = {"over": joined_axes(rest), "source": INVARIANT, "target": PARTIAL}
         self.kept[replace(each, op=operator("once"), outputs=(term,), attrs=attrs)] = None
         return term
 

@@ -73,7 +73,7 @@ class Recomputation:
         self,
         overrides: Mapping[Edge, Array] | None = None,
         given: Mapping[str, Array] | None = None,
-    ) -> Run:
+    ) -> ExampleRun:
         """One forward pass; `given` replaces inputs and parameters by full name."""
         other = given or {}
         params = {name: other.get(name, value) for name, value in self.params.items()}
@@ -83,7 +83,7 @@ class Recomputation:
         )
         with np.errstate(all="ignore"):
             outputs, record = interpreter.forward(inputs)
-        return Run(self, interpreter, outputs, record)
+        return ExampleRun(self, interpreter, outputs, record)
 
     def _given(self, name: str, type_: TensorType) -> Array:
         values = array(self.document.givens[name])
@@ -91,7 +91,7 @@ class Recomputation:
 
 
 @dataclass(frozen=True)
-class Run:
+class ExampleRun:
     """One run of a document; the backward pass from its loss is made when it is asked for."""
 
     of: Recomputation
