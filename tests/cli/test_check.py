@@ -84,3 +84,36 @@ def test_plans_of_blocks_from_other_files_are_checked(xg: Xg, folder: Path) -> N
     said = xg("check", "plans.xg")
     assert (said.code, said.out) == (1, "plans.xg: 1 mistake\n")
     assert "W is [D, D_ff], but the plan says [D_ff, D/N_T]" in said.err
+
+
+def test_a_plan_that_is_wrong_leaves_the_others_alone(xg: Xg, folder: Path) -> None:
+    text = (folder / "tiny.xg").read_text(encoding="utf-8")
+    plans = (
+        "mesh N_T = 2, N_D = 2\nplan TP of Net {\n    W [D, D_ff/N_T]\n}\n"
+        "plan BAD of Net {\n    Q [D]\n}\nplan ODD of Net {\n    W [D_ff, D/N_T]\n}\n"
+        "plan TWO = TP × BAD\nplan DP of Net {\n    X [B/N_D, D]\n}\nplan DT = DP × TP\n"
+    )
+    (folder / "plans.xg").write_text(text + plans, encoding="utf-8")
+    for plan in ("TP", "DP", "DT", "DP × TP"):
+        assert xg("check", "plans.xg", "--plan", plan).code == 0
+        assert xg("show", "plans.xg", "--plan", plan).code == 0
+    for plan, said in (("BAD", "Net has no value Q"), ("TWO", "Net has no value Q")):
+        assert said in xg("check", "plans.xg", "--plan", plan).err
+    assert "the plan says [D_ff, D/N_T]" in xg("check", "plans.xg", "--plan", "ODD").err
+    assert xg("check", "plans.xg").code == 1
+
+
+def test_a_plan_that_comes_with_a_block_and_does_not_fit_is_a_warning(xg: Xg, folder: Path) -> None:
+    (folder / "layer.xg").write_text(
+        "mesh N_T = 2\ndim B, S\nblock Layer(X [B, S]) -> Y [B, S] {\n    X -> ReLU : Y\n}\n"
+        "plan SP of Layer {\n    X, Y [B, S/N_T]\n}\n"
+    )
+    (folder / "net.xg").write_text(
+        'use Layer from "layer.xg"\ndim B, S = 7\n'
+        "block Net(X [B, S]) -> Y [B, S] {\n    X -> Layer : Y\n}\n"
+    )
+    said = xg("check", "net.xg")
+    assert (said.code, said.out) == (0, "net.xg: ok\n")
+    assert "warning: S = 7 is not divisible by N_T = 2" in said.err
+    assert "the plan SP comes with a used file and does not fit here" in said.err
+    assert xg("check", "net.xg", "--plan", "SP").code == 1

@@ -35,6 +35,17 @@ def test_every_choice(xg: Xg) -> None:
     assert "Net act=tanh" in said.out
 
 
+@pytest.mark.parametrize("against", [[], ["--against", "exact", "--plan", "DP"]])
+def test_every_choice_of_one_block(xg: Xg, folder: Path, against: list[str]) -> None:
+    text = (folder / "tiny.xg").read_text(encoding="utf-8")
+    plan = "mesh N_D = 2\nplan DP of Net {\n    X [B/N_D, _]\n    t [B/N_D]\n}\n"
+    (folder / "tiny.xg").write_text(text + plan, encoding="utf-8")
+    said = xg("verify", "tiny.xg", "--block", "Net", "--every-choice", *against)
+    assert said.code == 0
+    assert "act=ReLU" in said.out
+    assert "act=tanh" in said.out
+
+
 def test_a_zero_gradient_needs_a_reason(xg: Xg) -> None:
     said = xg("verify", DIAGRAMS / "notation" / "mha.xg", "--set", "D=4", "--set", "N_H=2")
     assert said.code == 0

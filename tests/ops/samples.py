@@ -39,6 +39,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(S, N_H * D)}, axes=axes("s, (n=N_H, d) -> n, (d, s)")),
         Sample({"x": floats(B, S, D)}, targets=((B, S, ONE, D),)),
         Sample({"x": ints(B, S, below=V)}, targets=((B * S,),)),
+        Sample({"x": floats(S, D * 4)}, targets=((S * 2, D * 2),)),
     ),
     "T": (
         Sample({"x": floats(S, D)}, leading=("x",)),

@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ops.sample import SIZES, B, D, S, S_k, S_max, Sample, V, axes, floats, ints, settle
+from ops.sample import N_H, SIZES, B, D, D_h, S, S_k, S_max, Sample, V, axes, floats, ints, settle
 from ops.trial import Array, Trial
 
 from xg import ops
 from xg.ir.dim import ONE, number
 from xg.ir.op import AtMost, Op
+from xg.ir.use import Misuse
 from xg.verify.reference.evaluate import evaluate
 
 INF = float("inf")
@@ -42,6 +43,38 @@ def test_the_last_query_sees_every_key() -> None:
     queries, keys = np.indices(shown.shape)
     assert np.array_equal(np.isfinite(shown), keys <= queries + (SIZES["S_k"] - SIZES["S"]))
     assert np.all(np.isfinite(shown[-1]))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers_alone_keep_the_flattened_order_or_ask(seed: int) -> None:
+    """Nobody can tell a 6 from a 6: only NumPy's own reshape is no surprise."""
+    rng = np.random.default_rng(seed)
+    answers: set[bool] = set()
+    for _ in range(60):
+        factors = rng.choice([1, 2, 3, 4, 6], size=rng.integers(2, 5))
+        shapes = [rng.permutation(factors) for _ in range(2)]
+        merged = [np.multiply.reduceat(s, np.unique(rng.integers(0, len(s), 3))) for s in shapes]
+        sizes = [[int(n) for n in s] for s in merged if np.prod(s) == np.prod(factors)]
+        if len(sizes) < 2:
+            continue
+        source, target = (tuple(map(number, shape)) for shape in sizes)
+        sample = Sample({"x": floats(*source)}, targets=(target,))
+        try:
+            kept = trial("R", sample)
+        except Misuse:
+            answers.add(False)
+            continue
+        (flat,) = kept.outputs().values()
+        assert np.array_equal(flat, kept.arrays["x"].reshape(sizes[1]))
+        answers.add(True)
+    assert answers == {True, False}
+
+
+def test_names_tell_axes_that_move_apart() -> None:
+    heads = trial("R", Sample({"x": floats(B, S, N_H * D_h)}, targets=((B, N_H, S, D_h),)))
+    b, s, n, d = (SIZES[name] for name in ("B", "S", "N_H", "D_h"))
+    expected = heads.arrays["x"].reshape(b, s, n, d).swapaxes(1, 2)
+    assert np.array_equal(heads.outputs()["y"], expected)
 
 
 def test_a_mask_hides_what_is_0() -> None:

@@ -60,9 +60,9 @@ def check_choices(
 ) -> tuple[Diagnostic, ...]:
     """All errors of a file, or of one block, in any choice that `settings` leave.
 
-    Examples are looked into where no block has an error; their claims are not judged. Every plan of
-    the file is checked against all that it reaches; `plan` is one more, such as a product that no
-    line declares.
+    Examples are looked into where no block has an error; their claims are not judged. Every plan
+    of the file and of those it uses is checked against all that it reaches; with `plan`, which may
+    be a product that no line declares, this one alone.
     """
     return checked(project, block, settings, plan).diagnostics
 
@@ -91,21 +91,23 @@ def checked(
         checker.check_examples(block)
     except DiagnosticError as error:
         checker.add(error.diagnostics)
-    if block is None and not checker.found:
+    if block is None and not checker.has_errors:
         checker.add(each.diagnostic() for each in unused_axes(project.main, project.modules))
     return Checked(checker.diagnostics(), tuple(checker.graphs))
 
 
 def choices_to_meet(
-    project: Project, settings: Settings | None = None
+    project: Project, settings: Settings | None = None, block: str | None = None
 ) -> list[tuple[str, Settings]]:
     """Blocks of a file and settings, in which every block meets all options that it distinguishes.
 
-    Raises DiagnosticError with all errors.
+    With `block` this one alone, which may be of a used file. Raises DiagnosticError with all
+    errors.
     """
     checker = _Checker(project, settings or {})
-    checker.check([each.name.name for each in reversed(project.main.blocks)])
-    if checker.found:
+    blocks = [each.name.name for each in reversed(project.main.blocks)]
+    checker.check([block] if block in checker.waiting else blocks)
+    if checker.has_errors:
         raise DiagnosticError(checker.diagnostics())
     return checker.met
 
@@ -156,6 +158,7 @@ class _Checker:
         self.operators = 0  # typed so far, in all choices
         self.graphs: list[Graph] = []
         self.plans: list[Plan] = []
+        self.foreign: set[str] = set()  # plans that come with blocks of used files
         self.plan_checks: dict[str | None, PlanCheck] = {}
         self.shared: SharedGraphs | None = None
 
@@ -199,7 +202,7 @@ class _Checker:
 
     def check_examples(self, block: str | None) -> None:
         """Bind the examples of the file, or of one block, if nothing is wrong so far."""
-        if self.found or not self.project.main.examples:
+        if self.has_errors or not self.project.main.examples:
             return
         from xg.frontend.examples.bind import bind  # most files have no examples
 
@@ -213,18 +216,20 @@ class _Checker:
     # ---- plans ----------------------------------------------------------------------------------
 
     def read_plans(self, plan: str | None) -> None:
-        """Resolve the plans that the file names, and what is asked for besides them."""
-        main = self.project.main
-        names = dict.fromkeys(decl.name.name for decl in (*main.plans, *main.products))
-        if not (names or plan):
+        """Resolve the plan that is asked for, or else all of the file and of those it uses."""
+        modules = self.project.modules
+        if plan is None and not any(module.plans or module.products for module in modules):
             return
         from xg.frontend.plans import plan_named, plans_of  # most files have no plans
 
         try:
-            found = plans_of(self.project, self.settings)
-            self.plans = [found[name] for name in names]
             if plan is not None:
-                self.plans.append(plan_named(self.project, plan, self.settings))
+                self.plans = [plan_named(self.project, plan, self.settings)]
+            else:
+                self.plans = list(plans_of(self.project, self.settings).values())
+                main = self.project.main
+                ours = {each.name.name for each in (*main.plans, *main.products)}
+                self.foreign = {each.name for each in self.plans} - ours
         except DiagnosticError as error:
             self.add(error.diagnostics)
 
@@ -248,7 +253,8 @@ class _Checker:
             try:
                 self.plan_checks.setdefault(name, PlanCheck(plan, self.shared.bodies)).check(shared)
             except DiagnosticError as error:
-                self.add(_under(plan, each) for each in error.diagnostics)
+                foreign = name in self.foreign
+                self.add(_under(plan, each, foreign=foreign) for each in error.diagnostics)
 
     def _together(self, choice: Choice) -> Choice:
         """The choice, with what other blocks have yet to meet and does not contradict it."""
@@ -282,14 +288,25 @@ class _Checker:
             self.found.setdefault(key, diagnostic)
 
     @property
+    def has_errors(self) -> bool:
+        """Whether anything is wrong, beside what is a warning."""
+        return any(each.severity == "error" for each in self.found.values())
+
+    @property
     def is_hopeless(self) -> bool:
         """Whether a program has passed a limit, or has so many errors that more do not help."""
         limits = (each for each in self.found.values() if each.code.startswith(OF_LIMITS))
         return len(self.found) >= MISTAKES_AT_MOST or any(limits)
 
 
-def _under(plan: Plan | None, diagnostic: Diagnostic) -> Diagnostic:
-    """An error with the plan that causes it."""
+def _under(plan: Plan | None, diagnostic: Diagnostic, *, foreign: bool) -> Diagnostic:
+    """An error with the plan that causes it.
+
+    A plan that comes with a block need not fit its callers: then it is a warning.
+    """
+    if foreign:
+        said = f"the plan {plan.name if plan else ''} comes with a used file and does not fit here"
+        return replace(diagnostic, severity="warning", notes=(*diagnostic.notes, said))
     if plan is None or not diagnostic.code.startswith(OF_RANKS):
         return diagnostic
     return replace(diagnostic, notes=(*diagnostic.notes, f"under the plan {plan.name}"))

@@ -38,7 +38,7 @@ def plan_named(
     names = [ascii_name(factor.strip()) for factor in name.replace("*", "×").split("×")]
     if not all(names):
         names = [name]  # which is the name of no plan
-    return multiply(plans_of(project, settings), names)
+    return multiply(resolve_plans(project.main, project.load, settings, names), names)
 
 
 def plans_of(project: Project, settings: Mapping[str, str | int] | None = None) -> dict[str, Plan]:

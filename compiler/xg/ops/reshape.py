@@ -15,6 +15,7 @@ from xg.ir.use import Attrs, Axis, Data, Misuse, Use
 # One way to lay out: for each source axis the target axes it splits into, for each target axis the
 # source axes it is merged from; a kept axis is both.
 Pair = tuple[tuple[int, ...], tuple[int, ...]]
+Layout = tuple[Shape, tuple[int, ...]]  # atoms in source order, and their order in the target
 
 
 def configure(use: Use) -> Attrs:
@@ -33,18 +34,80 @@ def configure(use: Use) -> Attrs:
 
 
 def _inferred(use: Use, shape: Shape, target: Shape) -> Attrs:
+    """The layout that keeps the flattened order, or the only one that names tell."""
     source = [dim for dim in shape if dim != ONE]
     wanted = [dim for dim in target if dim != ONE]
-    ways = list(_ways(source, wanted, ()))
-    layouts = {_layout(source, wanted, way): way for way in ways}
-    if len(layouts) != 1:
-        how = "in more than one way" if layouts else "by splitting, merging and reordering axes"
+    in_order = _refined(source, wanted)
+    named: dict[Layout, None] = {}
+    moves = False
+    for layout in (_layout(source, wanted, way) for way in _ways(source, wanted, ())):
+        if _moves_numbers(layout):
+            moves = True
+        elif _moved(layout):
+            named[layout] = None
+        elif not in_order:
+            in_order = [layout]
+        if len(named) + len(in_order) > 1 or (moves and not any(dim.symbols() for dim in source)):
+            break  # eight equal axes have 40,320 layouts
+    candidates = [*in_order, *named]
+    if len(candidates) != 1:
         raise Misuse(
-            f"R cannot make {use.spell(target)} from {use.spell(shape)} {how}",
-            help=("write the map: R[b, s, (h, d) -> b, h, s, d]",) if layouts else (),
+            f"R cannot make {use.spell(target)} from {use.spell(shape)} "
+            + _why(several=bool(candidates), moves=moves),
+            help=("write the map: R[b, s, (h, d) -> b, h, s, d]",) if candidates or moves else (),
         )
-    ((atoms, order),) = layouts
+    ((atoms, order),) = candidates
     return {"operand": shape, "atoms": atoms, "order": order, "shape": target}
+
+
+def _why(*, several: bool, moves: bool) -> str:
+    if several:
+        return "in more than one way"
+    if moves:
+        return "without moving axes past each other that are plain numbers"
+    return "by splitting, merging and reordering axes"
+
+
+def _moved(layout: Layout) -> bool:
+    """Whether elements come in another order."""
+    atoms, order = layout
+    return order != tuple(range(len(atoms)))
+
+
+def _moves_numbers(layout: Layout) -> bool:
+    """Whether two axes change places that only their lengths tell apart: they may be others."""
+    atoms, order = layout
+    numbers = [place for place in order if atoms[place].constant is not None]
+    return numbers != sorted(numbers)
+
+
+def _refined(source: Sequence[Dim], target: Sequence[Dim]) -> list[Layout]:
+    """The layout that keeps the flattened order where axes are split and merged at once, if any."""
+    atoms: list[Dim] = []
+    left, right = list(source), list(target)
+    while left and right:
+        one, other = left.pop(0), right.pop(0)
+        ratio = _ratio(other, one), _ratio(one, other)
+        if ratio[0] is not None:
+            atoms.append(one)
+            right[:0] = [ratio[0]] if ratio[0] != ONE else []
+        elif ratio[1] is not None:
+            atoms.append(other)
+            left[:0] = [ratio[1]]
+        else:
+            return []
+    return [] if left or right else [(tuple(atoms), tuple(range(len(atoms))))]
+
+
+def _ratio(whole: Dim, part: Dim) -> Dim | None:
+    """How often a part goes into a whole, where that is a number for all sizes."""
+    try:
+        ratio = whole / part
+    except DimError:
+        return None
+    powers = [power for monomial, _ in ratio.terms for _, power in monomial]
+    is_whole = all(coefficient.denominator == 1 for _, coefficient in ratio.terms)
+    return ratio if is_whole and all(power > 0 for power in powers) else None
 
 
 def _ways(
@@ -72,9 +135,7 @@ def _ways(
                     yield from _ways(source, target, (*done, ((first, *others), (j,))))
 
 
-def _layout(
-    source: Sequence[Dim], target: Sequence[Dim], way: Sequence[Pair]
-) -> tuple[Shape, tuple[int, ...]]:
+def _layout(source: Sequence[Dim], target: Sequence[Dim], way: Sequence[Pair]) -> Layout:
     """Atoms in source order, and their order in the target."""
     of_source: dict[int, list[tuple[int, int]]] = {}
     of_target: dict[int, list[tuple[int, int]]] = {}

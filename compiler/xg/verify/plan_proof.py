@@ -110,12 +110,12 @@ def wanted(
 
 
 def wanted_in_every_choice(
-    project: Project, plan: str | None, settings: Settings
+    project: Project, block: str | None, plan: str | None, settings: Settings
 ) -> Iterator[tuple[str, str | None, Settings]]:
-    """The same with settings, in which every block meets all options that it distinguishes."""
-    for block, chosen in choices_to_meet(project, settings):
-        own = concerning(project, block, chosen)
-        for name, each in wanted(project, block, plan, chosen):
+    """The same with settings, in which every block meets all options that it can tell apart."""
+    for met, chosen in choices_to_meet(project, settings, block):
+        own = concerning(project, met, chosen)
+        for name, each in wanted(project, met, plan, chosen):
             if each is None or reaches(project, name, each, own):
                 yield name, each, chosen
 

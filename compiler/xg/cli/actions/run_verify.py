@@ -142,8 +142,8 @@ def _wanted_plans(
     project: Project, options: Namespace
 ) -> Iterator[tuple[str, str | None, Settings]]:
     settings = settings_of(options)
-    if options.block is None and options.every_choice:
-        yield from wanted_in_every_choice(project, options.plan, settings)
+    if options.every_choice:
+        yield from wanted_in_every_choice(project, options.block, options.plan, settings)
     else:
         for block, plan in wanted(project, options.block, options.plan, settings):
             yield block, plan, settings
@@ -192,10 +192,10 @@ def _examples(count: int) -> str:
 def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:
     """The blocks to prove: the one named, or callers first those not yet met in another."""
     settings = settings_of(options)
-    if options.block is not None or not project.main.blocks:
+    if options.every_choice and project.main.blocks:
+        yield from choices_to_meet(project, settings, options.block)
+    elif options.block is not None or not project.main.blocks:
         yield options.block, settings
-    elif options.every_choice:
-        yield from choices_to_meet(project, settings)
     else:
         yield from by_default(project, settings)
 

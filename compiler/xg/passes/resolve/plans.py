@@ -24,9 +24,14 @@ from xg.syntax import ast
 
 
 def resolve_plans(
-    module: ast.Module, load: Load, settings: Mapping[str, str | int] | None = None
+    module: ast.Module,
+    load: Load,
+    settings: Mapping[str, str | int] | None = None,
+    names: Sequence[str] | None = None,
 ) -> dict[str, Plan]:
     """Every plan of a file and of those it uses, by name; raises DiagnosticError.
+
+    With `names` only these plans, and what they are products of, need to be right.
 
     Files that use one name for a plan define one plan; for one block, the importing file's text
     counts. Lines of other files about blocks that this one does not use are left out. `settings`
@@ -36,7 +41,7 @@ def resolve_plans(
         linked = link(module, load, {})
         modules = [unit.module for unit in linked.units]
         mesh = link_mesh(modules, {}, settings or {})
-        return _Plans(replace(linked, mesh=mesh)).all()
+        return _Plans(replace(linked, mesh=mesh)).all(names)
     except Refused as refused:
         raise DiagnosticError.of(*refused.problems) from None
 
@@ -65,7 +70,7 @@ class _Plans:
 
     linked: Linked
     places: Places = field(init=False)
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[tuple[str, Problem]] = field(default_factory=list[tuple[str, Problem]])
     texts: dict[str, dict[Located, tuple[ast.Plan, Unit]]] = field(
         default_factory=dict[str, "dict[Located, tuple[ast.Plan, Unit]]"]
     )
@@ -75,28 +80,49 @@ class _Plans:
         """Look into no block twice."""
         self.places = Places(self.linked)
 
-    def all(self) -> dict[str, Plan]:
-        """Every plan, those of the main file first; raises Refused with all that is wrong."""
+    def all(self, wanted: Sequence[str] | None) -> dict[str, Plan]:
+        """Every plan, those of the main file first; raises Refused with all that is wrong.
+
+        With `wanted` all that is wrong with these.
+        """
         needed = reachable(self.linked)
         for unit in self.linked.units:  # importers come after their imports, and win
             self._declare(unit, needed)
         plans = {name: self._plan(name, tuple(texts)) for name, texts in self.texts.items()}
-        for name in _factors_first(self.products, self._refuse):
+        for name in _factors_first(self.products, self.refuse):
             product = self.products[name]
             if self._is_foreign(product) and any(f.name not in plans for f in product.factors):
                 continue
-            factors = [plans[f.name] for f in product.factors if self._knows(f, plans)]
+            factors = [plans[f.name] for f in product.factors if self._knows(name, f, plans)]
             title = product.title.value if product.title else ""
             plans[name] = _product(name, title, factors, self.linked.mesh)
-        if self.problems:
-            raise Refused(*self.problems)
+        concerned = self._closure(wanted)
+        problems = [problem for name, problem in self.problems if name in concerned]
+        if problems:
+            raise Refused(*problems)
         main = self.linked.unit.module
         ours = sorted((*main.plans, *main.products), key=lambda decl: decl.span.start)
         names = dict.fromkeys([*(decl.name.name for decl in ours), *plans])
         return {name: plans[name] for name in names}
 
-    def _refuse(self, problem: Problem) -> None:
-        self.problems.append(problem)
+    def refuse(self, name: str, problem: Problem) -> None:
+        """Note what is wrong with the plan of a name."""
+        if (name, problem) not in self.problems:
+            self.problems.append((name, problem))
+
+    def _closure(self, wanted: Sequence[str] | None) -> set[str]:
+        """The plans that are asked for, with the factors of products; all where none is."""
+        if wanted is None:
+            return {name for name, _ in self.problems}
+        concerned: set[str] = set()
+        waiting = list(wanted)
+        while waiting:
+            name = waiting.pop()
+            if name not in concerned:
+                concerned.add(name)
+                product = self.products.get(name)
+                waiting += [factor.name for factor in product.factors] if product else []
+        return concerned
 
     def _is_foreign(self, decl: ast.PlanProduct) -> bool:
         return decl.span.source is not self.linked.unit.module.span.source
@@ -113,22 +139,22 @@ class _Plans:
             if isinstance(decl, ast.PlanProduct):
                 clash = next((other for (n, _), other in seen.items() if n == name), None)
             if clash is not None:
-                self._refuse(PlanTwice(decl.name.span, name, block, clash.name.span))
+                self.refuse(name, PlanTwice(decl.name.span, name, block, clash.name.span))
                 continue
             seen[name, block] = decl
             if isinstance(decl, ast.PlanProduct):
                 self.texts.pop(name, None)
                 self.products[name] = decl
             elif block not in unit.blocks:
-                self._refuse(PlanOfUnknown(decl.block.span, block, tuple(unit.blocks)))
+                self.refuse(name, PlanOfUnknown(decl.block.span, block, tuple(unit.blocks)))
             elif unit.blocks[block] in needed:
                 self.products.pop(name, None)
                 self.texts.setdefault(name, {})[unit.blocks[block]] = (decl, unit)
 
-    def _knows(self, factor: ast.Name, plans: Mapping[str, Plan]) -> bool:
+    def _knows(self, product: str, factor: ast.Name, plans: Mapping[str, Plan]) -> bool:
         if factor.name not in plans and factor.name not in self.products:
             known = tuple(dict.fromkeys([*plans, *self.products]))
-            self._refuse(UnknownPlan(factor.span, factor.name, known))
+            self.refuse(product, UnknownPlan(factor.span, factor.name, known))
         return factor.name in plans
 
     # ---- one plan -------------------------------------------------------------------------------
@@ -149,7 +175,8 @@ class _Plans:
                 try:
                     yield self._entry(plan, block, placement, path)
                 except Refused as refused:
-                    self.problems += [p for p in refused.problems if p not in self.problems]
+                    for problem in refused.problems:
+                        self.refuse(plan.name.name, problem)
 
     def _entry(
         self, plan: ast.Plan, block: Located, placement: ast.Placement, path: ast.Path
@@ -187,7 +214,7 @@ def _mentioned(entry: Entry) -> Iterator[str]:
 
 
 def _factors_first(
-    products: Mapping[str, ast.PlanProduct], refuse: Callable[[Problem], None]
+    products: Mapping[str, ast.PlanProduct], refuse: Callable[[str, Problem], None]
 ) -> list[str]:
     """The products in an order where factors come first; a ring is refused and left out."""
     order: list[str] = []
@@ -199,7 +226,7 @@ def _factors_first(
             order.append(trail.pop())
         elif name in trail:
             ring = trail[trail.index(name) :]
-            refuse(CircularPlan(tuple((n, products[n].name.span) for n in ring)))
+            refuse(name, CircularPlan(tuple((n, products[n].name.span) for n in ring)))
             return order
         elif name not in order and name in products:
             trail.append(name)
