@@ -14,7 +14,7 @@ from xg.syntax import ast
 from xg.syntax.parse import parse
 
 WRITTEN = [op for op in ops.table().values() if not op.derived and op.family != "collective"]
-LISTS = ("[S]", "[n=7]", "[S, D]", "[(S, D)]", "[..]")
+LISTS = ("[S]", "[n=7]", "[S, D]", "[(S, D)]", "[..]", "[-1]")
 MAPS = ("[b, s, d -> b, d, s]", "[b, s, d -> b, s, (h=2, d)]")
 
 
@@ -61,6 +61,47 @@ def test_blocks_and_operators_of_a_file_take_none(brackets: str) -> None:
     assert refusals("f", brackets, head="op f(x) = x * 2") == {"XG0223"}
     assert refusals("act", brackets, head="option act = tanh | GELU") == {"XG0223"}
     assert refusals("tanh -> ⊕<-tanh", brackets, "(X)") == {"XG0223"}
+
+
+COUNTED = [op for op in WRITTEN if op.brackets == "axes"]
+
+
+@pytest.mark.parametrize("op", COUNTED, ids=lambda op: op.glyph)
+def test_what_names_an_axis_can_count_to_it(op: Op) -> None:
+    """Axes of one size are told apart by their places from the end."""
+    own = {"pick": "(0)", "slice": "(0, 1)", "C": "<-Z", "LN": "(w, w)"}.get(op.glyph, "")
+    if op.glyph == "SM":
+        own = "(causal)"
+    for first, second in (("[-1]", "[-2]"), ("[-2]", "[-3]")):
+        if op.glyph == "SM":
+            first, second = "[-2, -1]", "[-3, -2]"
+        shapes = [_output(f"{op.glyph}{brackets}{own}") for brackets in (first, second)]
+        assert all(shapes)
+    with pytest.raises(DiagnosticError, match="no axis -4"):
+        _output(f"{op.glyph}[-4]{own}")
+    if op.glyph != "C":
+        with pytest.raises(DiagnosticError, match="count from the end: -3 or -2 or -1 instead"):
+            _output(f"{op.glyph}[S]{own}")
+
+
+def _output(node: str) -> str:
+    """The shape of what a node makes of three equal axes."""
+    text = f"""
+dim S = 3
+block Net(X [S, S, S], Z [S, S, S]) -> Y [S, S, S] {{
+    param w [S]
+    X -> {node} : made
+    Z -> ⊕<-BC(w) : Y
+}}
+"""
+    graphs = infer(resolve(parse(Source("case.xg", text)), _no_file))
+    (made,) = (value for value in graphs.main.types if value.name == "made")
+    return str(graphs.main.types[made])
+
+
+@pytest.mark.parametrize("places", ["0", "-0", "-1.5", "-100", "2"])
+def test_places_that_there_are_not(places: str) -> None:
+    assert refusals("mean", f"[{places}]") == {"XG0136"}
 
 
 @pytest.mark.parametrize("op", [op for op in WRITTEN if op.brackets], ids=lambda op: op.glyph)

@@ -19,6 +19,8 @@ CASES = [
     ("BC", Sample({"x": floats(B)}, targets=((B, S, B, D),)), "in more than one way"),
     ("R", Sample({"x": BSD}), "R does not know what to make of [B, S, D]"),
     ("R", Sample({"x": BSD}, targets=((B, D_h),)), "R cannot make [B, D_h] from [B, S, D]"),
+    ("SM", Sample({"a": BSD}, {"mask": "causal"}, axes("S")),
+     "SM needs the axis of queries and the axis of keys"),
     ("R", Sample({"x": floats(S, S)}, targets=((S, S),)), "in more than one way"),
     ("R", Sample({"x": floats(S, S * D)}, targets=((S * D, S),)), "in more than one way"),
     ("R", Sample({"x": floats(*map(number, (6, 4)))}, targets=((number(4), number(6)),)),

@@ -122,6 +122,8 @@ def _guarded(name: str, options: Namespace, console: Console) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         raise
+    except ModuleNotFoundError as error:
+        return _missing(name, error, console) or _bug(error, console)
     except Exception as error:
         return _runtime_code(error, console) or _bug(error, console)
 
@@ -147,6 +149,15 @@ def _runtime_code(error: Exception, console: Console) -> int | None:
     for line in error.details:
         console.note(f"  {line}")
     return error.exit_code
+
+
+def _missing(name: str, error: ModuleNotFoundError, console: Console) -> int | None:
+    """The exit code where a package is not installed; None for a module of ours."""
+    package = (error.name or "").partition(".")[0]
+    if not package or package.startswith("xg"):
+        return None
+    console.note(f"xg: xg {name} needs {package}, which is not installed: pip install {package}")
+    return PROBLEM
 
 
 def _bug(error: Exception, console: Console) -> int:

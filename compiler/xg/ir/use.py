@@ -72,10 +72,14 @@ Own = Tensor | Number | Word | Length | MeshAxis
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis in brackets; `size` where the file gives it. `name` is "" for an axis of size 1."""
+    """One axis in brackets; `size` where the file gives it. `name` is "" for an axis of size 1.
+
+    `place` counts from the end where the file counts: the name is then the number.
+    """
 
     name: str
     size: Dim | None = None
+    place: int | None = None
 
 
 REST = Axis("..")
@@ -144,14 +148,14 @@ class Use:
         axis = -1 if self.axes is None else self.one_axis(message, help)
         return self.own if axis == -1 else {**self.own, "axis": axis}
 
-    def listed(self, message: str, help: str) -> str | None:
-        """The only name that the brackets list, None without brackets."""
+    def listed(self, message: str, help: str) -> Axis | None:
+        """The only axis that the brackets list, None without brackets."""
         if self.axes is None:
             return None
-        names = [axis.name for group in self.axes.source for axis in group]
-        if len(names) != 1:
+        listed = [axis for group in self.axes.source for axis in group]
+        if len(listed) != 1:
             raise Misuse(message, help=(help,))
-        return names[0]
+        return listed[0]
 
     def one_axis(self, message: str, help: str) -> int:
         """The only axis that the brackets list, counted from the end."""
@@ -165,15 +169,22 @@ class Use:
         shape = self.types[0].shape
         if self.axes is None:
             return ()
-        found = [self._axis(shape, axis.name) for group in self.axes.source for axis in group]
+        found = [self._axis(shape, axis) for group in self.axes.source for axis in group]
         if len(set(found)) < len(found):
             raise Misuse("the brackets name an axis twice")
         return tuple(found)
 
-    def _axis(self, shape: Shape, name: str) -> int:
+    def _axis(self, shape: Shape, axis: Axis) -> int:
+        name = axis.name
+        if axis.place is not None:
+            if -axis.place > len(shape):
+                raise Misuse(f"{self.spell(shape)} has no axis {name}")
+            return axis.place
         wanted = self.sizes.expand(symbol(name)) if name else ONE
         places = [place for place, dim in enumerate(shape, -len(shape)) if dim == wanted]
         if len(places) != 1:
             what = "more than one axis" if places else "no axis"
-            raise Misuse(f"{self.spell(shape)} has {what} {name or 1}")
+            counted = " or ".join(map(str, places))
+            help = (f"count from the end: {counted} instead of {name or 1}",) if places else ()
+            raise Misuse(f"{self.spell(shape)} has {what} {name or 1}", help=help)
         return places[0]

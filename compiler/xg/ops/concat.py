@@ -9,13 +9,16 @@ from xg.ir.dim import ZERO, Dim
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, concat
 from xg.ir.tensor import Shape
-from xg.ir.use import Attrs, Misuse, Use
+from xg.ir.use import Attrs, Axis, Misuse, Use
 
 
 def configure(use: Use) -> Attrs:
     """`axis`, from the end: the one named, or the only one whose sizes add up to the label's."""
     shapes = [type_.shape for type_ in use.types]
-    named = use.listed("C puts its operands one after the other along one axis", "C[S]")
+    said = "C puts its operands one after the other along one axis", "C[S]"
+    named = use.listed(*said)
+    if named is not None and named.place is not None:
+        use.one_axis(*said)  # which refuses a place that there is not
     if any(len(shape) != len(shapes[0]) for shape in shapes):
         listed = ", ".join(use.spell(shape) for shape in shapes)
         raise Misuse(f"C puts together tensors of one rank, not {listed}")
@@ -32,12 +35,14 @@ def configure(use: Use) -> Attrs:
     return {"axis": axes[0], "count": len(shapes), "lengths": lengths}
 
 
-def _fits(use: Use, shapes: list[Shape], axis: int, named: str | None) -> bool:
+def _fits(use: Use, shapes: list[Shape], axis: int, named: Axis | None) -> bool:
     rests = {(*shape[:axis], *shape[len(shape) + axis + 1 :]) for shape in shapes}
     if len(rests) != 1:
         return False
+    if named is not None and named.place is not None:
+        return axis == named.place
     if named is not None:
-        return str(use.sizes.fold(shapes[0][axis])) == named
+        return str(use.sizes.fold(shapes[0][axis])) == named.name
     if use.target is None:
         return True
     total = ZERO

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.dim import ONE, number
+from xg.ir.dim import ONE, Dim, number
 from xg.ir.op import Op
 from xg.ir.prim import Expr, Operand, iota, reshape, where
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
+
+Axes = tuple[int, ...]  # of queries and keys, from the end
+LAST_TWO: Final = (-2, -1)
 
 
 def configure(use: Use) -> Attrs:
@@ -28,28 +31,52 @@ def configure(use: Use) -> Attrs:
             "a causal mask needs an axis of queries and one of keys",
             {0: f"{use.spell(scores.shape)} has {len(scores.shape)}"},
         )
-    return use.own
+    axes = _axes(use)
+    return use.own if axes == LAST_TWO else {**use.own, "axes": axes}
 
 
-def forward(a: Expr, m: Expr | None, *, scale: Scalar, mask: str) -> Expr:
+def _axes(use: Use) -> Axes:
+    """The axes of queries and keys that the brackets name, the last two without."""
+    named = use.named_axes()
+    if not named or named == LAST_TWO[1:]:
+        return LAST_TWO
+    if len(named) == 1 and use.own["mask"] != "causal":
+        return named
+    if len(named) != 2:
+        raise Misuse(
+            "SM needs the axis of queries and the axis of keys", help=("name them: SM[S, S_k]",)
+        )
+    return named
+
+
+def forward(a: Expr, m: Expr | None, *, scale: Scalar, mask: str, axes: Axes | None = None) -> Expr:
     """``scale a``, and -inf where `m` is 0 or where a key comes later than its query."""
-    return _masked(a if scale == as_scalar(1.0) else a * scale, m, mask, float("-inf"))
+    return _masked(a if scale == as_scalar(1.0) else a * scale, m, mask, axes, float("-inf"))
 
 
-def adjoint(dz: Expr, m: Expr | None, *, scale: Scalar, mask: str) -> tuple[Expr]:
+def adjoint(
+    dz: Expr, m: Expr | None, *, scale: Scalar, mask: str, axes: Axes | None = None
+) -> tuple[Expr]:
     """``scale dZ``, and 0 where masked."""
-    return (_masked(dz if scale == as_scalar(1.0) else dz * scale, m, mask, 0.0),)
+    return (_masked(dz if scale == as_scalar(1.0) else dz * scale, m, mask, axes, 0.0),)
 
 
-def _masked(x: Expr, m: Expr | None, mask: str, hidden: Operand) -> Expr:
+def _masked(x: Expr, m: Expr | None, mask: str, axes: Axes | None, hidden: Operand) -> Expr:
     shown = x if m is None else where(m > 0.0, x, hidden)
     if mask == "none":
         return shown
     # The last query sees every key: query i of S has key j of S_k for j <= i + (S_k - S), which
     # is the triangle for S = S_k and all cached keys for a single new query.
-    queries, keys = x.shape[-2:]
-    last = reshape(iota(queries, keys - queries), (queries, ONE))
-    return where((last >= iota(keys)).named("visible"), shown, hidden)
+    rows, columns = axes or LAST_TWO
+    queries, keys = x.shape[rows], x.shape[columns]
+    last = _along(iota(queries, keys - queries), queries, rows)
+    visible = (last >= _along(iota(keys), keys, columns)).named("visible")
+    return where(visible, shown, hidden)
+
+
+def _along(positions: Expr, count: Dim, axis: int) -> Expr:
+    """Positions along an axis, counted from the end, for every place of the axes behind it."""
+    return reshape(positions, (count, *[ONE] * (-axis - 1))) if axis != -1 else positions
 
 
 OP: Final = Op(
@@ -62,8 +89,10 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
+    brackets="axes",
     adjoint=adjoint,
-    meaning="scales scores; -inf where the mask is 0, and (causal) where key j > query i + S_k - S",
+    meaning="scales scores; -inf where the mask is 0, and (causal) where key j > query i + S_k "
+    "- S, along the last two axes or those in brackets: SM[S, S_k]",
     formula="Z = α A + M, M = 0 or -inf",
     gradient="dA = α dZ, 0 where masked",
     source="seed 001, 4.3.4; seed 000, 4.2",

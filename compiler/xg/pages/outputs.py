@@ -60,6 +60,8 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
     plan is part of the names of its files.
     """
     names = [block.name.name for block in project.main.blocks]
+    if wanted.block is not None and wanted.block not in names:
+        names.append(wanted.block)  # of a used file
     file = slug(PurePath(project.main.span.source.name).stem)
     stem = _stems(file, names, wanted.plan)
     programs = _compiled(project, wanted, names)

@@ -157,13 +157,20 @@ class UnitAxis(Syntax):
 
 
 @syntax
+class PlaceAxis(Syntax):
+    """`-2`: an axis of the operand counted from the end, as -1 is the last one."""
+
+    place: int
+
+
+@syntax
 class AxisGroup(Syntax):
     """`(h, p=P)`: axes that are one axis of the tensor."""
 
-    axes: tuple[Axis | UnitAxis | Rest, ...]
+    axes: tuple[Axis | UnitAxis | PlaceAxis | Rest, ...]
 
 
-AxisItem: TypeAlias = Axis | UnitAxis | Rest | AxisGroup
+AxisItem: TypeAlias = Axis | UnitAxis | PlaceAxis | Rest | AxisGroup
 
 
 @syntax

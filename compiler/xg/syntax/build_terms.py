@@ -138,7 +138,17 @@ class TermBuilder:
             self.problems.append(NumberedAxis(span))
         return ast.UnitAxis(span)
 
-    def group(self, span: Span, *axes: ast.Axis | ast.UnitAxis | ast.Rest) -> ast.AxisGroup:
+    def place(self, span: Span, token: Token) -> ast.PlaceAxis:
+        """`-2`."""
+        digits = str(token)
+        if not digits.isdigit() or not 1 <= len(digits) <= 2 or int(digits) == 0:
+            self.problems.append(NumberedAxis(span))
+            return ast.PlaceAxis(span, -1)
+        return ast.PlaceAxis(span, -int(digits))
+
+    def group(
+        self, span: Span, *axes: ast.Axis | ast.UnitAxis | ast.PlaceAxis | ast.Rest
+    ) -> ast.AxisGroup:
         """`(h, d)`."""
         return ast.AxisGroup(span, axes)
 

@@ -80,7 +80,7 @@ class Spacing:
             case ast.Arithmetic():
                 for operation in tree.rest:
                     self._signs[operation.span.start] = _around_signs(tree, parent, style)
-            case ast.Negation():
+            case ast.Negation() | ast.PlaceAxis():
                 self._unary.add(tree.span.start)
             case ast.AxisMap():
                 self._axes.add(tree.span.start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xg.figures.model import richtext
@@ -70,11 +70,19 @@ def apply_node(step: Apply, node_id: str, graph: Graph, detail: RichText = ()) -
 
 def _along(step: Apply, graph: Graph) -> RichText:
     origin = step.origin or step
-    if not origin.op.keeps_shape or "axis" not in origin.attrs:
+    if origin.op.brackets != "axes" or origin.op.variadic:
         return ()
-    axis: int = origin.attrs["axis"]
-    dim = graph.types[origin.inputs[0]].shape[axis]
-    return richtext.shape([str(graph.sizes.fold(dim))])
+    if step.origin and not origin.op.keeps_shape:
+        return ()
+    axes: Sequence[int] = origin.attrs.get("axes", ())
+    if "axis" in origin.attrs:
+        axes = (*axes, origin.attrs["axis"])
+    shape = graph.types[origin.inputs[0]].shape if axes else ()
+    names = [
+        str(graph.sizes.fold(shape[axis])) if shape.count(shape[axis]) == 1 else str(axis)
+        for axis in axes
+    ]
+    return richtext.shape(names) if names else ()
 
 
 def call_node(call: Call, callee: Graph, node_id: str, prefix: RichText = ()) -> FigureNode:

@@ -18,11 +18,14 @@ def refuse_brackets(use: ast.NodeUse, node: str, takes: Brackets) -> None:
     if kind not in takes:
         raise Refused(BadBrackets(axes.span, node, kind, takes))
     if axes.target is None:
-        groups = (i for i in axes.source if not isinstance(i, ast.Axis | ast.UnitAxis))
-        _refuse(node, groups, "list")
+        single = ast.Axis | ast.UnitAxis | ast.PlaceAxis
+        _refuse(node, (i for i in axes.source if not isinstance(i, single)), "list")
+        if takes != "axes":
+            _refuse(node, _counted(axes.source), "counted")
         if takes == "axes":
             _refuse(node, _sized(axes.source), "size")
     else:
+        _refuse(node, _counted((*axes.source, *axes.target)), "counted")
         old = {axis.name.name for axis in _axes(axes.source)}
         again = (axis for axis in _sized(axes.target) if axis.name.name in old)
         _refuse(node, again, "again")
@@ -31,6 +34,12 @@ def refuse_brackets(use: ast.NodeUse, node: str, takes: Brackets) -> None:
 def _refuse(node: str, items: Iterator[ast.AxisItem], why: Wrong) -> None:
     for item in items:
         raise Refused(BadBrackets(item.span, node, why, ""))
+
+
+def _counted(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.AxisItem]:
+    for item in items:
+        parts = item.axes if isinstance(item, ast.AxisGroup) else (item,)
+        yield from (part for part in parts if isinstance(part, ast.PlaceAxis))
 
 
 def _axes(items: tuple[ast.AxisItem, ...]) -> Iterator[ast.Axis]:

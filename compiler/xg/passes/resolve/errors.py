@@ -171,7 +171,7 @@ class BadArgument(Problem):
     made: Span | None = None
 
 
-Wrong = Literal["axes", "map", "list", "size", "again"]
+Wrong = Literal["axes", "map", "list", "size", "again", "counted"]
 
 
 @problem_kind
@@ -194,6 +194,7 @@ class BadBrackets(Problem):
             "map": f"{node} takes no map of axes in brackets",
             "list": f"{node} takes a list of single axes, not {written}",
             "size": f"{node} finds the axis by its name: {written} says a size that is not read",
+            "counted": f"{node} names its axes here: {written} counts them",
             "again": f"{written} says the size of an axis that stands left of the arrow, too",
         }[self.wrong]
         help = {

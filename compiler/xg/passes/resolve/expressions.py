@@ -164,6 +164,8 @@ class Reader:
                 return Axis(name.name, self.dim(parted(size, self.meshes)[0]) if size else None)
             case ast.UnitAxis():
                 return Axis("")
+            case ast.PlaceAxis(place=place):
+                return Axis(str(place), place=place)
             case _:
                 return REST
 

@@ -78,7 +78,13 @@ class NumberedAxis(Problem):
         """Ask for a name."""
         size = self.span.text
         message = f"an axis of size {quoted(size)} needs a name: only 1 may stand alone"
-        return self.report(message, Label(self.span), help=(f"write {quoted(f'n={size}')}",))
+        help = (f"write {quoted(f'n={size}')}",)
+        if size.startswith("-"):
+            message, help = (
+                f"no axis is {quoted(size)}",
+                ("-1 is the last axis, -2 the one before",),
+            )
+        return self.report(message, Label(self.span), help=help)
 
 
 @problem_kind

@@ -124,6 +124,8 @@ def match(last: Apply, inside: Inside) -> Match | None:
     if soft is None or "axis" in soft.attrs:
         return None
     masked = inside.maker(soft.inputs[0], "SM")
+    if masked and "axes" in masked.attrs:
+        return None
     scores = inside.maker(masked.inputs[0] if masked else soft.inputs[0], "•")
     if scores is None or not _same_leading(scores):
         return None
