@@ -47,7 +47,9 @@ def test_names_tell_diagrams_apart() -> None:
 
 @diagrams
 def test_it_has_no_mistakes_in_any_choice(path: Path) -> None:
-    assert check_choices(read_project(path)) == ()
+    found = check_choices(read_project(path))
+    assert [each for each in found if each.severity == "error"] == []
+    assert all("comes with a used file" in each.notes[-1] for each in found)
 
 
 @diagrams
