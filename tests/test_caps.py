@@ -25,7 +25,7 @@ LARGER = {
     "compiler/xg/codegen/numpy/attention.py d_attend": 43,
     "compiler/xg/importing/block_text.py BlockWriter": 286,
     "compiler/xg/importing/node_spelling.py node_text": 46,
-    "compiler/xg/syntax/ast.py": 426,
+    "compiler/xg/syntax/ast.py": 433,
     "runtime/xg_runtime/train.py train": 50,
 }
 

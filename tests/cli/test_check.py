@@ -1,5 +1,6 @@
 """`xg check`: every block, every choice."""
 
+import json
 from pathlib import Path
 
 from cli.conftest import Xg
@@ -64,7 +65,7 @@ def test_every_plan_of_a_file_is_checked(xg: Xg, folder: Path) -> None:
     plan = "\nmesh N_D = 2, N_T = 2\nplan TP of Net {\n    W [D, D_ff/N_T]\n}\n"
     (folder / "plan.xg").write_text(text + plan, encoding="utf-8")
     said = xg("check", "plan.xg")
-    assert (said.code, said.out) == (0, "plan.xg: ok\n")
+    assert (said.code, said.out) == (0, "plan.xg: ok, 1 warning\n")
     assert said.err.startswith("warning: no shape and no plan divides by N_D\n")
     said = xg("check", "plan.xg", "--set", "N_T=3")
     assert said.code == 1
@@ -113,7 +114,21 @@ def test_a_plan_that_comes_with_a_block_and_does_not_fit_is_a_warning(xg: Xg, fo
         "block Net(X [B, S]) -> Y [B, S] {\n    X -> Layer : Y\n}\n"
     )
     said = xg("check", "net.xg")
-    assert (said.code, said.out) == (0, "net.xg: ok\n")
+    assert (said.code, said.out) == (0, "net.xg: ok, 1 warning\n")
     assert "warning: S = 7 is not divisible by N_T = 2" in said.err
     assert "the plan SP comes with a used file and does not fit here" in said.err
     assert xg("check", "net.xg", "--plan", "SP").code == 1
+
+
+def test_what_nothing_uses_is_a_warning(xg: Xg, folder: Path) -> None:
+    (folder / "spare.xg").write_text(
+        "dim B, D, K\nblock F(X [B, D], M [B]) -> Y [B, D] {\n    X -> ReLU : Y\n}\n"
+    )
+    said = xg("check", "spare.xg")
+    assert (said.code, said.out) == (0, "spare.xg: ok, 2 warnings\n")
+    assert "warning: nothing uses the dim K" in said.err
+    assert "warning: nothing uses the input M" in said.err
+    assert xg("check", "spare.xg", "--strict").code == 1
+    assert xg("check", "tiny.xg", "--strict").code == 0
+    data = json.loads(xg("check", "spare.xg", "--json").out)["diagnostics"]
+    assert [(each["code"], each["severity"]) for each in data] == [("XG0225", "warning")] * 2

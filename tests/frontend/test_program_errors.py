@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from xg.diagnostics.diagnostic import Diagnostic, Problem, render
+from xg.frontend import errors as of_project
 from xg.frontend.choices import check_choices
 from xg.frontend.examples import errors as of_document
 from xg.frontend.project import read_project
@@ -21,7 +22,16 @@ from xg.sharding import errors as of_sharding
 FOLDER = Path(__file__).parent / "errors"
 CASES = sorted(FOLDER.glob("*.xg"))
 
-MODULES = (of_resolve, of_calls, of_plans, of_infer, of_document, of_sharding, of_shard)
+MODULES = (
+    of_project,
+    of_resolve,
+    of_calls,
+    of_plans,
+    of_infer,
+    of_document,
+    of_sharding,
+    of_shard,
+)
 
 # No file of its own shows these: the syntax finds the first before, the second needs two files,
 # the third a wrong `--block`, the last two a `--plan` for a block that is compiled.

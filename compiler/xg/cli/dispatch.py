@@ -60,11 +60,23 @@ def dispatch(name: str, arguments: Sequence[str]) -> int:
         return int(stop.code or 0)
     color: ColorChoice = options.color
     console = Console(color)
+    refusal = _without_effect(name, options)
+    if refusal is not None:
+        console.note(refusal)
+        return USAGE
     try:
         return _guarded(name, options, console)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FILE_FAILED
+
+
+def _without_effect(name: str, options: Namespace) -> str | None:
+    if not any(word.startswith("--") for word in options.words):
+        return None
+    from xg.cli.effects import without_effect  # plain commands start without the rules
+
+    return without_effect(name, options)
 
 
 def _unknown(name: str) -> int:

@@ -19,6 +19,7 @@ from xg.diagnostics.limits import CheckedOperators
 from xg.frontend.blocks import concerning, mentions
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, type_partly, type_project
+from xg.frontend.unused import unused
 from xg.ir.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.mesh import unused_axes
@@ -93,6 +94,7 @@ def checked(
         checker.add(error.diagnostics)
     if block is None and not checker.has_errors:
         checker.add(each.diagnostic() for each in unused_axes(project.main, project.modules))
+        checker.add(each.diagnostic() for each in unused(project.main, project.modules))
     return Checked(checker.diagnostics(), tuple(checker.graphs))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from xg.cli.arguments import settings_of
 from xg.cli.console import Console
@@ -21,14 +21,14 @@ def run(options: Namespace, console: Console) -> int:
         diagnostics = _diagnostics(file, options)
         found += diagnostics
         if not options.json:
-            console.say(f"{file}: {_counted(_errors(diagnostics))}")
+            console.say(f"{file}: {_counted(diagnostics)}")
     if found:
         console.diagnose(found)
     if options.json:
         console.write(json_text({"diagnostics": [as_data(each) for each in found]}))
     if found and all(each.code == UNREADABLE for each in found):
         return FILE_FAILED
-    return PROBLEM if _errors(found) else FINE
+    return PROBLEM if _errors(found) or (options.strict and found) else FINE
 
 
 def _diagnostics(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
@@ -43,5 +43,8 @@ def _errors(diagnostics: Iterable[Diagnostic]) -> int:
     return sum(diagnostic.severity == "error" for diagnostic in diagnostics)
 
 
-def _counted(errors: int) -> str:
-    return {0: "ok", 1: "1 mistake"}.get(errors, f"{errors} mistakes")
+def _counted(diagnostics: Sequence[Diagnostic]) -> str:
+    errors = _errors(diagnostics)
+    warnings = len(diagnostics) - errors
+    said = {0: "ok", 1: "1 mistake"}.get(errors, f"{errors} mistakes")
+    return said + {0: "", 1: ", 1 warning"}.get(warnings, f", {warnings} warnings")

@@ -1,0 +1,27 @@
+"""What `xg check` says of a file as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.source import Span
+
+
+@problem_kind
+class Unused(Problem):
+    """Something with a name that nothing uses: a warning."""
+
+    code: ClassVar[str] = "XG0225"
+    span: Span
+    kind: str
+    name: str
+    fix: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Name it, and say what to do."""
+        said = self.report(
+            f"nothing uses the {self.kind} {self.name}", Label(self.span), help=(self.fix,)
+        )
+        return replace(said, severity="warning")
