@@ -10,7 +10,9 @@ from xg.cli.effects import RULES, without_effect
 
 CASES = [(command, rule.option) for rule in RULES for command in rule.commands]
 VALUES = {"--kernels": (), "--legend": (), "--theme": ("dark",), "--prompt": ("a",)}
-OTHERS = {  # words with which the option has none, and words with which it has one
+OTHERS: dict[
+    tuple[str, str], tuple[list[str], list[str]]
+] = {  # words with which the option has none, and words with which it has one
     ("build", "--kernels"): (["--only", "svg,html"], ["--only", "svg,numpy"]),
     ("build", "--theme"): (["--only", "numpy"], ["--only", "html"]),
     ("build", "--legend"): (["--only", "numpy,torch"], []),

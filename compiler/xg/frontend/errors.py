@@ -17,11 +17,11 @@ class Unused(Problem):
     span: Span
     kind: str
     name: str
-    fix: str
+    advice: str
 
     def diagnostic(self) -> Diagnostic:
         """Name it, and say what to do."""
         said = self.report(
-            f"nothing uses the {self.kind} {self.name}", Label(self.span), help=(self.fix,)
+            f"nothing uses the {self.kind} {self.name}", Label(self.span), help=(self.advice,)
         )
         return replace(said, severity="warning")

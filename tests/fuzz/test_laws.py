@@ -1,0 +1,38 @@
+"""What changes nothing in mathematics changes nothing in a program."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz.laws import LAWS, Rewritten, check_law, drawn
+from fuzz.program import generate
+from fuzz.proof import Failure
+
+PROGRAMS = 12
+
+
+@pytest.mark.parametrize("start", range(0, PROGRAMS, 4))
+def test_laws_hold_for_random_programs(start: int) -> None:
+    for seed in range(start, start + 4):
+        sketch = generate(seed)
+        case = drawn(sketch, seed)
+        for law in LAWS:
+            check_law(law, sketch, case, seed)
+
+
+def test_a_law_that_does_not_hold_is_found() -> None:
+    """The control: another number in the text is another program."""
+
+    def scaled(sketch: object, _: object) -> Rewritten:
+        text = str(sketch)
+        head, arrow, tail = text.rpartition(" -> ")
+        return Rewritten({"case.xg": f"{head} -> scale(1.001){arrow}{tail}"}, settings)
+
+    caught = 0
+    for seed in range(10):
+        sketch = generate(seed)
+        settings = sketch.settings
+        try:
+            check_law(scaled, sketch, drawn(sketch, seed), seed)
+        except Failure:
+            caught += 1
+    assert caught >= 5
