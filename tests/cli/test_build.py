@@ -214,3 +214,46 @@ def test_watching_follows_used_files_in_other_folders(
     assert said.out.count("whole.xg: ") == 3  # at first, and after each save
     assert len(codes) == 4
     assert codes[0] != codes[1] == codes[2] != codes[3]
+
+
+def test_one_picture(xg: Xg, folder: Path) -> None:
+    starts = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG", "dot": b"digraph", "html": b"<!"}
+    for kind, start in starts.items():
+        said = xg("build", "tiny.xg", "-o", f"pictures/fig.{kind}")
+        assert (said.code, said.out) == (0, f"tiny.xg: pictures/fig.{kind}\n")
+        assert (folder / "pictures" / f"fig.{kind}").read_bytes().startswith(start)
+    assert len(list((folder / "pictures").iterdir())) == len(starts)
+    title = b"A tiny net"
+    assert title in (folder / "pictures" / "fig.dot").read_bytes().split(b";")[0]
+    xg("build", "tiny.xg", "-o", "plain.dot", "--no-title", "--pass", "backward")
+    plain = (folder / "plain.dot").read_bytes()
+    assert title not in plain.split(b";")[0].split(b"{", 1)[1]
+    assert b"dReLU" in plain
+    assert b"dReLU" not in (folder / "pictures" / "fig.dot").read_bytes()
+
+
+def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
+    heights: list[float] = []
+    for words in ([], ["--no-title"]):
+        xg("build", "tiny.xg", "-o", "fig.svg", *words)
+        text = (folder / "fig.svg").read_text(encoding="utf-8")
+        heights.append(float(text.split('height="')[1].split("pt")[0]))
+    assert heights[1] < heights[0] - 10
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["-o", "fig.svg", "--only", "png"], "of one kind"),
+        (["-o", "-", "--only", "svg,png"], "of one kind"),
+        (["-o", "fig.svg", "--check"], "are for folders"),
+        (["-o", "fig.tex"], "no picture is a .tex"),
+        (["--pass", "backward"], "--pass chooses one picture"),
+    ],
+)
+def test_words_that_do_not_go_with_one_picture(
+    xg: Xg, folder: Path, words: list[str], message: str
+) -> None:
+    said = xg("build", "tiny.xg", *words)
+    assert (said.code, message in said.err) == (2, True), said.err
+    assert not (folder / "out").exists()

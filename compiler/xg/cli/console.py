@@ -26,6 +26,11 @@ class Console:
         """A result, as it is."""
         sys.stdout.write(text)
 
+    def write_bytes(self, data: bytes) -> None:
+        """A result that may be no text."""
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+
     def stream(self, text: str) -> None:
         """A part of a result that is to be seen at once."""
         sys.stdout.write(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,7 @@ class Wanted:
     kinds: tuple[Kind, ...] = KINDS
     theme: ThemeName = "auto"
     legend: bool = False
+    title: bool = True
     kernels: bool = False
     block: str | None = None
     plan: str | None = None
@@ -69,7 +70,7 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
     made = Outputs()
     for name, program in programs.items():
         for view in views(program) if DRAWN & set(wanted.kinds) else ():
-            _draw(made, f"{stem[name]}.{view}", program.figure(view, legend=wanted.legend), wanted)
+            _draw(made, f"{stem[name]}.{view}", _figure(program, view, wanted), wanted)
         if name in own and "html" in wanted.kinds:
             page = f"{stem[name]}.html"
             _explore(made, page, program, concerning(project, name, wanted.settings))
@@ -78,6 +79,25 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
                 code = program.source(backend, kernels=wanted.kernels)
                 made.files[f"{stem[name]}_{backend}.py"] = code.encode()
     return made
+
+
+def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
+    """One figure, or the page, of the block asked for or the last one, in the first kind wanted."""
+    kind = wanted.kinds[0]
+    settings = concerning(project, wanted.block, wanted.settings)
+    program = compile_project(project, wanted.block, settings, wanted.plan)
+    made = Outputs()
+    if kind == "html":
+        _explore(made, "picture.html", program, settings)
+    elif kind in DRAWN:
+        _draw(made, "picture", _figure(program, view, wanted), wanted)
+    else:
+        made.files[f"picture.{kind}"] = program.source(kind, kernels=wanted.kernels).encode()
+    return made
+
+
+def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
+    return replace(program.figure(view, legend=wanted.legend), has_heading=wanted.title)
 
 
 def views(program: Program) -> Iterator[View]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 from xg.cli.arguments import settings_of
 from xg.cli.console import Console
@@ -12,11 +14,26 @@ from xg.cli.opening import open_project
 from xg.cli.target import Target
 from xg.cli.watch import watch
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
-from xg.pages.outputs import KINDS, Outputs, Wanted, outputs_of
+from xg.driver import View
+from xg.pages.outputs import KINDS, Kind, Outputs, Wanted, outputs_of, picture_of
+from xg_runtime.files import write_all
+
+ONE: Final = (".svg", ".pdf", ".png", ".dot", ".html")  # files that are one picture
+OTHERS: Final = (".tex", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")  # hardly a folder
+STANDARD_OUTPUT: Final = Path("-")
 
 
 def run(options: Namespace, console: Console) -> int:
     """Build once, or again and again."""
+    if options.folder.suffix in ONE or options.folder == STANDARD_OUTPUT:
+        return _one(options, console)
+    if options.folder.suffix in OTHERS:
+        there_are = ", ".join(ONE)
+        console.note(f"xg build: no picture is a {options.folder.suffix}: there are {there_are}")
+        return USAGE
+    if options.view is not None:
+        console.note("xg build: --pass chooses one picture: -o figure.svg")
+        return USAGE
     if not options.watch:
         return _build(options, console)
     if options.check or "-" in options.files:
@@ -50,17 +67,35 @@ def _build(options: Namespace, console: Console) -> int:
     return FINE
 
 
+def _one(options: Namespace, console: Console) -> int:
+    """Write one picture, to a file or to standard output."""
+    suffix = options.folder.suffix.removeprefix(".")
+    kinds = options.kinds or (suffix or "svg",)
+    if len(options.files) != 1 or len(kinds) != 1 or (suffix and kinds != (suffix,)):
+        console.note("xg build: one picture is of one FILE and of one kind: -o figure.svg")
+        return USAGE
+    if options.watch or options.check:
+        console.note("xg build: --watch and --check are for folders: -o DIR")
+        return USAGE
+    made = picture_of(open_project(options.files[0]), _wanted(options, kinds), _view(options))
+    for warning in made.warnings:
+        console.note(f"warning: {warning}")
+    (data,) = made.files.values()
+    if suffix:
+        write_all({options.folder: data})
+        console.say(f"{options.files[0]}: {options.folder}")
+    else:
+        console.write_bytes(data)
+    return FINE
+
+
+def _view(options: Namespace) -> View:
+    return options.view or "forward"
+
+
 def _made(options: Namespace) -> Mapping[str, Outputs]:
     """The outputs of every input; raises DiagnosticError with the errors of all of them."""
-    wanted = Wanted(
-        kinds=options.kinds or KINDS,
-        theme=options.theme,
-        legend=options.legend,
-        kernels=options.kernels,
-        block=options.block,
-        plan=options.plan,
-        settings=settings_of(options),
-    )
+    wanted = _wanted(options, options.kinds or KINDS)
     made: dict[str, Outputs] = {}
     mistakes: list[Diagnostic] = []
     for file in dict.fromkeys(options.files):
@@ -71,6 +106,19 @@ def _made(options: Namespace) -> Mapping[str, Outputs]:
     if mistakes:
         raise DiagnosticError(mistakes)
     return made
+
+
+def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
+    return Wanted(
+        kinds=kinds,
+        theme=options.theme,
+        legend=options.legend,
+        title=not options.no_title,
+        kernels=options.kernels,
+        block=options.block,
+        plan=options.plan,
+        settings=settings_of(options),
+    )
 
 
 def _clash(made: Mapping[str, Outputs]) -> str:

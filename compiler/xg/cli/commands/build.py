@@ -20,8 +20,21 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Files, what is wanted of them, and where it goes."""
     add_files(parser)
     parser.add_argument(
-        "-o", dest="folder", metavar="DIR", type=Path, default=Path("out"), help="default: out"
+        "-o",
+        dest="folder",
+        metavar="DIR",
+        type=Path,
+        default=Path("out"),
+        help="a folder, default: out; or one picture: figure.svg, .pdf, .png, .dot, page.html; "
+        "- writes it to standard output",
     )
+    parser.add_argument(
+        "--pass",
+        dest="view",
+        choices=("forward", "backward", "overview"),
+        help="of one picture, by default forward",
+    )
+    parser.add_argument("--no-title", action="store_true", help="leave the title out of figures")
     parser.add_argument(
         "--only",
         dest="kinds",

@@ -50,12 +50,17 @@ def page(figure: Figure, body: list[Element]) -> Display:
     """Put the title above what is drawn and, if wanted, the legend below it."""
     around = bounding_box([bounds(part) for one in body for part in one.parts] or [Box(0, 0, 1, 1)])
     heading = typeset(title_text(figure.title, figure.subtitle), style.TITLE_SIZE)
-    top = 2 * style.PAGE_MARGIN + heading.ascent + _BELOW_TITLE - style.PAGE_MARGIN
-    width = max(around.width, heading.width) + 2 * style.PAGE_MARGIN
-    title = Text(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
+    top = style.PAGE_MARGIN
+    width = around.width + 2 * style.PAGE_MARGIN
+    above: list[Element] = []
+    if figure.has_heading:
+        text = Text(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
+        above.append(Element("", "title", "", (text,)))
+        top += heading.ascent + _BELOW_TITLE
+        width = max(around.width, heading.width) + 2 * style.PAGE_MARGIN
     # A figure narrower than its title is centred under it.
     shift = (width - around.width) / 2 - around.left, top - around.top
-    elements = [Element("", "title", "", (title,)), *(moved(one, *shift) for one in body)]
+    elements = [*above, *(moved(one, *shift) for one in body)]
     height = top + around.height + style.PAGE_MARGIN
     if figure.legend:
         below, extent = legend(figure, max(width, style.LEAST_LEGEND_WIDTH))

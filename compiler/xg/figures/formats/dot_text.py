@@ -20,7 +20,8 @@ from xg.figures.model.style import Color, Theme
 def dot(figure: Figure, theme: Theme) -> str:
     """Return a figure as styled DOT text. Raises ValueError as `structure` does."""
     facts = structure(figure)
-    heading = html(title_text(figure.title, figure.subtitle), theme, Color.INK)
+    title = title_text(figure.title, figure.subtitle) if figure.has_heading else ()
+    heading = html(title, theme, Color.INK)
     lines = [
         f"graph {attributes(dot_style.graph_attributes(theme, f'<{heading}>'))};",
         f"node {attributes(dot_style.default_node(theme))};",

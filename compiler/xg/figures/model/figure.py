@@ -142,3 +142,4 @@ class Figure:
     braces: tuple[FigureBrace, ...] = ()
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
     floor: tuple[FigureNode, ...] = ()  # bars under all of it, which rails lead to
+    has_heading: bool = True  # whether the title is drawn above

@@ -7,6 +7,7 @@ from typing import Literal
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
+from xg.passes.resolve.foreign_names import meant
 
 
 class Refused(Exception):
@@ -58,7 +59,7 @@ class UnknownOperator(Problem):
     value: bool = False
 
     def helps(self) -> tuple[str, ...]:
-        help = nearest(self.name, self.known)
+        help = meant(self.name) or nearest(self.name, self.known)
         if self.value:
             help = (
                 f"{self.name} is a value: `: {self.name}` names an edge, `<-{self.name}` uses it",

@@ -1,0 +1,70 @@
+"""What torch, NumPy, Keras and ONNX call an operator, and how it is written here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LINEAR: Final = "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]"
+_CONV: Final = "there is no convolution; patches are R[b, c, (h, p=P), (w, q=P) -> …] and then •<=W"
+_NORM: Final = "a norm over one axis is LN(γ, β), or LN[C](γ, β), with param γ, β [D]"
+_ATTENTION: Final = "attention is •<=KT -> SM(1/sqrt(D_h), causal) -> S -> •<=V"
+_CONCAT: Final = "tensors are joined by C: A -> C<-B : Y [B, S, D], or C[S]<-B"
+_AXES: Final = "axes change places by T, or by a map: T[b, s, d -> b, d, s]"
+_SHAPE: Final = "R makes another shape, that of the label behind it: -> R : Y [B, S*D]"
+_REPEAT: Final = "BC repeats along new axes: BC[B](b), or -> BC : Y [B, S, D]"
+_MATMUL: Final = "a matrix product is X -> •<=W, or X -> @<=W"
+_ADD: Final = "a sum is X -> ⊕<-Y, or X -> +<-Y"
+_PRODUCT: Final = "an elementwise product is X -> ⊙<-Y, or X -> *<-Y"
+
+_HINTS: Final[dict[str, tuple[str, ...]]] = {
+    _LINEAR: ("linear", "dense", "fc", "gemm", "addmm", "affine"),
+    _CONV: ("conv", "conv1d", "conv2d", "conv3d", "convolution"),
+    _NORM: ("layernorm", "layernormalization", "rmsnorm", "groupnorm", "layer_norm", "norm"),
+    "there is no batch norm: LN is a norm over one axis": (
+        "batchnorm", "batchnorm1d", "batchnorm2d",
+    ),
+    _ATTENTION: ("attention", "multiheadattention", "scaled_dot_product_attention", "sdpa", "mha"),
+    _CONCAT: ("cat", "concat", "concatenate", "hstack", "vstack", "stack", "append"),
+    _AXES: ("transpose", "permute", "swapaxes", "moveaxis", "t"),
+    _SHAPE: ("reshape", "view", "flatten", "rearrange", "unsqueeze", "squeeze", "unflatten"),
+    _REPEAT: ("expand", "repeat", "tile", "broadcast", "broadcast_to", "repeat_interleave"),
+    _MATMUL: ("matmul", "mm", "bmm", "dot", "einsum", "mul_mat", "inner"),
+    _ADD: ("add", "plus", "residual", "skip"),
+    _PRODUCT: ("mul", "multiply", "hadamard", "times"),
+    "softmax is S, over the last axis, or S[T]": ("softmax", "log_softmax", "logsoftmax"),
+    "a mask is a part of SM: SM(1/sqrt(D_h), causal), or SM<-M": (
+        "mask", "masked_fill", "tril", "triu",
+    ),
+    "a rectifier is ReLU": ("relu", "relu6", "leakyrelu", "leaky_relu", "rectifier"),
+    "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]": (
+        "embedding", "embed", "embeddings", "lookup", "gather", "index_select", "take",
+    ),
+    "dropout is DO(p)": ("dropout", "dropout1d", "dropout2d"),
+    "a loss is CE<-t, BCE<-t or MSE<-t": (
+        "crossentropy", "crossentropyloss", "cross_entropy", "nll_loss", "nllloss", "loss",
+        "mseloss", "mse_loss", "l1loss", "bceloss", "bcewithlogitsloss",
+    ),
+    "SiLU is also called swish": ("swish", "hardswish"),
+    "parts of an axis are taken by slice[S](0, n), one position by pick[S](0)": (
+        "getitem", "index", "narrow", "chunk", "crop", "cut", "select",
+    ),
+    "a chain is its own sequence: X -> F -> G": ("sequential", "compose", "modulelist"),
+    "there is no recurrence yet: write the steps as lines": ("lstm", "gru", "rnn"),
+    "mean[S] or sum[S] removes an axis; there is no pooling by windows": (
+        "maxpool", "maxpool2d", "avgpool2d", "avgpool", "pool", "globalaveragepooling2d",
+        "averagepooling2d", "adaptiveavgpool2d", "average",
+    ),
+    "rotary positions are RoPE": ("rotary", "rotaryembedding", "apply_rotary_pos_emb"),
+    "positions are added from sinusoid(S, D) or from Emb(P)": (
+        "positionalencoding", "positional_encoding", "posenc", "positionembedding",
+    ),
+    "figures are drawn by the command: xg build FILE": ("render", "draw", "plot", "show", "graph"),
+}  # fmt: skip
+_BY_NAME: Final = {name: hint for hint, names in _HINTS.items() for name in names}
+
+
+def meant(name: str) -> tuple[str, ...]:
+    """A help line for the name that another library gives an operator, or none."""
+    plain = name.rpartition(".")[2].lower()
+    hint = _BY_NAME.get(plain)
+    return (hint,) if hint else ()

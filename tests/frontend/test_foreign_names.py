@@ -1,0 +1,34 @@
+"""What people type first who come from torch, NumPy, Keras or ONNX: the answer says what to write."""
+
+from __future__ import annotations
+
+import pytest
+
+from xg import ops
+from xg.frontend.choices import check_choices
+from xg.frontend.project import parse_project
+
+FIRST_TRIES = {
+    "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "no convolution", "conv1d": "no convolution",
+    "softmax": "S[T]", "Softmax": "S[T]", "relu": "ReLU", "LayerNorm": "LN(", "RMSNorm": "LN(",
+    "BatchNorm2d": "no batch norm", "MultiheadAttention": "SM(", "cat": "joined by C",
+    "concat": "joined by C", "concatenate": "joined by C", "transpose": "by T", "permute": "by T",
+    "reshape": "R makes", "view": "R makes", "Flatten": "R makes", "unsqueeze": "R makes",
+    "expand": "BC repeats", "repeat": "BC repeats", "matmul": "•<=W", "einsum": "•<=W",
+    "bmm": "•<=W", "add": "⊕<-Y", "mul": "⊙<-Y", "Embedding": "Emb(E)", "Dropout": "DO(p)",
+    "CrossEntropyLoss": "CE<-t", "MSELoss": "MSE<-t", "masked_fill": "SM", "LSTM": "no recurrence",
+    "Sequential": "X -> F -> G", "MaxPool2d": "no pooling", "GlobalAveragePooling2D": "mean[S]",
+    "render": "xg build", "swish": "SiLU", "chunk": "slice[S]", "RotaryEmbedding": "RoPE",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FIRST_TRIES)
+def test_a_first_try_is_answered(name: str) -> None:
+    text = f"dim B, D\nblock F(X [B, D]) -> Y [B, D] {{\n    X -> {name} : Y\n}}\n"
+    (found,) = check_choices(parse_project(text.encode()))
+    assert found.code == "XG0202"
+    assert FIRST_TRIES[name] in found.help[0]
+
+
+def test_no_operator_is_taken_for_another_ones_name() -> None:
+    assert not {*FIRST_TRIES} & ops.table().keys()
