@@ -1,4 +1,4 @@
-"""What people type first who come from torch, NumPy, Keras or ONNX: the answer says what to write."""
+"""What people type first who come from torch, NumPy, Keras or ONNX: they read what to write."""
 
 from __future__ import annotations
 
@@ -32,3 +32,14 @@ def test_a_first_try_is_answered(name: str) -> None:
 
 def test_no_operator_is_taken_for_another_ones_name() -> None:
     assert not {*FIRST_TRIES} & ops.table().keys()
+
+
+def test_every_unknown_function_is_reported_at_once() -> None:
+    text = (
+        "dim D\nop f(x) = relu(x) + clamp(softplus(x))\nop g(x) = y\n  where y = abs(x)\n"
+        "block F(X [D]) -> Y [D] {\n    X -> f -> g : Y\n}\n"
+    )
+    found = check_choices(parse_project(text.encode()))
+    assert [each.code for each in found] == ["XG0252"] * 4
+    names = [each.message.rpartition(" ")[2] for each in found]
+    assert names == ["relu", "clamp", "softplus", "abs"]

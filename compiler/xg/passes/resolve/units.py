@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from xg import ops
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.tensor import LargeDefinition, Sizes
@@ -160,8 +161,14 @@ def _unit(module: ast.Module, imported: list[tuple[ast.Use, Unit]]) -> Unit:
             else:
                 known = (*other.blocks, *other.ops)
                 raise Refused(NotInFile(name.span, name.name, use.origin.span.text, known))
+    wrong: list[Diagnostic] = []
     for definition in module.ops:
-        operators[definition.name.name] = define(definition)
+        try:
+            operators[definition.name.name] = define(definition)
+        except DiagnosticError as error:
+            wrong += error.diagnostics
+    if wrong:
+        raise DiagnosticError(wrong)
     unit = Unit(module, blocks, operators)
     blocks.update({block.name.name: Located(block, unit) for block in module.blocks})
     return unit

@@ -16,21 +16,43 @@ from xg.ir.prim import Expr, operand
 from xg.ir.scalar import Scalar, size
 from xg.ir.use import Attrs, Data, Misuse, Number, Own, Tensor, Use
 from xg.passes.resolve.define.defined_body import Trace, finish, trace
-from xg.passes.resolve.define.errors import BadSignature, MisplacedComparison, NotUsed, Wrong
+from xg.passes.resolve.define.errors import (
+    BadSignature,
+    MisplacedComparison,
+    NotUsed,
+    UnknownFunction,
+    Wrong,
+)
+from xg.passes.resolve.define.functions import FUNCTIONS, NAMES
 from xg.passes.resolve.define.signature import Signature, read
 from xg.syntax import ast
+from xg.syntax.tree import walk
 
 
 def define(definition: ast.OpDef) -> Op:
     """The operator of a definition; raises DiagnosticError with what is wrong."""
     try:
         signature = read(definition)
+        _refuse_unknown(definition)
         own = tuple(_own(own, signature) for own in definition.own)
         rehearsal = _rehearse(definition, signature)
     except Wrong as wrong:
         raise DiagnosticError.of(wrong.problem) from None
     _refuse_unused(definition, rehearsal)
     return _operator(definition, signature, own, rehearsal)
+
+
+def _refuse_unknown(definition: ast.OpDef) -> None:
+    """Raise DiagnosticError with every function that bodies do not know, not with the first."""
+    calls = [
+        part
+        for tree in (definition.body, *definition.bindings)
+        for part in walk(tree)
+        if isinstance(part, ast.Call) and part.operator.name not in FUNCTIONS
+    ]
+    calls.sort(key=lambda call: call.span.start)
+    if calls:
+        raise DiagnosticError.of(*(UnknownFunction(call.operator.span, NAMES) for call in calls))
 
 
 def _operator(

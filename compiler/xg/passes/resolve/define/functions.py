@@ -25,6 +25,8 @@ BINARY: Final[Mapping[str, str]] = {"max": "maximum", "min": "minimum"}
 REDUCTIONS: Final = ("sum", "mean", "max", "min")
 NAMES: Final = (*UNARY, "sigmoid", *BINARY, "select", "sum[D]", "mean[D]", "max[D]", "min[D]")
 
+FUNCTIONS: Final = frozenset((*UNARY, *BINARY, *REDUCTIONS, "sigmoid", "select"))
+
 Places = Callable[[str], tuple[int, ...]]
 
 
