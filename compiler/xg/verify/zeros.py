@@ -48,4 +48,4 @@ def _said(step: Apply, graph: Graph) -> str:
     anyhow = {value: Perturbation(value, frozenset()) for value in step.inputs}
     if not _through(step, graph, anyhow):
         return f"{glyph} in line {line} has no slope"
-    return f"it changes whole rows uniform, which {glyph} in line {line} does not see"
+    return f"it shifts whole rows alike, which {glyph} in line {line} does not see"
