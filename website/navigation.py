@@ -15,7 +15,14 @@ SECTIONS = {
         ),
         *("docs/models", "docs/importing", "docs/sentiment", "docs/generation", "docs/editor"),
     ],
-    "Reference": ["docs/errors", "docs/glossary", "docs/seeds", "docs/speed", "CHANGELOG"],
+    "Reference": [
+        "docs/api",
+        "docs/errors",
+        "docs/glossary",
+        "docs/seeds",
+        "docs/speed",
+        "CHANGELOG",
+    ],
     "Inside": [
         *("docs/architecture", "docs/adding-an-operator", "docs/adding-a-pass"),
         *("docs/adding-a-backend", "docs/adding-a-kernel", "docs/adding-an-error"),

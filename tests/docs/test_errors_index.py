@@ -15,11 +15,11 @@ from xg.diagnostics.limits import Limit
 INDEX = Path(__file__).parents[2] / "docs" / "errors.md"
 
 HEAD = """\
-# Every error that xg reports
+# Errors
 
-Each kind has a code that never changes its meaning; `--json` gives it, and a program can rely on
-it. This page is made from the classes themselves: `./dev docs` writes it, and a test fails where it
-is old.
+This page lists every error that xg reports. Each kind has a code that never changes its meaning;
+`--json` prints it, and programs can rely on it. `./dev docs` writes this page from the classes
+themselves, and a test fails if it is out of date.
 """
 
 
@@ -52,7 +52,7 @@ def _index() -> str:
                 [
                     f"## {title.rstrip('.')}",
                     "",
-                    "| code | kind | what it is |",
+                    "| code | kind | meaning |",
                     "|---|---|---|",
                     *rows,
                     "",
