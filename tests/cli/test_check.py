@@ -8,7 +8,7 @@ from cli.conftest import Xg
 
 def test_every_file_is_checked(xg: Xg) -> None:
     said = xg("check", "wrong.xg", "tiny.xg", "nothing.xg")
-    assert said.out == "wrong.xg: 1 mistake\ntiny.xg: ok\nnothing.xg: 1 mistake\n"
+    assert said.out == "wrong.xg: 1 error\ntiny.xg: ok\nnothing.xg: 1 error\n"
     assert said.code == 1
 
 
@@ -83,7 +83,7 @@ def test_plans_of_blocks_from_other_files_are_checked(xg: Xg, folder: Path) -> N
     text = 'use Net from "tiny.xg"\nmesh N_T = 2\nplan TP of Net {\n    W [D_ff, D/N_T]\n}\n'
     (folder / "plans.xg").write_text(text, encoding="utf-8")
     said = xg("check", "plans.xg")
-    assert (said.code, said.out) == (1, "plans.xg: 1 mistake\n")
+    assert (said.code, said.out) == (1, "plans.xg: 1 error\n")
     assert "W is [D, D_ff], but the plan says [D_ff, D/N_T]" in said.err
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 COMMANDS = {
     "build": "write figures and code",
-    "check": "look for mistakes in names, shapes and sizes, in every choice of options",
+    "check": "look for errors in names, shapes and sizes, in every choice of options",
     "show": "print one view: the graph, a figure's DOT, the code, the cost",
     "fmt": "lay files out in the one canonical way",
     "run": "run a diagram on arrays from files",
@@ -17,7 +17,7 @@ COMMANDS = {
     "generate": "write text with a model, published or trained here",
     "import": "write a model of torch as a diagram, with its weights",
     "ops": "list the operators: signature, formula, gradient, glyph",
-    "lsp": "serve an editor: mistakes as you type, shapes under the cursor, layout",
+    "lsp": "serve an editor: errors as you type, shapes under the cursor, layout",
     "doctor": "say what was found on this machine, and how to mend it",
     "demo": "build the gallery, verify every gradient, train a model",
 }

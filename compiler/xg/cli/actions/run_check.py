@@ -46,5 +46,5 @@ def _errors(diagnostics: Iterable[Diagnostic]) -> int:
 def _counted(diagnostics: Sequence[Diagnostic]) -> str:
     errors = _errors(diagnostics)
     warnings = len(diagnostics) - errors
-    said = {0: "ok", 1: "1 mistake"}.get(errors, f"{errors} mistakes")
+    said = {0: "ok", 1: "1 error"}.get(errors, f"{errors} errors")
     return said + {0: "", 1: ", 1 warning"}.get(warnings, f", {warnings} warnings")

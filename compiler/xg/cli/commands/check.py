@@ -12,5 +12,5 @@ EXAMPLE = "xg check diagrams/models/transformer.xg"
 def add_arguments(parser: ArgumentParser) -> None:
     """Files, and whether to print errors as data."""
     add_files(parser)
-    parser.add_argument("--strict", action="store_true", help="warnings count as mistakes")
-    parser.add_argument("--json", action="store_true", help="print the mistakes as JSON")
+    parser.add_argument("--strict", action="store_true", help="warnings count as errors")
+    parser.add_argument("--json", action="store_true", help="print the errors as JSON")
