@@ -13,7 +13,11 @@ ROOT = Path(__file__).parent.parent.parent
 CODE = ("compiler", "runtime", "grammar")
 PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((ROOT / "docs" / "adr").glob("*.md")),
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "grammar/README.md")
+    ),
 )
 BANNED = {
     "told": "reported",
