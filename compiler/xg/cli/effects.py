@@ -78,7 +78,7 @@ RULES: Final = (
 
 
 def without_effect(name: str, options: Namespace) -> str | None:
-    """What is wrong with the first option of a command that has no effect, if any."""
+    """The complaint about the first option of a command that has no effect, if any."""
     written = {word.partition("=")[0] for word in options.words}
     for rule in RULES:
         if name in rule.commands and rule.option in written and not rule.has_effect(options):

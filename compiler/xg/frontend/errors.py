@@ -1,4 +1,4 @@
-"""What `xg check` says of a file as a whole."""
+"""Warnings of `xg check` about a file as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file declares or names and nothing uses: it may be a slip, so `xg check` warns of it.
+"""Unused names of a file, declared or taken: one may be a slip, so `xg check` warns of it.
 
 Whatever some choice of options uses counts as used, and so does what a plan or an example names.
 Parameters are not here: one that nothing uses is an error.
@@ -16,7 +16,7 @@ Mentions = tuple[set[str], set[str]]
 
 
 def unused(main: ast.Module, modules: Sequence[ast.Module]) -> Iterator[Unused]:
-    """What nothing uses of what the main file declares; `modules` are all files of the program."""
+    """Unused declarations of the main file; `modules` are all files of the program."""
     blocks = [(block, _mentions(block)) for block in main.blocks]
     inside = set[str]().union(*(chains | shapes for _, (chains, shapes) in blocks))
     ours = inside | _names([*main.plans, *main.examples, *main.options])

@@ -1,4 +1,4 @@
-"""What torch, NumPy, Keras and ONNX call an operator, and how it is written here."""
+"""Names that torch, NumPy, Keras and ONNX give an operator, and how it is written here."""
 
 from __future__ import annotations
 
