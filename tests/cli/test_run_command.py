@@ -135,3 +135,39 @@ def test_bfloat16_is_for_later(xg: Xg, given: Path) -> None:
 
 def _same(a: Arrays, b: Arrays) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+
+
+def test_gradients_of_edges_are_kept(xg: Xg, given: Path) -> None:
+    """A gradient of an edge is that of an input in its place."""
+    (given / "net.xg").write_text(
+        "dim B, D\n"
+        "block Inner(x [B, D]) -> y [B, D] {\n    x -> tanh : h\n    h -> sigmoid : y\n}\n"
+        "block Net(X [B, D]) -> loss [] {\n    param W [D, D]\n    X -> •<=W : H\n"
+        "    H -> 2 × Inner as rows : Z\n    Z -> ⊙<-H : P\n    P -> sum[B, D] : loss\n}\n"
+        "block Rest(H [B, D]) -> loss [] {\n    H -> 2 × Inner as rows : Z\n"
+        "    Z -> ⊙<-H : P\n    P -> sum[B, D] : loss\n}\n",
+        encoding="utf-8",
+    )
+    arrays.write(given / "x.npz", {"X": inputs()["X"]})
+    both = ["--d-outputs", "g.npz", "--dtype", "float64"]
+    asked = ["net.xg", "--block", "Net", "--inputs", "x.npz", "-o", "out.npz", *both]
+    said = xg("run", *asked, "--keep", "H,d/H,d/Z,d/P,d/rows.0.h,d/rows.1.h,d/W")
+    assert said.code == 0, said.err
+    found = arrays.read(given / "out.npz")
+    arrays.write(given / "h.npz", {"H": found["H"]})
+    xg("run", "net.xg", "--block", "Rest", "--inputs", "h.npz", "-o", "rest.npz", *both)
+    assert np.allclose(found["d/H"], arrays.read(given / "rest.npz")["d/H"])
+    assert np.array_equal(found["d/P"], np.ones_like(found["H"]))
+    assert np.allclose(found["d/Z"], found["H"])
+    assert not np.allclose(found["d/rows.0.h"], found["d/rows.1.h"])
+    assert np.allclose(found["d/W"], inputs()["X"].T @ found["d/H"])
+
+
+@pytest.mark.parametrize(
+    ("edge", "message"),
+    [("dH", "no edge is named dH: the gradient is d/H"), ("d/H", "--d-outputs"), ("d/Q", "named")],
+)
+@pytest.mark.usefixtures("given")
+def test_a_gradient_that_is_not_there(xg: Xg, edge: str, message: str) -> None:
+    said = xg("run", "tiny.xg", "--inputs", "in.npz", "-o", "out.npz", "--keep", edge)
+    assert (said.code, message in said.err) == (1, True), (said.code, said.err)

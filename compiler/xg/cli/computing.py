@@ -9,11 +9,13 @@ from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
 from xg.cli.input_arrays import InputArrays
+from xg.cli.kept_edges import GRADIENT
 from xg.cli.kept_edges import kept as kept_of
 from xg.cli.ranks import Ranks
 from xg.sharding.shard_spec import cuts
 from xg.verify.reference.evaluate import Mesh
 from xg.verify.reference.interpret import Interpreter
+from xg_runtime.errors import InputError
 from xg_runtime.run import run
 
 Arrays = dict[str, NDArray[Any]]
@@ -36,7 +38,13 @@ def kept(given: InputArrays, params: Arrays, options: Namespace) -> Arrays:
     program, seed = given.program, options.dropout
     if program.distributed is None:
         interpreter = Interpreter(program.graphs, params, seed)
-        return kept_of(interpreter.forward(given.inputs)[1], options.keep)
+        record = interpreter.forward(given.inputs)[1]
+        if given.cotangents is None:
+            return kept_of(record, options.keep)
+        interpreter.backward(record, given.cotangents)
+        return kept_of(record, options.keep, program.graphs.backwards)
+    if any(name.startswith(GRADIENT) for name in options.keep):
+        raise InputError("gradients of edges are kept on one device: leave --plan out")
     where = cuts(program.graphs)
 
     def on_rank() -> Arrays:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
@@ -13,23 +13,53 @@ from xg_runtime.ranks import all_reduce, all_reduce_max, current, gather_shard
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from xg.ir.graph import Value
+    from xg.ir.graph import Backward, Value
     from xg.verify.reference.interpret import Record
 
+GRADIENT: Final = "d/"  # in front of the name of what it is the gradient of
 
-def kept(record: Record, names: Sequence[str]) -> dict[str, NDArray[Any]]:
-    """The arrays on these edges in one run of the interpreter; raises InputError."""
+
+def kept(
+    record: Record, names: Sequence[str], backwards: Mapping[str, Backward] | None = None
+) -> dict[str, NDArray[Any]]:
+    """The arrays on these edges in one run of the interpreter; raises InputError.
+
+    ``d/H`` is the gradient of H, which there is where `backwards` have been run.
+    """
     calls = _calls(record)
     found: dict[str, NDArray[Any]] = {}
     for name in names:
-        path, _, edge = name.rpartition(".")
+        of_gradient = name.startswith(GRADIENT)
+        path, _, edge = name.removeprefix(GRADIENT).rpartition(".")
         if path not in calls:
             raise InputError(f"no call is named {path}{_instead(path, calls)}")
         values = {str(value.name): value for value in calls[path].values}
         if edge not in values:
-            raise InputError(f"no edge is named {name}{_instead(edge, values)}")
-        found[name] = _whole(calls[path], values[edge])
+            raise InputError(f"no edge is named {name}{_edge_instead(path, edge, values)}")
+        if of_gradient:
+            found[name] = _gradient(calls[path], values[edge], name, backwards)
+        else:
+            found[name] = _whole(calls[path], values[edge])
     return found
+
+
+def _gradient(
+    run: Record, value: Value, name: str, backwards: Mapping[str, Backward] | None
+) -> NDArray[Any]:
+    """The gradient of a value; raises InputError where none reaches it."""
+    if backwards is None:
+        raise InputError(f"{name} is a gradient: it needs those of the outputs, --d-outputs G.npz")
+    made = backwards[run.graph.key].totals.get(value)
+    if made is None or made not in run.reverse:
+        raise InputError(f"{name} is not there: no gradient reaches {name.removeprefix(GRADIENT)}")
+    return run.reverse[made]
+
+
+def _edge_instead(path: str, edge: str, values: Collection[str]) -> str:
+    """What an unknown edge may have been: figures show the gradient of H as dH."""
+    if edge.startswith("d") and edge[1:] in values:
+        return f": the gradient is {GRADIENT}{path + '.' if path else ''}{edge[1:]}"
+    return _instead(edge, values)
 
 
 def _whole(run: Record, value: Value) -> NDArray[Any]:

@@ -32,7 +32,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--d-outputs", metavar="G", type=Path, help="cotangents; gradients come out as d/NAME"
     )
     parser.add_argument(
-        "--keep", type=edges, default=[], metavar="EDGE,...", help="edges to write too"
+        "--keep",
+        type=edges,
+        default=[],
+        metavar="EDGE,...",
+        help="edges to write too; with --d-outputs also their gradients: d/H",
     )
     parser.add_argument(
         "--dtype",
