@@ -3,6 +3,7 @@
 step  120/300  ━━━━━━━━──────────  loss 2.8134  validation 2.9021  18.3k tokens/s  0:21 left
 """
 
+import shutil
 import time
 from dataclasses import dataclass, field
 from typing import Final, TextIO
@@ -33,11 +34,19 @@ class Progress:
         if self.stream.isatty():
             if now - self._drawn >= _REDRAW or step == self.steps:
                 self._drawn = now
-                self.stream.write(f"\r{self._line(step, loss, now)}\x1b[K")
+                self.stream.write(f"\r{self._fitting(step, loss, now)}\x1b[K")
                 self.stream.flush()
         elif step % max(self.steps // _LINES, 1) == 0 or step == self.steps:
             self.stream.write(f"{self._line(step, loss, now, bar=False)}\n")
             self.stream.flush()
+
+    def _fitting(self, step: int, loss: float, now: float) -> str:
+        """The line, no longer than the terminal: one that wraps is left behind at each redraw."""
+        columns = shutil.get_terminal_size().columns - 1  # behind the last one terminals wrap
+        line = self._line(step, loss, now)
+        if len(line) > columns:
+            line = self._line(step, loss, now, bar=False)
+        return line if len(line) <= columns else f"{line[: max(columns - 1, 0)]}…"
 
     def close(self) -> None:
         """Leave the bar's line."""

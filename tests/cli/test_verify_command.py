@@ -112,3 +112,16 @@ def test_a_block_without_gradients_proves_nothing(xg: Xg, folder: Path) -> None:
     said = xg("verify", "ints.xg")
     assert said.code == 1
     assert "Net has no gradients to prove" in said.err
+
+
+def test_the_first_edge_that_is_not_a_number_is_named(xg: Xg, folder: Path) -> None:
+    (folder / "log.xg").write_text(
+        "dim N\nop lg(x) = log(x)\n"
+        "block In(g [N]) -> l [N] {\n    g -> tanh : h\n    h -> lg : l\n}\n"
+        "block F(g [N]) -> y [] {\n    g -> 2 × In as rows : l\n    l -> sum[N] : y\n}\n",
+        encoding="utf-8",
+    )
+    said = xg("verify", "log.xg", "--block", "F")
+    assert said.code == 4
+    assert "l of rows.0 is not a number (NaN): lg of h, line 5" in said.err
+    assert "drawn around 0" in said.err

@@ -101,6 +101,20 @@ def test_on_a_terminal_one_line_is_redrawn() -> None:
     assert "step 100/100  ━━━━━━━━━━━━━━━━━━━━  loss 3.0000" in frames[-1]
 
 
+@pytest.mark.parametrize("columns", [12, 40, 60, 80, 100, 200])
+def test_no_frame_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    stream = Terminal()
+    shown = progress(stream, 100_000)
+    shown.validation, shown.accuracy = 2.5, 0.5
+    shown.show(100_000, 3.0)
+    frame = stream.getvalue().removeprefix("\r").removesuffix("\x1b[K")
+    assert len(frame) < columns
+    assert frame.startswith("step 100000"[: columns - 2])
+    assert "━" in frame or columns < 200
+    assert "━" not in frame or columns > 80
+
+
 def test_accuracy_stands_below_along_the_same_steps() -> None:
     records: list[Record] = [
         {**record, "accuracy": 0.5 + record["step"] / 250} if "validation" in record else record

@@ -18,6 +18,7 @@ from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.parameters import param_specs
+from xg.verify.first_nan import refuse_nan
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
@@ -84,6 +85,7 @@ def prove(
     program = single(compile_project(project, block, {**own, **numbers}))
     params = interpret.initial(program.graphs, seed)
     inputs = random_inputs.random_inputs(_expected(program), {}, seed)
+    refuse_nan(program.graphs, params, inputs, seed)
     report = gradcheck.check_module(
         program.on_arrays(kernels=kernels),
         params,
