@@ -23,7 +23,7 @@ PICTURES: Final = (".svg", ".pdf", ".png", ".html")
 
 # How each kind of text begins or names its origin.
 _SIGNS: Final = {
-    ".py": b"\nCompiled by xg from ",
+    ".py": b"\nCompiled by xg ",
     ".dot": b"graph [rankdir=TB, newrank=true, nodesep=",
     ".svg": b'class="xg-figure"',
     ".html": b'<meta name="generator" content="xg">',

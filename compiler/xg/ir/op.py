@@ -52,6 +52,15 @@ class AtMost:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Description:
+    """An operator, or one form of it, for people: a sentence, its formula and its gradient's."""
+
+    meaning: str
+    formula: str
+    gradient: str
+
+
 Gradient = str | Term
 Forward = Callable[..., Any]  # (*operands, **attrs) -> Expr, or (Expr, caches), or several Exprs
 
@@ -69,6 +78,7 @@ class Op:
     `forward` takes the operands in order (None for an absent one) and the attributes by name;
     `configure` makes these of one use, without it they are the own arguments. `adjoint` takes by
     name what it needs and gives one gradient per declared float operand, None for no gradient.
+    `describe` describes one form of it by its attributes, where that says more than the texts here.
     """
 
     glyph: str
@@ -87,10 +97,17 @@ class Op:
     pullback: Callable[[Attrs], Mapping[str, Gradient]] | None = None
     adjoint: Callable[..., tuple[Expr | None, ...]] | None = None
     facts: Callable[[Sequence[TensorType], Attrs], tuple[AtMost, ...]] | None = None
+    describe: Callable[[Attrs], Description] | None = None
     meaning: str = ""
     formula: str = ""
     gradient: str = ""
     source: str = ""
+
+    def description(self, attrs: Attrs) -> Description:
+        """The operator in the form that it has in a use."""
+        if self.describe:
+            return self.describe(attrs)
+        return Description(self.meaning, self.formula, self.gradient)
 
     def operand_names(self, attrs: Attrs) -> tuple[str, ...]:
         """The operands of a use in order: data, then own tensors; absent ones are left out."""
@@ -169,6 +186,9 @@ class Op:
             forward=forward,
             data=tuple(Data(str(expr.name), "any") for expr in free),
             outputs=tuple(f"d{name}" for name in chosen),
+            describe=lambda _: Description(
+                f"gradient of {self.name}", self.description(attrs).gradient, ""
+            ),
             meaning=f"gradient of {self.name}",
             formula=self.gradient,
             source=self.source,

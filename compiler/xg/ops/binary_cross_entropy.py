@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.dim import product
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, log, maximum, reduce_mean, reduce_sum, where
 from xg.ir.scalar import size
 from xg.ir.special import sigmoid, softplus
@@ -51,6 +51,22 @@ def _over(a: Expr, p: Expr) -> Expr:
     return where(p > TINY, a / maximum(p, TINY), 0.0)
 
 
+def describe(attrs: Attrs) -> Description:
+    """Of probabilities or of logits, averaged or summed."""
+    reduce, share = ("mean", " / n") if attrs["reduction"] == "mean" else ("Σ", "")
+    if attrs["form"] == "logits":
+        return Description(
+            "cross-entropy of the sigmoid of logits with targets in 0 … 1",
+            f"loss = {reduce}(log(1 + exp(Y)) - t Y)",
+            f"dY = (σ(Y) - t){share} · dloss, dt = -Y{share} · dloss",
+        )
+    return Description(
+        "cross-entropy of probabilities with targets in 0 … 1",
+        f"loss = {reduce}(-t log Y - (1 - t) log(1 - Y))",
+        f"dY = (Y - t) / (Y (1 - Y)){share} · dloss, dt = log((1 - Y) / Y){share} · dloss",
+    )
+
+
 OP: Final = Op(
     glyph="BCE",
     name="binary_cross_entropy",
@@ -60,6 +76,7 @@ OP: Final = Op(
     outputs=("loss",),
     forward=forward,
     configure=configure,
+    describe=describe,
     adjoint=adjoint,
     meaning="cross-entropy of probabilities (or of the sigmoid of logits) with targets in 0 … 1",
     formula="loss = mean(-t log y - (1 - t) log(1 - y))",

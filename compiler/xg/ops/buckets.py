@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.dim import ONE, Dim
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import (
     Expr,
     as_float,
@@ -64,6 +64,21 @@ def _as_bit(condition: Expr) -> Expr:
     return where(condition, integer(1), integer(0))
 
 
+def describe(attrs: Attrs) -> Description:
+    """Of both directions, or of the past."""
+    near = "b(d) = d below n/2, else min(n - 1, n/2 + floor(n/2 · log(2d/n) / log(2 far/n)))"
+    meaning = "the bucket of the distance from a query to a key"
+    if attrs["direction"] == "past":
+        return Description(
+            f"{meaning}, 0 for later keys", f"Y[i, j] = b(max(i - j, 0)), n = N; {near}", ""
+        )
+    return Description(
+        f"{meaning}, later keys apart from earlier",
+        f"Y[i, j] = b(|j - i|) + (n if j > i), n = N/2; {near}",
+        "",
+    )
+
+
 OP: Final = Op(
     glyph="buckets",
     name="buckets",
@@ -78,6 +93,7 @@ OP: Final = Op(
     ),
     forward=forward,
     configure=configure,
+    describe=describe,
     meaning="the bucket of the distance from each query to each key: near ones have their own, "
     "far ones share one; `both` tells earlier keys from later ones, `past` takes later ones as 0",
     formula="Y[i, j] = b(|j - i|) + (n if j > i), n = N/2; b(d) = d below n/2, else "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.dim import ONE, number, product
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import (
     Expr,
     all_axes,
@@ -112,6 +112,20 @@ def _divisor(counts: Expr | None, count: Scalar) -> Expr | Scalar:
     return maximum(reduce_sum(ones, all_axes(ones), keep=False), 1.0).named("count")
 
 
+def describe(attrs: Attrs) -> Description:
+    """Over all targets, or over those that count; averaged or summed."""
+    some = attrs["ignore"] is not None or "w" not in attrs.get("absent", ())
+    mean = attrs["reduction"] == "mean"
+    weight, count = ("w ", "Σ w") if some else ("", "count")
+    below = f" / {count}" if mean else ""
+    which = "; w = 1 for targets that count, else 0" if some else ""
+    return Description(
+        "cross-entropy of the softmax of logits with integer targets",
+        f"loss = Σ {weight}(log Σ_j exp(z_j) - z_t){below}{which}",
+        f"dZ = {weight}(softmax(Z) - onehot(t)){below} · dloss{which}",
+    )
+
+
 OP: Final = Op(
     glyph="CE",
     name="cross_entropy",
@@ -121,6 +135,7 @@ OP: Final = Op(
     outputs=("loss",),
     forward=forward,
     configure=configure,
+    describe=describe,
     adjoint=adjoint,
     meaning="cross-entropy of the softmax of logits with integer targets, over those that count",
     formula="loss = Σ w (log Σ_j exp(z_j) - z_t) / Σ w",

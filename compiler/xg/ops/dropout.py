@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Cuts, Expr, dropout_apply, dropout_keep
 from xg.ir.scalar import Scalar
 from xg.ir.use import Attrs, Misuse, Number, Use, Word
@@ -29,6 +29,19 @@ def adjoint(dy: Expr, keep: Expr, *, p: Scalar, scaling: str) -> tuple[Expr]:
     return (dropout_apply(dy, keep, p, scaled=scaling == "scaled"),)
 
 
+def describe(attrs: Attrs) -> Description:
+    """With the scale, or without."""
+    if attrs["scaling"] == "unscaled":
+        return Description(
+            "drops numbers with probability p", "Y = m ⊙ X, m = 0 or 1", "dX = m ⊙ dY"
+        )
+    return Description(
+        "drops numbers with probability p; the others are scaled to keep the mean",
+        "Y = m ⊙ X / (1 - p), m = 0 or 1",
+        "dX = m ⊙ dY / (1 - p)",
+    )
+
+
 OP: Final = Op(
     glyph="DO",
     name="dropout",
@@ -37,6 +50,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
+    describe=describe,
     adjoint=adjoint,
     meaning="drops numbers with probability p; `scaled` keeps the mean, `unscaled` is the seed's",
     formula="Y = m ⊙ X / (1 - p), m = 0 or 1",

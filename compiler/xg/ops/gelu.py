@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, erf, exp, tanh
-from xg.ir.use import Word
+from xg.ir.use import Attrs, Word
 
 SQRT_2_OVER_PI: Final = math.sqrt(2 / math.pi)
 CUBIC: Final = 0.044715
@@ -35,6 +35,22 @@ def adjoint(dy: Expr, x: Expr, *, form: str) -> tuple[Expr]:
     return (dy * slope,)
 
 
+def describe(attrs: Attrs) -> Description:
+    """The formulas of the form."""
+    if attrs["form"] == "exact":
+        return Description(
+            "x times the probability that a normal number is below x",
+            "Y = X ⊙ Φ(X), Φ(x) = (1 + erf(x / sqrt(2))) / 2",
+            "dX = dY ⊙ (Φ(X) + X ⊙ φ(X)), φ the normal density",
+        )
+    return Description(
+        "x times the probability that a normal number is below x, by tanh",
+        "Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³)",
+        "dX = dY ⊙ (1 + t + X ⊙ (1 - t²) ⊙ u') / 2, t = tanh(u), "
+        "u' = sqrt(2/π) (1 + 3 · 0.044715 X²)",
+    )
+
+
 OP: Final = Op(
     glyph="GELU",
     name="gelu",
@@ -42,6 +58,7 @@ OP: Final = Op(
     own=(Word("form", ("tanh", "exact")),),
     forward=forward,
     keeps_shape=True,
+    describe=describe,
     adjoint=adjoint,
     meaning="x times the probability that a normal number is below x; `tanh` approximates it",
     formula="Y = X ⊙ (1 + tanh(sqrt(2/π) (X + 0.044715 X³))) / 2; exact: (1 + erf(X/sqrt(2))) / 2",

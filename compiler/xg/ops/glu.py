@@ -36,7 +36,7 @@ OP: Final = Op(
     keeps_shape=True,
     configure=configure,
     adjoint=adjoint,
-    meaning="lets u through as far as the gate g opens: GLU<-u",
+    meaning="lets u through as far as the gate g opens",
     formula="Y = σ(G) ⊙ U, σ the sigmoid",
     gradient="dG = dY ⊙ U ⊙ σ(G) ⊙ (1 - σ(G)), dU = dY ⊙ σ(G)",
     source="seed 001, 4.3.3; Dauphin et al. 2016",

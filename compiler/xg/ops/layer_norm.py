@@ -6,7 +6,7 @@ from typing import Final
 
 from xg.ir.cotangent import unbroadcast
 from xg.ir.dim import ONE
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, reduce_mean, reduce_sum, reshape, sqrt
 from xg.ir.scalar import Scalar
 from xg.ir.use import Attrs, Misuse, Number, Tensor, Use
@@ -81,6 +81,22 @@ def _along(gradient: Expr, param: Expr, axis: int) -> Expr:
     return reduce_sum(gradient, others, keep=False)
 
 
+def describe(attrs: Attrs) -> Description:
+    """With the γ and β that there are."""
+    axis, absent = attrs.get("axis", -1), attrs.get("absent", ())
+    has_gamma, has_beta = "gamma" not in absent, "beta" not in absent
+    then = ["scales by γ"] * has_gamma + ["shifts by β"] * has_beta
+    formula = "Y = x̂" + (" ⊙ γ" if has_gamma else "") + (" + β" if has_beta else "")
+    scaled = "dx̂" if has_gamma else "dY"
+    gradient = f"dX = ({scaled} - mean({scaled}) - x̂ mean({scaled} ⊙ x̂)) / sqrt(σ² + ε)"
+    gradient += ", dx̂ = dY ⊙ γ, dγ = Σ dY ⊙ x̂" if has_gamma else ""
+    return Description(
+        ", ".join([f"normalizes {'the last axis' if axis == -1 else f'axis {axis}'}", *then]),
+        f"{formula}, x̂ = (X - μ) / sqrt(σ² + ε)",
+        gradient + (", dβ = Σ dY" if has_beta else ""),
+    )
+
+
 OP: Final = Op(
     glyph="LN",
     name="layer_norm",
@@ -89,6 +105,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
+    describe=describe,
     brackets="axes",
     adjoint=adjoint,
     meaning="normalizes the last axis, or the one in brackets, to mean 0 and variance 1, then "

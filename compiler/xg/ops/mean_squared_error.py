@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.dim import product
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, all_axes, reduce_mean, reduce_sum
 from xg.ir.scalar import size
 from xg.ir.use import Attrs, Data, Use, Word
@@ -31,6 +31,16 @@ def adjoint(dloss: Expr, y: Expr, t: Expr, *, reduction: str) -> tuple[Expr, Exp
     return dy, -dy
 
 
+def describe(attrs: Attrs) -> Description:
+    """Averaged or summed."""
+    mean = attrs["reduction"] == "mean"
+    return Description(
+        f"{'mean' if mean else 'sum'} of squared differences",
+        f"loss = {'mean' if mean else 'Σ'}((Y - t)²)",
+        f"dY = 2 (Y - t){' / n' if mean else ''} · dloss, dt = -dY",
+    )
+
+
 OP: Final = Op(
     glyph="MSE",
     name="mean_squared_error",
@@ -40,6 +50,7 @@ OP: Final = Op(
     outputs=("loss",),
     forward=forward,
     configure=configure,
+    describe=describe,
     adjoint=adjoint,
     meaning="mean of squared differences",
     formula="loss = mean((Y - t)²)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.dim import ONE, ZERO, number
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, as_float, concat, cos, cut, exp, iota, reshape, sin
 from xg.ir.scalar import Scalar, as_scalar, function, size
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
@@ -74,6 +74,19 @@ def _neighbours(x: Expr) -> tuple[Expr, Expr]:
     return reshape(first, shape), reshape(second, shape)
 
 
+def describe(attrs: Attrs) -> Description:
+    """By the position in the sequence, or by given ones; which columns are a pair."""
+    half = attrs["layout"] == "half"
+    pair = "columns i and i + D_h/2" if half else "columns 2i and 2i + 1"
+    given = "" if "positions" in attrs.get("absent", ()) else "given "
+    return Description(
+        f"turns pairs of columns by their {given}position s",
+        "(y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h); "
+        f"pair i is {pair}",
+        "dX = dY turned back by φ",
+    )
+
+
 OP: Final = Op(
     glyph="RoPE",
     name="rope",
@@ -83,6 +96,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
+    describe=describe,
     adjoint=adjoint,
     meaning="turns pairs of columns by their position; RoPE<-range(a, b) gives other positions",
     formula="(y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from xg.ir.dim import ONE, Dim, number
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, Operand, iota, reshape, where
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Attrs, Data, Misuse, Number, Use, Word
@@ -79,6 +79,24 @@ def _along(positions: Expr, count: Dim, axis: int) -> Expr:
     return reshape(positions, (count, *[ONE] * (-axis - 1))) if axis != -1 else positions
 
 
+def describe(attrs: Attrs) -> Description:
+    """With the scale and the masks that there are."""
+    factor = "α " if attrs["scale"] != as_scalar(1.0) else ""
+    masks = {
+        "m_ij = 1": "where the mask is 0" if "m" not in attrs.get("absent", ()) else "",
+        "j <= i + S_k - S": "of keys after their query" if attrs["mask"] == "causal" else "",
+    }
+    hidden = " and ".join(text for text in masks.values() if text)
+    if not hidden:
+        return Description("scales scores", f"Z = {factor}A", f"dA = {factor}dZ")
+    shown = " and ".join(condition for condition, text in masks.items() if text)
+    return Description(
+        f"{'scales scores, and hides those' if factor else 'hides scores'} {hidden}",
+        f"z_ij = {factor}a_ij if {shown}, else -inf",
+        f"da_ij = {factor}dz_ij if {shown}, else 0",
+    )
+
+
 OP: Final = Op(
     glyph="SM",
     name="scale_mask",
@@ -89,6 +107,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
+    describe=describe,
     brackets="axes",
     adjoint=adjoint,
     meaning="scales scores; -inf where the mask is 0, and (causal) where key j > query i + S_k "

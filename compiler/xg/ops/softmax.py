@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr, exp, reduce_max, reduce_sum, where
 from xg.ir.use import Attrs, Data, Misuse, Use
 
@@ -29,6 +29,17 @@ def adjoint(dp: Expr, p: Expr, *, axis: int | None = None) -> tuple[Expr]:
     return ((dp - reduce_sum(dp * p, -1 if axis is None else axis)) * p,)
 
 
+def describe(attrs: Attrs) -> Description:
+    """The axis by its place."""
+    axis = attrs.get("axis", -1)
+    along = "the last axis" if axis == -1 else f"axis {axis}"
+    return Description(
+        f"softmax over {along}; a row that is masked everywhere gives zeros",
+        "p_i = exp(z_i) / Σ_j exp(z_j)",
+        f"dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over {along}",
+    )
+
+
 OP: Final = Op(
     glyph="S",
     name="softmax",
@@ -38,6 +49,7 @@ OP: Final = Op(
     forward=forward,
     keeps_shape=True,
     configure=configure,
+    describe=describe,
     brackets="axes",
     adjoint=adjoint,
     meaning="softmax over the last axis, or the one in brackets; a row that is masked everywhere "

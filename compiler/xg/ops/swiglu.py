@@ -36,7 +36,7 @@ OP: Final = Op(
     keeps_shape=True,
     configure=configure,
     adjoint=adjoint,
-    meaning="u times the SiLU of the gate g: SwiGLU<-u",
+    meaning="u times the SiLU of the gate g",
     formula="Y = G ⊙ σ(G) ⊙ U, σ the sigmoid",
     gradient="dG = dY ⊙ U ⊙ σ(G) ⊙ (1 + G ⊙ (1 - σ(G))), dU = dY ⊙ G ⊙ σ(G)",
     source="seed 000, 5; Shazeer 2020",

@@ -72,7 +72,7 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
     piece = replace(
         main,
         key=f"{main.key}, piece {number}",
-        block=f"{main.block}_{number}",
+        block=f"{main.block}_part_{number}",
         title=f"{main.title}, piece {number}",
         inputs=inputs,
         outputs=outputs,

@@ -35,6 +35,15 @@ class Pending(Protocol):
 class Mesh(Protocol):
     """All ranks as one of them sees them; entered (`with mesh:`) where that rank's code runs."""
 
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
     @property
     def sizes(self) -> Mapping[str, int]:
         """The axes in order, with the number of ranks along each."""

@@ -26,9 +26,16 @@ IN_TORCH = ("mha", "transformer")
 SMALL = {"V": 11, "D": 12, "N_H": 3, "N_L": 2, "D_ff": 7, "S_max": 9}
 
 
-def source(name: str, backend: str = "numpy") -> str:
+OF_RANKS = {"mlp_tp": ("mlp", "TP"), "transformer_dp_tp": ("transformer", "DP × TP")}
+
+
+def program(name: str, plan: str | None = None) -> xg.Program:
     (path,) = DIAGRAMS.rglob(f"{name}.xg")
-    return xg.compile(path, block=GOLDENS[name]).source(backend)
+    return xg.compile(path, block=GOLDENS[name], plan=plan)
+
+
+def source(name: str, backend: str = "numpy") -> str:
+    return program(name).source(backend)
 
 
 @pytest.mark.parametrize("name", GOLDENS)
@@ -43,14 +50,28 @@ def test_torch_modules_read_as_in_the_golden(
     golden(GOLDEN / f"{name}_torch.py", source(name, "torch"))
 
 
-def test_the_step_reads_as_in_the_golden(golden: Callable[[Path, str], None]) -> None:
-    llama = xg.compile(DIAGRAMS / "models" / "llama.xg", block="Llama")
-    golden(GOLDEN / "llama_step.py", llama.step().source("numpy"))
+@pytest.mark.parametrize("name", OF_RANKS)
+def test_modules_of_ranks_read_as_in_the_golden(
+    name: str, golden: Callable[[Path, str], None]
+) -> None:
+    ranks = program(*OF_RANKS[name])
+    golden(GOLDEN / f"{name}.py", ranks.source("numpy"))
+    golden(GOLDEN / f"{name}_torch.py", ranks.source("torch"))
+
+
+def test_kernels_read_as_in_the_golden(golden: Callable[[Path, str], None]) -> None:
+    golden(GOLDEN / "mha_kernels_torch.py", program("mha").source("torch", kernels=True))
+
+
+def test_steps_read_as_in_the_golden(golden: Callable[[Path, str], None]) -> None:
+    golden(GOLDEN / "llama_step.py", program("llama").step().source("numpy"))
+    golden(GOLDEN / "transformer_step_torch.py", program("transformer").step().source("torch"))
 
 
 def test_no_golden_without_a_diagram() -> None:
-    in_torch = {f"{name}_torch" for name in IN_TORCH}
-    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *in_torch, "llama_step"}
+    in_torch = {f"{name}_torch" for name in (*IN_TORCH, *OF_RANKS)}
+    others = {"llama_step", "transformer_step_torch", "mha_kernels_torch"}
+    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *OF_RANKS, *in_torch, *others}
 
 
 # ---- on their own --------------------------------------------------------------------------------

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import inspect
+import io
+import pickle
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -150,6 +153,68 @@ def test_its_state_is_the_parameters(language_model: Lm) -> None:
     assert len(model.layers) == SMALL["N_L"]
     twin = copy.deepcopy(model).float()
     assert twin.layers[1].attn.W_Q.dtype == torch.float32
+
+
+REPR = """\
+Model(
+  E [11, 12], P [9, 12], gamma [12], beta [12]
+  (layers): ModuleList(
+    (0-1): 2 x Layer(
+      gamma_1 [12], gamma_2 [12], beta_1 [12], beta_2 [12]
+      (attn): Attention(W_Q [12, 12], W_K [12, 12], W_V [12, 12], W_O [12, 12], b_Q [12], \
+b_K [12], b_V [12], b_O [12])
+      (ffn): MLP(W_up [12, 7], b_up [7], W_down [7, 12], b_down [12])
+    )
+  )
+)"""
+
+
+def test_it_shows_its_parameters_and_their_shapes(language_model: Lm) -> None:
+    model = language_model[0].Model()
+    assert repr(model) == REPR
+    names = {type(block).__name__ for block in model.modules()}
+    assert names == {"Model", "ModuleList", "Layer", "Attention", "MLP"}
+
+
+def test_it_is_copied_pickled_and_saved_whole(language_model: Lm) -> None:
+    module, params, inputs = language_model
+    model = model_of(module, params).eval()
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    twins = [copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    twins.append(torch.load(file, weights_only=False))
+    for twin in twins:
+        assert type(twin) is module.Model
+        assert repr(twin) == REPR
+        assert torch.equal(twin(**inputs)["loss"], model(**inputs)["loss"])
+        twin(**inputs)["loss"].backward()
+    assert model.E.grad is None
+
+
+def test_a_pickle_is_read_where_the_same_text_was_loaded() -> None:
+    program = compiled("mha")
+    data = pickle.dumps(program.load("torch").Model(3))
+    gc.collect()
+    again = program.load("torch").Model(3)
+    assert torch.equal(pickle.loads(data).W_Q, again.W_Q)
+
+
+def test_a_block_runs_on_its_own(language_model: Lm) -> None:
+    module, params, _ = language_model
+    layer = model_of(module, params).layers[1]
+    X = torch.linspace(-1, 1, 120, dtype=torch.float64).reshape(2, 5, 12).requires_grad_()
+    weights = {f"layers.1.attn.{name}": p for name, p in layer.attn.named_parameters()}
+    expected, saved = module.attention(weights, "layers.1.attn", X, X, seed=3)
+    Y = layer.attn(X, X, seed=3)
+    assert torch.equal(Y, expected)
+    Y.backward(torch.ones_like(Y))
+    grads: Tensors = {}
+    dX, dM = module.d_attention(weights, "layers.1.attn", saved, torch.ones_like(Y), grads)
+    assert X.grad is not None
+    assert torch.equal(X.grad, dX + dM)
+    for name, param in layer.attn.named_parameters():
+        assert torch.equal(param.grad, grads[f"layers.1.attn.{name}"]), name
 
 
 def test_dropout_is_on_in_training_only(language_model: Lm) -> None:

@@ -12,26 +12,25 @@ from xg.codegen.emit.deferred_all_reduce import (
 )
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.free_saved import free_saved
-from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.gradient_names import gradient_names, sums_with_seeds
+from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
 from xg.codegen.emit.locate import Source
-from xg.codegen.emit.names import Names, spell_symbol
+from xg.codegen.emit.names import Names, plain, spell_symbol
 from xg.codegen.emit.overlap import Overlap, overlap
 from xg.codegen.emit.plan import ModulePlan
+from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.statements import Statements
+from xg.codegen.emit.statements import Statements, function_name, place_of
 from xg.codegen.emit.text import Text, tuple_of
 from xg.codegen.emit.writer import (
     BlockWriter,
     count_uses,
     may_be_none,
-    names_by_label,
     place_text,
     read_values,
-    safe,
     size_variables,
 )
 from xg.ir.graph import Apply, Backward, Call, Value
-from xg.ir.placement import is_term
 
 
 def backward_function(
@@ -68,11 +67,14 @@ class _BackwardWriter(BlockWriter):
             scope=scope,
             names=names,
             types=backward.types,
-            wanted=_gradient_names(backward, forward),
+            wanted=gradient_names(
+                backward, forward.names, plan.program.graphs, _gradient_functions(plan, backward)
+            ),
             fixed=frozenset(_fixed(backward)),
             uses=count_uses(backward.steps, tuple(backward.gradients.values())),
             backward=True,
             place=place_text(plan, graph),
+            again=sums_with_seeds(backward),
         )
         return cls(plan, graph, names, scope, statements, backward, forward.fields)
 
@@ -145,8 +147,22 @@ class _BackwardWriter(BlockWriter):
         return bracketed(f"def d_{name}(", items, f") -> {returned}:")
 
     def _docstring(self) -> list[str]:
-        place = f"{self.graph.span.source.name.rsplit('/', 1)[-1]}, line {self.graph.span.line}"
-        return [f'"""Backward pass of {safe(self.graph.title)} ({safe(place)})."""']
+        assert self.backward is not None
+        graph, backward = self.graph, self.backward
+        results = [(f"d{v.name or 'value'}", v) for v in graph.inputs if v in backward.gradients]
+        leaving = [f"{name} {shape_text(graph.types[v].shape, graph.sizes)}" for name, v in results]
+        arriving = [
+            f"{seed.name} {shape_text(self.statements.types[seed].shape, graph.sizes)}"
+            for seed in backward.cotangents.values()
+        ]
+        if any(value in backward.gradients for value in graph.param_values()):
+            leaving.append("gradients of parameters in `grads`")
+        return [
+            f'"""Backward pass of `{self.plan.functions[graph.key]}` ({place_of([graph.span])}).',
+            "",
+            *wrapped(f"{', '.join(arriving)} -> {', '.join(leaving)}".strip()),
+            '"""',
+        ]
 
     def _give(self) -> list[str]:
         """Lines that hand parameter gradients over."""
@@ -167,7 +183,7 @@ class _BackwardWriter(BlockWriter):
             text = self.statements.materialize(gradient).text
             if {(self.graph.key, name), (self.graph.key, "*")} & self.plan.shared:
                 self.plan.helpers["add"] = None
-                lines.append(f"add(grads, {self.below(name)}, {text})")
+                lines.append(f"_add(grads, {self.below(name)}, {text})")
             else:
                 own.append((self.below(name), text))
         if len(own) == 1:
@@ -184,24 +200,27 @@ class _BackwardWriter(BlockWriter):
         results = [(v, self.statements.name(v)) for v in call.outputs]
         saved = f"saved.{self.fields[call.saved]}"
         function = f"d_{self.plan.functions[call.callee]}"
-        comment = f"# d{self.plan.program.graphs[call.callee].block}, line {call.span.line}"
+        callee = self.plan.program.graphs[call.callee].block
+        shapes = [self.statements.types[value].shape for value in call.outputs[:1]]
+        shape = "".join(f"{shape_text(each, self.graph.sizes)}, " for each in shapes)
+        comment = f"{shape}grad of {callee}, {place_of([call.span])}"
         names = [name for _, name in results]
         if call.count is None:
-            head = f"{', '.join(names)} = {function}(" if names else f"{function}("
             args = ["params", self.below(call.path), saved, *cotangents, "grads"]
-            self.statements.add([comment, *bracketed(head, args, ")", 4)], (call,))
+            targets = f"{', '.join(names)} = " if names else ""
+            code = f"{targets}{function}({', '.join(args)})"
+            self.statements.add(commented(code, comment), (call,))
             return
         below = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
         carry, invariants = names[0], names[1:]
         parts = [self.names.fresh(f"{name}_part") for name in invariants]
-        args = ["params", below, "one", carry, "grads"]
-        head = f"{', '.join([carry, *parts])} = {function}("
+        args = ["params", below, f"{saved}[i]", carry, "grads"]
+        code = f"{', '.join([carry, *parts])} = {function}({', '.join(args)})"
         lines = [
-            comment,
             f"{carry} = {cotangents[0]}",
             *(f"{name} = {self._zeros(value)}" for value, name in results[1:]),
-            f"for i, one in reversed(list(enumerate({saved}))):",
-            *indented(bracketed(head, args, ")", 8)),
+            f"for i in reversed(range(len({saved}))):",
+            *indented(commented(code, comment, 8)),
             *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
         ]
         self.statements.add(lines, (call,))
@@ -212,45 +231,16 @@ class _BackwardWriter(BlockWriter):
         return self.plan.spelling.zeros(tuple_of(texts) if texts else "()", self.scope)
 
 
+def _gradient_functions(plan: ModulePlan, backward: Backward) -> set[str]:
+    """Functions of the module that a variable could be called like."""
+    steps = [step for step in backward.steps if isinstance(step, Apply)]
+    operators = {plain(function_name(step.op.name)) for step in steps}
+    return operators | {f"d_{plain(name)}" for name in plan.functions.values()}
+
+
 def _fixed(backward: Backward) -> Iterator[Value]:
     yield from backward.gradients.values()
     for step in backward.steps:
         for value in step.outputs:
             if value.name is not None:
                 yield value
-
-
-def _gradient_names(backward: Backward, forward: Forward) -> dict[Value, str]:
-    """Cotangents are called ``d`` and what their forward value is called.
-
-    A part of a sum is called after the node that it comes from as well: ``dX_LN``.
-    """
-    bases = names_by_label(backward.forward)
-    parts = _sum_parts(backward)
-    names: dict[Value, str] = {}
-    for cotangent, value in backward.of.items():
-        known = value.name or forward.names.get(value) or bases.get(value, "part")
-        term = "_i" if is_term(backward.placements.get(cotangent)) else ""
-        if cotangent.name is not None:
-            names[cotangent] = cotangent.name + term
-        elif cotangent in parts:
-            names[cotangent] = f"d{known.removesuffix('_#')}_{parts[cotangent]}"
-        else:
-            names[cotangent] = f"d{known}" if known.endswith("_#") else f"d{known}{term}"
-    return names
-
-
-def _sum_parts(backward: Backward) -> dict[Value, str]:
-    """The parts of sums over a fan-out, with the node that each comes from."""
-    makers: dict[Value, str] = {}
-    parts: dict[Value, str] = {}
-    for step in backward.steps:
-        if isinstance(step, Call):
-            makers.update((value, step.path) for value in step.outputs)
-        elif step.origin is not None:
-            glyph = step.origin.op.glyph
-            maker = glyph if glyph.isidentifier() else step.origin.op.name
-            makers.update((value, maker) for value in step.outputs)
-        else:
-            parts.update((value, makers[value]) for value in step.inputs if value in makers)
-    return parts

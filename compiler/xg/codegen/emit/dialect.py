@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xg.codegen.emit.allowlist import Allowlist
@@ -14,22 +15,29 @@ from xg.codegen.emit.support import SupportFile
 class Dialect:
     """The parts of a module that are the same in all modules of one backend.
 
-    `header`, `init` and `empty` (of a cache) are templates. `library` is the name of the imported
-    library. `types` are the arguments of ``init`` that give the type and device of arrays; `like`
-    are lines that read them off given arrays, for cotangents that are missing. `decorator` precedes
-    the public functions. `kernels` are hand-written functions, if there are any; `prelude` are
-    statements before modules with them.
+    `header` and `empty` (the body of what makes a cache) are templates; `aliases` are names of
+    types, each of which a module has if it mentions it. `library` is the name of the imported
+    library. `types` are the arguments of ``init`` that say what arrays are made of; `ones` and
+    `zeros` make a parameter of that, and `converted`, attached to numbers drawn, converts them.
+    `like` are names, each with the expression that reads it off a given array, for cotangents that
+    are missing. `decorator` precedes the public functions.
+    `kernels` are hand-written functions, if there are any; `prelude` are statements before modules
+    with them.
     """
 
     spelling: Spelling
     support: SupportFile
     vocabulary: Allowlist
     library: str
+    title: str
     header: str
-    init: str
+    aliases: Mapping[str, str]
+    ones: str
+    zeros: str
+    converted: str
     types: tuple[str, ...]
     empty: str
-    like: tuple[str, ...]
+    like: Mapping[str, str]
     decorator: str = ""
     kernels: Kernels | None = None
     prelude: str = ""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
 from xg.codegen.emit.locate import Source
-from xg.codegen.emit.names import Names, identifier, spell_symbol
+from xg.codegen.emit.names import Names, identifier, safe, spell_symbol
 from xg.codegen.emit.plan import ModulePlan
+from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.statements import Statements
+from xg.codegen.emit.statements import Statements, place_of
 from xg.codegen.emit.text import Text
 from xg.codegen.emit.writer import (
     BlockWriter,
@@ -18,12 +19,11 @@ from xg.codegen.emit.writer import (
     names_by_label,
     place_text,
     read_values,
-    safe,
-    shape_text,
     size_variables,
 )
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.tensor import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +128,11 @@ class _ForwardWriter(BlockWriter):
 
     def _docstring(self) -> list[str]:
         graph = self.graph
-        place = f"{graph.span.source.name.rsplit('/', 1)[-1]}, line {graph.span.line}"
         arriving = ", ".join(self.spelled(value) for value in graph.inputs)
         pairs = zip(graph.output_names, graph.output_types, strict=True)
-        leaving = ", ".join(f"{name} {shape_text(type_)}" for name, type_ in pairs)
-        title = safe(graph.title)
-        return [f'"""{title} ({safe(place)}).', "", f"{arriving} -> {leaving}".strip(), '"""']
+        leaving = ", ".join(f"{name} {_written(type_)}" for name, type_ in pairs)
+        title = f"{safe(graph.title)} ({place_of([graph.span])})."
+        return [f'"""{title}', "", *wrapped(f"{arriving} -> {leaving}".strip()), '"""']
 
     def _saved_fields(self) -> list[str]:
         names = Names(size_variables(self.graph))  # sizes may be saved beside them
@@ -189,26 +188,30 @@ class _ForwardWriter(BlockWriter):
             for name in self.plan.arguments[call.callee]
         ]
         rest += ["seed=seed"] if call.callee in self.plan.random else []
-        comment = f"# {self._shape(call.outputs[0])}, line {call.span.line}"
+        shape = self.graph.types[call.outputs[0]].shape
+        comment = f"{shape_text(shape, self.scope.sizes)}, {place_of([call.span])}"
         if call.count is None:
-            head = f"{', '.join([*outputs, *([name] if name else [])])} = {function}("
+            targets = ", ".join([*outputs, *([name] if name else [])])
             args = [*given, self.below(call.path), *mentions, *rest]
-            self.statements.add([comment, *bracketed(head, args, ")", 4)], (call,))
+            code = f"{targets} = {function}({', '.join(args)})"
+            self.statements.add(commented(code, comment), (call,))
             return
         count = self.scope.size(call.count).text
         path = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
         args = [*given, path, outputs[0], *mentions[1:], *rest]
-        one = ", one" if name else ""
+        one = self.names.fresh(f"{function}_saved") if name else ""
+        targets = f"{outputs[0]}, {one}" if name else outputs[0]
+        code = f"{targets} = {function}({', '.join(args)})"
         lines = [
-            comment,
             f"{outputs[0]} = {mentions[0]}",
             *([f"{name}: list[{self.plan.classes[call.callee]}] = []"] if name else []),
             f"for i in range({count}):",
-            *indented(bracketed(f"{outputs[0]}{one} = {function}(", args, ")", 8)),
-            *([f"    {name}.append(one)"] if name else []),
+            *indented(commented(code, comment, 8)),
+            *([f"    {name}.append({one})"] if name else []),
         ]
         self.statements.add(lines, (call,))
 
-    def _shape(self, value: Value) -> str:
-        shape = self.graph.sizes.fold_shape(self.graph.types[value].shape)
-        return "[" + ", ".join(str(dim) for dim in shape) + "]"
+
+def _written(type_: TensorType) -> str:
+    """``[B, S, D]``, as the file says it."""
+    return "[" + ", ".join(map(str, type_.shape)) + "]"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from textwrap import wrap
 
 from xg.codegen.emit.body import BodyWriter
+from xg.codegen.emit.line_breaks import broken, wrapped
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text
 from xg.ir.body import Body, topological
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
@@ -50,53 +51,71 @@ def operator_function(
     dims = {dim for expr in topological((*body.operands, *body.outputs)) for dim in expr.shape}
     names = Names(spell_symbol(name) for dim in dims for name in sizes.fold(dim).symbols())
     operands = [names.fresh(str(expr.name)) for expr in body.operands]
-    floats = [n for n, e in zip(operands, body.operands, strict=True) if e.kind == "float"]
     numbers = _numbers(body, attrs)
     own = {key: names.fresh(key) for key in numbers}
-    scope = Scope(
-        sizes,
-        dtype=f"{floats[0]}.dtype" if floats else "dtype",
-        device=f"{operands[0]}.device" if operands else "device",
-    )
+    scope = _scope(body, operands, sizes)
     scope.own = {id(scalar): own[key] for key, scalar in numbers.items()}
     writer = BodyWriter(spelling, scope, names)
     for name, expr in zip(operands, body.operands, strict=True):
         writer.texts[id(expr)] = Text(name)
-    results = writer.write(body.outputs)
-    code = [*writer.lines, *(result.text for result in results)]
-    symbols = tuple(name for name in scope.needed if spell_symbol(name) in mentioned(code))
-    random = any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
-    dtype, device = scope.typed and not floats, scope.placed and not operands
-    given = _operands(body, operands) + [f"{name}: float" for name in own.values()]
-    given += [f"{spell_symbol(name)}: int" for name in symbols]
-    given += [f"seed: {spelling.seed}", "place: str"] if random else []
-    given += ["dtype: DType"] if dtype else []
-    given += ["device: Device"] if device else []
-    returned = [result.text for result in results]
+    results = [result.text for result in writer.write(body.outputs)]
+    used = mentioned([*writer.lines, *results])
+    needs = _Needs(
+        symbols=tuple(name for name in scope.needed if spell_symbol(name) in used),
+        seed=spelling.seed if _is_random(body) else "",
+        dtype=scope.typed and scope.dtype == "dtype",
+        device=scope.placed and scope.device == "device",
+    )
+    arguments = [*_operands(body, operands), *(f"{name}: float" for name in own.values())]
+    lines = [line for long in writer.lines for line in broken(long)]
     return OperatorFunction(
-        head=f"({', '.join(given)}) -> {_returns(body)}:",
-        lines=(
-            *_docstring(op),
-            *writer.lines,
-            "return " + (returned[0] if len(returned) == 1 else ", ".join(returned)),
-        ),
+        head=f"({', '.join([*arguments, *needs.arguments()])}) -> {_returns(body)}:",
+        lines=(*_docstring(op.description(attrs)), *lines, f"return {', '.join(results)}"),
         own=tuple(numbers.values()),
-        sizes=symbols,
-        dtype=dtype,
-        device=device,
-        random=random,
+        sizes=needs.symbols,
+        dtype=needs.dtype,
+        device=needs.device,
+        random=bool(needs.seed),
         support=tuple(scope.support),
         results=len(results),
     )
 
 
-def _operands(body: Body, names: list[str]) -> list[str]:
-    """The operands as parameters of the function."""
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """Arguments of a function behind operands and numbers; `seed` is the type of one, if any."""
+
+    symbols: tuple[str, ...]
+    seed: str
+    dtype: bool
+    device: bool
+
+    def arguments(self) -> list[str]:
+        sizes = [f"{spell_symbol(name)}: int" for name in self.symbols]
+        seed = [f"seed: {self.seed}", "place: str"] if self.seed else []
+        types = [*(["dtype: DType"] if self.dtype else []), *(["device: Device"] * self.device)]
+        return [*sizes, *seed, *types]
+
+
+def _scope(body: Body, operands: Sequence[str], sizes: Sizes) -> Scope:
+    """The scope of a function, whose float type and device are those of its operands."""
+    pairs = zip(operands, body.operands, strict=True)
+    floats = [name for name, expr in pairs if expr.kind == "float"]
+    return Scope(
+        sizes,
+        dtype=f"{floats[0]}.dtype" if floats else "dtype",
+        device=f"{operands[0]}.device" if operands else "device",
+    )
+
+
+def _operands(body: Body, names: Sequence[str]) -> list[str]:
     optional = _optional(body)
-    return [
-        f"{name}: Array | None" if expr in optional else f"{name}: Array"
-        for name, expr in zip(names, body.operands, strict=True)
-    ]
+    pairs = zip(names, body.operands, strict=True)
+    return [f"{n}: Array | None" if expr in optional else f"{n}: Array" for n, expr in pairs]
+
+
+def _is_random(body: Body) -> bool:
+    return any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
 
 
 def _numbers(body: Body, attrs: Attrs) -> dict[str, Scalar]:
@@ -128,12 +147,11 @@ def _returns(body: Body) -> str:
     return kinds[0] if len(kinds) == 1 else f"tuple[{', '.join(kinds)}]"
 
 
-def _docstring(op: Op) -> list[str]:
-    """The meaning and, where there is room, the formula; wrapped, never cut."""
-    text = op.meaning[:1].upper() + op.meaning[1:]
-    if op.formula:
-        text += f": {op.formula}"
-    if len(text) <= WIDTH - 11:
-        return [f'"""{text}."""']
-    summary, *rest = wrap(text, WIDTH - 7)
-    return [f'"""{summary}', *rest[:-1], f"{rest[-1]}.", '"""'] if rest else [f'"""{summary}."""']
+def _docstring(said: Description) -> list[str]:
+    """The meaning and the formula, below it where a line has no room for both."""
+    meaning = said.meaning[:1].upper() + said.meaning[1:]
+    one = f'"""{meaning}: {said.formula}."""' if said.formula else f'"""{meaning}."""'
+    if len(one) + 4 <= WIDTH:
+        return [one]
+    summary = wrapped(f'"""{meaning}.')
+    return [*summary, *(["", *wrapped(f"{said.formula}.")] if said.formula else []), '"""']

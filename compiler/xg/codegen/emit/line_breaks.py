@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from textwrap import wrap
 
 from xg.codegen.emit.text import WIDTH
 
@@ -34,6 +36,65 @@ def broken(code: str, indent: int = 4) -> list[str]:
     opening = _opening(code)
     head, inside = code[: opening + 1], code[opening + 1 : -1]
     return bracketed(head, arguments(inside), ")", indent)
+
+
+def commented(code: str, comment: str, indent: int = 4) -> list[str]:
+    """A statement with a comment behind its first line; broken, if that is too long.
+
+    The rest of a long comment is on lines below, inside the brackets.
+    """
+    room = WIDTH - indent
+    if len(code) + len(comment) + 4 <= room:
+        return [f"{code}  # {comment}"]
+    targets, _, value = code.partition(" = ") if _is_assignment(code) else ("", "", code)
+    head = f"{targets} = " if targets else ""
+    if re.match(r"[\w.]+\(", value) and _opening(value) == value.index("("):
+        opening = value.index("(") + 1
+        first, *rest = _opened(head + value[:opening], arguments(value[opening:-1]), indent)
+        if len(first) + len(comment) + 4 <= room:
+            return [f"{first}  # {comment}", *rest]
+    if targets:
+        beside, *below = _in_two(comment, room - len(head) - len("(  # "), room - len("    # "))
+        lines = [*(f"# {line}" for line in below), *broken(value, indent + 4)]
+        return [f"{head}(  # {beside}" if beside else f"{head}(", *indented(lines), ")"]
+    *before, last = broken(code, indent)
+    return [*before, f"{last}  # {comment}"]
+
+
+def _in_two(comment: str, first: int, rest: int) -> list[str]:
+    """A comment as it is or, where that is too long, broken behind a comma."""
+    if len(comment) <= first:
+        return [comment]
+    head, more = "", comment
+    if first > len(comment.split(" ")[0]):
+        head = wrap(comment, first, break_long_words=False, break_on_hyphens=False)[0]
+        more = comment.removeprefix(head).strip()
+    return [head, *wrap(more, rest, break_long_words=False, break_on_hyphens=False)]
+
+
+def wrapped(text: str, indent: int = 4, further: int = 0) -> list[str]:
+    """Text of a docstring in lines that fit; no shape in brackets is torn apart."""
+    solid = re.sub(r"\[[^\]]*\]", lambda shape: shape[0].replace(" ", "\0"), text)
+    lines = wrap(
+        solid,
+        WIDTH - indent,
+        subsequent_indent=" " * further,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _is_assignment(code: str) -> bool:
+    return re.match(r"[\w, ]+ = ", code) is not None
+
+
+def _opened(head: str, items: Sequence[str], indent: int) -> list[str]:
+    """A call with its arguments below, on one line or one on each."""
+    inside = ", ".join(items)
+    if indent + 4 + len(inside) <= WIDTH:
+        return [head, f"    {inside}", ")"]
+    return [head, *(f"    {item}," for item in items), ")"]
 
 
 def _opening(code: str) -> int:

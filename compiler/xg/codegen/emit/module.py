@@ -1,37 +1,41 @@
-"""A whole generated module: constants, blocks, public functions, operators, randomness."""
+"""A whole generated module: blocks, its public functions, operators, and what these call."""
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
 
 from xg.codegen.emit import collectives
 from xg.codegen.emit.allowlist import Allowlist, check_allowed
 from xg.codegen.emit.backward import backward_function
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
+from xg.codegen.emit.header import header, section
 from xg.codegen.emit.line_breaks import arguments, bracketed, indented
 from xg.codegen.emit.names import spell_symbol
-from xg.codegen.emit.plan import ModulePlan
+from xg.codegen.emit.param_table import param_starts
+from xg.codegen.emit.plan import ModulePlan, reached
 from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.scopes import write_with_stable_names
+from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.stepping import StepWriter
 from xg.codegen.emit.templates import HELPERS
-from xg.codegen.emit.writer import may_be_none, safe
-from xg.ir.graph import Call, Graph, Program, Value
-from xg.ir.tensor import TensorType
+from xg.codegen.emit.writer import may_be_none
+from xg.ir.graph import Call, Program, Value
 
-# What generated code may take from the standard library by its name.
-STANDARD: Final = {
-    "collections.abc": ("Iterator", "Mapping"),
-    "contextlib": ("AbstractContextManager", "nullcontext"),
-    "typing": ("Any", "NamedTuple"),
-}
 
-Section = Callable[["ModuleWriter", PublicWriter], list[list[str]]]
+@dataclass(slots=True)
+class Sections:
+    """Parts that a backend adds to a module: public classes, code of autograd, support."""
+
+    public: list[list[str]]
+    steps: list[list[str]]
+    support: list[list[str]]
+
+
+Add = Callable[["ModuleWriter"], Sections]
 
 
 def emit(program: Program, dialect: Dialect, *, kernels: bool = False) -> str:
@@ -62,17 +66,28 @@ class ModuleWriter:
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
         self.blocks: dict[str, list[list[str]]] = {}
         self.support = plan.kernels.support if plan.kernels else dialect.support
+        self.params = ParamsWriter.start(dialect, plan)
 
-    def source(self, section: Section | None = None) -> str:
+    def source(self, add: Add | None = None) -> str:
         """The text, with marked names."""
         main = self.program.entry
-        self.blocks = {key: list(self.block(key)) for key in self.reached(main)}
-        parts = [part for block in self.blocks.values() for part in block]
+        self.blocks = {key: list(self.block(key)) for key in reached(self.program)}
+        blocks = [part for block in self.blocks.values() for part in block]
         writer = PublicWriter if self.plan.saves else StepWriter
-        public = writer(self.dialect, self.plan, *self.saved[main])
-        parts += public.functions()
-        parts += section(self, public) if section else []
-        return self._assembled(["\n".join(lines) for lines in parts])
+        public = writer(self.dialect, self.plan, self.params, *self.saved[main])
+        functions = public.functions()
+        added = add(self) if add else Sections([], [], [])
+        support = [*public.support(), *self._helpers(), *added.support]
+        text = "\n\n\n".join(
+            [
+                *_joined(blocks),
+                *self._section("public interface", [*functions, *added.public]),
+                *self._section("steps of autograd", added.steps),
+                *self._section("operators", self._operators()),
+                *self._section("support", [*support, *self._support()]),
+            ]
+        )
+        return f"{header(self.plan, self.dialect, text)}\n\n{text}\n"
 
     def vocabulary(self, source: str) -> Allowlist:
         """That of the backend, and what ranks call."""
@@ -86,52 +101,29 @@ class ModuleWriter:
             methods=vocabulary.methods | collectives.METHODS,
         )
 
-    def _assembled(self, parts: Sequence[str]) -> str:
-        """The parts, and before and behind them what they mention."""
-        self.plan.helpers["check"] = None
-        helpers = [text.rstrip() for name, text in HELPERS.items() if name in self.plan.helpers]
-        operators = [
-            "\n".join(_wrapped(function.source(name)))
-            for name, function in self.plan.operators.written.items()
-        ]
-        drawn = ["normal"] if self.plan.saves else []
-        needed = self.support.closure([*self.plan.operators.support, *drawn])
-        support = [self.support.source(name) for name in needed]
-        constants = "\n".join(
-            f"{spell_symbol(name)} = {value}" for name, value in sorted(self.plan.constants.items())
-        )
-        code = "\n\n\n".join([*parts, *helpers, *operators, *support]) + "\n"
-        prelude = self.dialect.prelude if self.plan.kernels else ""
-        head = self._header(code) + prelude + (f"\n{constants}\n" if constants else "")
-        return f"{head}\n\n{code}"
+    # ---- sections -------------------------------------------------------------------------------
 
-    def _header(self, code: str) -> str:
-        graph = self.program.main
-        file = graph.span.source.name.rsplit("/", 1)[-1]
-        return self.dialect.header.format(
-            standard=_standard(self.dialect.header + code),
-            ranks=collectives.imports(code),
-            what="forward and backward pass" if self.plan.saves else "step",
-            function="forward" if self.plan.saves else "step",
-            title=safe(graph.title),
-            file=safe(file),
-            block=graph.block,
-            inputs=", ".join(_spelled(graph, value) for value in graph.inputs),
-            outputs=", ".join(
-                f"{name} {type_}"
-                for name, type_ in zip(graph.output_names, graph.output_types, strict=True)
-            ),
-        )
+    def _section(self, title: str, parts: Sequence[Sequence[str]]) -> list[str]:
+        """Parts under a heading, if there are any."""
+        return [section(title), *_joined(parts)] if parts else []
+
+    def _operators(self) -> list[list[str]]:
+        written = self.plan.operators.written.items()
+        return [_wrapped(function.source(name)) for name, function in written]
+
+    def _helpers(self) -> list[list[str]]:
+        """Functions that are the same in every backend."""
+        helpers = {"check": None, **self.plan.helpers}
+        return [text.splitlines() for name, text in HELPERS.items() if name in helpers]
+
+    def _support(self) -> list[list[str]]:
+        """Functions of the backend's own that anything calls, and those that these call."""
+        normal = self.plan.saves and "normal" in param_starts(self.program)
+        drawn = ["normal"] if normal else []
+        needed = self.support.closure([*self.plan.operators.support, *drawn])
+        return [self.support.source(name).splitlines() for name in needed]
 
     # ---- blocks ---------------------------------------------------------------------------------
-
-    def reached(self, entry: str) -> Sequence[str]:
-        """A graph and all that it calls, callees first."""
-        wanted = {entry}
-        for key, graph in reversed(list(self.program.graphs.items())):
-            if key in wanted:
-                wanted.update(step.callee for step in graph.steps if isinstance(step, Call))
-        return [key for key in self.program.graphs if key in wanted]
 
     def block(self, key: str) -> Iterator[list[str]]:
         """The saved values of a block, its forward and its backward function."""
@@ -145,7 +137,7 @@ class ModuleWriter:
         forward = forward_function(self.plan, graph, backward.saved)
         reverse, lost = backward_function(self.plan, backward, forward)
         if key == self.program.entry:
-            lost += PublicWriter(self.dialect, self.plan, forward, lost).unsaved()
+            lost += PublicWriter(self.dialect, self.plan, self.params, forward, lost).unsaved()
         if lost:  # sizes that no saved tensor carries are saved themselves
             forward = forward_function(self.plan, graph, backward.saved, lost)
         self.saved[key] = (forward, lost)
@@ -167,12 +159,13 @@ class ModuleWriter:
                 kinds[field] = kind if calls[value].count is None else f"list[{kind}]"
             else:
                 kinds[field] = "Array | None" if may_be_none(value) else "Array"
-                shapes[field] = f"  # {_shape(graph, value)}"
+                shapes[field] = f"  # {shape_text(graph.types[value].shape, graph.sizes)}"
         kinds |= {spell_symbol(size): "int" for size in sizes}
+        function = self.plan.functions[key]
         base = "" if self.plan.frees_saved else "(NamedTuple)"
         return [
             f"class {name}{base}:",
-            f'    """What `{self.plan.functions[key]}` keeps for its backward pass."""',
+            f'    """Values of `{function}` that `d_{function}` needs."""',
             *([""] if kinds else []),
             *indented((_object if self.plan.frees_saved else _tuple)(kinds, shapes)),
         ]
@@ -189,13 +182,8 @@ def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
     return [*bracketed("def __init__(", given, ") -> None:", 4), *indented(kept)] if kinds else []
 
 
-def _standard(code: str) -> str:
-    """The imports of the standard library that the code mentions."""
-    lines = ["import math"] if re.search(r"(?<![\w.])math\.", code) else []
-    for module, names in STANDARD.items():
-        found = [name for name in names if re.search(rf"\b{name}\b", code)]
-        lines += [f"from {module} import {', '.join(found)}"] if found else []
-    return "\n".join(lines)
+def _joined(parts: Sequence[Sequence[str]]) -> list[str]:
+    return ["\n".join(lines) for lines in parts]
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:
@@ -204,13 +192,3 @@ def _wrapped(lines: Sequence[str]) -> list[str]:
     opening, rest = head.split("(", 1)
     inside, closing = rest.rsplit(") -> ", 1)
     return [*bracketed(f"{opening}(", arguments(inside), f") -> {closing}"), *body]
-
-
-def _spelled(graph: Graph, value: Value) -> str:
-    type_ = TensorType(graph.shape(value), graph.types[value].range)
-    return f"{value.name} {value.declared or type_}"
-
-
-def _shape(graph: Graph, value: Value) -> str:
-    shape = graph.sizes.fold_shape(graph.types[value].shape)
-    return "[" + ", ".join(str(dim) for dim in shape) + "]"

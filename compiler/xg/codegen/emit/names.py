@@ -146,3 +146,9 @@ def camel(name: str) -> str:
     """A class's name from a block's: ``self attention`` is ``SelfAttention``, ``MHA`` stays."""
     parts = re.split(r"[\s_\-]+", name)
     return identifier("".join(part[:1].upper() + part[1:] for part in parts))
+
+
+def safe(text: str) -> str:
+    """A title inside a docstring or a comment: nothing that could end it or hide in it."""
+    cleaned = "".join(char if char.isprintable() else " " for char in unmarked(text))
+    return cleaned.replace("\\", "/").replace('"', "'")

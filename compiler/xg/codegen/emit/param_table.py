@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from xg.codegen.emit.plan import reached
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
 from xg.ir.dim import Dim, symbol
@@ -20,39 +21,45 @@ Rows = Callable[[Graph, Symbols, Scope], list[Row]]
 
 
 def table_lines(program: Program, scope: Scope) -> list[str]:
-    """Lines that fill ``starts``, a dictionary from name to shape and start.
+    """Lines that return a dictionary from the name of a parameter to shape and start.
 
     The parameters of a graph come before those of its calls.
     """
-    return _lines(program, scope, "starts", _params, _having(program, lambda g: bool(g.params)))
+    having = _having(program, lambda graph: bool(graph.params))
+    return _returned(_groups(program, scope, _params, having), "ParamTable")
+
+
+def param_starts(program: Program) -> list[str]:
+    """The kinds of starts that parameters have: ``ones``, ``zeros``, ``normal``."""
+    starts = {p.start for key in reached(program) for p in program.graphs[key].params}
+    words = [word for word in ("ones", "zeros") if word in starts]
+    return words + (["normal"] if any(isinstance(start, Scalar) for start in starts) else [])
 
 
 def state_lines(program: Program, scope: Scope) -> list[str]:
-    """Lines that fill ``found``, a dictionary from the name of a state to shape and kind."""
-    return _lines(program, scope, "found", _states, _having(program, lambda g: bool(g.states)))
+    """Lines that return a dictionary from the name of a state to shape and kind."""
+    having = _having(program, lambda graph: bool(graph.states))
+    return _returned(_groups(program, scope, _states, having), "CacheTable")
 
 
 def cut_lines(program: Program, scope: Scope) -> list[str]:
-    """Lines that fill ``found``, a dictionary from the names of sharded tensors to their cuts.
+    """Lines that return a dictionary from the name of what is cut to its cuts.
 
     Parameters by their paths; of the entry also inputs and outputs.
     """
     main = program.main
     named = [(str(value.name), value) for value in main.inputs]
     named += zip(main.output_names, main.outputs, strict=True)
-    lines = [
-        f'    "{name}": {text},'
-        for name, value in named
-        if (text := _cuts(main, value, program.mesh)) != "()"
-    ]
+    pairs = [(name, _cuts(main, value, program.mesh)) for name, value in named]
 
     def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
         found = [(str(p.value.name), _cuts(graph, p.value, program.mesh)) for p in graph.params]
         return [(name, text) for name, text in found if text != "()"]
 
     having = _having(program, lambda graph: bool(rows(graph, {}, scope)))
-    head = ["found |= {", *lines, "}"] if lines else []
-    return [*head, *_lines(program, scope, "found", rows, having)]
+    own = _Group(0, "", [f'"{name}": {text},' for name, text in pairs if text != "()"])
+    groups = [own, *_groups(program, scope, rows, having)]
+    return _returned(_merged(groups), "dict[str, Cuts]")
 
 
 def _cuts(graph: Graph, value: Value, mesh: Mapping[str, int]) -> str:
@@ -61,17 +68,52 @@ def _cuts(graph: Graph, value: Value, mesh: Mapping[str, int]) -> str:
     return tuple_of([f'({axis}, "{over}")' for axis, over in cuts]) if cuts else "()"
 
 
-def _lines(
-    program: Program, scope: Scope, table: str, rows: Rows, having: frozenset[str]
-) -> list[str]:
-    lines: list[str] = []
+@dataclass(slots=True)
+class _Group:
+    """Rows of a table inside so many loops; `loop` is the line that begins the innermost."""
+
+    depth: int
+    loop: str
+    rows: list[str]
+
+
+def _returned(groups: Sequence[_Group], kind: str) -> list[str]:
+    """Lines that fill a table and return it; at once, where there is no loop."""
+    groups = [group for group in groups if group.rows or group.loop]
+    if not groups:
+        return ["return {}"]
+    if len(groups) == 1 and not groups[0].loop:
+        return ["return {", *(f"    {row}" for row in groups[0].rows), "}"]
+    lines = [f"table: {kind} = {{}}"] if groups[0].loop else []
+    for group in groups:
+        outer, indent = "    " * (group.depth - 1), "    " * group.depth
+        lines += [f"{outer}{group.loop}"] if group.loop else []
+        head = "table |= {" if lines else f"table: {kind} = {{"
+        rows = [f"{indent}    {row}" for row in group.rows]
+        lines += [f"{indent}{head}", *rows, f"{indent}}}"] if rows else []
+    return [*lines, "return table"]
+
+
+def _groups(program: Program, scope: Scope, rows: Rows, having: frozenset[str]) -> list[_Group]:
+    groups: list[_Group] = []
     waiting = [_Level(program.main, "", 0, {})]
     while waiting:
         level = waiting.pop()
-        lines += level.lines(scope, table, rows)
+        groups.append(_Group(level.depth, level.loop, list(level.rows(scope, rows))))
         inner = [level.below(call, program, scope) for call in _calls(level.graph)]
         waiting += reversed([each for each in inner if each.graph.key in having])
-    return lines
+    return _merged(groups)
+
+
+def _merged(groups: Sequence[_Group]) -> list[_Group]:
+    """Neighbours in one loop as one group."""
+    merged: list[_Group] = []
+    for group in groups:
+        if merged and not group.loop and merged[-1].depth == group.depth:
+            merged[-1].rows += group.rows
+        elif group.rows or group.loop:
+            merged.append(_Group(group.depth, group.loop, [*group.rows]))
+    return merged
 
 
 def _calls(graph: Graph) -> list[Call]:
@@ -93,16 +135,10 @@ class _Level:
     symbols: Mapping[str, Dim]
     loop: str = ""
 
-    def lines(self, scope: Scope, table: str, rows: Rows) -> Iterator[str]:
-        indent = "    " * self.depth
-        if self.loop:
-            yield self.loop
-        own = [
-            f"{indent}    {_key(self.path, name)}: {text},"
-            for name, text in rows(self.graph, self.symbols, scope)
-        ]
-        if own:
-            yield from (f"{indent}{table} |= {{", *own, f"{indent}}}")
+    def rows(self, scope: Scope, rows: Rows) -> Iterator[str]:
+        """Lines of a dictionary display."""
+        for name, text in rows(self.graph, self.symbols, scope):
+            yield f"{_key(self.path, name)}: {text},"
 
     def below(self, call: Call, program: Program, scope: Scope) -> _Level:
         """The use of the callee of a call."""
@@ -113,7 +149,7 @@ class _Level:
             return _Level(callee, path, self.depth, inner)
         counter = "ijklmn"[self.depth]
         count = scope.size(call.count.substitute(self.symbols)).text
-        loop = f"{'    ' * self.depth}for {counter} in range({count}):"
+        loop = f"for {counter} in range({count}):"
         return _Level(callee, f"{path}.{{{counter}}}", self.depth + 1, inner, loop)
 
 

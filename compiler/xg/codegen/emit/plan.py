@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xg.codegen.emit.kernel import Kernels
-from xg.codegen.emit.names import Names, camel, snake, spell_symbol
+from xg.codegen.emit.names import Names, camel, plain, snake, spell_symbol
 from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.statements import Functions, Mark
 from xg.ir.body import topological
@@ -62,9 +62,11 @@ class ModulePlan:
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
         for key, graph in program.graphs.items():
-            functions[key] = names.fresh(snake(graph.block))
+            name = snake(graph.block)
+            functions[key] = names.fresh(name)
             names.reserve([f"d_{functions[key]}"])
-            classes[key] = names.fresh(f"{camel(graph.block)}Saved")
+            number = plain(functions[key]).removeprefix(name).strip("_")
+            classes[key] = names.fresh(f"{camel(graph.block)}{number}Saved")
         return cls(
             program=program,
             spelling=spelling,
@@ -102,6 +104,15 @@ class ModulePlan:
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions take the path of their parameters."""
         return graph.key not in self.top
+
+
+def reached(program: Program) -> list[str]:
+    """The keys of the entry and all that it calls, callees first."""
+    keys = {program.entry}
+    for key, graph in reversed(list(program.graphs.items())):  # callers first
+        if key in keys:
+            keys.update(step.callee for step in graph.steps if isinstance(step, Call))
+    return [key for key in program.graphs if key in keys]
 
 
 def _symbols(program: Program) -> set[str]:

@@ -1,25 +1,21 @@
-"""The public functions of a module: `table`, `init`, `forward` and `backward`."""
+"""The public functions of a module: `init`, `forward` and `backward`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
-from xg.codegen.emit.line_breaks import bracketed, indented
-from xg.codegen.emit.locate import Located, Source, closure, definition_lines, locate
+from xg.codegen.emit.line_breaks import bracketed, broken, indented
+from xg.codegen.emit.locate import Located, Source, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
-from xg.codegen.emit.param_table import cut_lines, table_lines
-from xg.codegen.emit.plan import ModulePlan, carried_symbols
+from xg.codegen.emit.plan import ModulePlan, carried_symbols, reached
+from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import WIDTH, tuple_of
 from xg.codegen.emit.writer import may_be_none
-from xg.ir.graph import Graph, Value
-
-WHOLE: Final = """
-            whole = normal(seed, name, global_shape(shape, cut), float(start))"""
+from xg.ir.graph import Call, Graph, Program, Value
 
 
 @dataclass(slots=True)
@@ -31,9 +27,9 @@ class PublicWriter:
 
     dialect: Dialect
     plan: ModulePlan
+    params: ParamsWriter
     entry: Forward
     lost: tuple[str, ...]
-    sizes: tuple[str, ...] = field(default=(), init=False)  # what the table of parameters needs
 
     @property
     def graph(self) -> Graph:
@@ -47,142 +43,53 @@ class PublicWriter:
 
     def functions(self) -> list[list[str]]:
         """All of them, in reading order."""
-        ranks = [self._cuts(), *self._sharding()] if self.plan.program.mesh else []
-        return [self._table(), *ranks, self._init(), self._forward(), self._backward()]
+        init, *of_ranks = self.params.functions()
+        return [init, self._forward(), self._backward(), *of_ranks]
 
-    # ---- parameters -----------------------------------------------------------------------------
-
-    def _table(self) -> list[str]:
-        scope = Scope(self.graph.sizes)
-        lines = table_lines(self.plan.program, scope)
-        self.sizes = tuple(scope.needed)
-        arguments = [f"{spell_symbol(name)}: int" for name in self.sizes]
-        head = bracketed(
-            "def table(",
-            ["*", *arguments] if arguments else [],
-            ") -> dict[str, tuple[tuple[int, ...], float | str]]:",
-        )
-        body = [
-            '"""Name, shape and start of every parameter: a word, or the deviation of a normal."""',
-            "starts: dict[str, tuple[tuple[int, ...], float | str]] = {}",
-            *lines,
-            "return starts",
-        ]
-        return [*head, *indented(body)]
-
-    def _cuts(self) -> list[str]:
-        """The function that gives the placements of a module's tensors on a mesh."""
-        scope = Scope(self.graph.sizes)
-        lines = cut_lines(self.plan.program, scope)
-        located = locate(
-            scope.needed, [], self.graph.sizes, self.graph.sizes.defaults, self.graph.span
-        )
-        self.plan.constants.update(located.constants)
-        body = [
-            '"""Axes of parameters, inputs and outputs with the mesh axes that cut them."""',
-            "found: dict[str, Cuts] = {}",
-            *located.lines,
-            *lines,
-            "return found",
-        ]
-        return ["def cuts() -> dict[str, Cuts]:", *indented(body)]
-
-    def _sharding(self) -> list[list[str]]:
-        shard = [
-            "def shard(params: Params, mesh: Mesh) -> Params:",
-            '    """Of whole parameters, the parts of the rank that runs this."""',
-            "    with mesh:",
-            "        return local_shards(params, cuts())",
-        ]
-        gather = [
-            "def gather(params: Params, mesh: Mesh) -> Params:",
-            '    """The whole parameters of which every rank gives its parts."""',
-            "    with mesh:",
-            "        return gather_shards(params, cuts())",
-        ]
-        return [shard, gather]
-
-    def _starts(self) -> list[str]:
-        """The line that fills the table from known sizes."""
-        given = [f"{name}={name}" for name in map(spell_symbol, self.sizes)]
-        return bracketed("starts = table(", given, ")", 4)
-
-    def _init(self) -> list[str]:
-        """Sizes that arrays carry can be chosen; the others are the module's own."""
-        chosen, lines = self.chosen_sizes(self.sizes)
-        head = bracketed("def init(", self.init_arguments(chosen), ") -> Params:")
-        lines += self._starts()
-        lines += ["where = cuts()"] if self.plan.program.mesh else []
-        starts = "\n".join(indented(lines)).strip()
-        init = self.dialect.init.format(starts=starts, **self._drawn())
-        return [*head, *init.strip("\n").splitlines()]
-
-    def _drawn(self) -> dict[str, str]:
-        """How a parameter is drawn: a rank takes its part of the whole one."""
-        if not self.plan.program.mesh:
-            return {"cuts": "", "whole": "", "drawn": "normal(seed, name, shape, float(start))"}
-        return {
-            "cuts": "\n        cut = where.get(name, ())",
-            "whole": WHOLE,
-            "drawn": "local_shard(whole, cut)",
-        }
-
-    def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:
-        """Of the needed symbols those that a caller of ``init`` chooses; lines for the defined."""
-        sizes, carried = self.graph.sizes, carried_symbols(self.graph)
-        wanted, defined = closure(needed, (), sizes)
-        free = [name for name in wanted if name not in defined]
-        numbers = {name: sizes.defaults[name] for name in free if name in sizes.defaults}
-        self.plan.constants.update(numbers)
-        chosen = [name for name in free if name in carried or name not in numbers]
-        return chosen, definition_lines(defined, sizes)
-
-    def init_arguments(self, chosen: Sequence[str]) -> list[str]:
-        """The arguments of ``init``, and of its callers."""
-        defaults = self.graph.sizes.defaults
-        sizes = [
-            f"{name}: int" + (f" = {name}" if symbol in defaults else "")
-            for symbol, name in zip(chosen, map(spell_symbol, chosen), strict=True)
-        ]
-        return ["seed: int = 0", *self.dialect.types, *(["*", *sizes] if sizes else [])]
+    def support(self) -> list[list[str]]:
+        """The private functions that they call."""
+        return [self.params.table]
 
     # ---- passes ---------------------------------------------------------------------------------
 
     def _forward(self) -> list[str]:
-        graph, scope = self.graph, Scope(self.graph.sizes)
-        shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
-        needed = dict.fromkeys((*self.sizes, *scope.needed))
-        found = locate(
-            needed,
-            [*self._given("inputs", graph.inputs), *self._given("params", self._params())],
-            graph.sizes,
-            graph.sizes.defaults,
-            graph.span,
-        )
-        self.plan.constants.update(found.constants)
-        starts = self._starts()
-        words = mentioned([*found.lines, *starts, *shapes])
-        if "array" in words:
-            self.plan.helpers["array"] = None
-        fresh = Names(words)
+        graph = self.graph
+        lines = self._checked(self._given_arrays())
+        fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
-        body = [
-            '"""Outputs by name, and what `backward` needs; without a seed dropout is off."""',
-            *found.lines,
-            *starts,
-            "shapes = {name: shape for name, (shape, _) in starts.items()}",
-            *shapes,
-            "check({**inputs, **params}, shapes)",
-            *self._entry_call(names),
-            *_returned(results),
-        ]
+        random = graph.key in self.plan.random
+        seeded = "Without a seed dropout is off." if random else "The seed is not used."
+        doc = ['"""Outputs by name, and the values that `backward` needs.', "", seeded, '"""']
+        body = [*doc, *lines, *self._entry_call(names), *_returned(results)]
         seed = f"seed: {self.dialect.spelling.seed} = None"
         given = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
         head = bracketed(
             "def forward(", given, f") -> tuple[dict[str, Array], {self.saved_class}]:"
         )
         return self._decorated([*head, *indented(body)])
+
+    def _given_arrays(self) -> list[Source]:
+        """Inputs and parameters as they come from outside."""
+        return [*self._given("inputs", self.graph.inputs), *self._given("params", self._params())]
+
+    def _checked(self, sources: Sequence[Source], needed: Sequence[str] = ()) -> list[str]:
+        """Lines that find the sizes, also those `needed`, and check all shapes."""
+        graph, scope = self.graph, Scope(self.graph.sizes)
+        shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
+        symbols = dict.fromkeys((*self.params.sizes, *needed, *scope.needed))
+        sizes = graph.sizes
+        located = locate(symbols, sources, sizes, sizes.defaults, graph.span)
+        self.plan.constants.update(located.constants)
+        lines = [
+            *located.lines,
+            *self.params.shapes(),
+            *shapes,
+            "_check({**inputs, **params}, shapes)",
+        ]
+        if "_array" in mentioned(lines):
+            self.plan.helpers["array"] = None
+        return lines
 
     def _entry_call(self, results: list[str]) -> list[str]:
         arguments = ["params", *(f'inputs["{value.name}"]' for value in self.graph.inputs)]
@@ -206,7 +113,7 @@ class PublicWriter:
         head = f"{', '.join(given)} = {call}" if given else call
         body = [
             '"""Gradients of all parameters and float inputs by name; no cotangent means zero."""',
-            *self.dialect.like,
+            *self._like(mentioned([*lines, *constant])),
             *found.lines,
             *lines,
             "grads: Sums[Array] = Sums()" if self.plan.defers_all_reduce else "grads: Params = {}",
@@ -214,8 +121,7 @@ class PublicWriter:
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
             *constant,
             *(["grads.finish()"] if self.plan.defers_all_reduce else []),
-            "for name in [name for name in params if name not in grads]:",
-            f"    grads[name] = {self.dialect.library}.zeros_like(params[name])",
+            *([] if _is_complete(self.plan.program) else self._filled()),
             "return grads",
         ]
         arguments = ["params: Params", f"saved: {self.saved_class}"]
@@ -223,12 +129,29 @@ class PublicWriter:
         head = bracketed("def backward(", arguments, ") -> Params:")
         return self._decorated([*head, *indented(body)])
 
+    def _like(self, words: Collection[str]) -> list[str]:
+        """Lines that read type and device of zeros off any array."""
+        like = {name: text for name, text in self.dialect.like.items() if name in words}
+        array = "next(iter({**params, **d_outputs}.values()))"
+        if len(like) == 1:
+            return [f"{name} = {array}.{text}" for name, text in like.items()]
+        texts = ", ".join(f"like.{text}" for text in like.values())
+        return [f"like = {array}", f"{', '.join(like)} = {texts}"] if like else []
+
+    def _filled(self) -> list[str]:
+        """Lines for the parameters on which no output depends."""
+        zeros = f"{self.dialect.library}.zeros_like(params[name])"
+        return [
+            "for name in [name for name in params if name not in grads]:",
+            f"    grads[name] = {zeros}",
+        ]
+
     def _saved(self) -> str:
         """The argument of the backward pass; a copy if that frees fields of it."""
         if not self.plan.frees_saved:
             return "saved"
-        self.plan.helpers["anew"] = None
-        return "anew(saved)"
+        self.plan.helpers["copy"] = None
+        return "_copy(saved)"
 
     def _decorated(self, lines: list[str]) -> list[str]:
         return [self.dialect.decorator, *lines] if self.dialect.decorator else lines
@@ -293,7 +216,7 @@ class PublicWriter:
             lines += [
                 f'{seed} = d_outputs.get("{name}")',
                 f"if {seed} is None:",
-                f"    {seed} = {self._nothing(value, scope)}",
+                *indented(broken(f"{seed} = {self._nothing(value, scope)}", 8)),
             ]
         return list(names.values()), lines
 
@@ -309,7 +232,7 @@ class PublicWriter:
     def _given(self, arrays: str, values: Sequence[Value]) -> list[Source]:
         """Arrays as they come from outside, where one may be missing."""
         shapes = [(v, self.graph.types[v].shape) for v in values]
-        return [(f'array({arrays}, "{v.name}", {len(shape)})', shape) for v, shape in shapes]
+        return [(f'_array({arrays}, "{v.name}", {len(shape)})', shape) for v, shape in shapes]
 
     def _param_sources(self) -> list[Source]:
         return [(f'params["{v.name}"]', self.graph.types[v].shape) for v in self._params()]
@@ -321,6 +244,18 @@ class PublicWriter:
             for value in saved
             if value.role != "saved" and not may_be_none(value)
         ]
+
+
+def _is_complete(program: Program) -> bool:
+    """Whether the backward functions give a gradient for every parameter."""
+    for key in reached(program):
+        graph, backward = program.graphs[key], program.backwards[key]
+        calls = {step for step in graph.steps if isinstance(step, Call)}
+        reversed_ = {step.origin for step in backward.steps if isinstance(step, Call)}
+        own = all(param.value in backward.gradients for param in graph.params)
+        if not own or not calls <= reversed_:
+            return False
+    return True
 
 
 def _returned(items: list[str]) -> list[str]:

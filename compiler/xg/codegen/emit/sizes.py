@@ -8,7 +8,7 @@ from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.text import Binding, Text, infix, power
 from xg.ir.dim import Dim, product, symbol
 from xg.ir.scalar import Scalar, spell_number
-from xg.ir.tensor import Sizes
+from xg.ir.tensor import Shape, Sizes
 
 
 def spell_dim(dim: Dim) -> Text:
@@ -104,6 +104,11 @@ def _number(value: float) -> Text:
     if value in (float("inf"), float("-inf")):
         return Text(f'float("{value}")')
     return Text(spell_number(value), Binding.SIGN if value < 0 else Binding.ATOM)
+
+
+def shape_text(shape: Shape, sizes: Sizes) -> str:
+    """A shape as a comment says it, in the file's symbols: ``[B, S, D]``."""
+    return "[" + ", ".join(str(dim) for dim in sizes.fold_shape(shape)) + "]"
 
 
 def symbols_of(dim: Dim, sizes: Sizes) -> tuple[str, ...]:

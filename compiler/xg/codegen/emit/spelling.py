@@ -1,4 +1,4 @@
-"""The interface of a backend's spelling: each primitive as text, and its support functions."""
+"""The interface of a backend: how each primitive is written, and which functions it needs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from xg.codegen.emit.sizes import spell_dim, spell_scalar
+from xg.codegen.emit.support import private
 from xg.codegen.emit.text import Text
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr
@@ -61,9 +62,9 @@ class Scope:
         return self.device
 
     def use(self, function: str) -> str:
-        """The name of a support function, which is then copied into the module."""
+        """The private name of a support function, which the module then contains."""
         self.support[function] = None
-        return function
+        return private(function)
 
 
 Spell = Callable[[Expr, Sequence[Text], Scope], Text]

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from xg.codegen.emit.body import VIEWS, BodyWriter, is_inline, repeats
 from xg.codegen.emit.function import OperatorFunction, operator_function
 from xg.codegen.emit.kernel import Kernels
-from xg.codegen.emit.line_breaks import broken
-from xg.codegen.emit.names import Names, snake, spell_symbol
+from xg.codegen.emit.line_breaks import commented
+from xg.codegen.emit.names import Names, safe, snake, spell_symbol
+from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text
+from xg.diagnostics.source import Span
 from xg.ir.body import Body
 from xg.ir.graph import Apply, Step, Value
 from xg.ir.tensor import TensorType
@@ -56,20 +58,11 @@ class Functions:
         return self.sources[key]
 
 
-def _commented(code: str, comment: str) -> list[str]:
-    """A line with its comment beside it or, when there is no room, above."""
-    if len(code) + len(comment) + 8 <= WIDTH:
-        return [f"{code}  # {comment}"]
-    return [f"# {comment}", *broken(code)]
-
-
-def _said(step: Apply) -> str:
-    """A comment on a step of a backward pass: a gradient, a move, or a sum."""
+def _move(step: Apply) -> str:
+    """The name of a step that is no gradient: it moves, joins or fills in."""
     if step.op.family == "collective":
-        return step.op.glyph
-    if step.origin is not None:
-        return f"d{step.origin.op.glyph}"
-    return "sum of a fan-out" if step.inputs else "zeros"
+        return step.op.name
+    return "sum over uses" if step.inputs else "zeros"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +90,10 @@ class Mark:
 class Statements:
     """Writes the operator steps of one function.
 
-    `fixed` are values that must have a name of their own: outputs, labelled or saved ones. `texts`
-    are the texts of values, `begun` the collectives to await before; `wanted` are preferred names;
-    `marks` say which lines compute which steps.
+    `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
+    `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
+    should be called, `again` which value takes over the name of which; `marks` say which lines
+    compute which steps.
     """
 
     spelling: Spelling
@@ -112,6 +106,7 @@ class Statements:
     uses: Counter[Value]
     backward: bool
     place: str = '"{}"'
+    again: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     texts: dict[Value, Text] = field(default_factory=dict[Value, Text])
     waiting: dict[Value, Waiting] = field(default_factory=dict[Value, Waiting])
     producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
@@ -122,9 +117,11 @@ class Statements:
 
     def name(self, value: Value) -> str:
         """A fresh name for a value, and from now on its text."""
-        name = self.names.fresh(self.wanted.get(value) or "part")
-        self.texts[value] = Text(name)
-        return name
+        if value in self.again:
+            self.texts[value] = self.texts[self.again[value]]
+        else:
+            self.texts[value] = Text(self.names.fresh(self.wanted.get(value) or "part"))
+        return self.texts[value].text
 
     def mention(self, value: Value) -> Text:
         """A value as an operand."""
@@ -173,9 +170,8 @@ class Statements:
         text = self._text(step, body)
         handle = self.names.fresh(f"{self.wanted.get(value, 'part').removesuffix('_#')}_sum")
         self.begun[value] = handle, step
-        self.add(
-            _commented(f"{handle} = start_{text.text}", self._comment([value], [step])), [step]
-        )
+        comment = self._comment([value], [step])
+        self.add(commented(f"{handle} = start_{text.text}", comment), [step])
 
     def _await(self, value: Value) -> None:
         """The line that awaits a sum, before what reads it first."""
@@ -228,7 +224,9 @@ class Statements:
         for expr, value in zip(body.operands, step.inputs, strict=True):
             writer.texts[id(expr)] = self.mention(value)
         (text,) = writer.write(body.outputs)
-        self.add(writer.lines, (step,))
+        comment = ", ".join([*self._origins([step]), self._place([step])])
+        for line in writer.lines:
+            self.add(commented(line, comment), (step,))
         return text
 
     def _writer(self) -> BodyWriter:
@@ -287,7 +285,7 @@ class Statements:
             self.waiting.pop(value, None)
         targets = ", ".join(self.name(value) for value in values)
         comment = self._comment(values, steps)
-        self.add(_commented(f"{targets} = {text.text}", comment), steps)
+        self.add(commented(f"{targets} = {text.text}", comment), steps)
 
     def add(self, lines: Sequence[str], steps: Sequence[Step]) -> None:
         """Lines that compute some steps."""
@@ -295,19 +293,36 @@ class Statements:
         self.lines += lines
 
     def _comment(self, values: Sequence[Value], steps: Sequence[Apply]) -> str:
-        shapes = ", ".join(self._shape(value) for value in values[:1])
-        origins = [step.origin or step for step in steps] if self.backward else list(steps)
-        parts = [part for step in origins for part in step.parts or (step,)]
-        lines = sorted({part.span.line for part in parts})
-        place = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}-{lines[-1]}"
-        if not self.backward:
-            return ", ".join([shapes, place, *_fused(steps)])
-        named = dict.fromkeys(map(_said, steps))
-        return f"{shapes}, {', '.join(named)} of {place}"
+        """Shape, role in a backward pass, and place in the file."""
+        shape = shape_text(self.types[values[0]].shape, self.scope.sizes)
+        fused = [] if self.backward else _fused(steps)
+        return ", ".join([shape, *self._origins(steps), self._place(steps), *fused])
 
-    def _shape(self, value: Value) -> str:
-        shape = self.scope.sizes.fold_shape(self.types[value].shape)
-        return "[" + ", ".join(str(dim) for dim in shape) + "]"
+    def _origins(self, steps: Sequence[Apply]) -> list[str]:
+        """The roles of the steps of a backward pass; none in a forward pass."""
+        if not self.backward:
+            return []
+        moves = [step for step in steps if step.origin is None or step.op.family == "collective"]
+        grads = [step.origin.op.name for step in steps if step.origin and step not in moves]
+        names = ", ".join(dict.fromkeys(grads))
+        others = dict.fromkeys(map(_move, moves))
+        return [*([f"grad of {names}"] if names else []), *others]
+
+    def _place(self, steps: Sequence[Apply]) -> str:
+        origins = [step.origin or step for step in steps] if self.backward else list(steps)
+        return place_of(part.span for step in origins for part in step.parts or (step,))
+
+
+def place_of(spans: Iterable[Span]) -> str:
+    """``mlp.xg:4``, or the lines from the first to the last: ``mlp.xg:4-6``."""
+    lines: dict[str, list[int]] = {}
+    for span in spans:
+        lines.setdefault(safe(span.source.name.rsplit("/", 1)[-1]), []).append(span.line)
+    places = [
+        f"{file}:{min(found)}" + (f"-{max(found)}" if len({*found}) > 1 else "")
+        for file, found in lines.items()
+    ]
+    return ", ".join(places)
 
 
 def _fused(steps: Sequence[Apply]) -> list[str]:
@@ -315,8 +330,3 @@ def _fused(steps: Sequence[Apply]) -> list[str]:
     inner = [value for step in steps for part in step.parts[:-1] for value in part.outputs]
     names = [str(value.name) for value in inner if value.name and value.role == "edge"]
     return [f"fuses {', '.join(names)}"] if names else []
-
-
-def count_uses(steps: Iterable[Sequence[Value]]) -> Counter[Value]:
-    """How often each value is read."""
-    return Counter(value for inputs in steps for value in inputs)

@@ -1,4 +1,4 @@
-"""The public functions of a step's module: `table`, `states`, `empty_cache` and `step`."""
+"""The public functions of a step's module: `empty_cache` and `step`."""
 
 from __future__ import annotations
 
@@ -20,37 +20,56 @@ from xg.ir.size_constraints import size_constraints
 class StepWriter(PublicWriter):
     """Writes them, around the functions of the entry block."""
 
+    table: list[str] = field(default_factory=list[str], init=False)
     held: tuple[str, ...] = field(default=(), init=False)  # what the table of states needs
 
-    def functions(self) -> list[list[str]]:
-        """All of them, in reading order."""
-        return [self._table(), self._states(), self._empty(), self._step()]
-
-    def _states(self) -> list[str]:
+    def __post_init__(self) -> None:
+        """Write the table of states first: the functions fill it."""
         scope = Scope(self.graph.sizes)
         lines = state_lines(self.plan.program, scope)
         self.held = tuple(scope.needed)
         arguments = [f"{spell_symbol(name)}: int" for name in self.held]
-        head = bracketed(
-            "def states(", ["*", *arguments], ") -> dict[str, tuple[tuple[int, ...], str]]:"
-        )
-        body = [
-            '"""Name, shape and kind of what a step keeps: T past positions of everything."""',
-            "found: dict[str, tuple[tuple[int, ...], str]] = {}",
-            *lines,
-            "return found",
-        ]
-        return [*head, *indented(body)]
+        doc = '"""Shape and kind of every array of a cache of T past positions."""'
+        head = bracketed("def _cache_table(", ["*", *arguments], ") -> CacheTable:")
+        self.table = [*head, *indented([doc, *lines])]
 
-    def _found(self, past: str) -> list[str]:
-        """The line that makes the table of states, with a number of past positions."""
+    def functions(self) -> list[list[str]]:
+        """All of them, in reading order."""
+        return [self._empty(), self._step()]
+
+    def support(self) -> list[list[str]]:
+        """The private functions that they call."""
+        return [self.params.table, self.table]
+
+    def _table_of(self, past: str) -> list[str]:
+        """The arguments of the table of states, with a number of past positions."""
         symbol = str(self._past.name)
         texts = {name: past if name == symbol else spell_symbol(name) for name in self.held}
-        given = [f"{spell_symbol(name)}={text}" for name, text in texts.items()]
-        return bracketed("found = states(", given, ")", 4)
+        return [f"{spell_symbol(name)}={text}" for name, text in texts.items()]
 
     def _empty(self) -> list[str]:
-        """The sizes in front of the positions that no parameter has must be given: the batch."""
+        """The function that makes an empty cache; sizes that no parameter has are arguments."""
+        free, lines = self._free_sizes()
+        arguments = [f"{spell_symbol(name)}: int = 1" for name in free]
+        head = bracketed(
+            "def empty_cache(",
+            ["params: Params", *(["*", *arguments] if arguments else [])],
+            ") -> Params:",
+        )
+        table, given = "_cache_table(", self._table_of("0")
+        if len(table) + len(", ".join(given)) > 40:
+            lines += bracketed(f"table = {table}", given, ")", 4)
+            table = "table"
+        else:
+            table = f"{table}{', '.join(given)})"
+        states = "\n".join(indented(lines)).strip()
+        batch = f", for {' × '.join(free)} texts" if free else ""
+        text = self.dialect.empty.format(states=states, table=table, batch=batch)
+        body = [line for line in text.strip("\n").splitlines() if line.strip()]
+        return [*head, *body]
+
+    def _free_sizes(self) -> tuple[list[str], list[str]]:
+        """The sizes that a caller chooses, and lines that find the others."""
         sizes = self.graph.sizes
         sources = self._param_sources()
         carried = {sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape}
@@ -69,15 +88,8 @@ class StepWriter(PublicWriter):
         texts = {name: spell_symbol(name) for name in free}
         found = locate(located, sources, sizes, sizes.defaults, self.graph.span, texts)
         self.plan.constants.update(found.constants)
-        lines = [line for line in found.lines if line not in {f"{t} = {t}" for t in texts.values()}]
-        arguments = [f"{spell_symbol(name)}: int = 1" for name in free]
-        head = bracketed(
-            "def empty_cache(",
-            ["params: Params", *(["*", *arguments] if arguments else [])],
-            ") -> Params:",
-        )
-        states = "\n".join(indented([*lines, *self._found("0")])).strip()
-        return [*head, *self.dialect.empty.format(states=states).strip("\n").splitlines()]
+        own = {f"{text} = {text}" for text in texts.values()}
+        return free, [line for line in found.lines if line not in own]
 
     def _batch(self) -> Iterator[str | None]:
         """The symbols of the axes before that of the positions."""
@@ -90,48 +102,22 @@ class StepWriter(PublicWriter):
     # ---- the step -------------------------------------------------------------------------------
 
     def _step(self) -> list[str]:
-        graph, scope = self.graph, Scope(self.graph.sizes)
-        shapes = [f'shapes["{value.name}"] = {self._shape(value, scope)}' for value in graph.inputs]
-        limits = list(self._limits(scope))
-        needed = dict.fromkeys((*self.sizes, *self.held, *scope.needed))
-        past = [state.past for state in graph.states]
-        kept = [
-            (f'array(cache, "{state.name}", {len(graph.types[state.past].shape)})', state.past)
-            for state in graph.states
-        ]
-        held: list[Source] = [(text, graph.types[value].shape) for text, value in kept]
-        assert past, "the entry of a step has a state"
-        found = locate(
-            needed,
-            [
-                *self._given("inputs", graph.inputs),
-                *held,
-                *self._given("params", self._params()),
-            ],
-            graph.sizes,
-            graph.sizes.defaults,
-            graph.span,
-        )
-        self.plan.constants.update(found.constants)
-        self.plan.helpers["array"] = None
-        starts = self._starts()
-        words = mentioned([*found.lines, *starts, *shapes])
-        fresh = Names(words)
+        graph, limits = self.graph, Scope(self.graph.sizes)
+        refusals = list(self._limits(limits))
+        lines = self._checked(self._given_arrays(), (*self.held, *limits.needed))
+        fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]
         arguments = ["params", "cache", "kept"]
         arguments += [f'inputs["{value.name}"]' for value in graph.inputs]
         call = f"{', '.join(names)} = {self.plan.functions[graph.key]}("
+        table = self._table_of(spell_symbol(str(self._past.name)))
         body = [
             '"""Outputs at the new positions by name, and the cache with these positions."""',
-            *found.lines,
-            *starts,
-            "shapes = {name: shape for name, (shape, _) in starts.items()}",
-            *shapes,
-            "check({**inputs, **params}, shapes)",
-            *self._found(spell_symbol(str(self._past.name))),
-            "check(cache, {name: shape for name, (shape, _) in found.items()})",
-            *limits,
+            *lines,
+            *bracketed("cached = _cache_table(", table, ")", 4),
+            "_check(cache, {name: shape for name, (shape, _) in cached.items()})",
+            *refusals,
             "kept: Params = {}",
             *bracketed(call, arguments, ")", 4),
             f"return {{{', '.join(results)}}}, kept",
@@ -139,6 +125,17 @@ class StepWriter(PublicWriter):
         given = ["params: Params", "cache: Params", "inputs: Mapping[str, Array]"]
         head = bracketed("def step(", given, ") -> tuple[dict[str, Array], Params]:")
         return self._decorated([*head, *indented(body)])
+
+    def _given_arrays(self) -> list[Source]:
+        """Inputs, cached arrays and parameters as they come from outside."""
+        graph = self.graph
+        assert graph.states, "the entry of a step has a state"
+        cached: list[Source] = []
+        for state in graph.states:
+            shape = graph.types[state.past].shape
+            cached.append((f'_array(cache, "{state.name}", {len(shape)})', shape))
+        given, params = self._given("inputs", graph.inputs), self._given("params", self._params())
+        return [*given, *cached, *params]
 
     @property
     def _past(self) -> Dim:
@@ -161,7 +158,7 @@ class StepWriter(PublicWriter):
             if pair not in seen and str(self._past.name) in limit.smaller.symbols():
                 seen.add(pair)
                 smaller, larger = scope.size(limit.smaller).text, scope.size(limit.larger).text
-                told = f"{smaller} = {{{smaller}}} is more than {larger} = {{{larger}}}"
+                excess = f"{smaller} = {{{smaller}}} is more than {larger} = {{{larger}}}"
                 yield f"if {smaller} > {larger}:"
-                yield f'    told = f"{told}"'
-                yield f'    raise ValueError(f"{{told}}: {limit.why}")'
+                yield f'    excess = f"{excess}"'
+                yield f'    raise ValueError(f"{{excess}}: {limit.why}")'

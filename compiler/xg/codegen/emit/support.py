@@ -1,11 +1,19 @@
-"""Functions that are copied into a generated module, from files of ordinary, tested code."""
+"""Functions that a generated module contains, taken from files of ordinary, tested code.
+
+In a module they are private: ``drop`` of a file is ``_drop`` there.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
+
+
+def private(function: str) -> str:
+    """The name of a support function in a generated module."""
+    return function if function.startswith("_") else f"_{function}"
 
 
 class SupportFile:
@@ -15,7 +23,7 @@ class SupportFile:
         self._paths = [Path(path) for path in paths]
 
     def source(self, function: str) -> str:
-        """The text of a function."""
+        """The text of a function as it is in a module: it and what it calls are private."""
         return self._functions[function][0]
 
     def called(self, function: str) -> tuple[str, ...]:
@@ -49,5 +57,20 @@ class SupportFile:
                 and isinstance(inner.func, ast.Name)
                 and inner.func.id in names
             }
-            found[node.name] = (ast.get_source_segment(text, node) or "", tuple(sorted(called)))
+            found[node.name] = (_with_private_names(text, node, names), tuple(sorted(called)))
         return found
+
+
+def _with_private_names(text: str, node: ast.FunctionDef, names: Collection[str]) -> str:
+    """The text of a function, with every mention of the named functions made private."""
+    lines = (ast.get_source_segment(text, node) or "").encode().split(b"\n")
+    inner = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+    bound = {part.id for part in inner if isinstance(part.ctx, ast.Store)}
+    bound |= {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
+    places = [(part.lineno, part.col_offset, part.id) for part in inner if part.id not in bound]
+    places.append((node.lineno, node.col_offset + len("def "), node.name))
+    for number, column, name in sorted(places, reverse=True):
+        if name in names and private(name) != name:
+            line = lines[number - node.lineno]
+            lines[number - node.lineno] = line[:column] + b"_" + line[column:]
+    return b"\n".join(lines).decode()

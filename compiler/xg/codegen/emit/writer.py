@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.line_breaks import commented, indented
 from xg.codegen.emit.locate import Source, locate
-from xg.codegen.emit.names import Names, mentioned, spell_symbol, unmarked
+from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.plan import ModulePlan, carried_symbols
+from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements
 from xg.codegen.emit.text import Text
@@ -17,7 +18,6 @@ from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Step, Value
 from xg.ir.placement import is_term
 from xg.ir.scalar import Scalar
-from xg.ir.tensor import TensorType
 
 
 @dataclass(slots=True)
@@ -54,20 +54,13 @@ class BlockWriter:
 
     def take_params(self, values: Sequence[Value]) -> list[str]:
         """Lines that fetch parameters under their names."""
-        names: list[str] = []
+        lines: list[str] = []
         for value in values:
             name = self.names.fresh(str(value.name))
             self.statements.texts[value] = Text(name)
-            names.append(name)
-        if len(values) <= 1:
-            return [
-                f"{name} = params[{self.below(str(value.name))}]"
-                for name, value in zip(names, values, strict=True)
-            ]
-        self.plan.helpers["take"] = None
-        wanted = " ".join(str(value.name) for value in values)
-        at = "at" if self.path else '""'
-        return bracketed(f"{', '.join(names)} = take(", ["params", at, f'"{wanted}"'], ")", 4)
+            comment = shape_text(self.graph.types[value].shape, self.graph.sizes)
+            lines += commented(f"{name} = params[{self.below(str(value.name))}]", comment)
+        return lines
 
     def untaken_params(self, taken: Sequence[Value]) -> list[Source]:
         """Parameters that serve for their shapes alone."""
@@ -166,14 +159,3 @@ def size_variables(graph: Graph) -> set[str]:
 def may_be_none(value: Value) -> bool:
     """Whether a saved value is absent when dropout is off: its mask."""
     return value.role == "cache" and value.name == "keep"
-
-
-def shape_text(type_: TensorType) -> str:
-    """``[B, S, D]``, as written."""
-    return "[" + ", ".join(str(dim) for dim in type_.shape) + "]"
-
-
-def safe(text: str) -> str:
-    """A title inside a docstring: nothing that could end it or hide in it."""
-    cleaned = "".join(char if char.isprintable() else " " for char in unmarked(text))
-    return cleaned.replace("\\", "/").replace('"', "'")

@@ -50,7 +50,7 @@ def attention_with_dropout(
     seed: int | None,
     place: str,
 ) -> tuple[Array, Array, Array | None]:
-    """Attention whose weights are dropped with probability p; which stay is given too."""
+    """Attention whose weights are dropped with probability p, and the mask of that."""
     keep = keep_mask((*q.shape[:-1], k.shape[-2]), p, seed, place)
     y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
     return y, lse, keep
@@ -69,7 +69,7 @@ def attention_with_part_of_dropout(
     place: str,
     cuts: list[tuple[int, int, int]],
 ) -> tuple[Array, Array, Array | None]:
-    """The same on a rank, whose weights are a part of the whole's, cut as `cuts` say."""
+    """Attention with dropout on a rank, whose weights are the part that `cuts` say."""
     keep = keep_part((*q.shape[:-1], k.shape[-2]), p, seed, place, cuts)
     y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
     return y, lse, keep
@@ -121,7 +121,7 @@ def attend(
     scale: float,
     mask: str,
 ) -> tuple[Array, Array]:
-    """Attention in tiles that fit the cache of a core; scores are keys by queries.
+    """Attention in parts that stay in the cache of a core; scores lie keys by queries.
 
     So the sums of a query run along columns, which NumPy adds many at a time.
     """
@@ -217,7 +217,7 @@ def batches(q: Array, k: Array) -> list[Any]:
 
 
 def tiles(q: Array, k: Array, mask: str) -> list[tuple[slice, slice, Array | None]]:
-    """Queries, the keys that some of them see, and -inf in the last of these where one does not.
+    """Queries, the keys that some of them see, and -inf for those that one does not.
 
     If the mask is causal, query i of S sees the keys up to i + S_k - S.
     """
@@ -236,7 +236,7 @@ def tiles(q: Array, k: Array, mask: str) -> list[tuple[slice, slice, Array | Non
 
 
 def merging(rows: Array, columns: Array) -> Array:
-    """Room ``[.., N, S, D_h]``, in memory ``[.., S, N, D_h]``: merging heads moves nothing."""
+    """An empty [.., N, S, D_h], in memory [.., S, N, D_h] as merged heads are."""
     D_h = columns.shape[-1]
     if rows.ndim == 2:
         return np.empty((rows.shape[0], D_h), rows.dtype)

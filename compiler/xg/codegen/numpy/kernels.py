@@ -18,19 +18,19 @@ Array = NDArray[Any]
 
 
 def product(a: Array, b: Array) -> Array:
-    """``A B`` as one product of two matrices: NumPy would make one for each leading axis."""
+    """A B as one product of matrices: NumPy would make one for each leading axis."""
     rows = a.reshape(-1, a.shape[-1]) @ b
     return rows.reshape(*a.shape[:-1], b.shape[1])
 
 
 def product_with_transpose(a: Array, b: Array) -> Array:
-    """``A B⊤`` as one product of two matrices."""
+    """A B⊤ as one product of matrices."""
     rows = a.reshape(-1, a.shape[-1]) @ b.T
     return rows.reshape(*a.shape[:-1], b.shape[0])
 
 
 def linear(x: Array, w: Array, b: Array) -> Array:
-    """``X W + b``, the bias added in place."""
+    """X W + b, the bias added in place."""
     y = x.reshape(-1, x.shape[-1]) @ w
     y += b
     return y.reshape(*x.shape[:-1], w.shape[1])
@@ -40,13 +40,13 @@ def linear(x: Array, w: Array, b: Array) -> Array:
 
 
 def add_to_first(a: Array, b: Array) -> Array:
-    """``A + B`` in place of A, which nothing else reads."""
+    """A + B in place of A, which nothing else reads."""
     a += b
     return a
 
 
 def add_to_second(a: Array, b: Array) -> Array:
-    """``A + B`` in place of B, which nothing else reads."""
+    """A + B in place of B, which nothing else reads."""
     b += a
     return b
 
@@ -55,7 +55,10 @@ def add_to_second(a: Array, b: Array) -> Array:
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis in one array; a row that is masked everywhere gives zeros."""
+    """Softmax over the last axis: p_i = exp(z_i) / Σ_j exp(z_j).
+
+    A row that is masked everywhere gives zeros.
+    """
     peak = z.max(axis=-1, keepdims=True)
     p = z - np.where(peak > -np.inf, peak, 0)
     np.exp(p, out=p)
@@ -72,7 +75,10 @@ def d_softmax(dp: Array, p: Array) -> Array:
 
 
 def gelu_tanh(x: Array) -> Array:
-    """GELU by its tanh form, in one array: c = sqrt(2/π), 0.0356… = 0.044715 c."""
+    """GELU by its tanh form: Y = X ⊙ (1 + tanh(c X + d X³)) / 2.
+
+    c = sqrt(2/π), d = 0.044715 c.
+    """
     y = x * x
     y *= 0.035677408136300125
     y += 0.7978845608028654
@@ -85,7 +91,11 @@ def gelu_tanh(x: Array) -> Array:
 
 
 def d_gelu_tanh(dy: Array, x: Array) -> Array:
-    """Gradient of GELU: with T = 1 + t the slope is T (1 + x u' (2 - T)) / 2."""
+    """Gradient of GELU by its tanh form.
+
+    dX = dY ⊙ T (1 + X ⊙ (c + 3 d X²) (2 - T)) / 2 with T = 1 + tanh(c X + d X³),
+    c = sqrt(2/π), d = 0.044715 c.
+    """
     slope = x * x
     top = slope * 0.035677408136300125
     top += 0.7978845608028654
@@ -106,8 +116,16 @@ def d_gelu_tanh(dy: Array, x: Array) -> Array:
 # ---- normalization ------------------------------------------------------------------------------
 
 
-def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
-    """Layer normalization in one array: the mean first, then the mean square of the difference."""
+def layer_norm(
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """Layer normalization: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+
+    The mean comes first, then the mean square of what is left.
+    """
     mean = x.mean(axis=-1, keepdims=True)
     y = x - mean
     square = np.einsum("...d,...d->...", y, y)[..., None] / x.shape[-1]
@@ -121,7 +139,10 @@ def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, 
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
-    """Gradient of layer normalization; sums over rows and columns need no array of their own."""
+    """Gradient of layer normalization: dγ = Σ dY ⊙ x̂, dβ = Σ dY.
+
+    dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(σ² + ε) with dx̂ = dY ⊙ γ.
+    """
     size = x.shape[-1]
     x_hat = x - mean
     x_hat *= rstd
@@ -141,7 +162,7 @@ def d_layer_norm(
 
 
 def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
-    """Cross-entropy by log-sum-exp, in one array."""
+    """Cross-entropy by log-sum-exp: loss = Σ (log Σ_j exp(z_j) - z_t) / count."""
     peak = z.max(axis=-1, keepdims=True)
     e = z - peak
     np.exp(e, out=e)
@@ -151,7 +172,7 @@ def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
 
 
 def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:
-    """Gradient of cross-entropy, softmax and the one at the target in one array."""
+    """Gradient of cross-entropy: dZ = (softmax(Z) - onehot(t)) / count · dloss."""
     dz = z - lse
     np.exp(dz, out=dz)
     rows = dz.reshape(-1, z.shape[-1])

@@ -1,4 +1,4 @@
-"""Functions that are copied into a generated module when it needs them: plain NumPy each.
+"""Functions that a generated module contains where it needs them: each needs nothing but NumPy.
 
 They are ordinary, tested code, whose text is copied. Names are those of generated code.
 """
@@ -14,7 +14,7 @@ Array = NDArray[Any]
 
 
 def erf(x: Array) -> Array:
-    """Gauss error function to double precision (W. J. Cody, 1969, rational approximations)."""
+    """Gauss error function to double precision (W. J. Cody, 1969)."""
     y = np.abs(x)
     small, middle = _erf_small(np.minimum(y, 0.5)), _erfc_middle(np.clip(y, 0.5, 4.0))
     large = _erfc_large(np.maximum(y, 4.0))
@@ -93,7 +93,7 @@ def place(values: Array, ids: Array, length: int) -> Array:
 
 
 def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
-    """Rows summed by their ids: the gradient of a table that was read by them."""
+    """Sum rows by their ids: the gradient of a table that was read by them."""
     flat = ids.reshape(-1)
     order = np.argsort(flat, kind="stable")
     present, starts = np.unique(flat[order], return_index=True)
@@ -105,7 +105,7 @@ def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
 
 
 def drop(x: Array, keep: Array | None, kept: float) -> Array:
-    """`x` where it stays, scaled by 1/kept, else 0; `x` itself when nothing is dropped."""
+    """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
     return x if keep is None else x * keep * (1 / kept)
 
 
@@ -115,7 +115,7 @@ def keep_mask(
     seed: int | None,
     place: str,
 ) -> Array | None:
-    """Which elements dropout keeps; None (all of them) without a seed."""
+    """Draw which elements dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
     drawn = random_words(random_key(seed, place), int(np.prod(shape)))
@@ -129,7 +129,7 @@ def keep_part(
     place: str,
     cuts: list[tuple[int, int, int]],
 ) -> Array | None:
-    """A rank's part of a mask, given for each cut the axis, the rank and how many there are."""
+    """Draw a rank's part of a mask: `cuts` are (axis, rank, number of ranks)."""
     if seed is None:
         return None
     first, whole = [0] * len(shape), list(shape)
@@ -145,7 +145,7 @@ def keep_part(
 
 
 def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
-    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
+    """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = random_words(random_key(seed, place), int(np.prod(shape)))
     centred = np.full(drawn.shape, -2 * 65535, np.int64)
     for lane in range(4):
@@ -154,7 +154,7 @@ def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> A
 
 
 def random_key(seed: int, place: str) -> int:
-    """A key for the random numbers of one place: FNV-1a of its name, mixed with the seed."""
+    """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
     digest = 0xCBF29CE484222325
     for byte in place.encode():
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
@@ -168,12 +168,12 @@ def _mix(z: int) -> int:
 
 
 def random_words(key: int, count: int) -> NDArray[np.uint64]:
-    """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
+    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
     return words_at(key, np.arange(count, dtype=np.uint64))
 
 
 def words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The words of some elements, by their places in the whole."""
+    """The random words of some elements, by their places in the whole."""
     z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z += np.uint64(key)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

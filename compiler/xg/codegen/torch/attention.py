@@ -91,7 +91,7 @@ def attention_with_dropout(
     seed: Seed,
     place: str,
 ) -> tuple[Array, Array, Array | None]:
-    """Attention whose weights are dropped with probability p; which stay is given too."""
+    """Attention whose weights are dropped with probability p, and the mask of that."""
     keep = None if seed is None else keep_mask(pairs(q, k), p, seed, place)
     y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
     return y, lse, keep
@@ -110,7 +110,7 @@ def attention_with_part_of_dropout(
     place: str,
     cuts: list[tuple[int, int, int]],
 ) -> tuple[Array, Array, Array | None]:
-    """The same on a rank, whose weights are a part of the whole's, cut as `cuts` say."""
+    """Attention with dropout on a rank, whose weights are the part that `cuts` say."""
     keep = None if seed is None else keep_part(pairs(q, k), p, seed, place, cuts)
     y, lse = attend_kept(q, k, v, m, keep, scale, p, mask, scaling)
     return y, lse, keep
@@ -157,8 +157,10 @@ def d_attention_with_dropout(
 
 
 def is_flash(q: Array, k: Array, v: Array, m: Array | None, mask: str) -> bool:
-    """Whether torch has this attention without its weights; its causal mask is a square one."""
-    if m is not None or q.ndim != 4 or q.device.type != "cpu" or q.shape[-1] != v.shape[-1]:
+    """Whether torch has this attention: no mask but a square causal one, on a CPU."""
+    if m is not None or q.ndim != 4 or q.device.type != "cpu":
+        return False
+    if q.shape[-1] != v.shape[-1]:
         return False
     return mask == "none" or q.shape[-2] == k.shape[-2]
 
@@ -173,8 +175,14 @@ def whole(x: Array) -> Array:
     return x if x.stride(-1) == 1 else x.contiguous()
 
 
-def weigh(q: Array, k: Array, m: Array | None, scale: float, mask: str) -> tuple[Array, Array]:
-    """Weights of all pairs, and log Σ exp of each row of scores, 0 where it sees nothing."""
+def weigh(
+    q: Array,
+    k: Array,
+    m: Array | None,
+    scale: float,
+    mask: str,
+) -> tuple[Array, Array]:
+    """Weights of all pairs, and log Σ exp of each row of scores, 0 of an empty one."""
     z = scores(q, k, m, scale, mask)
     lse = torch.logsumexp(z, -1, keepdim=True)
     lse = lse.masked_fill(lse == -torch.inf, 0)
@@ -201,12 +209,13 @@ def d_weigh(
     if keep is not None:
         kept = weights * keep * factor
         dz = dz * keep * factor
-    dz = dz.sub_((dy * y).sum(dim=-1, keepdim=True)).mul_(weights).mul_(scale).to(q.dtype)
+    dz = dz.sub_((dy * y).sum(dim=-1, keepdim=True)).mul_(weights).mul_(scale)
+    dz = dz.to(q.dtype)
     return dz @ k, dz.mT @ q, kept.to(dy.dtype).mT @ dy
 
 
 def scores(q: Array, k: Array, m: Array | None, scale: float, mask: str) -> Array:
-    """``α Q K⊤ + M`` in float32 at least: query i of S sees the keys up to i + S_k - S."""
+    """α Q K⊤ + M in float32 at least: query i of S sees the keys up to i + S_k - S."""
     z = q @ k.mT
     z = z.to(torch.promote_types(z.dtype, torch.float32)).mul_(scale)
     if m is not None:

@@ -15,31 +15,31 @@ Array = torch.Tensor
 
 
 def product(a: Array, b: Array) -> Array:
-    """``A B``."""
+    """A B."""
     if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b.T, None, "none", [], "")
     return a @ b
 
 
 def product_with_transpose(a: Array, b: Array) -> Array:
-    """``A B⊤``."""
+    """A B⊤."""
     if is_large(a, b):
         return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
     return a @ b.T
 
 
 def linear(x: Array, w: Array, b: Array) -> Array:
-    """``X W + b`` as one product of matrices."""
+    """X W + b as one product of matrices."""
     if is_large(x, w):
         return torch.ops.mkldnn._linear_pointwise(x, w.T, b, "none", [], "")
     return torch.nn.functional.linear(x, w.T, b)
 
 
 def is_large(a: Array, b: Array) -> bool:
-    """Whether oneDNN, which torch has besides BLAS, is the faster one: float32, large, on a CPU.
+    """Whether oneDNN, which torch has beside BLAS, is faster: float32, large, on a CPU.
 
-    Traced or low-precision products stay with torch's own choice, and so does a `b` that is a slice
-    of something wider: for that oneDNN falls back to loops, a thousand times slower.
+    Traced products and those in fewer bits are left to torch, and so is a `b` that is a
+    slice of something wider: there oneDNN falls back to loops, a thousand times slower.
     """
     if a.numel() < 2**16 or b.numel() < 2**16:
         return False
@@ -56,12 +56,12 @@ def is_large(a: Array, b: Array) -> bool:
 
 
 def add_to_first(a: Array, b: Array) -> Array:
-    """``A + B``, in place of A (which nothing else reads) where it has the type of the sum."""
+    """A + B in place of A, which nothing else reads, if it has the type of the sum."""
     return a.add_(b) if torch.promote_types(a.dtype, b.dtype) == a.dtype else a + b
 
 
 def add_to_second(a: Array, b: Array) -> Array:
-    """``A + B``, in place of B (which nothing else reads) where it has the type of the sum."""
+    """A + B in place of B, which nothing else reads, if it has the type of the sum."""
     return b.add_(a) if torch.promote_types(a.dtype, b.dtype) == b.dtype else a + b
 
 
@@ -69,25 +69,29 @@ def add_to_second(a: Array, b: Array) -> Array:
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis; a row that is masked everywhere gives zeros, not NaN."""
+    """Softmax over the last axis: p_i = exp(z_i) / Σ_j exp(z_j).
+
+    A row that is masked everywhere gives zeros.
+    """
     empty = z.amax(dim=-1, keepdim=True) == -torch.inf
     return torch.softmax(z, -1).masked_fill(empty, 0)
 
 
 def d_softmax(dp: Array, p: Array) -> Array:
-    """Gradient of softmax."""
+    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P."""
     return torch.ops.aten._softmax_backward_data(dp.to(p.dtype), p, -1, p.dtype)
 
 
 def gelu_tanh(x: Array) -> Array:
-    """GELU by its tanh form; on a CPU as X σ(X (c + d X²)), for which torch needs less time.
+    """GELU by its tanh form, on a CPU as Y = X ⊙ σ(X (c + d X²)), which is faster.
 
     c = 2 sqrt(2/π), d = 0.044715 c.
     """
     if not x.is_cpu or x.itemsize < 4 or torch.compiler.is_compiling():
         return torch.nn.functional.gelu(x, approximate="tanh")
     c = x.new_full((), 1.5957691216057308)
-    return torch.addcmul(c, x, x, value=0.07135481627260025).mul_(x).sigmoid_().mul_(x)
+    inner = torch.addcmul(c, x, x, value=0.07135481627260025)
+    return inner.mul_(x).sigmoid_().mul_(x)
 
 
 def d_gelu_tanh(dy: Array, x: Array) -> Array:
@@ -96,13 +100,18 @@ def d_gelu_tanh(dy: Array, x: Array) -> Array:
 
 
 def d_gelu_tanh_in_place(dy: Array, x: Array) -> Array:
-    """The same in place of dY."""
+    """Gradient of GELU by its tanh form, in place of dY."""
     dx = dy.to(x.dtype)
-    return torch.ops.aten.gelu_backward.grad_input(dx, x, approximate="tanh", grad_input=dx)
+    return torch.ops.aten.gelu_backward.grad_input(
+        dx,
+        x,
+        approximate="tanh",
+        grad_input=dx,
+    )
 
 
 def gelu_exact(x: Array) -> Array:
-    """GELU by the error function."""
+    """GELU by the error function: Y = X ⊙ (1 + erf(X / sqrt(2))) / 2."""
     return torch.nn.functional.gelu(x)
 
 
@@ -112,7 +121,7 @@ def d_gelu_exact(dy: Array, x: Array) -> Array:
 
 
 def d_gelu_exact_in_place(dy: Array, x: Array) -> Array:
-    """The same in place of dY."""
+    """Gradient of GELU by the error function, in place of dY."""
     dx = dy.to(x.dtype)
     return torch.ops.aten.gelu_backward.grad_input(dx, x, grad_input=dx)
 
@@ -121,12 +130,20 @@ def d_gelu_exact_in_place(dy: Array, x: Array) -> Array:
 
 
 def embedding(ids: Array, E: Array) -> Array:
-    """Rows of a table."""
+    """Rows of a table: Y = E[ids]."""
     return torch.embedding(E, ids)
 
 
-def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, Array, Array]:
-    """Layer normalization and its statistics."""
+def layer_norm(
+    x: Array,
+    gamma: Array,
+    beta: Array,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """Layer normalization: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+
+    Its mean and 1 / sqrt(σ² + ε) are given too.
+    """
     if x.dtype != gamma.dtype:
         x, gamma, beta = widened(x, gamma, beta)
     return torch.native_layer_norm(x, x.shape[-1:], gamma, beta, eps)
@@ -135,7 +152,10 @@ def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> tuple[Array, 
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
-    """Gradient of layer normalization."""
+    """Gradient of layer normalization: dγ = Σ dY ⊙ x̂, dβ = Σ dY.
+
+    dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(σ² + ε) with dx̂ = dY ⊙ γ.
+    """
     if not dy.dtype == x.dtype == gamma.dtype:
         x, gamma, dy = widened(x, gamma, dy)
     return torch.ops.aten.native_layer_norm_backward(
@@ -150,7 +170,10 @@ def widened(x: Array, gamma: Array, other: Array) -> tuple[Array, Array, Array]:
 
 
 def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
-    """Cross-entropy by log-softmax, in float32 at least: the largest is its peak less lse."""
+    """Cross-entropy in float32 at least: loss = Σ (log Σ_j exp(z_j) - z_t) / count.
+
+    By log-softmax, whose largest is the peak less log Σ_j exp(z_j).
+    """
     z = z.to(torch.promote_types(z.dtype, torch.float32))
     logs = torch.log_softmax(z, -1)
     lse = z.amax(dim=-1, keepdim=True) - logs.amax(dim=-1, keepdim=True)
@@ -158,7 +181,7 @@ def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
 
 
 def d_cross_entropy(dloss: Array, z: Array, t: Array, lse: Array, count: float) -> Array:
-    """Gradient of cross-entropy: softmax, the one at the target and the scale in one tensor."""
+    """Gradient of cross-entropy: dZ = (softmax(Z) - onehot(t)) / count · dloss."""
     dz = torch.softmax(z, -1, dtype=lse.dtype)
     target = t[..., None]
     dz.scatter_(-1, target, dz.gather(-1, target) - 1)

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from xg.codegen.emit.allowlist import check_allowed
-from xg.codegen.emit.module import ModuleWriter
+from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module import emit as emit_module
 from xg.codegen.emit.plan import ModulePlan
-from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.nn_module import model_section
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Program
 
 
 def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -> str:
@@ -24,7 +23,7 @@ def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -
     if outlined is None:
         return emit_module(program, TORCH, kernels=kernels)
     source, writer = write_with_stable_names(lambda: marked(program, outlined, kernels=kernels))
-    check_allowed(source, writer.vocabulary(source), _attributes(program.main))
+    check_allowed(source, writer.vocabulary(source), _attributes(program))
     return source
 
 
@@ -41,14 +40,15 @@ def marked(
         both, TORCH, ModulePlan.start(both, TORCH.spelling, pieces, kernels=by_hand)
     )
 
-    def section(writer: ModuleWriter, public: PublicWriter) -> list[list[str]]:
-        return model_section(writer, public, outlined)
+    def section(writer: ModuleWriter) -> Sections:
+        return model_section(writer, outlined)
 
     return writer.source(section), writer
 
 
-def _attributes(main: Graph) -> Iterator[str]:
-    """The attributes of `Model`: its own parameters, and a module for every call."""
-    for value in main.param_values():
-        yield from str(value.name).split(".")
-    yield from (call.path for call in main.named_calls())
+def _attributes(program: Program) -> Iterator[str]:
+    """The attributes of modules: parameters, and a module for every call."""
+    for graph in program.graphs.values():
+        for value in graph.param_values():
+            yield from str(value.name).split(".")
+        yield from (call.path for call in graph.named_calls())

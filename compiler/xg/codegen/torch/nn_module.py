@@ -3,7 +3,8 @@
 Each block that the entry calls, and each piece of the entry between them, is one step of autograd:
 a `torch.autograd.Function` around the block's own forward and backward function. Nothing is traced
 inside; between the steps autograd is at work, so optimizers, hooks, checkpointing, data-parallel
-wrappers and `torch.compile` find what they expect.
+wrappers and `torch.compile` find what they expect. Blocks inside blocks are modules too: they hold
+their parameters, and run as a step of their own where somebody calls them.
 """
 
 from __future__ import annotations
@@ -11,51 +12,53 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.locate import Source, locate
-from xg.codegen.emit.module import ModuleWriter
-from xg.codegen.emit.names import Names, spell_symbol
+from xg.codegen.emit.module import ModuleWriter, Sections
+from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.plan import ModulePlan
-from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.spelling import Scope
-from xg.codegen.emit.writer import names_by_label, safe, size_variables
-from xg.codegen.torch.members import is_attribute
-from xg.codegen.torch.step import Step, returned_type, size_arguments, variables
-from xg.codegen.torch.templates import NAMED, SETTING, around
+from xg.codegen.emit.writer import names_by_label, size_variables
+from xg.codegen.torch.block_module import BlockModule, holds, members, set_child, set_param
+from xg.codegen.torch.step import Step
+from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
 from xg.ir.dim import symbol
-from xg.ir.graph import Backward, Call, Graph, Program, Value
+from xg.ir.graph import Call, Graph, Program, Value
 
 
-def model_section(writer: ModuleWriter, public: PublicWriter, outlined: Program) -> list[list[str]]:
-    """Pieces of the entry, a step for every callee, modules for blocks, and `Model`."""
-    return _Section(writer, public, outlined.main).lines()
+def model_section(writer: ModuleWriter, outlined: Program) -> Sections:
+    """`Model` and modules for all blocks, pieces of the entry and a step for every callee."""
+    return _Section(writer, outlined.main).sections()
 
 
 @dataclass(slots=True)
 class _Section:
     writer: ModuleWriter
-    public: PublicWriter
     entry: Graph  # of calls only
     modules: dict[str, str] = field(default_factory=dict[str, str])  # class of a callee's module
     steps: dict[str, str] = field(default_factory=dict[str, str])  # class of a callee's step
 
-    def lines(self) -> list[list[str]]:
-        written = set(self.writer.saved)
-        parts = [self._named()]  # a class precedes those that use it
-        for key in dict.fromkeys(call.callee for call in self._calls()):
-            if key not in written:
-                parts += self.writer.block(key)
-            parts += self._callee(key)
-        parts.append(self._model())
-        several = any(len(self.writer.program.graphs[key].outputs) > 1 for key in self.steps)
-        templates = around(self.plan.frees_saved, several)
-        return parts + [list[str](text.rstrip().splitlines()) for text in templates]
-
-    def _named(self) -> list[str]:
-        """The modules that hold parameters."""
-        ambiguous = any(map(_is_ambiguous, self.writer.program.graphs.values()))
-        text = f"{NAMED}\n{SETTING}" if ambiguous else NAMED
-        return list[str](text.rstrip().splitlines())
+    def sections(self) -> Sections:
+        """The classes of a reader's interest first, and what they call."""
+        graphs, written = self.writer.program.graphs, set(self.writer.saved)
+        keys = self._callees()
+        pieces = {key: list(self.writer.block(key)) for key in keys if key not in written}
+        for key in keys:
+            self._name(key)
+        public = [self._model()]
+        steps: list[list[str]] = []
+        for key in keys:
+            steps += pieces.get(key, [])
+            if key in self.steps:
+                backward = self.writer.program.backwards[key]
+                steps.append(Step(self.plan, graphs[key], backward, self.steps[key]).lines())
+            if key in self.modules:
+                public.append(BlockModule(self.plan, graphs[key], self.modules, self.steps).lines())
+        several = any(len(graphs[key].outputs) > 1 for key in self.steps)
+        support = [SHAPES, *([WEIGHTS] if self.modules else [])]
+        support += [PATHS] if "paths" in self.plan.helpers else []
+        support += around(self.plan.frees_saved, several) if self.steps else []
+        return Sections(public, steps, [list(text.rstrip().splitlines()) for text in support])
 
     @property
     def plan(self) -> ModulePlan:
@@ -64,107 +67,72 @@ class _Section:
     def _calls(self) -> Iterator[Call]:
         yield from (step for step in self.entry.steps if isinstance(step, Call))
 
-    def _backward(self, key: str) -> Backward:
-        return self.writer.program.backwards[key]
+    def _callees(self) -> list[str]:
+        """The graphs below the entry, callers first."""
+        graphs = self.writer.program.graphs
+        keys = list(dict.fromkeys(call.callee for call in self._calls()))
+        for key in keys:  # grows on the way
+            inner = dict.fromkeys(call.callee for call in graphs[key].named_calls())
+            keys += [callee for callee in inner if callee not in keys]
+        return keys
 
-    def _callee(self, key: str) -> Iterator[list[str]]:
-        """The classes of one callee; one through which no gradient goes needs none."""
+    def _name(self, key: str) -> None:
+        """Names for the classes of one callee; without gradients it needs no step."""
         names = self.plan.operators.names
-        graph = self.writer.program.graphs[key]
         base = self.plan.classes[key].removesuffix("Saved")
-        if self._backward(key).gradients:
+        if self.writer.program.backwards[key].gradients:
             self.steps[key] = names.fresh(f"{base}Step")
-            yield Step(self.plan, graph, self._backward(key), self.steps[key]).lines()
-        if self.plan.has_path(graph):
+        if self.plan.has_path(self.writer.program.graphs[key]):
             self.modules[key] = names.fresh(base)
-            yield self._module(graph)
-
-    # ---- a block as a module --------------------------------------------------------------------
-
-    def _module(self, graph: Graph) -> list[str]:
-        inputs = variables(graph.inputs, graph)
-        sizes = size_arguments(self.plan, graph)
-        seeded = graph.key in self.plan.random
-        given = ["self", *(f"{name}: Array" for name in inputs), *(f"{n}: int" for n in sizes)]
-        given += ["*", "seed: Seed = None"] if seeded else []
-        passed = [*(["seed"] if seeded else []), *sizes, *inputs]
-        returned = returned_type(len(graph.outputs))
-        if graph.key in self.steps:
-            head, args = f"return {self.steps[graph.key]}.apply(", ["self._at", "self._names"]
-            call = bracketed(head, [*args, *passed, "*self._weights()"], ")", 8)
-        else:
-            call = self._plain_call(graph, inputs, sizes)
-        return [
-            f"class {self.modules[graph.key]}(Named):",
-            f'    """{safe(graph.title)} at its place in the model."""',
-            "",
-            *indented(bracketed("def forward(", given, f") -> {returned}:", 4)),
-            *indented(call, 8),
-        ]
-
-    def _plain_call(self, graph: Graph, inputs: list[str], sizes: list[str]) -> list[str]:
-        """The function itself, of a block without gradients."""
-        function = self.plan.functions[graph.key]
-        results = variables(graph.outputs, graph)
-        args = ["dict(zip(self._names, self._weights()))", "self._at", *inputs, *sizes]
-        args += ["seed=seed"] if graph.key in self.plan.random else []
-        head = f"{', '.join([*results, '_'])} = {function}("
-        return [*bracketed(head, args, ")", 8), f"return {', '.join(results)}"]
 
     # ---- the model ------------------------------------------------------------------------------
 
     def _model(self) -> list[str]:
         return [
-            "class Model(Named):",
-            f'    """{safe(self.entry.title)} as a module."""',
+            "class Model(torch.nn.Module):",
+            *indented(wrapped(f'"""{safe(self.entry.title)} with its parameters."""')),
             "",
             *indented(self._init()),
             "",
             *indented(self._forward()),
+            *members(self.entry),
         ]
 
     def _init(self) -> list[str]:
-        scope = Scope(self.entry.sizes)
+        scope, entry = Scope(self.entry.sizes), self.entry
         made: list[str] = []
-        for call in self.entry.named_calls():
+        for param in self.writer.program.main.params:
+            name = str(param.value.name)
+            made += set_param(entry, name, f'"{name}"')
+        for call in entry.named_calls():
             if call.path:
-                made += self._submodule(call, scope)
-        needed = dict.fromkeys([*self.public.sizes, *scope.needed])
-        chosen, _ = self.public.chosen_sizes(self.public.sizes)
-        _, defined = self.public.chosen_sizes(scope.needed)
-        self.public.chosen_sizes(needed)
-        given = [item.split(":")[0] for item in self.public.dialect.types]
+                count = scope.size(call.count).text if call.count is not None else ""
+                row = f'f"{call.path}.{{i}}") for i in range({count}' if count else ""
+                made += set_child(entry, call, self.modules[call.callee], call.path, row)
+        params = self.writer.params
+        needed = dict.fromkeys([*params.sizes, *scope.needed])
+        chosen, _ = params.chosen_sizes(params.sizes)
+        _, defined = params.chosen_sizes(scope.needed)
+        params.chosen_sizes(needed)
+        given = [item.split(":")[0] for item in params.dialect.types]
         given += [f"{name}={name}" for name in map(spell_symbol, chosen)]
-        arguments = ["self", *self.public.init_arguments(chosen)]
-        return [
-            *bracketed("def __init__(", arguments, ") -> None:", 4),
-            *indented(bracketed("params = init(", ["seed", *given], ")", 8)),
-            '    own = {name: value for name, value in params.items() if "." not in name}',
-            '    super().__init__(own, "")',
-            *indented([*defined, *made]),
-        ]
-
-    def _submodule(self, call: Call, scope: Scope) -> list[str]:
-        kind = self.modules[call.callee]
-        place = self._place(call.path)
-        if call.count is None:
-            return [f'{place} = {kind}(params, "{call.path}")']
-        count = scope.size(call.count).text
-        made = f'[{kind}(params, f"{call.path}.{{i}}") for i in range({count})]'
-        return bracketed(f"{place} = torch.nn.ModuleList(", [made], ")", 8)
-
-    def _place(self, path: str) -> str:
-        """Where the model keeps the module of a call."""
-        return f"self.{path}" if self._is_attribute(path) else f'self._modules["{path}"]'
+        arguments = ["self", *params.init_arguments(chosen)]
+        drawn = bracketed("params = init(", ["seed", *given], ")", 8) if made else []
+        body = ["super().__init__()", *drawn, *defined, *made]
+        return [*bracketed("def __init__(", arguments, ") -> None:", 4), *indented(body)]
 
     def _own(self, name: str) -> str:
-        """A parameter of the model: ``self.E``."""
-        return f"self.{name}" if self._is_attribute(name) else f'self._weight("{name}")'
-
-    def _is_attribute(self, path: str) -> bool:
-        """Whether ``self.PATH`` says it, and does not mean a parameter and a call at once."""
-        ambiguous = _params(self.entry) & _calls(self.entry)
-        return is_attribute(path) and path.split(".")[0] not in ambiguous
+        """A parameter of the model, or of a module in it: ``self.E``, ``self.bert.E``."""
+        if holds(self.entry, name):
+            return f"self.{name}"
+        *path, last = name.split(".")
+        text, graph = "self", self.entry
+        graphs = self.writer.program.graphs
+        for part in path:
+            calls = {call.path: call.callee for call in graph.named_calls()}
+            text += f".{part}" if holds(graph, part) else f'._modules["{part}"]'
+            graph = graphs[calls[part]] if part in calls else graph
+        return f"{text}.{last}" if holds(graph, last) else f'{text}._parameters["{last}"]'
 
     def _forward(self) -> list[str]:
         entry = self.entry
@@ -208,17 +176,16 @@ class _Section:
         if not call.path:
             return self._piece_call(call, list(args), sizes, left)
         passed = [*sizes, *(["seed=seed"] if seeded else [])]
-        usual, found = self._is_attribute(call.path), f'self._child(["{call.path}"])'
-        if call.count is None and usual:
-            return bracketed(f"{left} = self.{call.path}(", [*args, *passed], ")", 8)
+        usual = holds(self.entry, call.path)
+        module = f"self.{call.path}" if usual else "block" if call.count is None else "blocks"
+        found = [] if usual else [f'{module}: Any = self._modules["{call.path}"]']
         if call.count is None:
-            run = bracketed(f"{left} = block(", [*args, *passed], ")", 8)
-            return [f"block = {found}", *run]
-        rows = f"self.{call.path}" if usual else f"{found}.children()"
+            return [*found, *bracketed(f"{left} = {module}(", [*args, *passed], ")", 8)]
         rest = [results[0], *args[1:], *passed]
         return [
+            *found,
             f"{left} = {args[0]}",
-            f"for block in {rows}:",
+            f"for block in {module}:",
             *indented(bracketed(f"{left} = block(", rest, ")", 12)),
         ]
 
@@ -248,20 +215,6 @@ class _Section:
         found = locate(scope.needed, sources, sizes, sizes.defaults, span)
         self.plan.constants.update(found.constants)
         return found.lines
-
-
-def _is_ambiguous(graph: Graph) -> bool:
-    """Whether a name would mean two attributes to torch."""
-    params, calls = _params(graph), _calls(graph)
-    return "training" in params | calls or not params.isdisjoint(calls)
-
-
-def _params(graph: Graph) -> set[str]:
-    return {str(param.value.name) for param in graph.params}
-
-
-def _calls(graph: Graph) -> set[str]:
-    return {call.path for call in graph.named_calls()}
 
 
 def _docstring(seeded: bool) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.names import Names, spell_symbol
 from xg.codegen.emit.plan import ModulePlan
+from xg.codegen.emit.text import WIDTH
 from xg.codegen.emit.writer import names_by_label, size_variables
 from xg.ir.graph import Backward, Call, Graph, Value
 
@@ -26,7 +27,7 @@ class Step:
         function = self.plan.functions[self.graph.key]
         return [
             f"class {self.name}(torch.autograd.Function):",
-            f'    """`{function}` as one step of autograd, backwards by `d_{function}`."""',
+            f'    """`{function}` and `d_{function}` as one step of autograd."""',
             "",
             "    @staticmethod",
             *indented(self._forward()),
@@ -52,7 +53,7 @@ class Step:
             variables(self.graph.inputs, self.graph),
             size_arguments(self.plan, self.graph),
         )
-        given = ["ctx: Any", *(["at: str"] if self._path else []), "names: Names"]
+        given = ["ctx: Any", *(["at: str"] if self._path else []), "names: tuple[str, ...]"]
         given += ["seed: Seed"] if self._seeded else []
         given += [f"{n}: int" for n in sizes] + [f"{n}: Array" for n in inputs]
         args = ["params", *(["at"] if self._path else []), *inputs, *sizes]
@@ -65,9 +66,9 @@ class Step:
         kept += results if len(results) > 1 else []
         return [
             *bracketed("def forward(", [*given, "*weights: Array"], f") -> {returned}:", 4),
-            "    params = dict(zip(names, weights))",
+            "    params = dict(zip(names, weights, strict=True))",
             *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
-            *indented(bracketed("remember(", kept, ")", 8)),
+            *indented(bracketed("_remember(", kept, ")", 8)),
             *(["    ctx.at = at"] if self._path else []),
             *(["    ctx.seed = seed"] if self._seeded else []),
             *([f"    ctx.sizes = ({', '.join(sizes)},)"] if sizes else []),
@@ -94,13 +95,13 @@ class Step:
         given = ["ctx: Any", *(f"{name}: {kind}" for name in arriving)]
         return [
             *bracketed("def backward(", given, ") -> tuple[Array | None, ...]:", 4),
-            *([f"    {cotangents} = arrived(ctx, {cotangents})"] if several else []),
-            f"    params, {'_' if self._kernels() else 'inputs'}, saved = recall(ctx)",
+            *([f"    {cotangents} = _arrived(ctx, {cotangents})"] if several else []),
+            f"    params, {'_' if self._kernels() else 'inputs'}, saved = _recall(ctx)",
             "    grads: Params = {}",
-            "    with as_before(ctx):",
+            "    with _as_before(ctx):",
             *indented(self._recorded(), 8),
             *indented(bracketed(head, args, ")", 12), 8),
-            f"    return {', '.join(items)}, *[grads.get(name) for name in params]",
+            *indented(_returned([*items, "*[grads.get(name) for name in params]"])),
         ]
 
     def _recorded(self) -> list[str]:
@@ -110,10 +111,10 @@ class Step:
         """
         asked = "if torch.is_grad_enabled():  # create_graph=True"
         if kernels := self._kernels():
-            message = (
-                f'"create_graph=True: no second derivative of {", ".join(kernels)} in --kernels"'
-            )
-            return [asked, *indented(bracketed("raise RuntimeError(", [message], ")", 16))]
+            text = f"create_graph=True: no second derivative of {', '.join(kernels)} in --kernels"
+            *above, last = [text] if len(text) + 22 <= WIDTH else wrapped(text, 23)
+            message = [*(f'    "{line} "' for line in above), f'    "{last}"']
+            return [asked, *indented(["raise RuntimeError(", *message, ")"])]
         args = ["params", *(["ctx.at"] if self._path else []), "*inputs"]
         args += ["*ctx.sizes"] if size_arguments(self.plan, self.graph) else []
         args += ["seed=ctx.seed"] if self._seeded else []
@@ -134,6 +135,13 @@ class Step:
                 elif self.plan.kernels.computes(step.op.name):
                     names[step.op.name] = None
         return list(names)
+
+
+def _returned(items: list[str]) -> list[str]:
+    line = f"return {', '.join(items)}"
+    if len(line) + 8 <= WIDTH:
+        return [line]
+    return ["return (", *(f"    {item}," for item in items), ")"]
 
 
 def variables(values: Sequence[Value], graph: Graph) -> list[str]:

@@ -1,4 +1,4 @@
-"""Functions that are copied into a generated module when it needs them: plain torch each.
+"""Functions that a generated module contains where it needs them: each needs nothing but torch.
 
 They are ordinary, tested code, whose text is copied. Names are those of generated code. Random
 numbers are those of the NumPy backend, bit for bit: 64-bit words wrap round in both.
@@ -33,19 +33,19 @@ def place(values: Array, ids: Array, length: int) -> Array:
 
 
 def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
-    """Rows summed by their ids: the gradient of a table that was read by them."""
+    """Sum rows by their ids: the gradient of a table that was read by them."""
     axes = updates.shape[ids.ndim :]
     table = updates.new_zeros((rows, *axes))
     return table.index_add_(0, ids.reshape(-1), updates.reshape(ids.numel(), *axes))
 
 
 def drop(x: Array, keep: Array | None, kept: float) -> Array:
-    """`x` where it stays, scaled by 1/kept, else 0; `x` itself when nothing is dropped."""
+    """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
     return x if keep is None else x * keep * (1 / kept)
 
 
 def keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
-    """Which elements of `x` dropout keeps; None (all of them) without a seed."""
+    """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
     drawn = random_words(random_key(seed, place, x.device), x.numel())
@@ -55,7 +55,7 @@ def keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
 def keep_part(
     x: Array, p: float, seed: Seed, place: str, cuts: list[tuple[int, int, int]]
 ) -> Array | None:
-    """A rank's part of a mask, given for each cut the axis, the rank and how many there are."""
+    """Draw a rank's part of a mask: `cuts` are (axis, rank, number of ranks)."""
     if seed is None:
         return None
     first, whole = [0] * x.ndim, list(x.shape)
@@ -71,16 +71,17 @@ def keep_part(
 
 
 def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
-    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
+    """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
     drawn = random_words(random_key(seed, place), math.prod(shape))
     centred = torch.full_like(drawn, -2 * 65535)
     for lane in range(4):
         centred += shift_right(drawn, 16 * lane) & 65535
-    return (centred.double() * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
+    scale = deviation / ((65536**2 - 1) / 3) ** 0.5
+    return (centred.double() * scale).reshape(shape)
 
 
 def random_key(seed: Seed, place: str, device: Device = None) -> Array:
-    """A key for the random numbers of one place: FNV-1a of its name, mix with the seed."""
+    """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
     digest = 0xCBF29CE484222325
     for char in place:
         digest = (digest ^ ord(char)) * 0x100000001B3 % 2**64
@@ -91,24 +92,24 @@ def random_key(seed: Seed, place: str, device: Device = None) -> Array:
 
 
 def random_words(key: Array, count: int) -> Array:
-    """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
+    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
     return words_at(key, torch.arange(count, device=key.device))
 
 
 def words_at(key: Array, index: Array) -> Array:
-    """The words of some elements, by their places in the whole."""
+    """The random words of some elements, by their places in the whole."""
     return mix((index + 1) * signed(0x9E3779B97F4A7C15) + key)
 
 
 def mix(z: Array) -> Array:
-    """Every bit of a word made to depend on all of it."""
+    """Make every bit of a word depend on all of it."""
     z = (z ^ shift_right(z, 30)) * signed(0xBF58476D1CE4E5B9)
     z = (z ^ shift_right(z, 27)) * signed(0x94D049BB133111EB)
     return z ^ shift_right(z, 31)
 
 
 def shift_right(z: Array, bits: int) -> Array:
-    """Words shift_right to the right, zeros moving in: torch would copy the sign."""
+    """Shift words to the right, zeros moving in: torch would copy the sign."""
     return z >> bits & 2 ** (64 - bits) - 1 if bits else z
 
 

@@ -4,52 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-NAMED: Final = '''class Named(torch.nn.Module):
-    """A module with the parameters below a path; their names may be those of its methods."""
-
-    def __init__(self, params: Params, at: str) -> None:
-        super().__init__()
-        self._at, below = at, f"{at}." if at else ""
-        self._names = tuple([name for name in params if name.startswith(below)])
-        self._places: list[tuple[list[str], list[str]]] = []  # path, parameters there
-        for name in self._names:
-            *path, last = name[len(below) :].split(".")
-            owner: torch.nn.Module = self
-            for part in path:
-                children: dict[str, Any] = owner._modules
-                if part not in children:
-                    children[part] = Named({}, "")
-                owner = children[part]
-            owner._parameters[last] = torch.nn.Parameter(params[name])
-            if not self._places or self._places[-1][0] != path:
-                self._places.append((path, []))
-            self._places[-1][1].append(last)
-
-    def _weights(self) -> list[Array]:
-        """The parameters, one for each name, also where modules share them."""
-        found: list[Array] = []
-        for path, names in self._places:
-            weights: dict[str, Any] = self._child(path)._parameters
-            found += [weights[name] for name in names]
-        return found
-
-    def _weight(self, place: str) -> Array:
-        """One parameter: as an attribute, `type` would be a method."""
-        *path, last = place.split(".")
-        weights: dict[str, Any] = self._child(path)._parameters
-        return weights[last]
-
-    def _child(self, path: list[str]) -> torch.nn.Module:
-        """One module below this one."""
-        owner: torch.nn.Module = self
-        for part in path:
-            children: dict[str, Any] = owner._modules
-            owner = children[part]
-        return owner
-'''
-
 SETTING: Final = '''    def __setattr__(self, name: str, value: Any) -> None:
-        """Names mean several things here; what is set is what torch means to set."""
+        """Set what torch means: some names are those of a parameter and of something else."""
         if isinstance(value, torch.nn.Parameter) and name in self._parameters:
             self._parameters[name] = value
         elif name == "training":
@@ -58,7 +14,25 @@ SETTING: Final = '''    def __setattr__(self, name: str, value: Any) -> None:
             super().__setattr__(name, value)
 '''
 
-REMEMBER: Final = '''def remember(
+SHAPES: Final = '''def _shapes(block: torch.nn.Module) -> str:
+    """Names and shapes of the parameters that are the block's own, for its `repr`."""
+    own = block.named_parameters(recurse=False, remove_duplicate=False)
+    return ", ".join([f"{name} {list(weight.shape)}" for name, weight in own])
+'''
+
+WEIGHTS: Final = '''def _weights(block: torch.nn.Module, at: str) -> Params:
+    """The parameters of a block by their names in the model."""
+    named = block.named_parameters(remove_duplicate=False)
+    return {f"{at}.{name}": weight for name, weight in named}
+'''
+
+PATHS: Final = '''def _paths(params: Params, at: str) -> list[str]:
+    """The paths of the blocks in a row: `layers.0`, `layers.1` and so on."""
+    below = [name[len(at) + 1 :] for name in params if name.startswith(f"{at}.")]
+    return [f"{at}.{i}" for i in dict.fromkeys([name.split(".")[0] for name in below])]
+'''
+
+REMEMBER: Final = '''def _remember(
     ctx: Any, params: Params, inputs: list[Array], saved: Any, *results: Array
 ) -> None:
     """Hand autograd what the backward pass needs: it frees every tensor after its use.
@@ -67,7 +41,7 @@ REMEMBER: Final = '''def remember(
     """
     tensors = [*params.values(), *inputs]
     ctx.names, ctx.inputs = tuple(params), len(inputs)
-    ctx.kept = packed(saved, tensors)
+    ctx.kept = _packed(saved, tensors)
     ctx.save_for_backward(*tensors)
     if results:
         ctx.set_materialize_grads(False)
@@ -77,50 +51,50 @@ REMEMBER: Final = '''def remember(
     ctx.autocast = (device, torch.get_autocast_dtype(device), enabled)
 '''
 
-ARRIVED: Final = '''def arrived(ctx: Any, *cotangents: Array | None) -> list[Array]:
-    """What arrived for each result: one zero, repeated, where nothing depends on it."""
-    found: list[Array] = []
-    for dy, (shape, dtype, device) in zip(cotangents, ctx.results):
+ARRIVED: Final = '''def _arrived(ctx: Any, *cotangents: Array | None) -> list[Array]:
+    """The cotangent of each result: one zero, repeated, where nothing depends on it."""
+    arrived: list[Array] = []
+    for dy, (shape, dtype, device) in zip(cotangents, ctx.results, strict=True):
         if dy is None:
             dy = torch.zeros((), dtype=dtype, device=device).expand(shape)
-        found.append(dy)
-    return found
+        arrived.append(dy)
+    return arrived
 '''
 
-AS_BEFORE: Final = '''def as_before(ctx: Any) -> AbstractContextManager[Any]:
-    """The autocast state of the forward pass, entered again where another one holds now."""
+AS_BEFORE: Final = '''def _as_before(ctx: Any) -> AbstractContextManager[Any]:
+    """The autocast state of the forward pass, entered again where it has changed."""
     device, dtype, enabled = ctx.autocast
     if enabled or torch.is_autocast_enabled(device):
         return torch.autocast(device, dtype, enabled)
     return nullcontext()
 '''
 
-KEPT: Final = '''class Kept(NamedTuple):
-    """What a block saved without its tensors: what it is, names of the tensors, all the rest."""
+KEPT: Final = '''class _Kept(NamedTuple):
+    """Saved values without their tensors: class, names of the tensors, all the rest."""
 
     kind: Any
     names: list[str]
     rest: dict[str, Any]
 '''
 
-_RECALL: Final = '''def recall(ctx: Any) -> tuple[Params, list[Array], Any]:
+_RECALL: Final = '''def _recall(ctx: Any) -> tuple[Params, list[Array], Any]:
     """{what}"""
     tensors = iter(ctx.saved_tensors){clear}
-    params = dict(zip(ctx.names, tensors))
+    params = {name: next(tensors) for name in ctx.names}
     inputs = [next(tensors) for _ in range(ctx.inputs)]
-    return params, inputs, unpacked(ctx.kept, tensors)
+    return params, inputs, _unpacked(ctx.kept, tensors)
 '''
 
 _CLEAR: Final = """
     if not torch.compiler.is_compiling():
         ctx.maybe_clear_saved_tensors()"""
 
-_PACKED: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
-    """What a block saved, its tensors moved to a list."""
+_PACKED: Final = '''def _packed(saved: Any, tensors: list[Array]) -> Any:
+    """Saved values without their tensors, which are appended to a list."""
     if saved is None or isinstance(saved, int):
         return saved
     if isinstance(saved, list):
-        return [packed(part, tensors) for part in saved]
+        return [_packed(part, tensors) for part in saved]
     names: list[str] = []
     rest: dict[str, Any] = {}
     for name, part in {fields}.items():
@@ -129,19 +103,19 @@ _PACKED: Final = '''def packed(saved: Any, tensors: list[Array]) -> Any:
             tensors.append(part)
         else:
             rest[name] = part
-    rest = {name: packed(part, tensors) for name, part in rest.items()}
-    return Kept(saved.__class__, names, rest)
+    rest = {name: _packed(part, tensors) for name, part in rest.items()}
+    return _Kept(saved.__class__, names, rest)
 '''
 
-UNPACKED: Final = '''def unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
-    """What a block saved, its tensors back in their places."""
-    if isinstance(kept, Kept):
-        fields: dict[str, Any] = dict(zip(kept.names, tensors))
+UNPACKED: Final = '''def _unpacked(kept: Any, tensors: Iterator[Array]) -> Any:
+    """Saved values with their tensors again."""
+    if isinstance(kept, _Kept):
+        fields: dict[str, Any] = {name: next(tensors) for name in kept.names}
         for name, part in kept.rest.items():
-            fields[name] = unpacked(part, tensors)
+            fields[name] = _unpacked(part, tensors)
         return kept.kind(**fields)
     if isinstance(kept, list):
-        return [unpacked(part, tensors) for part in kept]
+        return [_unpacked(part, tensors) for part in kept]
     return kept
 '''
 
@@ -151,12 +125,12 @@ def around(releases: bool, several: bool) -> list[str]:
 
     `several` is whether any has more than one result.
     """
-    what = "The parameters, the inputs and what was saved"
+    what = "Parameters, inputs and saved values"
     if releases:
-        what += "; from here on the backward pass alone keeps it."
+        what += "; the backward pass alone keeps them now."
     else:
         what += ", as the forward pass had them."
     recall = _RECALL.replace("{what}", what).replace("{clear}", _CLEAR if releases else "")
     packed = _PACKED.replace("{fields}", "saved.__dict__" if releases else "saved._asdict()")
     arrived = [ARRIVED] if several else []
-    return [KEPT, REMEMBER, *arrived, AS_BEFORE, recall, packed, UNPACKED]
+    return [REMEMBER, recall, *arrived, AS_BEFORE, KEPT, packed, UNPACKED]

@@ -98,51 +98,12 @@ OF_KERNELS: Final = frozenset(
     }
 )
 OF_MODULES: Final = frozenset(
-    {
-        "__class__",
-        "__dict__",
-        "__init__",
-        "__setattr__",
-        "_at",
-        "_child",
-        "_asdict",
-        "_modules",
-        "_names",
-        "_parameters",
-        "_places",
-    }
-    | {
-        "_weight",
-        "_weights",
-        "at",
-        "autocast",
-        "apply",
-        "children",
-        "function",
-        "inputs",
-        "seed",
-        "sizes",
-        "kept",
-        "names",
-        "rest",
-        "results",
-    }
-    | {
-        "kind",
-        "save_for_backward",
-        "set_materialize_grads",
-        "saved_tensors",
-        "maybe_clear_saved_tensors",
-        "startswith",
-    }
-    | {
-        "training",
-        "type",
-        "Function",
-        "Module",
-        "ModuleList",
-        "Parameter",
-    }
+    {"__class__", "__dict__", "__init__", "__setattr__", "_asdict", "_at", "_modules"}
+    | {"_parameters", "at", "apply", "autocast", "extra_repr", "fromkeys", "inputs", "join"}
+    | {"kept", "kind", "seed", "sizes"}
+    | {"maybe_clear_saved_tensors", "named_parameters", "names", "rest", "results"}
+    | {"save_for_backward", "saved_tensors", "set_materialize_grads", "startswith", "training"}
+    | {"type", "Function", "Module", "ModuleList", "Parameter"}
 )
 DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
 VOCABULARY: Final = Allowlist(
@@ -150,5 +111,5 @@ VOCABULARY: Final = Allowlist(
     modules={"torch": FUNCTIONS, "math": MATH},
     methods=METHODS | OF_KERNELS | OF_MODULES,
     decorators=DECORATORS,
-    callables=frozenset({"block"}),
+    callables=frozenset({"block", "blocks"}),
 )

@@ -16,7 +16,7 @@ from xg.ir.collective import FAMILY, moved
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
 from xg.ir.mesh_axes import axes_over
-from xg.ir.op import Op
+from xg.ir.op import Description, Op
 from xg.ir.placement import Placement, State, same
 from xg.ir.prim import Expr, ShapeError
 from xg.ir.scalar import Scalar
@@ -149,7 +149,8 @@ class _Local:
         own = self._unchanged(step, body)
         if own is not None:
             return replace(own, inputs=inputs)
-        return replace(step, op=_rank_op(step.op, body), inputs=inputs, attrs=_written(step.attrs))
+        op = _rank_op(step.op, body, step.attrs)
+        return replace(step, op=op, inputs=inputs, attrs=_written(step.attrs))
 
     def _goes(self, step: Apply) -> bool:
         """Whether a move becomes one of a rank here: over several mesh axes on the last."""
@@ -229,8 +230,10 @@ def _is_of_a_part_too(value: object) -> bool:
     return isinstance(value, (Scalar, str, State))
 
 
-def _rank_op(op: Op, body: Body) -> Op:
+def _rank_op(op: Op, body: Body, attrs: Attrs) -> Op:
     """An operator of the same name and figure with the body of a rank."""
+    said = op.description(attrs)
+    of_rank = said if op.local else replace(said, meaning=f"{said.meaning}; one rank's part")
     own = {each.name for each in op.own if isinstance(each, Tensor)}
     names = [str(expr.name) for expr in body.operands]
 
@@ -240,6 +243,10 @@ def _rank_op(op: Op, body: Body) -> Op:
         if body.caches:
             return outputs[0], dict(zip(body.caches, outputs[1:], strict=True))
         return outputs
+
+    def describe(attrs: Attrs) -> Description:
+        del attrs
+        return of_rank
 
     return replace(
         op,
@@ -252,4 +259,5 @@ def _rank_op(op: Op, body: Body) -> Op:
         adjoint=None,
         facts=None,
         local=True,
+        describe=describe,
     )

@@ -1,6 +1,6 @@
 """Llama: forward and backward pass in NumPy.
 
-Compiled by xg from llama.xg, block Llama. Change the diagram, not this file.
+Compiled by xg 0.1.0 from llama.xg, block Llama. Change the diagram, not this file.
 
     forward(ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss []
 """
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Params = dict[str, Array]
 DType = Any
+ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
 
 D = 4096
 D_ff = 11008
@@ -26,7 +27,7 @@ V = 32000
 
 
 class GQASaved(NamedTuple):
-    """What `gqa` keeps for its backward pass."""
+    """Values of `gqa` that `d_gqa` needs."""
 
     X: Array  # [B, S, D]
     Q: Array  # [B, N_H, S, D_h]
@@ -37,63 +38,104 @@ class GQASaved(NamedTuple):
 
 
 def gqa(params: Params, at: str, X: Array) -> tuple[Array, GQASaved]:
-    """Grouped-Query Attention (llama.xg, line 8).
+    """Grouped-Query Attention (llama.xg:8).
 
     X [B, S, D] -> Y [B, S, D]
     """
-    W_Q, W_K, W_V, W_O = take(params, at, "W_Q W_K W_V W_O")
+    W_Q = params[f"{at}.W_Q"]  # [D, D]
+    W_K = params[f"{at}.W_K"]  # [D, N_KV*D/N_H]
+    W_V = params[f"{at}.W_V"]  # [D, N_KV*D/N_H]
+    W_O = params[f"{at}.W_O"]  # [D, D]
     B, S, D = X.shape
     D_h = D // N_H
-    Q_1 = (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], line 11
-    Q = rope(Q_1, D, N_H, S, D_h)  # [B, N_H, S, D_h], line 11
-    # [B, N_KV, S, D_h], line 12
-    K_1 = (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    K = rope(K_1, D, N_H, S, D_h)  # [B, N_KV, S, D_h], line 12
-    V = (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)  # [B, N_KV, S, D_h], line 13
-    KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))
-    KT = KT_1.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S], line 15
-    VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))
-    VG = VG_1.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], line 16
-    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], line 18
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], line 19
-    Y = O @ W_O  # [B, S, D], line 20
+    Q_1 = (  # [B, N_H, S, D_h], llama.xg:11
+        (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
+    )
+    Q = rope(Q_1, D, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:11
+    K_1 = (  # [B, N_KV, S, D_h], llama.xg:12
+        (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
+    )
+    K = rope(K_1, D, N_H, S, D_h)  # [B, N_KV, S, D_h], llama.xg:12
+    V = (  # [B, N_KV, S, D_h], llama.xg:13
+        (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
+    )
+    KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:15
+    KT = KT_1.reshape(B, N_H, S, D_h).swapaxes(-1, -2)  # [B, N_H, D_h, S], llama.xg:15
+    VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S, D_h))  # llama.xg:16
+    VG = VG_1.reshape(B, N_H, S, D_h)  # [B, N_H, S, D_h], llama.xg:16
+    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, S))  # [B, N_H, S, S], llama.xg:18
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:19
+    Y = O @ W_O  # [B, S, D], llama.xg:20
     return Y, GQASaved(X, Q, KT, VG, P, O)
 
 
 def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of Grouped-Query Attention (llama.xg, line 8)."""
-    W_Q, W_K, W_V, W_O = take(params, at, "W_Q W_K W_V W_O")
+    """Backward pass of `gqa` (llama.xg:8).
+
+    dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
+    """
+    W_Q = params[f"{at}.W_Q"]  # [D, D]
+    W_K = params[f"{at}.W_K"]  # [D, N_KV*D/N_H]
+    W_V = params[f"{at}.W_V"]  # [D, N_KV*D/N_H]
+    W_O = params[f"{at}.W_O"]  # [D, D]
     B, S, D = saved.X.shape
     N_H = saved.Q.shape[1]
     D_h = saved.Q.shape[3]
-    dO = dY @ W_O.T  # [B, S, D], d• of line 20
-    dW_O = saved.O.reshape(-1, D).T @ dY.reshape(-1, D)  # [D, D], d• of line 20
-    dO_1 = dO.reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], dR of line 19
-    dP = dO_1 @ saved.VG.swapaxes(-1, -2)  # [B, N_H, S, S], d• of line 19
-    dVG = saved.P.swapaxes(-1, -2) @ dO_1  # [B, N_H, S, D_h], d• of line 19
-    dP_1 = d_softmax(dP, saved.P)  # [B, N_H, S, S], dS of line 18
-    dP_2 = d_scale_mask(dP_1, 1 / D_h**0.5, S)  # [B, N_H, S, S], dSM of line 18
-    dQ = dP_2 @ saved.KT.swapaxes(-1, -2)  # [B, N_H, S, D_h], d• of line 18
-    dKT = saved.Q.swapaxes(-1, -2) @ dP_2  # [B, N_H, D_h, S], d• of line 18
-    # [B, N_KV, S, D_h], dBC of line 16
-    dV = dVG.reshape(B, N_KV, N_H // N_KV, S, D_h).sum(axis=2)
-    # [B, N_KV, N_H/N_KV, S, D_h], dT, dBC of line 15
-    part = dKT.swapaxes(-1, -2).reshape(B, N_KV, N_H // N_KV, S, D_h)
-    dK = part.sum(axis=2)  # [B, N_KV, S, D_h], dBC of line 15
-    # [B, S, N_KV*D/N_H], dR of line 13
-    dV_1 = dV.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
-    # [D, N_KV*D/N_H], d• of line 13
-    dW_V = saved.X.reshape(-1, D).T @ dV_1.reshape(-1, N_KV * D // N_H)
-    dK_1 = d_rope(dK, D, N_H, S, D_h)  # [B, N_KV, S, D_h], dRoPE of line 12
-    # [B, S, N_KV*D/N_H], dR of line 12
-    dK_2 = dK_1.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
-    # [D, N_KV*D/N_H], d• of line 12
-    dW_K = saved.X.reshape(-1, D).T @ dK_2.reshape(-1, N_KV * D // N_H)
-    dQ_1 = d_rope(dQ, D, N_H, S, D_h)  # [B, N_H, S, D_h], dRoPE of line 11
-    dQ_2 = dQ_1.swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], dR of line 11
-    dW_Q = saved.X.reshape(-1, D).T @ dQ_2.reshape(-1, D)  # [D, D], d• of line 11
-    # [B, S, D], d•, sum of a fan-out of lines 8-13
-    dX = dV_1 @ W_V.T + dK_2 @ W_K.T + dQ_2 @ W_Q.T
+    dO = dY @ W_O.T  # [B, S, D], grad of matmul, llama.xg:20
+    dW_O = (  # [D, D], grad of matmul, llama.xg:20
+        saved.O.reshape(-1, D).T @ dY.reshape(-1, D)
+    )
+    d_R_O = (  # [B, N_H, S, D_h], grad of reshape, llama.xg:19
+        dO.reshape(B, S, N_H, D_h).swapaxes(1, 2)
+    )
+    dP = (  # [B, N_H, S, S], grad of matmul, llama.xg:19
+        d_R_O @ saved.VG.swapaxes(-1, -2)
+    )
+    dVG = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:19
+        saved.P.swapaxes(-1, -2) @ d_R_O
+    )
+    d_S = d_softmax(dP, saved.P)  # [B, N_H, S, S], grad of softmax, llama.xg:18
+    d_SM = d_scale_mask(  # [B, N_H, S, S], grad of scale_mask, llama.xg:18
+        d_S, 1 / D_h**0.5, S
+    )
+    dQ = (  # [B, N_H, S, D_h], grad of matmul, llama.xg:18
+        d_SM @ saved.KT.swapaxes(-1, -2)
+    )
+    dKT = (  # [B, N_H, D_h, S], grad of matmul, llama.xg:18
+        saved.Q.swapaxes(-1, -2) @ d_SM
+    )
+    dV = (  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:16
+        dVG.reshape(B, N_KV, N_H // N_KV, S, D_h).sum(axis=2)
+    )
+    d_BC = (  # [B, N_KV, N_H/N_KV, S, D_h], grad of transpose, broadcast, llama.xg:15
+        dKT.swapaxes(-1, -2).reshape(B, N_KV, N_H // N_KV, S, D_h)
+    )
+    dK = d_BC.sum(axis=2)  # [B, N_KV, S, D_h], grad of broadcast, llama.xg:15
+    d_R_V = (  # [B, S, N_KV*D/N_H], grad of reshape, llama.xg:13
+        dV.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
+    )
+    dW_V = (  # [D, N_KV*D/N_H], grad of matmul, llama.xg:13
+        saved.X.reshape(-1, D).T @ d_R_V.reshape(-1, N_KV * D // N_H)
+    )
+    d_RoPE_K = d_rope(  # [B, N_KV, S, D_h], grad of rope, llama.xg:12
+        dK, D, N_H, S, D_h
+    )
+    d_R_K = (  # [B, S, N_KV*D/N_H], grad of reshape, llama.xg:12
+        d_RoPE_K.swapaxes(1, 2).reshape(B, S, N_KV * D // N_H)
+    )
+    dW_K = (  # [D, N_KV*D/N_H], grad of matmul, llama.xg:12
+        saved.X.reshape(-1, D).T @ d_R_K.reshape(-1, N_KV * D // N_H)
+    )
+    d_RoPE_Q = d_rope(dQ, D, N_H, S, D_h)  # [B, N_H, S, D_h], grad of rope, llama.xg:11
+    d_R_Q = (  # [B, S, D], grad of reshape, llama.xg:11
+        d_RoPE_Q.swapaxes(1, 2).reshape(B, S, D)
+    )
+    dW_Q = (  # [D, D], grad of matmul, llama.xg:11
+        saved.X.reshape(-1, D).T @ d_R_Q.reshape(-1, D)
+    )
+    dX = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:8-13
+        d_R_V @ W_V.T + d_R_K @ W_K.T + d_R_Q @ W_Q.T
+    )
     grads |= {
         f"{at}.W_Q": dW_Q,
         f"{at}.W_K": dW_K,
@@ -104,7 +146,7 @@ def d_gqa(params: Params, at: str, saved: GQASaved, dY: Array, grads: Params) ->
 
 
 class LayerSaved(NamedTuple):
-    """What `layer` keeps for its backward pass."""
+    """Values of `layer` that `d_layer` needs."""
 
     X: Array  # [B, S, D]
     attn: GQASaved
@@ -116,47 +158,67 @@ class LayerSaved(NamedTuple):
 
 
 def layer(params: Params, at: str, X: Array) -> tuple[Array, LayerSaved]:
-    """Layer (llama.xg, line 23).
+    """Layer (llama.xg:23).
 
     X [B, S, D] -> Y [B, S, D]
     """
-    g_1, g_2, W_gate, W_up, W_down = take(params, at, "g_1 g_2 W_gate W_up W_down")
-    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], line 26
-    # [B, S, D], line 26
-    M_2, attn_saved = gqa(params, f"{at}.attn", M_1)
-    M = M_2 + X  # [B, S, D], line 26
-    H = rms(M, g_2, 1e-06)  # [B, S, D], line 27
-    U_1 = H @ W_gate  # [B, S, D_ff], line 28
-    U_2 = H @ W_up  # [B, S, D_ff], line 28
-    U = swiglu(U_1, U_2)  # [B, S, D_ff], line 28
-    Y = U @ W_down + M  # [B, S, D], line 29
+    g_1 = params[f"{at}.g_1"]  # [D]
+    g_2 = params[f"{at}.g_2"]  # [D]
+    W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
+    W_up = params[f"{at}.W_up"]  # [D, D_ff]
+    W_down = params[f"{at}.W_down"]  # [D_ff, D]
+    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:26
+    M_2, attn_saved = gqa(params, f"{at}.attn", M_1)  # [B, S, D], llama.xg:26
+    M = M_2 + X  # [B, S, D], llama.xg:26
+    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:27
+    U_1 = H @ W_gate  # [B, S, D_ff], llama.xg:28
+    U_2 = H @ W_up  # [B, S, D_ff], llama.xg:28
+    U = swiglu(U_1, U_2)  # [B, S, D_ff], llama.xg:28
+    Y = U @ W_down + M  # [B, S, D], llama.xg:29
     return Y, LayerSaved(X, attn_saved, M, H, U_1, U_2, U)
 
 
 def d_layer(
     params: Params, at: str, saved: LayerSaved, dY: Array, grads: Params
 ) -> Array:
-    """Backward pass of Layer (llama.xg, line 23)."""
-    g_1, g_2, W_gate, W_up, W_down = take(params, at, "g_1 g_2 W_gate W_up W_down")
+    """Backward pass of `layer` (llama.xg:23).
+
+    dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
+    """
+    g_1 = params[f"{at}.g_1"]  # [D]
+    g_2 = params[f"{at}.g_2"]  # [D]
+    W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
+    W_up = params[f"{at}.W_up"]  # [D, D_ff]
+    W_down = params[f"{at}.W_down"]  # [D_ff, D]
     B, S, D = saved.X.shape
     D_ff = saved.U_1.shape[2]
-    dU = dY @ W_down.T  # [B, S, D_ff], d• of line 29
-    # [D_ff, D], d• of line 29
-    dW_down = saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
-    dU_1, dU_2 = d_swiglu(dU, saved.U_1, saved.U_2)  # [B, S, D_ff], dSwiGLU of line 28
-    # [D, D_ff], d• of line 28
-    dW_up = saved.H.reshape(-1, D).T @ dU_2.reshape(-1, D_ff)
-    # [D, D_ff], d• of line 28
-    dW_gate = saved.H.reshape(-1, D).T @ dU_1.reshape(-1, D_ff)
-    # [B, S, D], d•, sum of a fan-out of lines 27-28
-    dH = dU_2 @ W_up.T + dU_1 @ W_gate.T
-    dM_RMS, dg_2 = d_rms(dH, saved.M, g_2, 1e-06, B, S, D)  # [B, S, D], dRMS of line 27
-    dM = dY + dM_RMS  # [B, S, D], sum of a fan-out of line 26
-    # dGQA, line 26
-    dM_1 = d_gqa(params, f"{at}.attn", saved.attn, dM, grads)
-    # [B, S, D], dRMS of line 26
-    dX_RMS, dg_1 = d_rms(dM_1, saved.X, g_1, 1e-06, B, S, D)
-    dX = dM + dX_RMS  # [B, S, D], sum of a fan-out of line 23
+    dU = dY @ W_down.T  # [B, S, D_ff], grad of matmul, llama.xg:29
+    dW_down = (  # [D_ff, D], grad of matmul, llama.xg:29
+        saved.U.reshape(-1, D_ff).T @ dY.reshape(-1, D)
+    )
+    d_SwiGLU_g, d_SwiGLU_u = d_swiglu(  # [B, S, D_ff], grad of swiglu, llama.xg:28
+        dU, saved.U_1, saved.U_2
+    )
+    dW_up = (  # [D, D_ff], grad of matmul, llama.xg:28
+        saved.H.reshape(-1, D).T @ d_SwiGLU_u.reshape(-1, D_ff)
+    )
+    dW_gate = (  # [D, D_ff], grad of matmul, llama.xg:28
+        saved.H.reshape(-1, D).T @ d_SwiGLU_g.reshape(-1, D_ff)
+    )
+    dH = (  # [B, S, D], grad of matmul, sum over uses, llama.xg:27-28
+        d_SwiGLU_u @ W_up.T + d_SwiGLU_g @ W_gate.T
+    )
+    dM_RMS, dg_2 = d_rms(  # [B, S, D], grad of RMS, llama.xg:27
+        dH, saved.M, g_2, 1e-06, B, S, D
+    )
+    dM = dY + dM_RMS  # [B, S, D], sum over uses, llama.xg:26
+    d_attn = d_gqa(  # [B, S, D], grad of GQA, llama.xg:26
+        params, f"{at}.attn", saved.attn, dM, grads
+    )
+    dX_RMS, dg_1 = d_rms(  # [B, S, D], grad of RMS, llama.xg:26
+        d_attn, saved.X, g_1, 1e-06, B, S, D
+    )
+    dX = dM + dX_RMS  # [B, S, D], sum over uses, llama.xg:23
     grads |= {
         f"{at}.g_1": dg_1,
         f"{at}.g_2": dg_2,
@@ -168,7 +230,7 @@ def d_layer(
 
 
 class LlamaSaved(NamedTuple):
-    """What `llama` keeps for its backward pass."""
+    """Values of `llama` that `d_llama` needs."""
 
     ids: Array  # [B, S]
     t: Array  # [B, S]
@@ -180,44 +242,55 @@ class LlamaSaved(NamedTuple):
 
 
 def llama(params: Params, ids: Array, t: Array) -> tuple[Array, Array, LlamaSaved]:
-    """Llama (llama.xg, line 32).
+    """Llama (llama.xg:32).
 
     ids [B, S], t [B, S] -> Z [B, S, V], loss []
     """
-    E, g, W_lm = take(params, "", "E g W_lm")
+    E = params["E"]  # [V, D]
+    g = params["g"]  # [D]
+    W_lm = params["W_lm"]  # [D, V]
     B, S = ids.shape
-    Y_1 = E[ids]  # [B, S, D], line 35
-    # [B, S, D], line 35
+    Y_1 = E[ids]  # [B, S, D], llama.xg:35
     Y_2 = Y_1
     layers_saved: list[LayerSaved] = []
     for i in range(N_L):
-        Y_2, one = layer(params, f"layers.{i}", Y_2)
-        layers_saved.append(one)
-    Y = rms(Y_2, g, 1e-06)  # [B, S, D], line 35
-    Z = Y @ W_lm  # [B, S, V], line 36
-    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], line 37
+        Y_2, layer_saved = layer(params, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:35
+        layers_saved.append(layer_saved)
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:35
+    Z = Y @ W_lm  # [B, S, V], llama.xg:36
+    loss, loss_lse = cross_entropy(Z, t, B * S)  # [], llama.xg:37
     return Z, loss, LlamaSaved(ids, t, Y_2, layers_saved, Y, Z, loss_lse)
 
 
 def d_llama(
     params: Params, saved: LlamaSaved, dZ: Array, dloss: Array, grads: Params
 ) -> None:
-    """Backward pass of Llama (llama.xg, line 32)."""
-    g, W_lm = take(params, "", "g W_lm")
+    """Backward pass of `llama` (llama.xg:32).
+
+    dZ [B, S, V], dloss [] -> gradients of parameters in `grads`
+    """
+    g = params["g"]  # [D]
+    W_lm = params["W_lm"]  # [D, V]
     B, S = saved.ids.shape
     D = saved.Y_2.shape[2]
     V = saved.Z.shape[2]
-    # [B, S, V], dCE of line 37
-    dZ_CE = d_cross_entropy(dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V)
-    dZ_2 = dZ + dZ_CE  # [B, S, V], sum of a fan-out of line 36
-    dY = dZ_2 @ W_lm.T  # [B, S, D], d• of line 36
-    dW_lm = saved.Y.reshape(-1, D).T @ dZ_2.reshape(-1, V)  # [D, V], d• of line 36
-    dY_2, dg = d_rms(dY, saved.Y_2, g, 1e-06, B, S, D)  # [B, S, D], dRMS of line 35
-    # dLayer, line 35
-    dY_1 = dY_2
-    for i, one in reversed(list(enumerate(saved.layers))):
-        dY_1 = d_layer(params, f"layers.{i}", one, dY_1, grads)
-    dE = scatter_add(dY_1, saved.ids, V)  # [V, D], dEmb of line 35
+    dZ_CE = d_cross_entropy(  # [B, S, V], grad of cross_entropy, llama.xg:37
+        dloss, saved.Z, saved.t, saved.loss_lse, B * S, B, S, V
+    )
+    dZ = dZ + dZ_CE  # [B, S, V], sum over uses, llama.xg:36
+    dY = dZ @ W_lm.T  # [B, S, D], grad of matmul, llama.xg:36
+    dW_lm = (  # [D, V], grad of matmul, llama.xg:36
+        saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)
+    )
+    d_RMS, dg = d_rms(  # [B, S, D], grad of RMS, llama.xg:35
+        dY, saved.Y_2, g, 1e-06, B, S, D
+    )
+    d_layers = d_RMS
+    for i in reversed(range(len(saved.layers))):
+        d_layers = d_layer(  # [B, S, D], grad of Layer, llama.xg:35
+            params, f"layers.{i}", saved.layers[i], d_layers, grads
+        )
+    dE = _scatter_add(d_layers, saved.ids, V)  # [V, D], grad of embedding, llama.xg:35
     grads |= {
         "E": dE,
         "g": dg,
@@ -225,58 +298,35 @@ def d_llama(
     }
 
 
-def table(
-    *, V: int, D: int, N_L: int, D_ff: int, N_H: int, N_KV: int
-) -> dict[str, tuple[tuple[int, ...], float | str]]:
-    """Name, shape and start of every parameter: a word, or the deviation of a normal."""
-    starts: dict[str, tuple[tuple[int, ...], float | str]] = {}
-    starts |= {
-        "E": ((V, D), D**-0.5),
-        "g": ((D,), "ones"),
-        "W_lm": ((D, V), D**-0.5),
-    }
-    for i in range(N_L):
-        starts |= {
-            f"layers.{i}.g_1": ((D,), "ones"),
-            f"layers.{i}.g_2": ((D,), "ones"),
-            f"layers.{i}.W_gate": ((D, D_ff), D**-0.5),
-            f"layers.{i}.W_up": ((D, D_ff), D**-0.5),
-            f"layers.{i}.W_down": ((D_ff, D), D_ff**-0.5),
-        }
-        starts |= {
-            f"layers.{i}.attn.W_Q": ((D, D), D**-0.5),
-            f"layers.{i}.attn.W_K": ((D, N_KV * D // N_H), D**-0.5),
-            f"layers.{i}.attn.W_V": ((D, N_KV * D // N_H), D**-0.5),
-            f"layers.{i}.attn.W_O": ((D, D), D**-0.5),
-        }
-    return starts
+# ---- public interface ----------------------------------------------------------------
 
 
 def init(seed: int = 0, dtype: DType = np.float32, *, V: int = V, D: int = D) -> Params:
-    """Parameters by their names in the diagram, drawn from the seed."""
+    """Make the parameters, by their names in the diagram, drawn from the seed."""
     params: Params = {}
-    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
-    for name, (shape, start) in starts.items():
+    table = _param_table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
+    for name, (shape, start) in table.items():
         if start == "ones":
             params[name] = np.ones(shape, dtype)
-        elif start == "zeros":
-            params[name] = np.zeros(shape, dtype)
         else:
-            params[name] = normal(seed, name, shape, float(start)).astype(dtype)
+            params[name] = _normal(seed, name, shape, float(start)).astype(dtype)
     return params
 
 
 def forward(
     params: Params, inputs: Mapping[str, Array], *, seed: int | None = None
 ) -> tuple[dict[str, Array], LlamaSaved]:
-    """Outputs by name, and what `backward` needs; without a seed dropout is off."""
-    B, S = array(inputs, "ids", 2).shape
-    V, D = array(params, "E", 2).shape
-    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
-    shapes = {name: shape for name, (shape, _) in starts.items()}
+    """Outputs by name, and the values that `backward` needs.
+
+    The seed is not used.
+    """
+    B, S = _array(inputs, "ids", 2).shape
+    V, D = _array(params, "E", 2).shape
+    table = _param_table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
+    shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["ids"] = (B, S)
     shapes["t"] = (B, S)
-    check({**inputs, **params}, shapes)
+    _check({**inputs, **params}, shapes)
     Z, loss, saved = llama(params, inputs["ids"], inputs["t"])
     return {"Z": Z, "loss": loss}, saved
 
@@ -296,40 +346,17 @@ def backward(
         dloss = np.zeros((), dtype)
     grads: Params = {}
     d_llama(params, saved, dZ, dloss, grads)
-    for name in [name for name in params if name not in grads]:
-        grads[name] = np.zeros_like(params[name])
     return grads
 
 
-def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse arrays that are missing or that do not agree on the sizes."""
-    for name, shape in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} {list(shape)} is missing")
-        if arrays[name].shape != shape:
-            found = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(shape)}, not {found}")
-
-
-def array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
-    """An array by its name, refused if it is missing or has another number of axes."""
-    if name not in arrays:
-        raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        found = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {found}")
-    return arrays[name]
-
-
-def take(params: Params, at: str, names: str) -> list[Array]:
-    """The named parameters of the call at a path."""
-    return [params[f"{at}.{name}" if at else name] for name in names.split()]
+# ---- operators -----------------------------------------------------------------------
 
 
 def rope(x: Array, D: int, N_H: int, S: int, D_h: int) -> Array:
-    """Turns pairs of columns by their position; RoPE<-range(a, b) gives other
-    positions: (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s /
-    base^(2i/D_h).
+    """Turns pairs of columns by their position s.
+
+    (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h);
+    pair i is columns i and i + D_h/2.
     """
     a = x[..., : D // (2 * N_H)]
     speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
@@ -343,16 +370,18 @@ def rope(x: Array, D: int, N_H: int, S: int, D_h: int) -> Array:
 
 
 def scale_mask(a: Array, scale: float, S: int) -> Array:
-    """Scales scores; -inf where the mask is 0, and (causal) where key j > query i + S_k
-    - S: Z = α A + M, M = 0 or -inf.
+    """Scales scores, and hides those of keys after their query.
+
+    z_ij = α a_ij if j <= i + S_k - S, else -inf.
     """
     visible = np.arange(S)[..., None] >= np.arange(S)
     return np.where(visible, a * scale, -np.inf)
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis, or the one in brackets; a row that is masked
-    everywhere gives zeros: p_i = exp(z_i) / Σ_j exp(z_j).
+    """Softmax over the last axis; a row that is masked everywhere gives zeros.
+
+    p_i = exp(z_i) / Σ_j exp(z_j).
     """
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))
@@ -361,12 +390,12 @@ def softmax(z: Array) -> Array:
 
 
 def d_softmax(dp: Array, p: Array) -> Array:
-    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over that axis."""
+    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis."""
     return (dp - (dp * p).sum(axis=-1, keepdims=True)) * p
 
 
 def d_scale_mask(dz: Array, scale: float, S: int) -> Array:
-    """Gradient of scale_mask: dA = α dZ, 0 where masked."""
+    """Gradient of scale_mask: da_ij = α dz_ij if j <= i + S_k - S, else 0."""
     visible = np.arange(S)[..., None] >= np.arange(S)
     return np.where(visible, dz * scale, 0)
 
@@ -385,20 +414,24 @@ def d_rope(dy: Array, D: int, N_H: int, S: int, D_h: int) -> Array:
 
 
 def rms(x: Array, g: Array, eps: float) -> Array:
-    """Defined in the file: op RMS(x [.., D]; g [D], eps = 1e-6) = x / sqrt(mean[D](x^2)
-    + eps) * g.
+    """Defined in the file.
+
+    op RMS(x [.., D]; g [D], eps = 1e-6) = x / sqrt(mean[D](x^2) + eps) * g.
     """
     return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * g
 
 
 def swiglu(g: Array, u: Array) -> Array:
-    """U times the SiLU of the gate g: SwiGLU<-u: Y = G ⊙ σ(G) ⊙ U, σ the sigmoid."""
+    """U times the SiLU of the gate g: Y = G ⊙ σ(G) ⊙ U, σ the sigmoid."""
     e = np.exp(np.minimum(g, -g))
     return g * (np.where(g >= 0, 1, e) / (1 + e)) * u
 
 
 def d_swiglu(dy: Array, g: Array, u: Array) -> tuple[Array, Array]:
-    """Gradient of swiglu: dG = dY ⊙ U ⊙ σ(G) ⊙ (1 + G ⊙ (1 - σ(G))), dU = dY ⊙ G ⊙ σ(G)."""
+    """Gradient of swiglu.
+
+    dG = dY ⊙ U ⊙ σ(G) ⊙ (1 + G ⊙ (1 - σ(G))), dU = dY ⊙ G ⊙ σ(G).
+    """
     e = np.exp(np.minimum(g, -g))
     s = np.where(g >= 0, 1, e) / (1 + e)
     dg = dy * u * s * (1 + g * (1 - s))
@@ -419,39 +452,87 @@ def d_rms(
 
 
 def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
-    """Cross-entropy of the softmax of logits with integer targets, over those that
-    count: loss = Σ w (log Σ_j exp(z_j) - z_t) / Σ w.
+    """Cross-entropy of the softmax of logits with integer targets.
+
+    loss = Σ (log Σ_j exp(z_j) - z_t) / count.
     """
     peak = z.max(axis=-1, keepdims=True)
     shifted = z - peak
     log_total = np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
     lse = peak + log_total
-    return (log_total[..., 0] - pick(shifted, t)).sum() / count, lse
+    return (log_total[..., 0] - _pick(shifted, t)).sum() / count, lse
 
 
 def d_cross_entropy(
     dloss: Array, z: Array, t: Array, lse: Array, count: float, B: int, S: int, V: int
 ) -> Array:
-    """Gradient of cross_entropy: dZ = (softmax(Z) - onehot(t)) w / Σ w · dloss."""
+    """Gradient of cross_entropy: dZ = (softmax(Z) - onehot(t)) / count · dloss."""
     p = np.exp(z - lse)
     part = dloss / count
-    return p * part - place(np.broadcast_to(part, (B, S)), t, V)
+    return p * part - _place(np.broadcast_to(part, (B, S)), t, V)
 
 
-def pick(x: Array, ids: Array) -> Array:
+# ---- support -------------------------------------------------------------------------
+
+
+def _param_table(
+    *, V: int, D: int, N_L: int, D_ff: int, N_H: int, N_KV: int
+) -> ParamTable:
+    """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    table: ParamTable = {
+        "E": ((V, D), D**-0.5),
+        "g": ((D,), "ones"),
+        "W_lm": ((D, V), D**-0.5),
+    }
+    for i in range(N_L):
+        table |= {
+            f"layers.{i}.g_1": ((D,), "ones"),
+            f"layers.{i}.g_2": ((D,), "ones"),
+            f"layers.{i}.W_gate": ((D, D_ff), D**-0.5),
+            f"layers.{i}.W_up": ((D, D_ff), D**-0.5),
+            f"layers.{i}.W_down": ((D_ff, D), D_ff**-0.5),
+            f"layers.{i}.attn.W_Q": ((D, D), D**-0.5),
+            f"layers.{i}.attn.W_K": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_V": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_O": ((D, D), D**-0.5),
+        }
+    return table
+
+
+def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        if arrays[name].shape != expected:
+            shape = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+
+
+def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        shape = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    return arrays[name]
+
+
+def _pick(x: Array, ids: Array) -> Array:
     """One element per row of the last axis."""
     return np.take_along_axis(x, ids[..., None], axis=-1)[..., 0]
 
 
-def place(values: Array, ids: Array, length: int) -> Array:
+def _place(values: Array, ids: Array, length: int) -> Array:
     """Zeros with one value per row of a new last axis, at its id."""
     rows = np.zeros((*ids.shape, length), values.dtype)
     np.put_along_axis(rows, ids[..., None], values[..., None], axis=-1)
     return rows
 
 
-def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
-    """Rows summed by their ids: the gradient of a table that was read by them."""
+def _scatter_add(updates: Array, ids: Array, rows: int) -> Array:
+    """Sum rows by their ids: the gradient of a table that was read by them."""
     flat = ids.reshape(-1)
     order = np.argsort(flat, kind="stable")
     present, starts = np.unique(flat[order], return_index=True)
@@ -462,17 +543,17 @@ def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     return table
 
 
-def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
-    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
-    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+def _normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
+    """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
+    drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
     centred = np.full(drawn.shape, -2 * 65535, np.int64)
     for lane in range(4):
         centred += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
     return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
 
 
-def random_key(seed: int, place: str) -> int:
-    """A key for the random numbers of one place: FNV-1a of its name, mixed with the seed."""
+def _random_key(seed: int, place: str) -> int:
+    """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
     digest = 0xCBF29CE484222325
     for byte in place.encode():
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
@@ -485,13 +566,13 @@ def _mix(z: int) -> int:
     return z ^ z >> 31
 
 
-def random_words(key: int, count: int) -> NDArray[np.uint64]:
-    """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
-    return words_at(key, np.arange(count, dtype=np.uint64))
+def _random_words(key: int, count: int) -> NDArray[np.uint64]:
+    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
+    return _words_at(key, np.arange(count, dtype=np.uint64))
 
 
-def words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The words of some elements, by their places in the whole."""
+def _words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The random words of some elements, by their places in the whole."""
     z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z += np.uint64(key)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

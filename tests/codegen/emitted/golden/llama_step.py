@@ -1,6 +1,6 @@
 """Llama: step in NumPy.
 
-Compiled by xg from llama.xg, block Llama. Change the diagram, not this file.
+Compiled by xg 0.1.0 from llama.xg, block Llama. Change the diagram, not this file.
 
     step(ids [B, S] in V) -> Z [B, S, V]
 """
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 Params = dict[str, Array]
-DType = Any
+ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
+CacheTable = dict[str, tuple[tuple[int, ...], str]]
 
 D_ff = 11008
 N_H = 32
@@ -24,125 +25,103 @@ N_L = 32
 
 
 def gqa(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Grouped-Query Attention (llama.xg, line 8).
+    """Grouped-Query Attention (llama.xg:8).
 
     X [B, S, D] -> Y [B, S, D]
     """
-    W_Q, W_K, W_V, W_O = take(params, at, "W_Q W_K W_V W_O")
+    W_Q = params[f"{at}.W_Q"]  # [D, D]
+    W_K = params[f"{at}.W_K"]  # [D, N_KV*D/N_H]
+    W_V = params[f"{at}.W_V"]  # [D, N_KV*D/N_H]
+    W_O = params[f"{at}.W_O"]  # [D, D]
     K_past = cache[f"{at}.K"]
     V_past = cache[f"{at}.V"]
     B, S, D = X.shape
     N_KV = K_past.shape[1]
     T = K_past.shape[2]
     D_h = K_past.shape[3]
-    Q_1 = (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)  # [B, N_H, S, D_h], line 11
-    Q = offset_rope(Q_1, D, N_H, T, S, D_h)  # [B, N_H, S, D_h], line 11
-    # [B, N_KV, S, D_h], line 12
-    K_new_1 = (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    K_new = offset_rope(K_new_1, D, N_H, T, S, D_h)  # [B, N_KV, S, D_h], line 12
-    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], line 12
-    # [B, N_KV, S, D_h], line 13
-    V_new = (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
-    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], line 13
-    KT_1 = np.broadcast_to(K[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h))
-    # [B, N_H, D_h, S + T], line 15
-    KT = KT_1.reshape(B, N_H, S + T, D_h).swapaxes(-1, -2)
-    VG_1 = np.broadcast_to(V[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h))
-    VG = VG_1.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h], line 16
-    P = softmax(scale_mask(Q @ KT, 1 / D_h**0.5, T, S))  # [B, N_H, S, S + T], line 18
-    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], line 19
-    Y = O @ W_O  # [B, S, D], line 20
+    Q_1 = (  # [B, N_H, S, D_h], llama.xg:11
+        (X @ W_Q).reshape(B, S, N_H, D_h).swapaxes(1, 2)
+    )
+    Q = offset_rope(Q_1, D, N_H, T, S, D_h)  # [B, N_H, S, D_h], llama.xg:11
+    K_new_1 = (  # [B, N_KV, S, D_h], llama.xg:12
+        (X @ W_K).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
+    )
+    K_new = offset_rope(K_new_1, D, N_H, T, S, D_h)  # [B, N_KV, S, D_h], llama.xg:12
+    K = np.concatenate([K_past, K_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:12
+    V_new = (  # [B, N_KV, S, D_h], llama.xg:13
+        (X @ W_V).reshape(B, S, N_KV, D_h).swapaxes(1, 2)
+    )
+    V = np.concatenate([V_past, V_new], axis=-2)  # [B, N_KV, S + T, D_h], llama.xg:13
+    KT_1 = np.broadcast_to(  # llama.xg:15
+        K[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
+    )
+    KT = (  # [B, N_H, D_h, S + T], llama.xg:15
+        KT_1.reshape(B, N_H, S + T, D_h).swapaxes(-1, -2)
+    )
+    VG_1 = np.broadcast_to(  # llama.xg:16
+        V[:, :, None], (B, N_KV, N_H // N_KV, S + T, D_h)
+    )
+    VG = VG_1.reshape(B, N_H, S + T, D_h)  # [B, N_H, S + T, D_h], llama.xg:16
+    P = softmax(  # [B, N_H, S, S + T], llama.xg:18
+        scale_mask(Q @ KT, 1 / D_h**0.5, T, S)
+    )
+    O = (P @ VG).swapaxes(1, 2).reshape(B, S, D)  # [B, S, D], llama.xg:19
+    Y = O @ W_O  # [B, S, D], llama.xg:20
     kept[f"{at}.K"] = K
     kept[f"{at}.V"] = V
     return Y
 
 
 def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
-    """Layer (llama.xg, line 23).
+    """Layer (llama.xg:23).
 
     X [B, S, D] -> Y [B, S, D]
     """
-    g_1, g_2, W_gate, W_up, W_down = take(params, at, "g_1 g_2 W_gate W_up W_down")
-    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], line 26
-    # [B, S, D], line 26
-    M_2 = gqa(params, cache, kept, f"{at}.attn", M_1)
-    M = M_2 + X  # [B, S, D], line 26
-    H = rms(M, g_2, 1e-06)  # [B, S, D], line 27
-    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], line 28
-    Y = U @ W_down + M  # [B, S, D], line 29
+    g_1 = params[f"{at}.g_1"]  # [D]
+    g_2 = params[f"{at}.g_2"]  # [D]
+    W_gate = params[f"{at}.W_gate"]  # [D, D_ff]
+    W_up = params[f"{at}.W_up"]  # [D, D_ff]
+    W_down = params[f"{at}.W_down"]  # [D_ff, D]
+    M_1 = rms(X, g_1, 1e-06)  # [B, S, D], llama.xg:26
+    M_2 = gqa(params, cache, kept, f"{at}.attn", M_1)  # [B, S, D], llama.xg:26
+    M = M_2 + X  # [B, S, D], llama.xg:26
+    H = rms(M, g_2, 1e-06)  # [B, S, D], llama.xg:27
+    U = swiglu(H @ W_gate, H @ W_up)  # [B, S, D_ff], llama.xg:28
+    Y = U @ W_down + M  # [B, S, D], llama.xg:29
     return Y
 
 
 def llama(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
-    """Llama (llama.xg, line 32).
+    """Llama (llama.xg:32).
 
     ids [B, S] -> Z [B, S, V]
     """
-    E, g, W_lm = take(params, "", "E g W_lm")
+    E = params["E"]  # [V, D]
+    g = params["g"]  # [D]
+    W_lm = params["W_lm"]  # [D, V]
     ids_past = cache["ids"]
-    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], line 32
-    Y_1 = E[ids]  # [B, S, D], line 35
-    # [B, S, D], line 35
+    ids_all = np.concatenate([ids_past, ids], axis=-1)  # [B, S + T], llama.xg:32
+    Y_1 = E[ids]  # [B, S, D], llama.xg:35
     Y_2 = Y_1
     for i in range(N_L):
-        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)
-    Y = rms(Y_2, g, 1e-06)  # [B, S, D], line 35
-    Z = Y @ W_lm  # [B, S, V], line 36
+        Y_2 = layer(params, cache, kept, f"layers.{i}", Y_2)  # [B, S, D], llama.xg:35
+    Y = rms(Y_2, g, 1e-06)  # [B, S, D], llama.xg:35
+    Z = Y @ W_lm  # [B, S, V], llama.xg:36
     kept["ids"] = ids_all
     return Z
 
 
-def table(
-    *, V: int, D: int, N_L: int, D_ff: int, N_H: int, N_KV: int
-) -> dict[str, tuple[tuple[int, ...], float | str]]:
-    """Name, shape and start of every parameter: a word, or the deviation of a normal."""
-    starts: dict[str, tuple[tuple[int, ...], float | str]] = {}
-    starts |= {
-        "E": ((V, D), D**-0.5),
-        "g": ((D,), "ones"),
-        "W_lm": ((D, V), D**-0.5),
-    }
-    for i in range(N_L):
-        starts |= {
-            f"layers.{i}.g_1": ((D,), "ones"),
-            f"layers.{i}.g_2": ((D,), "ones"),
-            f"layers.{i}.W_gate": ((D, D_ff), D**-0.5),
-            f"layers.{i}.W_up": ((D, D_ff), D**-0.5),
-            f"layers.{i}.W_down": ((D_ff, D), D_ff**-0.5),
-        }
-        starts |= {
-            f"layers.{i}.attn.W_Q": ((D, D), D**-0.5),
-            f"layers.{i}.attn.W_K": ((D, N_KV * D // N_H), D**-0.5),
-            f"layers.{i}.attn.W_V": ((D, N_KV * D // N_H), D**-0.5),
-            f"layers.{i}.attn.W_O": ((D, D), D**-0.5),
-        }
-    return starts
-
-
-def states(
-    *, B: int, T: int, N_L: int, N_KV: int, D_h: int
-) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Name, shape and kind of what a step keeps: T past positions of everything."""
-    found: dict[str, tuple[tuple[int, ...], str]] = {}
-    found |= {
-        "ids": ((B, T), "int"),
-    }
-    for i in range(N_L):
-        found |= {
-            f"layers.{i}.attn.K": ((B, N_KV, T, D_h), "float"),
-            f"layers.{i}.attn.V": ((B, N_KV, T, D_h), "float"),
-        }
-    return found
+# ---- public interface ----------------------------------------------------------------
 
 
 def empty_cache(params: Params, *, B: int = 1) -> Params:
-    """What a step finds where nothing was before: no positions, for texts of a batch."""
+    """Make an empty cache: no positions yet, for B texts."""
     dtype = next(iter(params.values()), np.zeros(0)).dtype
     D = params["E"].shape[1]
     D_h = D // N_H
-    found = states(B=B, T=0, N_L=N_L, N_KV=N_KV, D_h=D_h)
+    table = _cache_table(B=B, T=0, N_L=N_L, N_KV=N_KV, D_h=D_h)
     cache: Params = {}
-    for name, (shape, kind) in found.items():
+    for name, (shape, kind) in table.items():
         cache[name] = np.zeros(shape, np.int64 if kind == "int" else dtype)
     return cache
 
@@ -151,50 +130,29 @@ def step(
     params: Params, cache: Params, inputs: Mapping[str, Array]
 ) -> tuple[dict[str, Array], Params]:
     """Outputs at the new positions by name, and the cache with these positions."""
-    B, S = array(inputs, "ids", 2).shape
-    T = array(cache, "ids", 2).shape[1]
-    V, D = array(params, "E", 2).shape
+    B, S = _array(inputs, "ids", 2).shape
+    T = _array(cache, "ids", 2).shape[1]
+    V, D = _array(params, "E", 2).shape
     D_h = D // N_H
-    starts = table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
-    shapes = {name: shape for name, (shape, _) in starts.items()}
+    table = _param_table(V=V, D=D, N_L=N_L, D_ff=D_ff, N_H=N_H, N_KV=N_KV)
+    shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["ids"] = (B, S)
-    check({**inputs, **params}, shapes)
-    found = states(B=B, T=T, N_L=N_L, N_KV=N_KV, D_h=D_h)
-    check(cache, {name: shape for name, (shape, _) in found.items()})
+    _check({**inputs, **params}, shapes)
+    cached = _cache_table(B=B, T=T, N_L=N_L, N_KV=N_KV, D_h=D_h)
+    _check(cache, {name: shape for name, (shape, _) in cached.items()})
     kept: Params = {}
     Z = llama(params, cache, kept, inputs["ids"])
     return {"Z": Z}, kept
 
 
-def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse arrays that are missing or that do not agree on the sizes."""
-    for name, shape in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} {list(shape)} is missing")
-        if arrays[name].shape != shape:
-            found = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(shape)}, not {found}")
-
-
-def array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
-    """An array by its name, refused if it is missing or has another number of axes."""
-    if name not in arrays:
-        raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        found = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {found}")
-    return arrays[name]
-
-
-def take(params: Params, at: str, names: str) -> list[Array]:
-    """The named parameters of the call at a path."""
-    return [params[f"{at}.{name}" if at else name] for name in names.split()]
+# ---- operators -----------------------------------------------------------------------
 
 
 def offset_rope(x: Array, D: int, N_H: int, T: int, S: int, D_h: int) -> Array:
-    """Turns pairs of columns by their position; RoPE<-range(a, b) gives other
-    positions: (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s /
-    base^(2i/D_h).
+    """Turns pairs of columns by their given position s.
+
+    (y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h);
+    pair i is columns i and i + D_h/2.
     """
     a = x[..., : D // (2 * N_H)]
     speed = np.exp(np.arange(D // (2 * N_H)) * (-18.420680743952367 / D_h))
@@ -208,16 +166,18 @@ def offset_rope(x: Array, D: int, N_H: int, T: int, S: int, D_h: int) -> Array:
 
 
 def scale_mask(a: Array, scale: float, T: int, S: int) -> Array:
-    """Scales scores; -inf where the mask is 0, and (causal) where key j > query i + S_k
-    - S: Z = α A + M, M = 0 or -inf.
+    """Scales scores, and hides those of keys after their query.
+
+    z_ij = α a_ij if j <= i + S_k - S, else -inf.
     """
     visible = np.arange(T, S + T)[..., None] >= np.arange(S + T)
     return np.where(visible, a * scale, -np.inf)
 
 
 def softmax(z: Array) -> Array:
-    """Softmax over the last axis, or the one in brackets; a row that is masked
-    everywhere gives zeros: p_i = exp(z_i) / Σ_j exp(z_j).
+    """Softmax over the last axis; a row that is masked everywhere gives zeros.
+
+    p_i = exp(z_i) / Σ_j exp(z_j).
     """
     peak = z.max(axis=-1, keepdims=True)
     e = np.exp(z - np.where(peak > -np.inf, peak, 0))
@@ -226,13 +186,74 @@ def softmax(z: Array) -> Array:
 
 
 def rms(x: Array, g: Array, eps: float) -> Array:
-    """Defined in the file: op RMS(x [.., D]; g [D], eps = 1e-6) = x / sqrt(mean[D](x^2)
-    + eps) * g.
+    """Defined in the file.
+
+    op RMS(x [.., D]; g [D], eps = 1e-6) = x / sqrt(mean[D](x^2) + eps) * g.
     """
     return x / np.sqrt((x**2).mean(axis=-1, keepdims=True) + eps) * g
 
 
 def swiglu(g: Array, u: Array) -> Array:
-    """U times the SiLU of the gate g: SwiGLU<-u: Y = G ⊙ σ(G) ⊙ U, σ the sigmoid."""
+    """U times the SiLU of the gate g: Y = G ⊙ σ(G) ⊙ U, σ the sigmoid."""
     e = np.exp(np.minimum(g, -g))
     return g * (np.where(g >= 0, 1, e) / (1 + e)) * u
+
+
+# ---- support -------------------------------------------------------------------------
+
+
+def _param_table(
+    *, V: int, D: int, N_L: int, D_ff: int, N_H: int, N_KV: int
+) -> ParamTable:
+    """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    table: ParamTable = {
+        "E": ((V, D), D**-0.5),
+        "g": ((D,), "ones"),
+        "W_lm": ((D, V), D**-0.5),
+    }
+    for i in range(N_L):
+        table |= {
+            f"layers.{i}.g_1": ((D,), "ones"),
+            f"layers.{i}.g_2": ((D,), "ones"),
+            f"layers.{i}.W_gate": ((D, D_ff), D**-0.5),
+            f"layers.{i}.W_up": ((D, D_ff), D**-0.5),
+            f"layers.{i}.W_down": ((D_ff, D), D_ff**-0.5),
+            f"layers.{i}.attn.W_Q": ((D, D), D**-0.5),
+            f"layers.{i}.attn.W_K": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_V": ((D, N_KV * D // N_H), D**-0.5),
+            f"layers.{i}.attn.W_O": ((D, D), D**-0.5),
+        }
+    return table
+
+
+def _cache_table(*, B: int, T: int, N_L: int, N_KV: int, D_h: int) -> CacheTable:
+    """Shape and kind of every array of a cache of T past positions."""
+    table: CacheTable = {
+        "ids": ((B, T), "int"),
+    }
+    for i in range(N_L):
+        table |= {
+            f"layers.{i}.attn.K": ((B, N_KV, T, D_h), "float"),
+            f"layers.{i}.attn.V": ((B, N_KV, T, D_h), "float"),
+        }
+    return table
+
+
+def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        if arrays[name].shape != expected:
+            shape = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+
+
+def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        shape = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    return arrays[name]

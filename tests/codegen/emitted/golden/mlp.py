@@ -1,6 +1,6 @@
 """Multi-Layer Perceptron: forward and backward pass in NumPy.
 
-Compiled by xg from mlp.xg, block MLP. Change the diagram, not this file.
+Compiled by xg 0.1.0 from mlp.xg, block MLP. Change the diagram, not this file.
 
     forward(X [B, S, D]) -> Y [B, S, D]
 """
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Params = dict[str, Array]
 DType = Any
+ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
 
 D = 64
 
 
 class MLPSaved(NamedTuple):
-    """What `mlp` keeps for its backward pass."""
+    """Values of `mlp` that `d_mlp` needs."""
 
     X: Array  # [B, S, D]
     H: Array  # [B, S, D]
@@ -33,40 +34,51 @@ class MLPSaved(NamedTuple):
 
 
 def mlp(params: Params, X: Array, *, seed: int | None) -> tuple[Array, MLPSaved]:
-    """Multi-Layer Perceptron (mlp.xg, line 4).
+    """Multi-Layer Perceptron (mlp.xg:4).
 
     X [B, S, D] -> Y [B, S, D]
     """
-    gamma, beta, W_up, b_up, W_down, b_down = take(
-        params, "", "gamma beta W_up b_up W_down b_down"
-    )
-    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], line 9
-    U_1 = H @ W_up + b_up  # [B, S, D_ff], line 10
-    U = gelu(U_1)  # [B, S, D_ff], line 10
-    Z = U @ W_down + b_down  # [B, S, D], line 11
-    Y_1, Y_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], line 12
-    Y = Y_1 + X  # [B, S, D], line 12
+    gamma = params["gamma"]  # [D]
+    beta = params["beta"]  # [D]
+    W_up = params["W_up"]  # [D, D_ff]
+    b_up = params["b_up"]  # [D_ff]
+    W_down = params["W_down"]  # [D_ff, D]
+    b_down = params["b_down"]  # [D]
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mlp.xg:9
+    U_1 = H @ W_up + b_up  # [B, S, D_ff], mlp.xg:10
+    U = gelu(U_1)  # [B, S, D_ff], mlp.xg:10
+    Z = U @ W_down + b_down  # [B, S, D], mlp.xg:11
+    Y_1, Y_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], mlp.xg:12
+    Y = Y_1 + X  # [B, S, D], mlp.xg:12
     return Y, MLPSaved(X, H, H_mean, H_rstd, U_1, U, Y_keep)
 
 
 def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
-    """Backward pass of Multi-Layer Perceptron (mlp.xg, line 4)."""
-    gamma, W_up, W_down = take(params, "", "gamma W_up W_down")
+    """Backward pass of `mlp` (mlp.xg:4).
+
+    dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
+    """
+    gamma = params["gamma"]  # [D]
+    W_up = params["W_up"]  # [D, D_ff]
+    W_down = params["W_down"]  # [D_ff, D]
     D = saved.X.shape[2]
     D_ff = saved.U_1.shape[2]
-    dZ = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], dDO of line 12
-    db_down = dZ.sum(axis=(0, 1))  # [D], dBC of line 11
-    dU = dZ @ W_down.T  # [B, S, D_ff], d• of line 11
-    # [D_ff, D], d• of line 11
-    dW_down = saved.U.reshape(-1, D_ff).T @ dZ.reshape(-1, D)
-    dU_1 = d_gelu(dU, saved.U_1)  # [B, S, D_ff], dGELU of line 10
-    db_up = dU_1.sum(axis=(0, 1))  # [D_ff], dBC of line 10
-    dH = dU_1 @ W_up.T  # [B, S, D], d• of line 10
-    # [D, D_ff], d• of line 10
-    dW_up = saved.H.reshape(-1, D).T @ dU_1.reshape(-1, D_ff)
-    # [B, S, D], dLN of line 9
-    dX_LN, dgamma, dbeta = d_layer_norm(dH, saved.X, gamma, saved.H_mean, saved.H_rstd)
-    dX = dY + dX_LN  # [B, S, D], sum of a fan-out of line 4
+    dZ = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], grad of dropout, mlp.xg:12
+    db_down = dZ.sum(axis=(0, 1))  # [D], grad of broadcast, mlp.xg:11
+    dU = dZ @ W_down.T  # [B, S, D_ff], grad of matmul, mlp.xg:11
+    dW_down = (  # [D_ff, D], grad of matmul, mlp.xg:11
+        saved.U.reshape(-1, D_ff).T @ dZ.reshape(-1, D)
+    )
+    d_GELU = d_gelu(dU, saved.U_1)  # [B, S, D_ff], grad of gelu, mlp.xg:10
+    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff], grad of broadcast, mlp.xg:10
+    dH = d_GELU @ W_up.T  # [B, S, D], grad of matmul, mlp.xg:10
+    dW_up = (  # [D, D_ff], grad of matmul, mlp.xg:10
+        saved.H.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff)
+    )
+    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mlp.xg:9
+        dH, saved.X, gamma, saved.H_mean, saved.H_rstd
+    )
+    dX = dY + dX_LN  # [B, S, D], sum over uses, mlp.xg:4
     grads |= {
         "gamma": dgamma,
         "beta": dbeta,
@@ -78,45 +90,36 @@ def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
     return dX
 
 
-def table(*, D: int, D_ff: int) -> dict[str, tuple[tuple[int, ...], float | str]]:
-    """Name, shape and start of every parameter: a word, or the deviation of a normal."""
-    starts: dict[str, tuple[tuple[int, ...], float | str]] = {}
-    starts |= {
-        "gamma": ((D,), "ones"),
-        "beta": ((D,), "zeros"),
-        "W_up": ((D, D_ff), D**-0.5),
-        "b_up": ((D_ff,), "zeros"),
-        "W_down": ((D_ff, D), D_ff**-0.5),
-        "b_down": ((D,), "zeros"),
-    }
-    return starts
+# ---- public interface ----------------------------------------------------------------
 
 
 def init(seed: int = 0, dtype: DType = np.float32, *, D: int = D) -> Params:
-    """Parameters by their names in the diagram, drawn from the seed."""
-    params: Params = {}
+    """Make the parameters, by their names in the diagram, drawn from the seed."""
     D_ff = 4 * D
-    starts = table(D=D, D_ff=D_ff)
-    for name, (shape, start) in starts.items():
+    params: Params = {}
+    for name, (shape, start) in _param_table(D=D, D_ff=D_ff).items():
         if start == "ones":
             params[name] = np.ones(shape, dtype)
         elif start == "zeros":
             params[name] = np.zeros(shape, dtype)
         else:
-            params[name] = normal(seed, name, shape, float(start)).astype(dtype)
+            params[name] = _normal(seed, name, shape, float(start)).astype(dtype)
     return params
 
 
 def forward(
     params: Params, inputs: Mapping[str, Array], *, seed: int | None = None
 ) -> tuple[dict[str, Array], MLPSaved]:
-    """Outputs by name, and what `backward` needs; without a seed dropout is off."""
-    B, S, D = array(inputs, "X", 3).shape
-    D_ff = array(params, "W_up", 2).shape[1]
-    starts = table(D=D, D_ff=D_ff)
-    shapes = {name: shape for name, (shape, _) in starts.items()}
+    """Outputs by name, and the values that `backward` needs.
+
+    Without a seed dropout is off.
+    """
+    B, S, D = _array(inputs, "X", 3).shape
+    D_ff = _array(params, "W_up", 2).shape[1]
+    table = _param_table(D=D, D_ff=D_ff)
+    shapes = {name: shape for name, (shape, _) in table.items()}
     shapes["X"] = (B, S, D)
-    check({**inputs, **params}, shapes)
+    _check({**inputs, **params}, shapes)
     Y, saved = mlp(params, inputs["X"], seed=seed)
     return {"Y": Y}, saved
 
@@ -131,41 +134,18 @@ def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) ->
     grads: Params = {}
     dX = d_mlp(params, saved, dY, grads)
     grads["X"] = dX
-    for name in [name for name in params if name not in grads]:
-        grads[name] = np.zeros_like(params[name])
     return grads
 
 
-def check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse arrays that are missing or that do not agree on the sizes."""
-    for name, shape in shapes.items():
-        if name not in arrays:
-            raise ValueError(f"{name} {list(shape)} is missing")
-        if arrays[name].shape != shape:
-            found = list(arrays[name].shape)
-            raise ValueError(f"{name} should have shape {list(shape)}, not {found}")
-
-
-def array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
-    """An array by its name, refused if it is missing or has another number of axes."""
-    if name not in arrays:
-        raise ValueError(f"{name} is missing")
-    if arrays[name].ndim != axes:
-        found = list(arrays[name].shape)
-        raise ValueError(f"{name} should have {axes} axes, not shape {found}")
-    return arrays[name]
-
-
-def take(params: Params, at: str, names: str) -> list[Array]:
-    """The named parameters of the call at a path."""
-    return [params[f"{at}.{name}" if at else name] for name in names.split()]
+# ---- operators -----------------------------------------------------------------------
 
 
 def layer_norm(
     x: Array, gamma: Array, beta: Array, eps: float
 ) -> tuple[Array, Array, Array]:
-    """Normalizes the last axis, or the one in brackets, to mean 0 and variance 1, then
-    scales by γ and shifts by β: Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """Normalizes the last axis, scales by γ, shifts by β.
+
+    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
     """
     mean = x.mean(axis=-1, keepdims=True)
     centred = x - mean
@@ -174,9 +154,9 @@ def layer_norm(
 
 
 def gelu(x: Array) -> Array:
-    """X times the probability that a normal number is below x; `tanh` approximates it:
-    Y = X ⊙ (1 + tanh(sqrt(2/π) (X + 0.044715 X³))) / 2; exact: (1 + erf(X/sqrt(2)))
-    / 2.
+    """X times the probability that a normal number is below x, by tanh.
+
+    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
     """
     t = np.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
     return 0.5 * x * (1 + t)
@@ -185,20 +165,25 @@ def gelu(x: Array) -> Array:
 def dropout(
     x: Array, p: float, seed: int | None, place: str
 ) -> tuple[Array, Array | None]:
-    """Drops numbers with probability p; `scaled` keeps the mean, `unscaled` is the
-    seed's: Y = m ⊙ X / (1 - p), m = 0 or 1.
+    """Drops numbers with probability p; the others are scaled to keep the mean.
+
+    Y = m ⊙ X / (1 - p), m = 0 or 1.
     """
-    keep = keep_mask(x.shape, p, seed, place)
-    return drop(x, keep, 1 - p), keep
+    keep = _keep_mask(x.shape, p, seed, place)
+    return _drop(x, keep, 1 - p), keep
 
 
 def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
     """Gradient of dropout: dX = m ⊙ dY / (1 - p)."""
-    return drop(dy, keep, 1 - p)
+    return _drop(dy, keep, 1 - p)
 
 
 def d_gelu(dy: Array, x: Array) -> Array:
-    """Gradient of gelu: dX = dY ⊙ g'(X)."""
+    """Gradient of gelu.
+
+    dX = dY ⊙ (1 + t + X ⊙ (1 - t²) ⊙ u') / 2, t = tanh(u), u' = sqrt(2/π) (1 + 3 ·
+    0.044715 X²).
+    """
     t = np.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
     d_inner = 0.7978845608028654 * (1 + 0.134145 * x**2)
     slope = 0.5 * (1 + t) + 0.5 * x * (1 - t**2) * d_inner
@@ -208,8 +193,10 @@ def d_gelu(dy: Array, x: Array) -> Array:
 def d_layer_norm(
     dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
 ) -> tuple[Array, Array, Array]:
-    """Gradient of layer_norm: dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ x̂)) / sqrt(σ² + ε)
-    with dx̂ = dY ⊙ γ, dγ = Σ dY ⊙ x̂, dβ = Σ dY.
+    """Gradient of layer_norm.
+
+    dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ ⊙ x̂)) / sqrt(σ² + ε), dx̂ = dY ⊙ γ, dγ = Σ dY ⊙
+    x̂, dβ = Σ dY.
     """
     dx_hat = dy * gamma
     x_hat = (x - mean) * rstd
@@ -220,35 +207,70 @@ def d_layer_norm(
     return dx, dgamma, dbeta
 
 
-def drop(x: Array, keep: Array | None, kept: float) -> Array:
-    """`x` where it stays, scaled by 1/kept, else 0; `x` itself when nothing is dropped."""
+# ---- support -------------------------------------------------------------------------
+
+
+def _param_table(*, D: int, D_ff: int) -> ParamTable:
+    """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    return {
+        "gamma": ((D,), "ones"),
+        "beta": ((D,), "zeros"),
+        "W_up": ((D, D_ff), D**-0.5),
+        "b_up": ((D_ff,), "zeros"),
+        "W_down": ((D_ff, D), D_ff**-0.5),
+        "b_down": ((D,), "zeros"),
+    }
+
+
+def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        if arrays[name].shape != expected:
+            shape = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+
+
+def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        shape = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    return arrays[name]
+
+
+def _drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
     return x if keep is None else x * keep * (1 / kept)
 
 
-def keep_mask(
+def _keep_mask(
     shape: tuple[int, ...],
     p: float,
     seed: int | None,
     place: str,
 ) -> Array | None:
-    """Which elements dropout keeps; None (all of them) without a seed."""
+    """Draw which elements dropout keeps; None, all of them, without a seed."""
     if seed is None:
         return None
-    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+    drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
     return (drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))).reshape(shape)
 
 
-def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
-    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
-    drawn = random_words(random_key(seed, place), int(np.prod(shape)))
+def _normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
+    """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
+    drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
     centred = np.full(drawn.shape, -2 * 65535, np.int64)
     for lane in range(4):
         centred += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
     return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
 
 
-def random_key(seed: int, place: str) -> int:
-    """A key for the random numbers of one place: FNV-1a of its name, mixed with the seed."""
+def _random_key(seed: int, place: str) -> int:
+    """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
     digest = 0xCBF29CE484222325
     for byte in place.encode():
         digest = (digest ^ byte) * 0x100000001B3 % 2**64
@@ -261,13 +283,13 @@ def _mix(z: int) -> int:
     return z ^ z >> 31
 
 
-def random_words(key: int, count: int) -> NDArray[np.uint64]:
-    """Random 64-bit words, one per element (SplitMix64): word i depends on key and i alone."""
-    return words_at(key, np.arange(count, dtype=np.uint64))
+def _random_words(key: int, count: int) -> NDArray[np.uint64]:
+    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
+    return _words_at(key, np.arange(count, dtype=np.uint64))
 
 
-def words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The words of some elements, by their places in the whole."""
+def _words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The random words of some elements, by their places in the whole."""
     z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     z += np.uint64(key)
     z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)

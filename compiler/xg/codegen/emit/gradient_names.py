@@ -1,0 +1,165 @@
+"""Names for the values of a backward function: ``dX``, ``d_S``, ``dX_LN``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from xg.codegen.emit.names import identifier, plain
+from xg.codegen.emit.writer import names_by_label
+from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
+from xg.ir.placement import is_term
+
+
+def gradient_names(
+    backward: Backward,
+    forward_names: Mapping[Value, str],
+    graphs: Mapping[str, Graph],
+    functions: Collection[str],
+) -> dict[Value, str]:
+    """A name for every gradient; equal ones are numbered where they are written.
+
+    The gradient of a labelled value is called after it: ``dX``. One without a label is called after
+    the node that gives it: ``d_S``. A part of a sum is called after both: ``dX_LN``. Where several
+    nodes have one name, operand or label follow: ``dX_attn_M``, ``d_R_Q``. No name is one of the
+    `functions`, if that can be helped.
+    """
+    labels = names_by_label(backward.forward)
+    namer = _Namer(backward, graphs, labels, forward_names, _forward_values(backward))
+    names = {value: f"d{namer.stem(of)}" for value, of in namer.of.items()}
+    groups: dict[tuple[str, str], list[tuple[Value, _Node]]] = {}
+    for node, value in namer.outputs():
+        term = "_i" if is_term(backward.placements.get(value)) else ""
+        of = namer.of.get(value)
+        if value.name is not None:
+            names[value] = value.name + term
+        elif value in namer.summed:
+            groups.setdefault((f"d{namer.stem(of)}_{node.name}", term), []).append((value, node))
+        elif of is None:  # inside one gradient, written where it is read
+            names[value] = f"d_{node.name}{term}"
+        elif of.name is not None:
+            names[value] = f"d{of.name}{term}"
+        else:
+            groups.setdefault((f"d_{node.name}", term), []).append((value, node))
+    for (stem, term), members in groups.items():
+        for value, name in _apart(stem, members, functions):
+            names[value] = name + term
+    return names
+
+
+def sums_with_seeds(backward: Backward) -> dict[Value, Value]:
+    """Totals that take over the name of a cotangent which nothing else reads."""
+    reads = [value for step in backward.steps for value in step.inputs]
+    seeds = {seed for seed in backward.cotangents.values() if reads.count(seed) == 1}
+    return {
+        step.outputs[0]: value
+        for step in backward.steps
+        if _is_sum(step) and step.outputs[0].name is not None
+        for value in step.inputs
+        if value in seeds and value.name == step.outputs[0].name
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Node:
+    """The node that gives a gradient: its name, which of its operands, the label behind it."""
+
+    name: str
+    operand: str
+    label: str
+
+
+@dataclass(slots=True)
+class _Namer:
+    backward: Backward
+    graphs: Mapping[str, Graph]
+    labels: Mapping[Value, str]
+    forward_names: Mapping[Value, str]
+    of: Mapping[Value, Value]
+
+    @property
+    def summed(self) -> frozenset[Value]:
+        """The parts of sums over the uses of a value."""
+        sums = [step for step in self.backward.steps if _is_sum(step)]
+        return frozenset(value for step in sums for value in step.inputs)
+
+    def stem(self, value: Value | None) -> str:
+        """The name of a forward value."""
+        if value is None:
+            return "part"
+        name = value.name or self.forward_names.get(value) or self.labels.get(value, "part")
+        return identifier(plain(name).removesuffix("_#"))
+
+    def outputs(self) -> Iterator[tuple[_Node, Value]]:
+        """Every value that a step gives, with the node."""
+        for step in self.backward.steps:
+            for place, value in enumerate(step.outputs):
+                yield self._node(step, place, value), value
+
+    def _node(self, step: Step, place: int, value: Value) -> _Node:
+        if isinstance(step, Call):
+            ports = [
+                port.name or ""
+                for port in self.graphs[step.callee].inputs
+                if self.graphs[step.callee].types[port].is_float
+            ]
+            operand = ports[place] if len(ports) == len(step.outputs) else ""
+            behind = step.origin.outputs[0] if step.origin else None
+            return _Node(identifier(step.path), operand, self._label(behind))
+        operator = step.op if step.origin is None or _moves(step) else step.origin.op
+        glyph = operator.glyph if step.origin or _moves(step) else operator.name
+        name = glyph if glyph.isidentifier() and glyph.isascii() else operator.name
+        if _is_sum(step):
+            name = "sum"
+        behind = step.origin.outputs[0] if step.origin else self.of.get(value)
+        return _Node(identifier(name), self._operand(step, place, value), self._label(behind))
+
+    def _operand(self, step: Apply, place: int, value: Value) -> str:
+        """The name of the operand whose gradient it is, in its operator."""
+        if step.op.name.startswith("gradient of ") and len(step.op.outputs) > 1:
+            return step.op.outputs[place].removeprefix("d")
+        if step.origin is None:
+            return ""
+        names = step.origin.op.operand_names(step.origin.attrs)
+        of = self.of.get(value)
+        pairs = zip(names, step.origin.inputs, strict=False)
+        return next((name for name, operand in pairs if operand is of), "")
+
+    def _label(self, value: Value | None) -> str:
+        if value is None:
+            return ""
+        label = value.name or self.labels.get(value, "")
+        return identifier(label.removesuffix("_#").removesuffix("_i")) if label else ""
+
+
+def _forward_values(backward: Backward) -> dict[Value, Value]:
+    """The forward value of every gradient, also of a sum of some of its parts."""
+    of = dict(backward.of)
+    for step in reversed(backward.steps):
+        if _is_sum(step) and step.outputs[0] in of:
+            of.update({part: of[step.outputs[0]] for part in step.inputs if part not in of})
+    return of
+
+
+def _is_sum(step: Step) -> bool:
+    """Whether a step adds up the parts of a gradient."""
+    return isinstance(step, Apply) and step.origin is None and len(step.inputs) > 1
+
+
+def _moves(step: Apply) -> bool:
+    return step.op.family == "collective"
+
+
+def _apart(
+    stem: str, members: list[tuple[Value, _Node]], functions: Collection[str]
+) -> Iterator[tuple[Value, str]]:
+    """Names for all that have one stem, as short as keeps them apart."""
+    ways = [
+        [stem for _ in members],
+        [f"{stem}_{node.operand}".rstrip("_") for _, node in members],
+        [f"{stem}_{node.label}".rstrip("_") for _, node in members],
+        [f"{stem}_{node.label}_{node.operand}".rstrip("_") for _, node in members],
+    ]
+    fitting = (way for way in ways if len(set(way)) == len(way) and not set(way) & {*functions})
+    for (value, _), name in zip(members, next(fitting, ways[2]), strict=True):
+        yield value, name

@@ -1,0 +1,168 @@
+"""The functions of a module that make, cut and gather parameters: `init`, `cuts`, `shard` …"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from xg.codegen.emit.dialect import Dialect
+from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.locate import closure, definition_lines, locate
+from xg.codegen.emit.names import spell_symbol
+from xg.codegen.emit.param_table import cut_lines, param_starts, table_lines
+from xg.codegen.emit.plan import ModulePlan, carried_symbols
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.support import private
+from xg.codegen.emit.text import WIDTH
+from xg.ir.graph import Graph
+
+SHARD: Final = [
+    "def shard(params: Params, mesh: Mesh) -> Params:",
+    '    """Cut whole parameters: returns the shards of the rank that calls it."""',
+    "    with mesh:",
+    "        return local_shards(params, cuts())",
+]
+GATHER: Final = [
+    "def gather(params: Params, mesh: Mesh) -> Params:",
+    '    """Put the shards of all ranks together: returns whole parameters."""',
+    "    with mesh:",
+    "        return gather_shards(params, cuts())",
+]
+
+
+@dataclass(slots=True)
+class ParamsWriter:
+    """Writes them; `table` is the private function that lists all parameters.
+
+    `sizes` are the symbols that the table needs.
+    """
+
+    dialect: Dialect
+    plan: ModulePlan
+    table: list[str]
+    sizes: tuple[str, ...]
+
+    @classmethod
+    def start(cls, dialect: Dialect, plan: ModulePlan) -> ParamsWriter:
+        """With the table of a program's parameters."""
+        scope = Scope(plan.program.main.sizes)
+        lines = table_lines(plan.program, scope)
+        sizes = tuple(scope.needed)
+        arguments = [f"{spell_symbol(name)}: int" for name in sizes]
+        given = ["*", *arguments] if arguments else []
+        body = ['"""Shape and start of every parameter: ones, zeros or a standard deviation."""']
+        table = [*bracketed("def _param_table(", given, ") -> ParamTable:"), *indented(body)]
+        return cls(dialect, plan, [*table, *indented(lines)], sizes)
+
+    @property
+    def graph(self) -> Graph:
+        """The entry block."""
+        return self.plan.program.main
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the module is one for many ranks."""
+        return bool(self.plan.program.mesh)
+
+    def functions(self) -> list[list[str]]:
+        """The public ones, in reading order."""
+        return [self._init(), *([self._cuts(), SHARD, GATHER] if self.is_cut else [])]
+
+    def shapes(self) -> list[str]:
+        """Lines that find the shape of every parameter, from known sizes."""
+        return [
+            *bracketed("table = _param_table(", self._given(), ")", 4),
+            "shapes = {name: shape for name, (shape, _) in table.items()}",
+        ]
+
+    def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:
+        """Of the needed symbols those that a caller of ``init`` chooses; lines for the defined."""
+        sizes, carried = self.graph.sizes, carried_symbols(self.graph)
+        wanted, defined = closure(needed, (), sizes)
+        free = [name for name in wanted if name not in defined]
+        numbers = {name: sizes.defaults[name] for name in free if name in sizes.defaults}
+        self.plan.constants.update(numbers)
+        chosen = [name for name in free if name in carried or name not in numbers]
+        return chosen, definition_lines(defined, sizes)
+
+    def init_arguments(self, chosen: Sequence[str]) -> list[str]:
+        """The arguments of ``init``, and of what calls it."""
+        defaults = self.graph.sizes.defaults
+        sizes = [
+            f"{name}: int" + (f" = {name}" if symbol in defaults else "")
+            for symbol, name in zip(chosen, map(spell_symbol, chosen), strict=True)
+        ]
+        return ["seed: int = 0", *self.dialect.types, *(["*", *sizes] if sizes else [])]
+
+    # ---- init -----------------------------------------------------------------------------------
+
+    def _given(self) -> list[str]:
+        return [f"{name}={name}" for name in map(spell_symbol, self.sizes)]
+
+    def _init(self) -> list[str]:
+        """Sizes that arrays carry can be chosen; the others are the module's own."""
+        chosen, lines = self.chosen_sizes(self.sizes)
+        head = bracketed("def init(", self.init_arguments(chosen), ") -> Params:")
+        starts = param_starts(self.plan.program)
+        drawn = "drawn from the seed" if "normal" in starts else "none of them random"
+        doc = f"Make the parameters, by their names in the diagram, {drawn}."
+        body = [f'"""{doc}"""', *lines]
+        if not starts:
+            return [*head, *indented([*body, "return {}"])]
+        body += [
+            "params: Params = {}",
+            *(["where = cuts()"] if self.is_cut and "normal" in starts else []),
+            *self._loop(starts not in (["ones"], ["zeros"])),
+            *indented(self._filled(starts)),
+            "return params",
+        ]
+        return [*head, *indented(body)]
+
+    def _loop(self, branches: bool) -> list[str]:
+        given = self._given()
+        loop = f"for name, (shape, {'start' if branches else '_'}) in "
+        one = f"{loop}_param_table({', '.join(given)}).items():"
+        if len(one) + 4 <= WIDTH:
+            return [one]
+        return [*bracketed("table = _param_table(", given, ")", 4), f"{loop}table.items():"]
+
+    def _filled(self, starts: Sequence[str]) -> list[str]:
+        """How each kind of start is made."""
+        makers = {"ones": self.dialect.ones, "zeros": self.dialect.zeros}
+        lines: list[str] = []
+        for word in starts:
+            made = [f"params[name] = {makers[word]}"] if word in makers else self._drawn()
+            if len(starts) == 1:
+                return made
+            test = f'start == "{word}"'
+            last = word == starts[-1]
+            head = "else:" if last else f"elif {test}:" if lines else f"if {test}:"
+            lines += [head, *indented(made)]
+        return lines
+
+    def _drawn(self) -> list[str]:
+        """How a parameter is drawn: a rank takes its shard of the whole one."""
+        normal = private("normal")
+        if not self.is_cut:
+            drawn = f"{normal}(seed, name, shape, float(start))"
+            return [f"params[name] = {drawn}{self.dialect.converted}"]
+        return [
+            "cut = where.get(name, ())",
+            f"whole = {normal}(seed, name, global_shape(shape, cut), float(start))",
+            f"params[name] = local_shard(whole, cut){self.dialect.converted}",
+        ]
+
+    def _cuts(self) -> list[str]:
+        """The function that lists the placements of a module for many ranks."""
+        scope = Scope(self.graph.sizes)
+        lines = cut_lines(self.plan.program, scope)
+        sizes = self.graph.sizes
+        located = locate(scope.needed, [], sizes, sizes.defaults, self.graph.span)
+        self.plan.constants.update(located.constants)
+        body = [
+            '"""Axes of parameters, inputs and outputs, each with the mesh axis that cuts it."""',
+            *located.lines,
+            *lines,
+        ]
+        return ["def cuts() -> dict[str, Cuts]:", *indented(body)]

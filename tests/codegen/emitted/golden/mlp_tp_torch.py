@@ -1,0 +1,344 @@
+"""Multi-Layer Perceptron: forward and backward pass in torch.
+
+Compiled by xg 0.1.0 from mlp.xg, block MLP. Change the diagram, not this file.
+Every rank of the mesh N_T = 2 runs it, on its shards.
+
+    forward(X [B, S, D]) -> Y [B, S, D]
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from xg_runtime.ranks import (
+    Cuts,
+    Mesh,
+    all_reduce,
+    gather_shards,
+    global_shape,
+    local_shard,
+    local_shards,
+)
+
+Array = torch.Tensor
+Params = dict[str, Array]
+DType = torch.dtype
+Device = torch.device | str | None
+Seed = int | torch.Tensor | None
+ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
+
+D = 64
+N_T = 2
+
+
+class MLPSaved(NamedTuple):
+    """Values of `mlp` that `d_mlp` needs."""
+
+    X: Array  # [B, S, D]
+    H_mean: Array  # [B, S, 1]
+    H_rstd: Array  # [B, S, 1]
+    H: Array  # [B, S, D]
+    U_1: Array  # [B, S, D_ff/N_T]
+    U: Array  # [B, S, D_ff/N_T]
+    Y_keep: Array | None  # [B, S, D]
+
+
+def mlp(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MLPSaved]:
+    """Multi-Layer Perceptron (mlp.xg:4).
+
+    X [B, S, D] -> Y [B, S, D]
+    """
+    gamma = params["gamma"]  # [D]
+    beta = params["beta"]  # [D]
+    W_up = params["W_up"]  # [D, D_ff/N_T]
+    b_up = params["b_up"]  # [D_ff/N_T]
+    W_down = params["W_down"]  # [D_ff/N_T, D]
+    b_down = params["b_down"]  # [D]
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mlp.xg:9
+    U_1 = H @ W_up + b_up  # [B, S, D_ff/N_T], mlp.xg:10
+    U = gelu(U_1)  # [B, S, D_ff/N_T], mlp.xg:10
+    Z = all_reduce(U @ W_down, "N_T") + b_down  # [B, S, D], mlp.xg:11
+    Y_1, Y_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], mlp.xg:12
+    Y = Y_1 + X  # [B, S, D], mlp.xg:12
+    return Y, MLPSaved(X, H_mean, H_rstd, H, U_1, U, Y_keep)
+
+
+def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
+    """Backward pass of `mlp` (mlp.xg:4).
+
+    dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
+    """
+    gamma = params["gamma"]  # [D]
+    W_up = params["W_up"]  # [D, D_ff/N_T]
+    W_down = params["W_down"]  # [D_ff/N_T, D]
+    D = saved.X.shape[2]
+    D_ff = saved.U_1.shape[2] * N_T
+    dZ = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], grad of dropout, mlp.xg:12
+    db_down = dZ.sum(dim=(0, 1))  # [D], grad of broadcast, mlp.xg:11
+    dU = dZ @ W_down.T  # [B, S, D_ff/N_T], grad of matmul, mlp.xg:11
+    dW_down = (  # [D_ff/N_T, D], grad of matmul, mlp.xg:11
+        saved.U.reshape(-1, D_ff // N_T).T @ dZ.reshape(-1, D)
+    )
+    d_GELU = d_gelu(dU, saved.U_1)  # [B, S, D_ff/N_T], grad of gelu, mlp.xg:10
+    db_up = d_GELU.sum(dim=(0, 1))  # [D_ff/N_T], grad of broadcast, mlp.xg:10
+    dH_i = d_GELU @ W_up.T  # [B, S, D], grad of matmul, mlp.xg:10
+    dW_up = (  # [D, D_ff/N_T], grad of matmul, mlp.xg:10
+        saved.H.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff // N_T)
+    )
+    dH = all_reduce(dH_i, "N_T")  # [B, S, D], all_reduce, mlp.xg:10
+    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mlp.xg:9
+        dH, saved.X, gamma, saved.H_mean, saved.H_rstd
+    )
+    dX = dY + dX_LN  # [B, S, D], sum over uses, mlp.xg:4
+    grads |= {
+        "gamma": dgamma,
+        "beta": dbeta,
+        "W_up": dW_up,
+        "b_up": db_up,
+        "W_down": dW_down,
+        "b_down": db_down,
+    }
+    return dX
+
+
+# ---- public interface ----------------------------------------------------------------
+
+
+def init(
+    seed: int = 0, dtype: DType = torch.float32, device: Device = None, *, D: int = D
+) -> Params:
+    """Make the parameters, by their names in the diagram, drawn from the seed."""
+    D_ff = 4 * D
+    params: Params = {}
+    where = cuts()
+    for name, (shape, start) in _param_table(D=D, D_ff=D_ff, N_T=N_T).items():
+        if start == "ones":
+            params[name] = torch.ones(shape, dtype=dtype, device=device)
+        elif start == "zeros":
+            params[name] = torch.zeros(shape, dtype=dtype, device=device)
+        else:
+            cut = where.get(name, ())
+            whole = _normal(seed, name, global_shape(shape, cut), float(start))
+            params[name] = local_shard(whole, cut).to(device, dtype)
+    return params
+
+
+@torch.no_grad()
+def forward(
+    params: Params, inputs: Mapping[str, Array], *, seed: Seed = None
+) -> tuple[dict[str, Array], MLPSaved]:
+    """Outputs by name, and the values that `backward` needs.
+
+    Without a seed dropout is off.
+    """
+    B, S, D = _array(inputs, "X", 3).shape
+    D_ff = _array(params, "W_up", 2).shape[1] * N_T
+    table = _param_table(D=D, D_ff=D_ff, N_T=N_T)
+    shapes = {name: shape for name, (shape, _) in table.items()}
+    shapes["X"] = (B, S, D)
+    _check({**inputs, **params}, shapes)
+    Y, saved = mlp(params, inputs["X"], seed=seed)
+    return {"Y": Y}, saved
+
+
+@torch.no_grad()
+def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) -> Params:
+    """Gradients of all parameters and float inputs by name; no cotangent means zero."""
+    like = next(iter({**params, **d_outputs}.values()))
+    dtype, device = like.dtype, like.device
+    B, S, D = saved.X.shape
+    dY = d_outputs.get("Y")
+    if dY is None:
+        dY = torch.zeros((B, S, D), dtype=dtype, device=device)
+    grads: Params = {}
+    dX = d_mlp(params, saved, dY, grads)
+    grads["X"] = dX
+    return grads
+
+
+def cuts() -> dict[str, Cuts]:
+    """Axes of parameters, inputs and outputs, each with the mesh axis that cuts it."""
+    return {
+        "W_up": ((-1, "N_T"),),
+        "b_up": ((-1, "N_T"),),
+        "W_down": ((-2, "N_T"),),
+    }
+
+
+def shard(params: Params, mesh: Mesh) -> Params:
+    """Cut whole parameters: returns the shards of the rank that calls it."""
+    with mesh:
+        return local_shards(params, cuts())
+
+
+def gather(params: Params, mesh: Mesh) -> Params:
+    """Put the shards of all ranks together: returns whole parameters."""
+    with mesh:
+        return gather_shards(params, cuts())
+
+
+# ---- operators -----------------------------------------------------------------------
+
+
+def layer_norm(
+    x: Array, gamma: Array, beta: Array, eps: float
+) -> tuple[Array, Array, Array]:
+    """Normalizes the last axis, scales by γ, shifts by β.
+
+    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """
+    mean = x.mean(dim=-1, keepdim=True)
+    centred = x - mean
+    rstd = 1 / torch.sqrt((centred**2).mean(dim=-1, keepdim=True) + eps)
+    return centred * rstd * gamma + beta, mean, rstd
+
+
+def gelu(x: Array) -> Array:
+    """X times the probability that a normal number is below x, by tanh.
+
+    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
+    """
+    t = torch.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    return 0.5 * x * (1 + t)
+
+
+def dropout(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
+    """Drops numbers with probability p; the others are scaled to keep the mean.
+
+    Y = m ⊙ X / (1 - p), m = 0 or 1.
+    """
+    keep = _keep_mask(x, p, seed, place)
+    return _drop(x, keep, 1 - p), keep
+
+
+def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
+    """Gradient of dropout: dX = m ⊙ dY / (1 - p)."""
+    return _drop(dy, keep, 1 - p)
+
+
+def d_gelu(dy: Array, x: Array) -> Array:
+    """Gradient of gelu.
+
+    dX = dY ⊙ (1 + t + X ⊙ (1 - t²) ⊙ u') / 2, t = tanh(u), u' = sqrt(2/π) (1 + 3 ·
+    0.044715 X²).
+    """
+    t = torch.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    d_inner = 0.7978845608028654 * (1 + 0.134145 * x**2)
+    slope = 0.5 * (1 + t) + 0.5 * x * (1 - t**2) * d_inner
+    return dy * slope
+
+
+def d_layer_norm(
+    dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
+) -> tuple[Array, Array, Array]:
+    """Gradient of layer_norm.
+
+    dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ ⊙ x̂)) / sqrt(σ² + ε), dx̂ = dY ⊙ γ, dγ = Σ dY ⊙
+    x̂, dβ = Σ dY.
+    """
+    dx_hat = dy * gamma
+    x_hat = (x - mean) * rstd
+    part = x_hat * (dx_hat * x_hat).mean(dim=-1, keepdim=True)
+    dx = rstd * (dx_hat - dx_hat.mean(dim=-1, keepdim=True) - part)
+    dgamma = (dy * x_hat).sum(dim=(0, 1))
+    dbeta = dy.sum(dim=(0, 1))
+    return dx, dgamma, dbeta
+
+
+# ---- support -------------------------------------------------------------------------
+
+
+def _param_table(*, D: int, D_ff: int, N_T: int) -> ParamTable:
+    """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    return {
+        "gamma": ((D,), "ones"),
+        "beta": ((D,), "zeros"),
+        "W_up": ((D, D_ff // N_T), D**-0.5),
+        "b_up": ((D_ff // N_T,), "zeros"),
+        "W_down": ((D_ff // N_T, D), D_ff**-0.5),
+        "b_down": ((D,), "zeros"),
+    }
+
+
+def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        if arrays[name].shape != expected:
+            shape = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+
+
+def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        shape = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    return arrays[name]
+
+
+def _drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
+    return x if keep is None else x * keep * (1 / kept)
+
+
+def _keep_mask(x: Array, p: float, seed: Seed, place: str) -> Array | None:
+    """Draw which elements of `x` dropout keeps; None, all of them, without a seed."""
+    if seed is None:
+        return None
+    drawn = _random_words(_random_key(seed, place, x.device), x.numel())
+    return (_shift_right(drawn, 40) >= round(p * 2**24)).reshape(x.shape)
+
+
+def _normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> Array:
+    """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
+    drawn = _random_words(_random_key(seed, place), math.prod(shape))
+    centred = torch.full_like(drawn, -2 * 65535)
+    for lane in range(4):
+        centred += _shift_right(drawn, 16 * lane) & 65535
+    scale = deviation / ((65536**2 - 1) / 3) ** 0.5
+    return (centred.double() * scale).reshape(shape)
+
+
+def _random_key(seed: Seed, place: str, device: Device = None) -> Array:
+    """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
+    digest = 0xCBF29CE484222325
+    for char in place:
+        digest = (digest ^ ord(char)) * 0x100000001B3 % 2**64
+    if isinstance(seed, int):
+        seed = _signed(seed % 2**64)
+    start = torch.as_tensor(seed, dtype=torch.int64, device=device)
+    return _mix(_mix(start) ^ _signed(digest))
+
+
+def _random_words(key: Array, count: int) -> Array:
+    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
+    return _words_at(key, torch.arange(count, device=key.device))
+
+
+def _words_at(key: Array, index: Array) -> Array:
+    """The random words of some elements, by their places in the whole."""
+    return _mix((index + 1) * _signed(0x9E3779B97F4A7C15) + key)
+
+
+def _mix(z: Array) -> Array:
+    """Make every bit of a word depend on all of it."""
+    z = (z ^ _shift_right(z, 30)) * _signed(0xBF58476D1CE4E5B9)
+    z = (z ^ _shift_right(z, 27)) * _signed(0x94D049BB133111EB)
+    return z ^ _shift_right(z, 31)
+
+
+def _shift_right(z: Array, bits: int) -> Array:
+    """Shift words to the right, zeros moving in: torch would copy the sign."""
+    return z >> bits & 2 ** (64 - bits) - 1 if bits else z
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as torch holds it."""
+    return word - 2**64 if word >= 2**63 else word

@@ -1,0 +1,838 @@
+"""Language Model: forward and backward pass in NumPy.
+
+Compiled by xg 0.1.0 from transformer.xg, block LM. Change the diagram, not this file.
+Every rank of the mesh N_D = 2 × N_T = 2 runs it, on its shards.
+
+    forward(ids [B, S] in V, t [B, S] in V) -> Z [B/N_D, S, V], loss []
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from xg_runtime.ranks import (
+    Cuts,
+    Mesh,
+    all_reduce,
+    gather_shards,
+    global_shape,
+    local_shard,
+    local_shards,
+    mesh_places,
+)
+
+Array = NDArray[Any]
+Params = dict[str, Array]
+DType = Any
+ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
+
+D = 64
+N_D = 2
+N_H = 4
+N_L = 4
+N_T = 2
+S_max = 512
+V = 256
+
+
+class AttentionSaved(NamedTuple):
+    """Values of `attention` that `d_attention` needs."""
+
+    X: Array  # [B/N_D, S, D]
+    M: Array  # [B/N_D, S_k, D]
+    Q: Array  # [B/N_D, N_H/N_T, S, D_h]
+    KT: Array  # [B/N_D, N_H/N_T, D_h, S_k]
+    V: Array  # [B/N_D, N_H/N_T, S_k, D_h]
+    P: Array  # [B/N_D, N_H/N_T, S, S_k]
+    AS: Array  # [B/N_D, N_H/N_T, S, S_k]
+    AS_keep: Array | None  # [B/N_D, N_H/N_T, S, S_k]
+    O: Array  # [B/N_D, S, D/N_T]
+
+
+def attention(
+    params: Params, at: str, X: Array, M: Array, *, seed: int | None
+) -> tuple[Array, AttentionSaved]:
+    """Multi-Head Attention (transformer.xg:12).
+
+    X [B/N_D, S, D], M [B/N_D, S_k, D] -> Y [B/N_D, S, D]
+    """
+    W_Q = params[f"{at}.W_Q"]  # [D, D/N_T]
+    W_K = params[f"{at}.W_K"]  # [D, D/N_T]
+    W_V = params[f"{at}.W_V"]  # [D, D/N_T]
+    W_O = params[f"{at}.W_O"]  # [D/N_T, D]
+    b_Q = params[f"{at}.b_Q"]  # [D/N_T]
+    b_K = params[f"{at}.b_K"]  # [D/N_T]
+    b_V = params[f"{at}.b_V"]  # [D/N_T]
+    b_O = params[f"{at}.b_O"]  # [D]
+    S = X.shape[1]
+    D = X.shape[2]
+    S_k = M.shape[1]
+    B = X.shape[0] * N_D
+    D_h = D // N_H
+    Q = (  # [B/N_D, N_H/N_T, S, D_h], transformer.xg:15
+        (X @ W_Q + b_Q).reshape(B // N_D, S, N_H // N_T, D_h).swapaxes(1, 2)
+    )
+    K_1 = M @ W_K + b_K  # [B/N_D, S_k, D/N_T], transformer.xg:16
+    K = (  # [B/N_D, N_H/N_T, S_k, D_h], transformer.xg:16
+        K_1.reshape(B // N_D, S_k, N_H // N_T, D_h).swapaxes(1, 2)
+    )
+    KT = K.swapaxes(-1, -2)  # [B/N_D, N_H/N_T, D_h, S_k], transformer.xg:17
+    V_1 = M @ W_V + b_V  # [B/N_D, S_k, D/N_T], transformer.xg:18
+    V = (  # [B/N_D, N_H/N_T, S_k, D_h], transformer.xg:18
+        V_1.reshape(B // N_D, S_k, N_H // N_T, D_h).swapaxes(1, 2)
+    )
+    P = softmax(  # [B/N_D, N_H/N_T, S, S_k], transformer.xg:20
+        scale_mask(Q @ KT, 1 / D_h**0.5, S, S_k)
+    )
+    AS, AS_keep = dropout(  # [B/N_D, N_H/N_T, S, S_k], transformer.xg:21
+        P, 0.1, seed, f"{at}.AS"
+    )
+    O = (  # [B/N_D, S, D/N_T], transformer.xg:22
+        (AS @ V).swapaxes(1, 2).reshape(B // N_D, S, D // N_T)
+    )
+    Y = all_reduce(O @ W_O, "N_T") + b_O  # [B/N_D, S, D], transformer.xg:23
+    return Y, AttentionSaved(X, M, Q, KT, V, P, AS, AS_keep, O)
+
+
+def d_attention(
+    params: Params, at: str, saved: AttentionSaved, dY: Array, grads: Params
+) -> tuple[Array, Array]:
+    """Backward pass of `attention` (transformer.xg:12).
+
+    dY [B/N_D, S, D] -> dX [B/N_D, S, D], dM [B/N_D, S_k, D], gradients of parameters in
+    `grads`
+    """
+    W_Q = params[f"{at}.W_Q"]  # [D, D/N_T]
+    W_K = params[f"{at}.W_K"]  # [D, D/N_T]
+    W_V = params[f"{at}.W_V"]  # [D, D/N_T]
+    W_O = params[f"{at}.W_O"]  # [D/N_T, D]
+    S = saved.X.shape[1]
+    D = saved.X.shape[2]
+    S_k = saved.M.shape[1]
+    D_h = saved.Q.shape[3]
+    B = saved.X.shape[0] * N_D
+    N_H = saved.Q.shape[1] * N_T
+    db_O_i = dY.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:23
+    db_O = all_reduce(db_O_i, "N_D")  # [D], all_reduce, transformer.xg:23
+    dO = dY @ W_O.T  # [B/N_D, S, D/N_T], grad of matmul, transformer.xg:23
+    dW_O_i = (  # [D/N_T, D], grad of matmul, transformer.xg:23
+        saved.O.reshape(-1, D // N_T).T @ dY.reshape(-1, D)
+    )
+    dW_O = all_reduce(dW_O_i, "N_D")  # [D/N_T, D], all_reduce, transformer.xg:23
+    d_R_O = (  # [B/N_D, N_H/N_T, S, D_h], grad of reshape, transformer.xg:22
+        dO.reshape(B // N_D, S, N_H // N_T, D_h).swapaxes(1, 2)
+    )
+    dAS = (  # [B/N_D, N_H/N_T, S, S_k], grad of matmul, transformer.xg:22
+        d_R_O @ saved.V.swapaxes(-1, -2)
+    )
+    dV = (  # [B/N_D, N_H/N_T, S_k, D_h], grad of matmul, transformer.xg:22
+        saved.AS.swapaxes(-1, -2) @ d_R_O
+    )
+    dP = d_dropout(  # [B/N_D, N_H/N_T, S, S_k], grad of dropout, transformer.xg:21
+        dAS, saved.AS_keep, 0.1
+    )
+    d_S = d_softmax(  # [B/N_D, N_H/N_T, S, S_k], grad of softmax, transformer.xg:20
+        dP, saved.P
+    )
+    d_SM = (  # [B/N_D, N_H/N_T, S, S_k], grad of scale_mask, transformer.xg:20
+        d_scale_mask(d_S, 1 / D_h**0.5, S, S_k)
+    )
+    dQ = (  # [B/N_D, N_H/N_T, S, D_h], grad of matmul, transformer.xg:20
+        d_SM @ saved.KT.swapaxes(-1, -2)
+    )
+    dKT = (  # [B/N_D, N_H/N_T, D_h, S_k], grad of matmul, transformer.xg:20
+        saved.Q.swapaxes(-1, -2) @ d_SM
+    )
+    d_R_V = (  # [B/N_D, S_k, D/N_T], grad of reshape, transformer.xg:18
+        dV.swapaxes(1, 2).reshape(B // N_D, S_k, D // N_T)
+    )
+    db_V_i = d_R_V.sum(axis=(0, 1))  # [D/N_T], grad of broadcast, transformer.xg:18
+    db_V = all_reduce(db_V_i, "N_D")  # [D/N_T], all_reduce, transformer.xg:18
+    dW_V_i = (  # [D, D/N_T], grad of matmul, transformer.xg:18
+        saved.M.reshape(-1, D).T @ d_R_V.reshape(-1, D // N_T)
+    )
+    dW_V = all_reduce(dW_V_i, "N_D")  # [D, D/N_T], all_reduce, transformer.xg:18
+    dK = (  # [B/N_D, N_H/N_T, S_k, D_h], grad of transpose, transformer.xg:17
+        dKT.swapaxes(-1, -2)
+    )
+    d_R_K = (  # [B/N_D, S_k, D/N_T], grad of reshape, transformer.xg:16
+        dK.swapaxes(1, 2).reshape(B // N_D, S_k, D // N_T)
+    )
+    db_K_i = d_R_K.sum(axis=(0, 1))  # [D/N_T], grad of broadcast, transformer.xg:16
+    db_K = all_reduce(db_K_i, "N_D")  # [D/N_T], all_reduce, transformer.xg:16
+    dW_K_i = (  # [D, D/N_T], grad of matmul, transformer.xg:16
+        saved.M.reshape(-1, D).T @ d_R_K.reshape(-1, D // N_T)
+    )
+    dW_K = all_reduce(dW_K_i, "N_D")  # [D, D/N_T], all_reduce, transformer.xg:16
+    d_R_Q = (  # [B/N_D, S, D/N_T], grad of reshape, transformer.xg:15
+        dQ.swapaxes(1, 2).reshape(B // N_D, S, D // N_T)
+    )
+    db_Q_i = d_R_Q.sum(axis=(0, 1))  # [D/N_T], grad of broadcast, transformer.xg:15
+    db_Q = all_reduce(db_Q_i, "N_D")  # [D/N_T], all_reduce, transformer.xg:15
+    dX_i = d_R_Q @ W_Q.T  # [B/N_D, S, D], grad of matmul, transformer.xg:15
+    dW_Q_i = (  # [D, D/N_T], grad of matmul, transformer.xg:15
+        saved.X.reshape(-1, D).T @ d_R_Q.reshape(-1, D // N_T)
+    )
+    dW_Q = all_reduce(dW_Q_i, "N_D")  # [D, D/N_T], all_reduce, transformer.xg:15
+    dM_i = (  # [B/N_D, S_k, D], grad of matmul, sum over uses, transformer.xg:12-18
+        d_R_V @ W_V.T + d_R_K @ W_K.T
+    )
+    grads |= {
+        f"{at}.W_Q": dW_Q,
+        f"{at}.W_K": dW_K,
+        f"{at}.W_V": dW_V,
+        f"{at}.W_O": dW_O,
+        f"{at}.b_Q": db_Q,
+        f"{at}.b_K": db_K,
+        f"{at}.b_V": db_V,
+        f"{at}.b_O": db_O,
+    }
+    return dX_i, dM_i
+
+
+class MLPSaved(NamedTuple):
+    """Values of `mlp` that `d_mlp` needs."""
+
+    X: Array  # [B/N_D, S, D]
+    U_1: Array  # [B/N_D, S, D_ff/N_T]
+    U: Array  # [B/N_D, S, D_ff/N_T]
+
+
+def mlp(params: Params, at: str, X: Array) -> tuple[Array, MLPSaved]:
+    """MLP (transformer.xg:26).
+
+    X [B/N_D, S, D] -> Y [B/N_D, S, D]
+    """
+    W_up = params[f"{at}.W_up"]  # [D, D_ff/N_T]
+    b_up = params[f"{at}.b_up"]  # [D_ff/N_T]
+    W_down = params[f"{at}.W_down"]  # [D_ff/N_T, D]
+    b_down = params[f"{at}.b_down"]  # [D]
+    U_1 = X @ W_up + b_up  # [B/N_D, S, D_ff/N_T], transformer.xg:29
+    U = gelu(U_1)  # [B/N_D, S, D_ff/N_T], transformer.xg:29
+    Y = all_reduce(U @ W_down, "N_T") + b_down  # [B/N_D, S, D], transformer.xg:30
+    return Y, MLPSaved(X, U_1, U)
+
+
+def d_mlp(params: Params, at: str, saved: MLPSaved, dY: Array, grads: Params) -> Array:
+    """Backward pass of `mlp` (transformer.xg:26).
+
+    dY [B/N_D, S, D] -> dX [B/N_D, S, D], gradients of parameters in `grads`
+    """
+    W_up = params[f"{at}.W_up"]  # [D, D_ff/N_T]
+    W_down = params[f"{at}.W_down"]  # [D_ff/N_T, D]
+    D = saved.X.shape[2]
+    D_ff = saved.U_1.shape[2] * N_T
+    db_down_i = dY.sum(axis=(0, 1))  # [D], grad of broadcast, transformer.xg:30
+    db_down = all_reduce(db_down_i, "N_D")  # [D], all_reduce, transformer.xg:30
+    dU = dY @ W_down.T  # [B/N_D, S, D_ff/N_T], grad of matmul, transformer.xg:30
+    dW_down_i = (  # [D_ff/N_T, D], grad of matmul, transformer.xg:30
+        saved.U.reshape(-1, D_ff // N_T).T @ dY.reshape(-1, D)
+    )
+    dW_down = all_reduce(  # [D_ff/N_T, D], all_reduce, transformer.xg:30
+        dW_down_i, "N_D"
+    )
+    d_GELU = d_gelu(  # [B/N_D, S, D_ff/N_T], grad of gelu, transformer.xg:29
+        dU, saved.U_1
+    )
+    db_up_i = d_GELU.sum(  # [D_ff/N_T], grad of broadcast, transformer.xg:29
+        axis=(0, 1)
+    )
+    db_up = all_reduce(db_up_i, "N_D")  # [D_ff/N_T], all_reduce, transformer.xg:29
+    dX_i = d_GELU @ W_up.T  # [B/N_D, S, D], grad of matmul, transformer.xg:29
+    dW_up_i = (  # [D, D_ff/N_T], grad of matmul, transformer.xg:29
+        saved.X.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff // N_T)
+    )
+    dX = all_reduce(dX_i, "N_T")  # [B/N_D, S, D], all_reduce, transformer.xg:29
+    dW_up = all_reduce(dW_up_i, "N_D")  # [D, D_ff/N_T], all_reduce, transformer.xg:29
+    grads |= {
+        f"{at}.W_up": dW_up,
+        f"{at}.b_up": db_up,
+        f"{at}.W_down": dW_down,
+        f"{at}.b_down": db_down,
+    }
+    return dX
+
+
+class LayerSaved(NamedTuple):
+    """Values of `layer` that `d_layer` needs."""
+
+    X: Array  # [B/N_D, S, D]
+    H_mean: Array  # [B/N_D, S, 1]
+    H_rstd: Array  # [B/N_D, S, 1]
+    attn: AttentionSaved
+    M_keep: Array | None  # [B/N_D, S, D]
+    M: Array  # [B/N_D, S, D]
+    Y_mean: Array  # [B/N_D, S, 1]
+    Y_rstd: Array  # [B/N_D, S, 1]
+    ffn: MLPSaved
+    Y_keep: Array | None  # [B/N_D, S, D]
+
+
+def layer(
+    params: Params, at: str, X: Array, *, seed: int | None
+) -> tuple[Array, LayerSaved]:
+    """Transformer Layer (transformer.xg:40).
+
+    X [B/N_D, S, D] -> Y [B/N_D, S, D]
+    """
+    gamma_1 = params[f"{at}.gamma_1"]  # [D]
+    gamma_2 = params[f"{at}.gamma_2"]  # [D]
+    beta_1 = params[f"{at}.beta_1"]  # [D]
+    beta_2 = params[f"{at}.beta_2"]  # [D]
+    H, H_mean, H_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:43
+        X, gamma_1, beta_1, 1e-05
+    )
+    M_1, attn_saved = attention(  # [B/N_D, S, D], transformer.xg:44
+        params, f"{at}.attn", H, H, seed=seed
+    )
+    M_2, M_keep = dropout_2(  # [B/N_D, S, D], transformer.xg:44
+        M_1, 0.1, seed, f"{at}.DO_1"
+    )
+    M = M_2 + X  # [B/N_D, S, D], transformer.xg:44
+    Y_1, Y_mean, Y_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:46
+        M, gamma_2, beta_2, 1e-05
+    )
+    Y_2, ffn_saved = mlp(params, f"{at}.ffn", Y_1)  # [B/N_D, S, D], transformer.xg:47
+    Y_3, Y_keep = dropout_2(  # [B/N_D, S, D], transformer.xg:47
+        Y_2, 0.1, seed, f"{at}.DO_2"
+    )
+    Y = Y_3 + M  # [B/N_D, S, D], transformer.xg:47
+    saved = LayerSaved(
+        X, H_mean, H_rstd, attn_saved, M_keep, M, Y_mean, Y_rstd, ffn_saved, Y_keep
+    )
+    return Y, saved
+
+
+def d_layer(
+    params: Params, at: str, saved: LayerSaved, dY: Array, grads: Params
+) -> Array:
+    """Backward pass of `layer` (transformer.xg:40).
+
+    dY [B/N_D, S, D] -> dX [B/N_D, S, D], gradients of parameters in `grads`
+    """
+    gamma_1 = params[f"{at}.gamma_1"]  # [D]
+    gamma_2 = params[f"{at}.gamma_2"]  # [D]
+    d_DO_Y = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:47
+        dY, saved.Y_keep, 0.1
+    )
+    d_ffn = d_mlp(  # [B/N_D, S, D], grad of MLP, transformer.xg:47
+        params, f"{at}.ffn", saved.ffn, d_DO_Y, grads
+    )
+    dM_LN, dgamma_2_i, dbeta_2_i = (  # [B/N_D, S, D], grad of layer_norm,
+        # transformer.xg:46
+        d_layer_norm(d_ffn, saved.M, gamma_2, saved.Y_mean, saved.Y_rstd)
+    )
+    dbeta_2 = all_reduce(dbeta_2_i, "N_D")  # [D], all_reduce, transformer.xg:46
+    dgamma_2 = all_reduce(dgamma_2_i, "N_D")  # [D], all_reduce, transformer.xg:46
+    dM = dY + dM_LN  # [B/N_D, S, D], sum over uses, transformer.xg:45
+    d_DO_M = d_dropout(  # [B/N_D, S, D], grad of dropout, transformer.xg:44
+        dM, saved.M_keep, 0.1
+    )
+    dH_attn_X_i, dH_attn_M_i = (  # [B/N_D, S, D], grad of Attention, transformer.xg:44
+        d_attention(params, f"{at}.attn", saved.attn, d_DO_M, grads)
+    )
+    dH_i = dH_attn_X_i + dH_attn_M_i  # [B/N_D, S, D], sum over uses, transformer.xg:44
+    dH = all_reduce(dH_i, "N_T")  # [B/N_D, S, D], all_reduce, transformer.xg:44
+    dX_LN, dgamma_1_i, dbeta_1_i = (  # [B/N_D, S, D], grad of layer_norm,
+        # transformer.xg:43
+        d_layer_norm(dH, saved.X, gamma_1, saved.H_mean, saved.H_rstd)
+    )
+    dbeta_1 = all_reduce(dbeta_1_i, "N_D")  # [D], all_reduce, transformer.xg:43
+    dgamma_1 = all_reduce(dgamma_1_i, "N_D")  # [D], all_reduce, transformer.xg:43
+    dX = dM + dX_LN  # [B/N_D, S, D], sum over uses, transformer.xg:40
+    grads |= {
+        f"{at}.gamma_1": dgamma_1,
+        f"{at}.gamma_2": dgamma_2,
+        f"{at}.beta_1": dbeta_1,
+        f"{at}.beta_2": dbeta_2,
+    }
+    return dX
+
+
+class LMSaved(NamedTuple):
+    """Values of `lm` that `d_lm` needs."""
+
+    ids: Array  # [B/N_D, S]
+    t: Array  # [B/N_D, S]
+    PE_1: Array  # [S]
+    Y_1: Array  # [B/N_D, S, D]
+    layers: list[LayerSaved]
+    Y: Array  # [B/N_D, S, D]
+    Y_mean: Array  # [B/N_D, S, 1]
+    Y_rstd: Array  # [B/N_D, S, 1]
+    Z_1: Array  # [D, V]
+    Z: Array  # [B/N_D, S, V]
+    loss_i_lse: Array  # [B/N_D, S, 1]
+
+
+def lm(
+    params: Params, ids: Array, t: Array, *, seed: int | None
+) -> tuple[Array, Array, LMSaved]:
+    """Language Model (transformer.xg:51).
+
+    ids [B/N_D, S], t [B/N_D, S] -> Z [B/N_D, S, V], loss []
+    """
+    E = params["E"]  # [V, D]
+    P = params["P"]  # [S_max, D]
+    gamma = params["gamma"]  # [D]
+    beta = params["beta"]  # [D]
+    S = ids.shape[1]
+    B = ids.shape[0] * N_D
+    PE_1 = np.arange(S)  # [S], transformer.xg:54
+    PE = P[PE_1]  # [S, D], transformer.xg:54
+    X = E[ids] + PE  # [B/N_D, S, D], transformer.xg:55-56
+    Y_1 = X
+    layers_saved: list[LayerSaved] = []
+    for i in range(N_L):
+        Y_1, layer_saved = layer(  # [B/N_D, S, D], transformer.xg:58
+            params, f"layers.{i}", Y_1, seed=seed
+        )
+        layers_saved.append(layer_saved)
+    Y, Y_mean, Y_rstd = layer_norm(  # [B/N_D, S, D], transformer.xg:59
+        Y_1, gamma, beta, 1e-05
+    )
+    Z_1 = E.T  # [D, V], transformer.xg:60
+    Z = Y @ Z_1  # [B/N_D, S, V], transformer.xg:60
+    loss_i, loss_i_lse = cross_entropy(Z, t, B * S)  # [], transformer.xg:61
+    loss = all_reduce(loss_i, "N_D")  # [], transformer.xg:61
+    saved = LMSaved(
+        ids, t, PE_1, Y_1, layers_saved, Y, Y_mean, Y_rstd, Z_1, Z, loss_i_lse
+    )
+    return Z, loss, saved
+
+
+def d_lm(
+    params: Params, saved: LMSaved, dZ: Array, dloss: Array, grads: Params
+) -> None:
+    """Backward pass of `lm` (transformer.xg:51).
+
+    dZ [B/N_D, S, V], dloss [] -> gradients of parameters in `grads`
+    """
+    gamma = params["gamma"]  # [D]
+    S = saved.ids.shape[1]
+    D = saved.Y_1.shape[2]
+    V = saved.Z_1.shape[1]
+    S_max = params["P"].shape[0]
+    B = saved.ids.shape[0] * N_D
+    dZ_CE = d_cross_entropy(  # [B/N_D, S, V], grad of cross_entropy, transformer.xg:61
+        dloss, saved.Z, saved.t, saved.loss_i_lse, B * S, B, N_D, S, V
+    )
+    dZ = dZ + dZ_CE  # [B/N_D, S, V], sum over uses, transformer.xg:60
+    dY = dZ @ saved.Z_1.T  # [B/N_D, S, D], grad of matmul, transformer.xg:60
+    d_LN, dgamma_i, dbeta_i = (  # [B/N_D, S, D], grad of layer_norm, transformer.xg:59
+        d_layer_norm(dY, saved.Y_1, gamma, saved.Y_mean, saved.Y_rstd)
+    )
+    dbeta = all_reduce(dbeta_i, "N_D")  # [D], all_reduce, transformer.xg:59
+    dgamma = all_reduce(dgamma_i, "N_D")  # [D], all_reduce, transformer.xg:59
+    dX = d_LN
+    for i in reversed(range(len(saved.layers))):
+        dX = d_layer(  # [B/N_D, S, D], grad of Layer, transformer.xg:58
+            params, f"layers.{i}", saved.layers[i], dX, grads
+        )
+    dPE_i = dX.sum(axis=0)  # [S, D], grad of broadcast, transformer.xg:56
+    dP_i = _scatter_add(  # [S_max, D], grad of embedding, transformer.xg:54
+        dPE_i, saved.PE_1, S_max
+    )
+    dP = all_reduce(dP_i, "N_D")  # [S_max, D], all_reduce, transformer.xg:56
+    dE_T_i = (  # [V, D], grad of matmul, transpose, transformer.xg:60
+        (saved.Y.reshape(-1, D).T @ dZ.reshape(-1, V)).T
+    )
+    dE_i = (  # [V, D], grad of matmul, transpose, embedding, sum over uses,
+        # transformer.xg:55-60
+        dE_T_i + _scatter_add(dX, saved.ids, V)
+    )
+    dE = all_reduce(dE_i, "N_D")  # [V, D], all_reduce, transformer.xg:55
+    grads |= {
+        "E": dE,
+        "P": dP,
+        "gamma": dgamma,
+        "beta": dbeta,
+    }
+
+
+# ---- public interface ----------------------------------------------------------------
+
+
+def init(
+    seed: int = 0,
+    dtype: DType = np.float32,
+    *,
+    V: int = V,
+    D: int = D,
+    S_max: int = S_max,
+) -> Params:
+    """Make the parameters, by their names in the diagram, drawn from the seed."""
+    D_ff = 4 * D
+    params: Params = {}
+    where = cuts()
+    table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, N_T=N_T, D_ff=D_ff)
+    for name, (shape, start) in table.items():
+        if start == "ones":
+            params[name] = np.ones(shape, dtype)
+        elif start == "zeros":
+            params[name] = np.zeros(shape, dtype)
+        else:
+            cut = where.get(name, ())
+            whole = _normal(seed, name, global_shape(shape, cut), float(start))
+            params[name] = local_shard(whole, cut).astype(dtype)
+    return params
+
+
+def forward(
+    params: Params, inputs: Mapping[str, Array], *, seed: int | None = None
+) -> tuple[dict[str, Array], LMSaved]:
+    """Outputs by name, and the values that `backward` needs.
+
+    Without a seed dropout is off.
+    """
+    S = _array(inputs, "ids", 2).shape[1]
+    V, D = _array(params, "E", 2).shape
+    S_max = _array(params, "P", 2).shape[0]
+    B = _array(inputs, "ids", 2).shape[0] * N_D
+    D_ff = 4 * D
+    table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, N_T=N_T, D_ff=D_ff)
+    shapes = {name: shape for name, (shape, _) in table.items()}
+    shapes["ids"] = (B // N_D, S)
+    shapes["t"] = (B // N_D, S)
+    _check({**inputs, **params}, shapes)
+    Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
+    return {"Z": Z, "loss": loss}, saved
+
+
+def backward(params: Params, saved: LMSaved, d_outputs: Mapping[str, Array]) -> Params:
+    """Gradients of all parameters and float inputs by name; no cotangent means zero."""
+    dtype = next(iter({**params, **d_outputs}.values())).dtype
+    S = saved.ids.shape[1]
+    V = saved.Z_1.shape[1]
+    B = saved.ids.shape[0] * N_D
+    dZ = d_outputs.get("Z")
+    if dZ is None:
+        dZ = np.zeros((B // N_D, S, V), dtype)
+    dloss = d_outputs.get("loss")
+    if dloss is None:
+        dloss = np.zeros((), dtype)
+    grads: Params = {}
+    d_lm(params, saved, dZ, dloss, grads)
+    return grads
+
+
+def cuts() -> dict[str, Cuts]:
+    """Axes of parameters, inputs and outputs, each with the mesh axis that cuts it."""
+    table: dict[str, Cuts] = {
+        "ids": ((-2, "N_D"),),
+        "t": ((-2, "N_D"),),
+        "Z": ((-3, "N_D"),),
+    }
+    for i in range(N_L):
+        table |= {
+            f"layers.{i}.attn.W_Q": ((-1, "N_T"),),
+            f"layers.{i}.attn.W_K": ((-1, "N_T"),),
+            f"layers.{i}.attn.W_V": ((-1, "N_T"),),
+            f"layers.{i}.attn.W_O": ((-2, "N_T"),),
+            f"layers.{i}.attn.b_Q": ((-1, "N_T"),),
+            f"layers.{i}.attn.b_K": ((-1, "N_T"),),
+            f"layers.{i}.attn.b_V": ((-1, "N_T"),),
+            f"layers.{i}.ffn.W_up": ((-1, "N_T"),),
+            f"layers.{i}.ffn.b_up": ((-1, "N_T"),),
+            f"layers.{i}.ffn.W_down": ((-2, "N_T"),),
+        }
+    return table
+
+
+def shard(params: Params, mesh: Mesh) -> Params:
+    """Cut whole parameters: returns the shards of the rank that calls it."""
+    with mesh:
+        return local_shards(params, cuts())
+
+
+def gather(params: Params, mesh: Mesh) -> Params:
+    """Put the shards of all ranks together: returns whole parameters."""
+    with mesh:
+        return gather_shards(params, cuts())
+
+
+# ---- operators -----------------------------------------------------------------------
+
+
+def scale_mask(a: Array, scale: float, S: int, S_k: int) -> Array:
+    """Scales scores, and hides those of keys after their query.
+
+    z_ij = α a_ij if j <= i + S_k - S, else -inf.
+    """
+    visible = np.arange(-S + S_k, S_k)[..., None] >= np.arange(S_k)
+    return np.where(visible, a * scale, -np.inf)
+
+
+def softmax(z: Array) -> Array:
+    """Softmax over the last axis; a row that is masked everywhere gives zeros.
+
+    p_i = exp(z_i) / Σ_j exp(z_j).
+    """
+    peak = z.max(axis=-1, keepdims=True)
+    e = np.exp(z - np.where(peak > -np.inf, peak, 0))
+    total = e.sum(axis=-1, keepdims=True)
+    return e / np.where(total > 0, total, 1)
+
+
+def dropout(
+    x: Array, p: float, seed: int | None, place: str
+) -> tuple[Array, Array | None]:
+    """Drops numbers with probability p; the others are scaled to keep the mean.
+
+    Y = m ⊙ X / (1 - p), m = 0 or 1.
+    """
+    keep = _keep_part(x.shape, p, seed, place, mesh_places((-4, "N_D"), (-3, "N_T")))
+    return _drop(x, keep, 1 - p), keep
+
+
+def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
+    """Gradient of dropout: dX = m ⊙ dY / (1 - p)."""
+    return _drop(dy, keep, 1 - p)
+
+
+def d_softmax(dp: Array, p: Array) -> Array:
+    """Gradient of softmax: dZ = (dP - Σ dP ⊙ P) ⊙ P, Σ over the last axis."""
+    return (dp - (dp * p).sum(axis=-1, keepdims=True)) * p
+
+
+def d_scale_mask(dz: Array, scale: float, S: int, S_k: int) -> Array:
+    """Gradient of scale_mask: da_ij = α dz_ij if j <= i + S_k - S, else 0."""
+    visible = np.arange(-S + S_k, S_k)[..., None] >= np.arange(S_k)
+    return np.where(visible, dz * scale, 0)
+
+
+def gelu(x: Array) -> Array:
+    """X times the probability that a normal number is below x, by tanh.
+
+    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
+    """
+    t = np.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    return 0.5 * x * (1 + t)
+
+
+def d_gelu(dy: Array, x: Array) -> Array:
+    """Gradient of gelu.
+
+    dX = dY ⊙ (1 + t + X ⊙ (1 - t²) ⊙ u') / 2, t = tanh(u), u' = sqrt(2/π) (1 + 3 ·
+    0.044715 X²).
+    """
+    t = np.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    d_inner = 0.7978845608028654 * (1 + 0.134145 * x**2)
+    slope = 0.5 * (1 + t) + 0.5 * x * (1 - t**2) * d_inner
+    return dy * slope
+
+
+def layer_norm(
+    x: Array, gamma: Array, beta: Array, eps: float
+) -> tuple[Array, Array, Array]:
+    """Normalizes the last axis, scales by γ, shifts by β.
+
+    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """
+    mean = x.mean(axis=-1, keepdims=True)
+    centred = x - mean
+    rstd = 1 / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+    return centred * rstd * gamma + beta, mean, rstd
+
+
+def dropout_2(
+    x: Array, p: float, seed: int | None, place: str
+) -> tuple[Array, Array | None]:
+    """Drops numbers with probability p; the others are scaled to keep the mean.
+
+    Y = m ⊙ X / (1 - p), m = 0 or 1.
+    """
+    keep = _keep_part(x.shape, p, seed, place, mesh_places((-3, "N_D")))
+    return _drop(x, keep, 1 - p), keep
+
+
+def d_layer_norm(
+    dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
+) -> tuple[Array, Array, Array]:
+    """Gradient of layer_norm.
+
+    dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ ⊙ x̂)) / sqrt(σ² + ε), dx̂ = dY ⊙ γ, dγ = Σ dY ⊙
+    x̂, dβ = Σ dY.
+    """
+    dx_hat = dy * gamma
+    x_hat = (x - mean) * rstd
+    part = x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True)
+    dx = rstd * (dx_hat - dx_hat.mean(axis=-1, keepdims=True) - part)
+    dgamma = (dy * x_hat).sum(axis=(0, 1))
+    dbeta = dy.sum(axis=(0, 1))
+    return dx, dgamma, dbeta
+
+
+def cross_entropy(z: Array, t: Array, count: float) -> tuple[Array, Array]:
+    """Cross-entropy of the softmax of logits with integer targets.
+
+    loss = Σ (log Σ_j exp(z_j) - z_t) / count.
+    """
+    peak = z.max(axis=-1, keepdims=True)
+    shifted = z - peak
+    log_total = np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    lse = peak + log_total
+    return (log_total[..., 0] - _pick(shifted, t)).sum() / count, lse
+
+
+def d_cross_entropy(
+    dloss: Array,
+    z: Array,
+    t: Array,
+    lse: Array,
+    count: float,
+    B: int,
+    N_D: int,
+    S: int,
+    V: int,
+) -> Array:
+    """Gradient of cross_entropy: dZ = (softmax(Z) - onehot(t)) / count · dloss."""
+    p = np.exp(z - lse)
+    part = dloss / count
+    return p * part - _place(np.broadcast_to(part, (B // N_D, S)), t, V)
+
+
+# ---- support -------------------------------------------------------------------------
+
+
+def _param_table(
+    *, V: int, D: int, S_max: int, N_L: int, N_T: int, D_ff: int
+) -> ParamTable:
+    """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    table: ParamTable = {
+        "E": ((V, D), D**-0.5),
+        "P": ((S_max, D), D**-0.5),
+        "gamma": ((D,), "ones"),
+        "beta": ((D,), "zeros"),
+    }
+    for i in range(N_L):
+        table |= {
+            f"layers.{i}.gamma_1": ((D,), "ones"),
+            f"layers.{i}.gamma_2": ((D,), "ones"),
+            f"layers.{i}.beta_1": ((D,), "zeros"),
+            f"layers.{i}.beta_2": ((D,), "zeros"),
+            f"layers.{i}.attn.W_Q": ((D, D // N_T), D**-0.5),
+            f"layers.{i}.attn.W_K": ((D, D // N_T), D**-0.5),
+            f"layers.{i}.attn.W_V": ((D, D // N_T), D**-0.5),
+            f"layers.{i}.attn.W_O": ((D // N_T, D), D**-0.5),
+            f"layers.{i}.attn.b_Q": ((D // N_T,), "zeros"),
+            f"layers.{i}.attn.b_K": ((D // N_T,), "zeros"),
+            f"layers.{i}.attn.b_V": ((D // N_T,), "zeros"),
+            f"layers.{i}.attn.b_O": ((D,), "zeros"),
+            f"layers.{i}.ffn.W_up": ((D, D_ff // N_T), D**-0.5),
+            f"layers.{i}.ffn.b_up": ((D_ff // N_T,), "zeros"),
+            f"layers.{i}.ffn.W_down": ((D_ff // N_T, D), D_ff**-0.5),
+            f"layers.{i}.ffn.b_down": ((D,), "zeros"),
+        }
+    return table
+
+
+def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        if arrays[name].shape != expected:
+            shape = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+
+
+def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        shape = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    return arrays[name]
+
+
+def _pick(x: Array, ids: Array) -> Array:
+    """One element per row of the last axis."""
+    return np.take_along_axis(x, ids[..., None], axis=-1)[..., 0]
+
+
+def _place(values: Array, ids: Array, length: int) -> Array:
+    """Zeros with one value per row of a new last axis, at its id."""
+    rows = np.zeros((*ids.shape, length), values.dtype)
+    np.put_along_axis(rows, ids[..., None], values[..., None], axis=-1)
+    return rows
+
+
+def _scatter_add(updates: Array, ids: Array, rows: int) -> Array:
+    """Sum rows by their ids: the gradient of a table that was read by them."""
+    flat = ids.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    present, starts = np.unique(flat[order], return_index=True)
+    table = np.zeros((rows, *updates.shape[ids.ndim :]), updates.dtype)
+    if flat.size:
+        values = updates.reshape(flat.size, *updates.shape[ids.ndim :])
+        table[present] = np.add.reduceat(values[order], starts, axis=0)
+    return table
+
+
+def _drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
+    return x if keep is None else x * keep * (1 / kept)
+
+
+def _keep_part(
+    shape: tuple[int, ...],
+    p: float,
+    seed: int | None,
+    place: str,
+    cuts: list[tuple[int, int, int]],
+) -> Array | None:
+    """Draw a rank's part of a mask: `cuts` are (axis, rank, number of ranks)."""
+    if seed is None:
+        return None
+    first, whole = [0] * len(shape), list(shape)
+    for axis, rank, ranks in cuts:
+        first[axis] = first[axis] * ranks + rank
+        whole[axis] *= ranks
+    index = np.zeros((), np.uint64)
+    for start, length, total in zip(first, shape, whole, strict=True):
+        along = np.arange(start * length, (start + 1) * length, dtype=np.uint64)
+        index = index[..., None] * np.uint64(total) + along
+    drawn = _words_at(_random_key(seed, place), index)
+    return drawn >> np.uint64(40) >= np.uint64(round(p * 2**24))
+
+
+def _normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> Array:
+    """Nearly normal numbers, from integers alone: sums of four uniforms of 16 bits."""
+    drawn = _random_words(_random_key(seed, place), int(np.prod(shape)))
+    centred = np.full(drawn.shape, -2 * 65535, np.int64)
+    for lane in range(4):
+        centred += (drawn >> np.uint64(16 * lane) & np.uint64(65535)).astype(np.int64)
+    return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
+
+
+def _random_key(seed: int, place: str) -> int:
+    """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
+    digest = 0xCBF29CE484222325
+    for byte in place.encode():
+        digest = (digest ^ byte) * 0x100000001B3 % 2**64
+    return _mix(_mix(seed % 2**64) ^ digest)
+
+
+def _mix(z: int) -> int:
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def _random_words(key: int, count: int) -> NDArray[np.uint64]:
+    """Random 64-bit words (SplitMix64): word i depends on the key and i alone."""
+    return _words_at(key, np.arange(count, dtype=np.uint64))
+
+
+def _words_at(key: int, index: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The random words of some elements, by their places in the whole."""
+    z = (index + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    z += np.uint64(key)
+    z = (z ^ z >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ z >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return z ^ z >> np.uint64(31)

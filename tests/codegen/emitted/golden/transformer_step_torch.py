@@ -1,0 +1,275 @@
+"""Language Model: step in torch.
+
+Compiled by xg 0.1.0 from transformer.xg, block LM. Change the diagram, not this file.
+
+    step(ids [B, S] in V) -> Z [B, S, V]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+Array = torch.Tensor
+Params = dict[str, Array]
+ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
+CacheTable = dict[str, tuple[tuple[int, ...], str]]
+
+N_H = 4
+N_L = 4
+
+
+def mlp(params: Params, at: str, X: Array) -> Array:
+    """MLP (transformer.xg:26).
+
+    X [B, S, D] -> Y [B, S, D]
+    """
+    W_up = params[f"{at}.W_up"]  # [D, D_ff]
+    b_up = params[f"{at}.b_up"]  # [D_ff]
+    W_down = params[f"{at}.W_down"]  # [D_ff, D]
+    b_down = params[f"{at}.b_down"]  # [D]
+    U = gelu(X @ W_up + b_up)  # [B, S, D_ff], transformer.xg:29
+    Y = U @ W_down + b_down  # [B, S, D], transformer.xg:30
+    return Y
+
+
+def attention(
+    params: Params, cache: Params, kept: Params, at: str, X: Array, M: Array
+) -> Array:
+    """Multi-Head Attention (transformer.xg:12).
+
+    X [B, S, D], M [B, S, D] -> Y [B, S, D]
+    """
+    W_Q = params[f"{at}.W_Q"]  # [D, D]
+    W_K = params[f"{at}.W_K"]  # [D, D]
+    W_V = params[f"{at}.W_V"]  # [D, D]
+    W_O = params[f"{at}.W_O"]  # [D, D]
+    b_Q = params[f"{at}.b_Q"]  # [D]
+    b_K = params[f"{at}.b_K"]  # [D]
+    b_V = params[f"{at}.b_V"]  # [D]
+    b_O = params[f"{at}.b_O"]  # [D]
+    K_past = cache[f"{at}.K"]
+    V_past = cache[f"{at}.V"]
+    B, S, D = X.shape
+    N_H = K_past.shape[1]
+    T = K_past.shape[2]
+    D_h = K_past.shape[3]
+    Q = (  # [B, N_H, S, D_h], transformer.xg:15
+        (X @ W_Q + b_Q).reshape(B, S, N_H, D_h).transpose(1, 2)
+    )
+    K_new = (  # [B, N_H, S, D_h], transformer.xg:16
+        (M @ W_K + b_K).reshape(B, S, N_H, D_h).transpose(1, 2)
+    )
+    K = torch.cat([K_past, K_new], dim=-2)  # [B, N_H, S + T, D_h], transformer.xg:16
+    KT = K.mT  # [B, N_H, D_h, S + T], transformer.xg:17
+    V_new = (  # [B, N_H, S, D_h], transformer.xg:18
+        (M @ W_V + b_V).reshape(B, S, N_H, D_h).transpose(1, 2)
+    )
+    V = torch.cat([V_past, V_new], dim=-2)  # [B, N_H, S + T, D_h], transformer.xg:18
+    P = softmax(  # [B, N_H, S, S + T], transformer.xg:20
+        scale_mask(Q @ KT, 1 / D_h**0.5, T, S)
+    )
+    O = (P @ V).transpose(1, 2).reshape(B, S, D)  # [B, S, D], transformer.xg:22
+    Y = O @ W_O + b_O  # [B, S, D], transformer.xg:23
+    kept[f"{at}.K"] = K
+    kept[f"{at}.V"] = V
+    return Y
+
+
+def layer(params: Params, cache: Params, kept: Params, at: str, X: Array) -> Array:
+    """Transformer Layer (transformer.xg:40).
+
+    X [B, S, D] -> Y [B, S, D]
+    """
+    gamma_1 = params[f"{at}.gamma_1"]  # [D]
+    gamma_2 = params[f"{at}.gamma_2"]  # [D]
+    beta_1 = params[f"{at}.beta_1"]  # [D]
+    beta_2 = params[f"{at}.beta_2"]  # [D]
+    H = layer_norm(X, gamma_1, beta_1, 1e-05)  # [B, S, D], transformer.xg:43
+    M_1 = attention(  # [B, S, D], transformer.xg:44
+        params, cache, kept, f"{at}.attn", H, H
+    )
+    M = M_1 + X  # [B, S, D], transformer.xg:44
+    Y_1 = layer_norm(M, gamma_2, beta_2, 1e-05)  # [B, S, D], transformer.xg:46
+    Y_2 = mlp(params, f"{at}.ffn", Y_1)  # [B, S, D], transformer.xg:47
+    Y = Y_2 + M  # [B, S, D], transformer.xg:47
+    return Y
+
+
+def lm(params: Params, cache: Params, kept: Params, ids: Array) -> Array:
+    """Language Model (transformer.xg:51).
+
+    ids [B, S] -> Z [B, S, V]
+    """
+    E = params["E"]  # [V, D]
+    P = params["P"]  # [S_max, D]
+    gamma = params["gamma"]  # [D]
+    beta = params["beta"]  # [D]
+    ids_past = cache["ids"]
+    S = ids.shape[1]
+    T = ids_past.shape[1]
+    device = ids.device
+    ids_all = torch.cat([ids_past, ids], dim=-1)  # [B, S + T], transformer.xg:51
+    PE = P[torch.arange(T, S + T, device=device)]  # [S, D], transformer.xg:54
+    X = E[ids] + PE  # [B, S, D], transformer.xg:55-56
+    Y_1 = X
+    for i in range(N_L):
+        Y_1 = layer(  # [B, S, D], transformer.xg:58
+            params, cache, kept, f"layers.{i}", Y_1
+        )
+    Y = layer_norm(Y_1, gamma, beta, 1e-05)  # [B, S, D], transformer.xg:59
+    Z = Y @ E.T  # [B, S, V], transformer.xg:60
+    kept["ids"] = ids_all
+    return Z
+
+
+# ---- public interface ----------------------------------------------------------------
+
+
+def empty_cache(params: Params, *, B: int = 1) -> Params:
+    """Make an empty cache: no positions yet, for B texts."""
+    like = next(iter(params.values()), torch.zeros(0))
+    D = params["E"].shape[1]
+    D_h = D // N_H
+    table = _cache_table(B=B, T=0, N_L=N_L, N_H=N_H, D_h=D_h)
+    cache: Params = {}
+    for name, (shape, kind) in table.items():
+        dtype = torch.int64 if kind == "int" else like.dtype
+        cache[name] = torch.zeros(shape, dtype=dtype, device=like.device)
+    return cache
+
+
+@torch.no_grad()
+def step(
+    params: Params, cache: Params, inputs: Mapping[str, Array]
+) -> tuple[dict[str, Array], Params]:
+    """Outputs at the new positions by name, and the cache with these positions."""
+    B, S = _array(inputs, "ids", 2).shape
+    T = _array(cache, "ids", 2).shape[1]
+    V, D = _array(params, "E", 2).shape
+    S_max = _array(params, "P", 2).shape[0]
+    D_ff = 4 * D
+    D_h = D // N_H
+    table = _param_table(V=V, D=D, S_max=S_max, N_L=N_L, D_ff=D_ff)
+    shapes = {name: shape for name, (shape, _) in table.items()}
+    shapes["ids"] = (B, S)
+    _check({**inputs, **params}, shapes)
+    cached = _cache_table(B=B, T=T, N_L=N_L, N_H=N_H, D_h=D_h)
+    _check(cache, {name: shape for name, (shape, _) in cached.items()})
+    if S + T > S_max:
+        excess = f"S + T = {S + T} is more than S_max = {S_max}"
+        raise ValueError(f"{excess}: the table must have a row for every position")
+    kept: Params = {}
+    Z = lm(params, cache, kept, inputs["ids"])
+    return {"Z": Z}, kept
+
+
+# ---- operators -----------------------------------------------------------------------
+
+
+def gelu(x: Array) -> Array:
+    """X times the probability that a normal number is below x, by tanh.
+
+    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
+    """
+    t = torch.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    return 0.5 * x * (1 + t)
+
+
+def scale_mask(a: Array, scale: float, T: int, S: int) -> Array:
+    """Scales scores, and hides those of keys after their query.
+
+    z_ij = α a_ij if j <= i + S_k - S, else -inf.
+    """
+    part = torch.arange(T, S + T, device=a.device)[..., None]
+    visible = part >= torch.arange(S + T, device=a.device)
+    return torch.where(visible, a * scale, -torch.inf)
+
+
+def softmax(z: Array) -> Array:
+    """Softmax over the last axis; a row that is masked everywhere gives zeros.
+
+    p_i = exp(z_i) / Σ_j exp(z_j).
+    """
+    peak = z.amax(dim=-1, keepdim=True)
+    e = torch.exp(z - torch.where(peak > -torch.inf, peak, 0))
+    total = e.sum(dim=-1, keepdim=True)
+    return e / torch.where(total > 0, total, 1)
+
+
+def layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> Array:
+    """Normalizes the last axis, scales by γ, shifts by β.
+
+    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """
+    mean = x.mean(dim=-1, keepdim=True)
+    centred = x - mean
+    rstd = 1 / torch.sqrt((centred**2).mean(dim=-1, keepdim=True) + eps)
+    return centred * rstd * gamma + beta
+
+
+# ---- support -------------------------------------------------------------------------
+
+
+def _param_table(*, V: int, D: int, S_max: int, N_L: int, D_ff: int) -> ParamTable:
+    """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    table: ParamTable = {
+        "E": ((V, D), D**-0.5),
+        "P": ((S_max, D), D**-0.5),
+        "gamma": ((D,), "ones"),
+        "beta": ((D,), "zeros"),
+    }
+    for i in range(N_L):
+        table |= {
+            f"layers.{i}.gamma_1": ((D,), "ones"),
+            f"layers.{i}.gamma_2": ((D,), "ones"),
+            f"layers.{i}.beta_1": ((D,), "zeros"),
+            f"layers.{i}.beta_2": ((D,), "zeros"),
+            f"layers.{i}.attn.W_Q": ((D, D), D**-0.5),
+            f"layers.{i}.attn.W_K": ((D, D), D**-0.5),
+            f"layers.{i}.attn.W_V": ((D, D), D**-0.5),
+            f"layers.{i}.attn.W_O": ((D, D), D**-0.5),
+            f"layers.{i}.attn.b_Q": ((D,), "zeros"),
+            f"layers.{i}.attn.b_K": ((D,), "zeros"),
+            f"layers.{i}.attn.b_V": ((D,), "zeros"),
+            f"layers.{i}.attn.b_O": ((D,), "zeros"),
+            f"layers.{i}.ffn.W_up": ((D, D_ff), D**-0.5),
+            f"layers.{i}.ffn.b_up": ((D_ff,), "zeros"),
+            f"layers.{i}.ffn.W_down": ((D_ff, D), D_ff**-0.5),
+            f"layers.{i}.ffn.b_down": ((D,), "zeros"),
+        }
+    return table
+
+
+def _cache_table(*, B: int, T: int, N_L: int, N_H: int, D_h: int) -> CacheTable:
+    """Shape and kind of every array of a cache of T past positions."""
+    table: CacheTable = {
+        "ids": ((B, T), "int"),
+    }
+    for i in range(N_L):
+        table |= {
+            f"layers.{i}.attn.K": ((B, N_H, T, D_h), "float"),
+            f"layers.{i}.attn.V": ((B, N_H, T, D_h), "float"),
+        }
+    return table
+
+
+def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        if arrays[name].shape != expected:
+            shape = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+
+
+def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        shape = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    return arrays[name]
