@@ -43,9 +43,8 @@ class BlockWriter:
         self.taken = Names()
         self.names: dict[ModelValue, str] = {}
         self.own: list[ModelValue] = []  # parameters, in the order of their use
-        self.run_names: dict[int, str] = {}
+        self.run_names = _run_names(instance)
         self._name_inputs()
-        self._name_runs()
         self._name_parameters()
 
     # ---- names ----------------------------------------------------------------------------------
@@ -68,22 +67,6 @@ class BlockWriter:
         if self.instance is self.file.blocks.entry:
             return list(self.model.inputs.values())
         return self.instance.inputs
-
-    def _name_runs(self) -> None:
-        taken = Names()
-        for place, item in enumerate(self.instance.items):
-            if isinstance(item, CallRun):
-                earlier = next(
-                    (
-                        self.run_names[i]
-                        for i, each in enumerate(self.instance.items[:place])
-                        if isinstance(each, CallRun)
-                        and each.instances[0].module == item.instances[0].module
-                    ),
-                    None,
-                )
-                name = identifier(item.name.partition("@")[0], "call")
-                self.run_names[place] = earlier if item.again and earlier else taken.new(name)
 
     def _name_parameters(self) -> None:
         roles = Roles(self.instance, self.model)
@@ -161,7 +144,8 @@ class BlockWriter:
         data = ", ".join(self._port(value) for value in self.inputs)
         name = self.file.block_names[self.instance.definition]
         head = f"block {name}({data}) -> {', '.join(outputs)} {{"
-        return "\n".join([head, *self._params(), "", *lines, "}", ""])
+        params = [(self.names[value], self.dims.shape(value)) for value in self.own]
+        return "\n".join([head, *_param_lines(params), "", *lines, "}", ""])
 
     def _name_outputs(self) -> list[str]:
         ports: list[str] = []
@@ -181,37 +165,11 @@ class BlockWriter:
         return self.instance.outputs
 
     def _port(self, value: ModelValue) -> str:
-        bound = self.file.model.ranges.get(self._origin(value))
+        bound = self.file.model.ranges.get(_origin(value, self.model))
         range_ = (
             f" in {spell(self.dims[bound])}" if value.kind == "int" and bound is not None else ""
         )
         return f"{self.names[value]} {self.dims.shape(value)}{range_}"
-
-    def _origin(self, value: ModelValue) -> ModelValue:
-        """The input that integers come from."""
-        steps = {each: step for step in self.model.steps for each in step.outputs}
-        while value in steps and steps[value].data:
-            value = steps[value].data[0]
-        return value
-
-    def _params(self) -> Iterator[str]:
-        """Parameters of one shape and one start together, in the order of their use."""
-        groups: dict[tuple[str, str], list[str]] = {}
-        for value in self.own:
-            name = self.names[value]
-            start = " = ones" if name.startswith(("gamma", "g_")) or name == "g" else ""
-            start = " = zeros" if name.startswith(("beta", "b_")) or name == "b" else start
-            kind = name.partition("_")[0]
-            groups.setdefault((kind, self.dims.shape(value) + start), []).append(name)
-        line = ""
-        for (_, shape), names in groups.items():
-            group = f"{', '.join(names)} {shape}"
-            if line and len(line) + len(group) > LONGEST:
-                yield line
-                line = ""
-            line = f"{line}, {group}" if line else f"    param {group}"
-        if line:
-            yield line
 
     def _chain(self, chain: Sequence[Link]) -> str:
         first = chain[0]
@@ -318,3 +276,50 @@ class BlockWriter:
         return ", ".join(
             f"{self.name(value, wanted)} {self.dims.shape(value)}" for value in link.node.outputs
         )
+
+
+def _run_names(instance: Instance) -> dict[int, str]:
+    """The names of calls by their places; a call of the same module has the name of the first."""
+    names: dict[int, str] = {}
+    taken = Names()
+    for place, item in enumerate(instance.items):
+        if isinstance(item, CallRun):
+            module = item.instances[0].module
+            earlier = next(
+                (
+                    names[i]
+                    for i, each in enumerate(instance.items[:place])
+                    if isinstance(each, CallRun) and each.instances[0].module == module
+                ),
+                None,
+            )
+            name = identifier(item.name.partition("@")[0], "call")
+            names[place] = earlier if item.again and earlier else taken.new(name)
+    return names
+
+
+def _origin(value: ModelValue, model: Model) -> ModelValue:
+    """The input that integers come from."""
+    steps = {each: step for step in model.steps for each in step.outputs}
+    while value in steps and steps[value].data:
+        value = steps[value].data[0]
+    return value
+
+
+def _param_lines(params: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Parameters of one shape and one start together, in the order of their use."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, shape in params:
+        start = " = ones" if name.startswith(("gamma", "g_")) or name == "g" else ""
+        start = " = zeros" if name.startswith(("beta", "b_")) or name == "b" else start
+        kind = name.partition("_")[0]
+        groups.setdefault((kind, shape + start), []).append(name)
+    line = ""
+    for (_, shape), names in groups.items():
+        group = f"{', '.join(names)} {shape}"
+        if line and len(line) + len(group) > LONGEST:
+            yield line
+            line = ""
+        line = f"{line}, {group}" if line else f"    param {group}"
+    if line:
+        yield line
