@@ -11,6 +11,7 @@ from lsprotocol import types
 from xg.editor.server import session as module
 from xg.editor.server.analysis import analyse
 from xg.editor.server.session import Session
+from xg.frontend.check_memory import CheckMemory
 
 TEXT = "dim B\nblock F(X [B]) -> Y [B] {\n    X -> S : Y\n}\n"
 Published = list[types.PublishDiagnosticsParams]
@@ -28,11 +29,13 @@ class Desk:
         monkeypatch.setattr(module, "PAUSE", 0.01)
         self.session = Session(self.published.append, self.reported.append)
 
-    def _analyse(self, path: Path | None, text: str, texts: dict[Path, str]) -> object:
+    def _analyse(
+        self, path: Path | None, text: str, texts: dict[Path, str], memory: CheckMemory
+    ) -> object:
         self.checked.append(text)
         if self.bug:
             raise self.bug
-        return analyse(path, text, texts)
+        return analyse(path, text, texts, memory)
 
     async def answers(self, count: int) -> None:
         """Wait until so many answers were given."""

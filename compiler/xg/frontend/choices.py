@@ -8,6 +8,7 @@ not matter. That keeps the work near the product of few words where all combinat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
@@ -17,8 +18,9 @@ from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.limits import CheckedOperators
 from xg.frontend.blocks import concerning, mentions
+from xg.frontend.check_memory import Adopted, CheckMemory
 from xg.frontend.project import Project
-from xg.frontend.typed import Settings, type_partly, type_project
+from xg.frontend.typed import ProjectTyper, Settings, type_project
 from xg.frontend.unused import unused
 from xg.ir.graph import Graph, Program
 from xg.passes.resolve.errors import Refused
@@ -27,7 +29,6 @@ from xg.passes.resolve.units import link
 from xg.syntax import ast
 
 if TYPE_CHECKING:
-    from xg.frontend.plan_in_choices import PlanCheck, SharedGraphs
     from xg.ir.plan import Plan
 
 PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
@@ -74,19 +75,21 @@ def checked(
     block: str | None = None,
     settings: Settings | None = None,
     plan: str | None = None,
+    memory: CheckMemory | None = None,
 ) -> Checked:
-    """`check_choices` with the blocks that were typed besides the errors."""
-    checker = _Checker(project, settings or {})
+    """`check_choices` with the blocks that were typed besides the errors.
+
+    With a `memory` of earlier checks only what was changed is checked, and the graphs have the
+    places of the texts from which they were made first.
+    """
+    checker = _Checker(project, settings or {}, memory)
+    project = checker.project
     checker.read_plans(plan)
-    blocks = [each.name.name for each in reversed(project.main.blocks)]
     try:
-        if block in blocks:
+        if block is None:
+            checker.check_file()
+        elif block in [each.name.name for each in project.main.blocks]:
             checker.check([block])
-        elif block is None and blocks:
-            checker.check([*blocks, *checker.planned(blocks)])
-        elif block is None and (project.main.ops or project.main.plans or project.main.examples):
-            _check_operators(project)
-            checker.check(checker.planned(()))
         else:
             type_project(project, block, settings)  # which says what is missing
         checker.check_examples(block)
@@ -96,6 +99,16 @@ def checked(
         checker.add(each.diagnostic() for each in unused_axes(project.main, project.modules))
         checker.add(each.diagnostic() for each in unused(project.main, project.modules))
     return Checked(checker.diagnostics(), tuple(checker.graphs))
+
+
+@resting_collector()
+def typed_graphs(project: Project) -> tuple[Graph, ...]:
+    """What the blocks of a file are in the choices that `checked` meets, without their plans."""
+    checker = _Checker(project, {})
+    checker.places = False
+    with suppress(DiagnosticError):
+        checker.check_file()
+    return tuple(checker.graphs)
 
 
 def choices_to_meet(
@@ -139,9 +152,14 @@ def _all(words: Words, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
 class _Checker:
     """Types blocks of a project until each has met its combinations."""
 
-    def __init__(self, project: Project, settings: Settings) -> None:
-        self.project = project
+    def __init__(
+        self, project: Project, settings: Settings, memory: CheckMemory | None = None
+    ) -> None:
+        self.memory = memory or CheckMemory()
+        self.adopted = Adopted(project) if memory is None else memory.adopt(project)
+        self.project = project = self.adopted.project
         self.settings = settings
+        self.typer = ProjectTyper(project, self.memory.types)
         self.found: dict[tuple[object, ...], Diagnostic] = {}
         modules = project.modules[::-1]  # importers come after their imports, and win
         self.options = {
@@ -161,8 +179,19 @@ class _Checker:
         self.graphs: list[Graph] = []
         self.plans: list[Plan] = []
         self.foreign: set[str] = set()  # plans that come with blocks of used files
-        self.plan_checks: dict[str | None, PlanCheck] = {}
-        self.shared: SharedGraphs | None = None
+        self.places = True
+
+    def check_file(self) -> None:
+        """Type every block of the file, and the other blocks of its plans."""
+        main = self.project.main
+        blocks = [each.name.name for each in reversed(main.blocks)]
+        if blocks:
+            self.check([*blocks, *self.planned(blocks)])
+        elif main.ops or main.plans or main.examples:
+            _check_operators(self.project)
+            self.check(self.planned(()))
+        else:
+            type_project(self.project, None, self.settings)  # which says what is missing
 
     def check(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
@@ -178,7 +207,7 @@ class _Checker:
         together = self._together(choice)
         settings = {**concerning(self.project, entry, self.settings), **together}
         try:
-            typed, mistakes = type_partly(self.project, entry, settings)
+            typed, mistakes = self.typer.partly(entry, settings)
         except DiagnosticError as error:
             self.add(error.diagnostics)
             return
@@ -225,10 +254,11 @@ class _Checker:
         from xg.frontend.plans import plan_named, plans_of  # most files have no plans
 
         try:
+            linker = self.typer.resolver.linker
             if plan is not None:
-                self.plans = [plan_named(self.project, plan, self.settings)]
+                self.plans = [plan_named(self.project, plan, self.settings, linker)]
             else:
-                self.plans = list(plans_of(self.project, self.settings).values())
+                self.plans = list(plans_of(self.project, self.settings, linker).values())
                 main = self.project.main
                 ours = {each.name.name for each in (*main.plans, *main.products)}
                 self.foreign = {each.name for each in self.plans} - ours
@@ -243,19 +273,18 @@ class _Checker:
 
     def _place(self, program: Program) -> None:
         """Check every plan against a typed program."""
-        if not self.plans and not program.is_parallel:
+        if not self.places or not (self.plans or program.is_parallel):
             return
-        from xg.frontend.plan_in_choices import PlanCheck, SharedGraphs  # most files have no plans
+        from xg.frontend.plan_in_choices import PlanMemory  # most files have no plans
 
-        self.shared = self.shared or SharedGraphs()
-        shared = self.shared.checkable(program)
+        known = self.memory.plans = self.memory.plans or PlanMemory()
+        shared = known.shared.checkable(program)
         by_hand = [None] if program.is_parallel else []
         for plan in (*self.plans, *by_hand):
-            name = plan.name if plan else None
             try:
-                self.plan_checks.setdefault(name, PlanCheck(plan, self.shared.bodies)).check(shared)
+                known.check(plan).check(shared)
             except DiagnosticError as error:
-                foreign = name in self.foreign
+                foreign = plan is not None and plan.name in self.foreign
                 self.add(_under(plan, each, foreign=foreign) for each in error.diagnostics)
 
     def _together(self, choice: Choice) -> Choice:
@@ -284,7 +313,7 @@ class _Checker:
 
     def add(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Keep each error once: most are found in more than one choice."""
-        for diagnostic in diagnostics:
+        for diagnostic in map(self.adopted.at_home, diagnostics):
             place = diagnostic.span.start if diagnostic.span else None
             key = (diagnostic.code, diagnostic.message, diagnostic.file, place)
             self.found.setdefault(key, diagnostic)

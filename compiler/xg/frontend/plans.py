@@ -9,6 +9,7 @@ from xg.frontend.project import Project
 from xg.ir.graph import Program
 from xg.ir.plan import Plan
 from xg.passes.resolve.plans import multiply, resolve_plans
+from xg.passes.resolve.units import Linker
 from xg.sharding.apply_plan import check_placed, placed_values
 from xg.sharding.divisibility import check_shares
 from xg.syntax.spelling import ascii_name
@@ -32,15 +33,26 @@ def check_parallel(typed: Program) -> None:
 
 
 def plan_named(
-    project: Project, name: str, settings: Mapping[str, str | int] | None = None
+    project: Project,
+    name: str,
+    settings: Mapping[str, str | int] | None = None,
+    linker: Linker | None = None,
 ) -> Plan:
-    """A plan of a file's, or a product such as ``DP × TP``; raises DiagnosticError."""
+    """A plan of a file's, or a product such as ``DP × TP``; raises DiagnosticError.
+
+    A `linker` of the project may be given, which others use too.
+    """
     names = [ascii_name(factor.strip()) for factor in name.replace("*", "×").split("×")]
     if not all(names):
         names = [name]  # which is the name of no plan
-    return multiply(resolve_plans(project.main, project.load, settings, names), names)
+    linker = linker or Linker(project.main, project.load)
+    return multiply(resolve_plans(linker, settings, names), names)
 
 
-def plans_of(project: Project, settings: Mapping[str, str | int] | None = None) -> dict[str, Plan]:
+def plans_of(
+    project: Project,
+    settings: Mapping[str, str | int] | None = None,
+    linker: Linker | None = None,
+) -> dict[str, Plan]:
     """Every plan of a file and of those it uses, by name; raises DiagnosticError."""
-    return resolve_plans(project.main, project.load, settings)
+    return resolve_plans(linker or Linker(project.main, project.load), settings)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.source import Span
 from xg.frontend.project import Project
+from xg.ir.graph import Graph
 from xg.ir.graph import Program as Graphs
-from xg.ir.size_checks import check_numbers
+from xg.ir.op import Op
+from xg.ir.recent import Recent
+from xg.ir.size_checks import NumberedKey, check_numbers
 from xg.passes.infer import infer, infer_partly
-from xg.passes.resolve import resolve
+from xg.passes.infer.typed import TypedGraphs
+from xg.passes.resolve import Resolver, resolve
+from xg.passes.resolve.resolved import ResolvedGraphs
+from xg.passes.resolve.units import Defined, Linker
+from xg.syntax import ast
 from xg.syntax.spelling import ascii_name
 
 Settings = Mapping[str, str | int]
@@ -34,32 +42,67 @@ def type_project(
     return typed
 
 
-@resting_collector()
 def type_partly(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> tuple[Graphs, tuple[Diagnostic, ...]]:
     """The graphs that `type_project` types in spite of errors, and the errors."""
-    typed, problems = infer_partly(_resolved(project, block, settings))
-    if problems:
-        return typed, tuple(problem.diagnostic() for problem in problems)
-    try:
-        check_numbers(typed, declared_dims(project))
-    except DiagnosticError as error:
-        return typed, error.diagnostics
-    return typed, ()
+    return ProjectTyper(project).partly(block, settings)
+
+
+@dataclass(slots=True)
+class TypeMemory:
+    """What was resolved and typed before, for projects that have blocks in common."""
+
+    defined: Defined = field(default_factory=Recent[int, tuple[ast.OpDef, Op]])
+    resolved: ResolvedGraphs = field(default_factory=ResolvedGraphs)
+    typed: TypedGraphs = field(default_factory=TypedGraphs)
+    numbered: Recent[NumberedKey, Graph] = field(default_factory=Recent[NumberedKey, Graph])
+
+    def next_round(self) -> None:
+        """Forget what has not been asked for of late."""
+        self.defined.next_round()
+        self.resolved.next_round()
+        self.typed.next_round()
+        self.numbered.next_round()
+
+
+class ProjectTyper:
+    """Types blocks of a project in many choices of options, with what they share done once."""
+
+    def __init__(self, project: Project, memory: TypeMemory | None = None) -> None:
+        self.project = project
+        self.memory = memory or TypeMemory()
+        linker = Linker(project.main, project.load, self.memory.defined)
+        self.resolver = Resolver(linker, self.memory.resolved)
+        self.dims = declared_dims(project)
+
+    @resting_collector()
+    def partly(
+        self, block: str | None, settings: Settings | None
+    ) -> tuple[Graphs, tuple[Diagnostic, ...]]:
+        """What `type_partly` returns."""
+        resolved = self.resolver.program(*_chosen(block, settings))
+        typed, problems = infer_partly(resolved, self.memory.typed)
+        if problems:
+            return typed, tuple(problem.diagnostic() for problem in problems)
+        try:
+            check_numbers(typed, self.dims, self.memory.numbered)
+        except DiagnosticError as error:
+            return typed, error.diagnostics
+        return typed, ()
 
 
 def shape_project(
     project: Project, block: str | None = None, settings: Settings | None = None
 ) -> Graphs:
     """The typed graphs of a block of a file, without numbers for its sizes."""
-    return infer(_resolved(project, block, settings))
+    return infer(resolve(project.main, project.load, *_chosen(block, settings)))
 
 
-def _resolved(project: Project, block: str | None, settings: Settings | None) -> Graphs:
+def _chosen(block: str | None, settings: Settings | None) -> tuple[str | None, Settings]:
+    """The name of a block and settings, as the language spells names."""
     chosen = {ascii_name(name): value for name, value in (settings or {}).items()}
-    name = ascii_name(block) if block is not None else None
-    return resolve(project.main, project.load, name, chosen)
+    return ascii_name(block) if block is not None else None, chosen
 
 
 def declared_dims(project: Project) -> dict[str, Span]:

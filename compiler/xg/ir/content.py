@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import cast
@@ -10,8 +10,8 @@ from typing import cast
 from xg.ir.graph import Apply, Call, Graph, Value
 
 
-def content(graph: Graph, names: Mapping[str, str]) -> Hashable:
-    """All that is known of a typed graph, with the keys of its callees replaced by `names`.
+def content(graph: Graph) -> Hashable:
+    """All that is known of a typed graph but what its calls call.
 
     Its places in the file are part of it, so messages are the same too.
     """
@@ -23,29 +23,27 @@ def content(graph: Graph, names: Mapping[str, str]) -> Hashable:
         return tuple(numbers[value] for value in values)
 
     return (
-        (graph.block, graph.title, graph.span),
+        (graph.block_id, graph.title, graph.span),
         tuple((v.name, v.role, v.span, v.declared, graph.types.get(v)) for v in numbers),
         (numbered(graph.inputs), numbered(graph.outputs), numbered(graph.foreign)),
         (graph.output_names, graph.output_types),
         tuple((numbers[param.value], param.type, param.start) for param in graph.params),
-        tuple(
-            (_step(step, names), numbered((*step.inputs, *step.outputs))) for step in graph.steps
-        ),
+        tuple((_step(step), numbered((*step.inputs, *step.outputs))) for step in graph.steps),
         tuple((name, numbers[value]) for name, value in graph.aliases),
         tuple((numbers[value], tuple(cuts.items())) for value, cuts in graph.layouts.items()),
         tuple((numbers[value], type_) for value, type_, _ in graph.claims),
         tuple((state.name, numbers[state.past], numbers[state.next]) for state in graph.states),
-        _frozen(graph.sizes.definitions),
-        _frozen(graph.sizes.defaults),
+        frozen(graph.sizes.definitions),
+        frozen(graph.sizes.defaults),
         (graph.sizes.mesh, graph.sizes.local, graph.mentions),
     )
 
 
-def renamed(graph: Graph, key: str, names: Mapping[str, str]) -> Graph:
-    """The graph under a key of its own, calling its callees by `names`."""
+def calling(graph: Graph, key: str, callees: Sequence[str]) -> Graph:
+    """The graph under another key, its calls one after the other calling these."""
+    keys = iter(callees)
     steps = tuple(
-        replace(step, callee=names[step.callee]) if isinstance(step, Call) else step
-        for step in graph.steps
+        replace(step, callee=next(keys)) if isinstance(step, Call) else step for step in graph.steps
     )
     return replace(graph, key=key, steps=steps)
 
@@ -64,13 +62,14 @@ def _values(graph: Graph) -> Iterator[Value]:
     yield from (value for state in graph.states for value in (state.past, state.next))
 
 
-def _step(step: Apply | Call, names: Mapping[str, str]) -> Hashable:
+def _step(step: Apply | Call) -> Hashable:
     if isinstance(step, Call):
-        return names[step.callee], step.path, step.span, step.count, _frozen(step.sizes)
-    return id(step.op), step.place, step.span, _frozen(step.attrs), len(step.outputs)
+        return step.path, step.span, step.count, frozen(step.sizes)
+    return id(step.op), step.place, step.span, frozen(step.attrs), len(step.outputs)
 
 
-def _frozen(items: Mapping[str, object]) -> Hashable:
+def frozen(items: Mapping[str, object]) -> Hashable:
+    """What a table says; tables whose values cannot be compared are equal to no other."""
     return tuple((key, _hashable(value)) for key, value in items.items())
 
 

@@ -103,8 +103,10 @@ class Dim:
 
     def substitute(self, values: Mapping[str, Dim]) -> Dim:
         """This dim with symbols replaced, all at once."""
-        if not any(name in values for name in self.symbols()):
+        if not any(name in values for monomial, _ in self.terms for name, _ in monomial):
             return self
+        if self.name is not None:
+            return values[self.name]
         total = ZERO
         for monomial, coefficient in self.terms:
             term = Dim(((UNIT, coefficient),))

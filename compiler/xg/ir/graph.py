@@ -132,7 +132,8 @@ class Graph:
     the cuts of the values whose shape in the file is divided by mesh axes: types are always global.
     `aliases` are labels of values that have a name already, where a choice of options leaves out
     the nodes between. `mentions` are the dims in its text. `placement_requests` are the requested
-    placements of values by mesh axis, `placements` the actual ones.
+    placements of values by mesh axis, `placements` the actual ones. `file` is the number of its
+    file among those of the program.
     """
 
     key: str
@@ -157,6 +158,12 @@ class Graph:
         default_factory=dict[Value, Mapping[str, PlacementRequest]]
     )
     placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
+    file: int = 0
+
+    @property
+    def block_id(self) -> tuple[int, str]:
+        """Its block, which keeps this while its text changes."""
+        return self.file, self.block
 
     def names(self) -> Iterator[tuple[str, Value]]:
         """Every name of the block's text, with the value that it has in this choice of options."""

@@ -15,6 +15,8 @@ from xg.ir.axis_cuts import Cuts, Layout
 from xg.ir.dim import Dim
 from xg.ir.tensor import Shape, Sizes
 
+BlockId = tuple[int, str]  # the number of a file in the program, and the name of a block in it
+
 EVERY: Final = "*"  # a segment of a path: every parameter at its end, any call or round before it
 
 
@@ -22,21 +24,23 @@ EVERY: Final = "*"  # a segment of a path: every parameter at its end, any call 
 class Entry:
     """One line of a plan, for one of the values it names.
 
-    `block` is where its block is written: two files may have blocks of one name (`block_name`).
-    `path` is the way from there, ``("layers", "*", "attn", "W_Q")``; sizes are those of the block
-    at its end. `use` is the placement of a parameter while it is used, if it differs from `rest`.
-    The entry covers the mesh axes `over`, those that its plan mentions anywhere (an axis that it
-    does not shard over is replicated); about others it says nothing.
+    `block` is its block, by its file too: two files may have blocks of one name. `path` is the way
+    from there, ``("layers", "*", "attn", "W_Q")``; sizes are those of the block at its end. `use`
+    is the placement of a parameter while it is used, if it differs from `rest`. The entry covers
+    the mesh axes `over`, those that its plan mentions anywhere (an axis that it does not shard over
+    is replicated); about others it says nothing.
     """
 
-    block: Span
-    block_name: str
+    block: BlockId
     path: tuple[str, ...]
     rest: Layout
     use: Layout | None
     over: frozenset[str]
     plan: str
     span: Span
+
+    def __hash__(self) -> int:
+        return hash((self.span, self.path, self.plan))  # of what tells most entries apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,8 @@ class Plan:
     entries: tuple[Entry, ...]
     mesh: Mapping[str, int | None] = field(default_factory=dict[str, "int | None"])
 
-    def reach(self, block: Span) -> Reach:
-        """The entries that apply inside the entry block, written at `block`."""
+    def reach(self, block: BlockId) -> Reach:
+        """The entries that apply inside the entry block."""
         return Reach((), self.entries).inside(block, "", repeated=False)
 
 
@@ -70,13 +74,13 @@ class Reach:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.here, self.waiting)))
+        object.__setattr__(self, "_hash", hash(self.here))
 
     def __hash__(self) -> int:
         return self._hash  # asked for at every call, and entries are many
 
-    def inside(self, block: Span, path: str, *, repeated: bool) -> Reach:
-        """Enter a call under the name `path`, `repeated` in a row, of the block written at `block`.
+    def inside(self, block: BlockId, path: str, *, repeated: bool) -> Reach:
+        """Enter a call of a block under the name `path`, `repeated` in a row.
 
         Entries of plans of that block begin here. A row takes the segment of its rounds too.
         """
@@ -91,6 +95,22 @@ class Reach:
         """The placements of a value of this block."""
         near = [entry for entry in self.here if entry.path in ((name,), (EVERY,))]
         return placements_of(near, is_param=is_param)
+
+
+@dataclass(slots=True)
+class Reaches:
+    """Reaches inside calls, each computed once."""
+
+    known: dict[tuple[Reach, BlockId, str, bool], Reach] = field(
+        default_factory=dict[tuple[Reach, BlockId, str, bool], Reach]
+    )
+
+    def inside(self, reach: Reach, block: BlockId, path: str, *, repeated: bool) -> Reach:
+        """The result of `reach.inside`."""
+        key = reach, block, path, repeated
+        if key not in self.known:
+            self.known[key] = reach.inside(block, path, repeated=repeated)
+        return self.known[key]
 
 
 def placements_of(entries: Sequence[Entry], *, is_param: bool) -> tuple[Entry, ...]:

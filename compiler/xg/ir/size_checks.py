@@ -16,21 +16,34 @@ from xg.ir.dim import Dim, DimError
 from xg.ir.errors import NotWhole, NoValue, TooLong, TooShort
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.instances import instances
+from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar, ScalarError
 
 Numbers = Mapping[str, int]
 Places = Mapping[str, Span]  # where the file declares each dim
+NumberedKey = tuple[int, frozenset[tuple[str, int]]]  # a graph by its id, and numbers of its sizes
 
 SUGGESTED_AT_MOST = 8
 
 
-def check_numbers(program: Program, places: Places) -> None:
-    """Raise DiagnosticError with every size of a program that cannot have its number."""
+def check_numbers(
+    program: Program, places: Places, fine: Recent[NumberedKey, Graph] | None = None
+) -> None:
+    """Raise DiagnosticError with every size of a program that cannot have its number.
+
+    Graphs of `fine` were checked with these numbers before; those that are fine now are added.
+    """
     problems: dict[tuple[str, str], Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}
     for graph, symbols in instances(program):
         numbers = numbers_of(graph, symbols, known)
-        for problem in _problems(graph, numbers, places):
+        key = id(graph), frozenset(numbers.items())
+        if fine is not None and fine.get(key):
+            continue
+        wrong = list(_problems(graph, numbers, places))
+        if fine is not None and not wrong:
+            fine.put(key, graph)
+        for problem in wrong:
             problems.setdefault((problem.code, problem.diagnostic().message), problem)
     if problems:
         raise DiagnosticError.of(*problems.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,7 +11,18 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.plan import EVERY, Clash, Entry, Misfit, Placing, Reach, placements_of, placing, sized
+from xg.ir.plan import (
+    EVERY,
+    Clash,
+    Entry,
+    Misfit,
+    Placing,
+    Reach,
+    Reaches,
+    placements_of,
+    placing,
+    sized,
+)
 from xg.sharding.errors import NoMeshSize, PlacedTwice, PlanMisfit, PlanOfNothing
 
 
@@ -44,6 +55,22 @@ class PlacedValue:
     symbols: Symbols
 
 
+SymbolItems = frozenset[tuple[str, Dim]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedGraph:
+    """The planned values of a graph in one call; `items` are those of the symbols, hashable."""
+
+    planned: tuple[PlannedValue, ...]
+    symbols: Symbols
+    items: SymbolItems
+
+    def placed_values(self) -> Iterator[PlacedValue]:
+        """Each of its values."""
+        return (PlacedValue(planned, self.symbols) for planned in self.planned)
+
+
 def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
     """The entries of a reach for the values of a graph, under each name that they have."""
     params = {param.value for param in graph.params}
@@ -64,11 +91,14 @@ def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
 class PlanCache:
     """The entries of one plan for graphs and for the calls in them, each computed once.
 
-    A graph is identified by its key: programs may share this where one key is one graph in all.
+    A graph is identified by its key: programs may share this where one key is one graph in all. Of
+    graphs with the same number in `cores` the entries are the same: they differ in their callees.
     """
 
-    values: dict[tuple[str, Reach], tuple[PlannedValue, ...]] = field(
-        default_factory=dict[tuple[str, Reach], tuple[PlannedValue, ...]]
+    cores: Mapping[str, int] = field(default_factory=dict[str, int])
+    reaches: Reaches = field(default_factory=Reaches)
+    values: dict[tuple[str | int, Reach], tuple[PlannedValue, ...]] = field(
+        default_factory=dict[tuple[str | int, Reach], tuple[PlannedValue, ...]]
     )
     calls: dict[tuple[str, Reach], tuple[Reach, ...]] = field(
         default_factory=dict[tuple[str, Reach], tuple[Reach, ...]]
@@ -76,7 +106,7 @@ class PlanCache:
 
     def of(self, graph: Graph, reach: Reach) -> tuple[PlannedValue, ...]:
         """The entries of a reach for the values of a graph."""
-        key = graph.key, reach
+        key = self.cores.get(graph.key, graph.key), reach
         if key not in self.values:
             entries = entries_of(graph, reach).items()
             self.values[key] = tuple(PlannedValue(graph, reach, *each) for each in entries)
@@ -88,7 +118,9 @@ class PlanCache:
         if key not in self.calls:
             calls = ((program.graphs[call.callee], call) for call in calls_of(graph))
             self.calls[key] = tuple(
-                reach.inside(callee.span, call.path, repeated=call.count is not None)
+                self.reaches.inside(
+                    reach, callee.block_id, call.path, repeated=call.count is not None
+                )
                 for callee, call in calls
             )
         return self.calls[key]
@@ -99,22 +131,28 @@ def calls_of(graph: Graph) -> list[Call]:
     return [step for step in graph.steps if isinstance(step, Call)]
 
 
-def placed_values(program: Program, cache: PlanCache | None = None) -> Iterator[PlacedValue]:
+def placed_values(program: Program) -> Iterator[PlacedValue]:
     """Every value that the program's plan places, in every call; callers first."""
+    for planned in planned_graphs(program, PlanCache()):
+        yield from planned.placed_values()
+
+
+def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]:
+    """Every graph of which the program's plan places values, in every call; callers first."""
     if program.plan is None:
         return
-    cache = cache or PlanCache()
-    reach = program.plan.reach(program.main.span)
+    reach = program.plan.reach(program.main.block_id)
     waiting: deque[tuple[Graph, Symbols, Reach]] = deque([(program.main, {}, reach)])
-    seen: set[tuple[str, frozenset[tuple[str, Dim]], Reach]] = set()
+    seen: set[tuple[str, SymbolItems, Reach]] = set()
     while waiting:
         graph, symbols, reach = waiting.popleft()
         key = (graph.key, frozenset(symbols.items()), reach)
         if key in seen:
             continue
         seen.add(key)
-        for planned in cache.of(graph, reach):
-            yield PlacedValue(planned, symbols)
+        planned = cache.of(graph, reach)
+        if planned:
+            yield PlannedGraph(planned, symbols, key[1])
         below = cache.inside(program, graph, reach)
         for call, inner in zip(calls_of(graph), below, strict=True):
             callee = program.graphs[call.callee]
@@ -144,22 +182,25 @@ def _misfit(planned: PlannedValue, misfit: Misfit) -> PlanMisfit:
     return PlanMisfit(entry.span, str(value.name), str(misfit.layout), shape, value.span)
 
 
-def with_mesh(program: Program, reached: Sequence[PlacedValue] | None = None) -> Program:
+def with_mesh(program: Program) -> Program:
     """The program on the mesh axes that shard something in it, which must have sizes.
-
-    `reached` are the values that its plan places, where they are known already.
 
     Raises DiagnosticError for an axis without a size, and for a plan that places nothing.
     """
+    reached = list(placed_values(program))
+    used = {axis for each in reached for _, axes in each.planned.cuts for axis in axes}
+    return on_axes(program, used, places_any=bool(reached))
+
+
+def on_axes(program: Program, used: Iterable[str], *, places_any: bool) -> Program:
+    """The result of `with_mesh`, given the axes of the plan and whether it places any value."""
     layouts = [cuts for graph in program.graphs.values() for cuts in graph.layouts.values()]
-    used = {axis for cuts in layouts for axis in cuts}
-    reached = list(placed_values(program)) if reached is None else reached
-    used.update(axis for each in reached for _, axes in each.planned.cuts for axis in axes)
+    needed = {*used, *(axis for cuts in layouts for axis in cuts)}
     plan = program.plan
-    if plan is not None and not reached:
-        blocks = dict.fromkeys(entry.block_name for entry in plan.entries)
+    if plan is not None and not places_any:
+        blocks = dict.fromkeys(entry.block[1] for entry in plan.entries)
         raise DiagnosticError.of(PlanOfNothing(plan.name, program.main.block, tuple(blocks)))
-    missing = sorted(used - program.mesh.keys())
+    missing = sorted(needed - program.mesh.keys())
     if missing:
         raise DiagnosticError.of(*(NoMeshSize(axis) for axis in missing))
-    return replace(program, mesh={a: size for a, size in program.mesh.items() if a in used})
+    return replace(program, mesh={a: size for a, size in program.mesh.items() if a in needed})

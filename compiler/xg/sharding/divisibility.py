@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
@@ -11,13 +11,13 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.ir.plan import sized
+from xg.ir.recent import Recent
 from xg.ir.size_checks import Numbers, numbers_of, value_of
 from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import NotDivisible
 
-PartsKey = tuple[
-    str, frozenset[tuple[str, int]]
-]  # a graph by its key, with the numbers of its sizes
+# A graph by its key, or by what all graphs with the same values have, and the numbers of its sizes.
+PartsKey = tuple[str | int, frozenset[tuple[str, int]]]
 
 
 def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -> None:
@@ -34,20 +34,20 @@ def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -
         raise DiagnosticError.of(*problems.values())
 
 
-def check_parts(program: Program, fine: set[PartsKey] | None = None) -> None:
+def check_parts(program: Program, cores: Mapping[str, int], fine: Recent[PartsKey, bool]) -> None:
     """Raise DiagnosticError with every inner size that moves cut into unequal parts.
 
     Placements are inferred: heads may be sharded where the plan names only the width. Graphs in
-    `fine` (under these sizes) were checked before; those that are fine now are added.
+    `fine` (by their `cores`, under these sizes) were checked before; those that are fine now are
+    added.
     """
     problems: dict[str, Problem] = {}
     known = {**program.main.sizes.defaults, **program.numbers}
-    checked: set[PartsKey] = fine if fine is not None else set()
     new: set[PartsKey] = set()
     for graph, symbols in instances(program):
         numbers = numbers_of(graph, symbols, known)
-        key = graph.key, frozenset(numbers.items())
-        if key in checked or key in new:
+        key = cores.get(graph.key, graph.key), frozenset(numbers.items())
+        if key in new or (graph.key in cores and fine.get(key)):
             continue
         new.add(key)
         for value, placement in graph.placements.items():
@@ -57,7 +57,8 @@ def check_parts(program: Program, fine: set[PartsKey] | None = None) -> None:
                     problems.setdefault(problem.diagnostic().message, problem)
     if problems:
         raise DiagnosticError.of(*problems.values())
-    checked |= new
+    for key in new:
+        fine.put(key, True)
 
 
 def _by_shape(program: Program, known: Numbers) -> Iterator[NotDivisible]:

@@ -7,11 +7,12 @@ import pytest
 from xg.diagnostics.source import Source, Span
 from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, symbol
-from xg.ir.plan import Clash, Entry, Misfit, Plan, Reach, cut_axes, placing, sized
+from xg.ir.plan import BlockId, Clash, Entry, Misfit, Plan, Reach, cut_axes, placing, sized
 from xg.ir.tensor import Sizes
 
 TEXT = Source("net.xg", "LM Layer Other Net")
-LM, LAYER, OTHER = Span(TEXT, 0, 2), Span(TEXT, 3, 8), Span(TEXT, 9, 14)
+LM, LAYER, OTHER = (0, "LM"), (0, "Layer"), (0, "Other")
+LINE = Span(TEXT, 0, 2)
 D, D_ff, N_H, D_h = (symbol(name) for name in ("D", "D_ff", "N_H", "D_h"))
 SIZES = Sizes({"D_h": D / N_H})
 
@@ -27,7 +28,7 @@ ROWS = layout((D, ""), (D_ff, "N_T"))
 
 
 def entry(
-    block: Span,
+    block: BlockId,
     path: str,
     rest: Layout = ROWS,
     *,
@@ -36,7 +37,7 @@ def entry(
     plan: str = "TP",
 ) -> Entry:
     where = tuple(path.split("."))
-    return Entry(block, block.text, where, rest, use, frozenset(over.split()), plan, block)
+    return Entry(block, where, rest, use, frozenset(over.split()), plan, LINE)
 
 
 def reach(*entries: Entry) -> Reach:
@@ -53,7 +54,7 @@ def test_a_plan_begins_wherever_its_block_is_called() -> None:
 
 
 def test_blocks_of_one_name_are_told_apart() -> None:
-    twin = Span(Source("other.xg", TEXT.text), 3, 8)
+    twin = (1, "Layer")
     assert reach(entry(LAYER, "W")).inside(twin, "x", repeated=False).of("W", is_param=True) == ()
 
 

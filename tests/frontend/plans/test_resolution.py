@@ -125,7 +125,7 @@ def test_the_importing_file_wins_block_by_block(tmp_path: Path) -> None:
     plans = plans_of(net)
     assert list(plans) == ["TP", "DP", "Both"]
     assert plans["DP"].mesh == {"N_D": 2}
-    said = [(entry.block_name, *entry.path) for entry in plans["Both"].entries]
+    said = [(entry.block[1], *entry.path) for entry in plans["Both"].entries]
     assert said == [("Net", "X"), ("Two", "X"), ("Net", "W")]
     assert plans["TP"].mesh == {"N_T": 4}
 

@@ -42,7 +42,7 @@ def placements_at(
 
 
 def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[str]:
-    entries = plan.reach(graph.span).of(str(value.name), is_param=is_param)
+    entries = plan.reach(graph.block_id).of(str(value.name), is_param=is_param)
     if not entries or value not in graph.types:
         return
     try:

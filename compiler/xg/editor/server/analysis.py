@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
 from xg.diagnostics.source import Source
-from xg.frontend.choices import Checked, checked
+from xg.frontend.check_memory import CheckMemory
+from xg.frontend.choices import Checked, checked, typed_graphs
 from xg.frontend.project import Reading, read_edited
 from xg.ir.graph import Graph
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Analysis:
     """A text of an editor, the files it was read with, and the results of checking it.
 
@@ -24,8 +26,13 @@ class Analysis:
     source: Source
     path: Path | None
     reading: Reading
-    graphs: tuple[Graph, ...]
     diagnostics: tuple[Diagnostic, ...]
+
+    @cached_property
+    def graphs(self) -> tuple[Graph, ...]:
+        """Every graph of a block that could be typed: made when somebody asks about a place."""
+        project = self.reading.project
+        return typed_graphs(project) if project and not self.reading.diagnostics else ()
 
     def read(self, path: Path) -> bool:
         """Whether the file at a path was read for this."""
@@ -50,19 +57,24 @@ def readable(text: str) -> str:
     return whole.replace("\r\n", "\n")
 
 
-def analyse(path: Path | None, text: str, texts: Mapping[Path, str]) -> Analysis:
-    """Check a text as if it were saved; `texts` are the others that are open, by their paths."""
+def analyse(
+    path: Path | None, text: str, texts: Mapping[Path, str], memory: CheckMemory | None = None
+) -> Analysis:
+    """Check a text as if it were saved; `texts` are the others that are open, by their paths.
+
+    With a `memory` only what has changed since it was checked last is checked.
+    """
     source = source_of(path, text)
     others = {where: readable(other) for where, other in texts.items()}
     reading = read_edited(path, source, others)
     found = Checked(reading.diagnostics)
     if reading.project is not None and not reading.diagnostics:
         try:
-            found = checked(reading.project)
+            found = checked(reading.project, memory=memory)
         except DiagnosticError as error:
             found = Checked(error.diagnostics)
     diagnostics = tuple(_at_home(found.diagnostics, source, reading))
-    return Analysis(source, path, reading, found.graphs, diagnostics)
+    return Analysis(source, path, reading, diagnostics)
 
 
 def _at_home(

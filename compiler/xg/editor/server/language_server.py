@@ -103,7 +103,8 @@ async def hover(ls: XgServer, params: types.HoverParams) -> types.Hover | None:
         return None
     positions = ls.session.positions(analysis)
     offset = positions.offset(params.position)
-    found = explain(analysis.reading.project, analysis.graphs, offset)
+    graphs = await ls.session.graphs(analysis)
+    found = explain(analysis.reading.project, graphs, offset)
     if found is None:
         return None
     content = types.MarkupContent(types.MarkupKind.Markdown, found.text)

@@ -15,6 +15,8 @@ from xg.diagnostics.source import Span
 from xg.editor.server.analysis import Analysis, analyse
 from xg.editor.server.positions import Positions
 from xg.editor.server.report import diagnostic
+from xg.frontend.check_memory import CheckMemory
+from xg.ir.graph import Graph
 
 PAUSE = 0.15  # seconds after a key until the text is checked; the next key starts them again
 
@@ -50,6 +52,7 @@ class Session:
         self.client = Client()
         self.documents: dict[str, Document] = {}
         self._analyses: dict[str, asyncio.Task[Analysis]] = {}
+        self._memories: dict[str, CheckMemory] = {}
         self._checks: dict[str, asyncio.Task[None]] = {}
         self._worker = ThreadPoolExecutor(1, "xg")
 
@@ -69,6 +72,7 @@ class Session:
     def closed(self, uri: str) -> None:
         """Forget a text and its errors."""
         document = self.documents.pop(uri, None)
+        self._memories.pop(uri, None)
         self._forget(uri)
         if document is not None:
             self.publish(types.PublishDiagnosticsParams(uri, []))
@@ -95,6 +99,11 @@ class Session:
         # shielded, because others wait for it too when one request is cancelled
         return await asyncio.shield(self._analyses[uri])
 
+    async def graphs(self, analysis: Analysis) -> tuple[Graph, ...]:
+        """The typed graphs of a text."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._worker, lambda: analysis.graphs)
+
     def positions(self, analysis: Analysis) -> Positions:
         """Places in the text of an analysis as the client counts them."""
         return Positions(analysis.source, self.client.encoding)
@@ -119,9 +128,10 @@ class Session:
             for other in self.documents.values()
             if other.path is not None and other is not document
         }
+        memory = self._memories.setdefault(document.uri, CheckMemory())
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
-            self._worker, analyse, document.path, document.text, others
+            self._worker, analyse, document.path, document.text, others, memory
         )
 
     # ---- changes ---------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
 from xg.passes.infer.errors import LabelMismatch, Mistyped, OperatorMisuse, WrongKind
 from xg.passes.infer.open_sizes import open_sizes
 from xg.passes.infer.shared import shared_shapes
+from xg.passes.infer.typed import TypedGraphs
 
 Types = dict[Value, TensorType]
 
@@ -36,23 +37,26 @@ def infer(program: Program) -> Program:
     return typed
 
 
-def infer_partly(program: Program) -> tuple[Program, tuple[Problem, ...]]:
+def infer_partly(
+    program: Program, known: TypedGraphs | None = None
+) -> tuple[Program, tuple[Problem, ...]]:
     """The program with the types that it has, and all its errors; an editor shows both.
 
-    A graph with errors lacks the steps that have one, and those that need their results.
+    A graph with errors lacks the steps that have one, and those that need their results. `known`
+    are graphs of earlier programs, which are not typed again.
     """
     typed: dict[str, Graph] = {}
     bases: dict[str, str] = {}
     problems: dict[Problem, None] = {}
+    known = known or TypedGraphs()
     waiting = deque[tuple[str, frozenset[str]]]([(program.entry, frozenset())])
     while waiting:
         key, freed = waiting.popleft()
         name = instance_key(key, freed)
-        if name in typed:
-            continue
-        typist = _Typist(program, program.graphs[key], freed, problems)
-        typed[name], bases[name] = replace(typist.graph(), key=name), key
-        waiting.extend(typist.callees)
+        if name not in typed:
+            typed[name], asked = _typed(program, key, freed, problems, known)
+            bases[name] = key
+            waiting.extend(asked)
     if not problems:
         problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
     ordered = _callees_first(typed, bases, list(program.graphs))
@@ -60,6 +64,28 @@ def infer_partly(program: Program) -> tuple[Program, tuple[Problem, ...]]:
     if not problems:
         problems.update((p, None) for p in too_many_operators(ordered))
     return replace(program, graphs=ordered), tuple(problems)
+
+
+def _typed(
+    program: Program,
+    key: str,
+    freed: frozenset[str],
+    problems: dict[Problem, None],
+    known: TypedGraphs,
+) -> tuple[Graph, Sequence[tuple[str, frozenset[str]]]]:
+    """A typed graph, and the graphs that it calls; what is wrong with it is added to `problems`."""
+    source = program.graphs[key]
+    before = known.find(source, freed, program.graphs)
+    if before is not None:
+        return before.graph, before.asked
+    own: dict[Problem, None] = {}
+    typist = _Typist(program, source, freed, own)
+    graph = replace(typist.graph(), key=instance_key(key, freed))
+    if own:
+        problems.update(own)
+    else:
+        known.keep(source, freed, program.graphs, graph, typist.callees)
+    return graph, typist.callees
 
 
 def instance_key(key: str, freed: frozenset[str]) -> str:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import ExpandedOperators
 from xg.diagnostics.source import Span
 from xg.ir.graph import Call, Graph, Program
 from xg.passes.resolve.arguments import block_arguments
-from xg.passes.resolve.block import resolve_block
 from xg.passes.resolve.call_errors import CallsItself, NoBlock
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.instance import Instance
+from xg.passes.resolve.lookups import Lookups
+from xg.passes.resolve.resolved import ResolvedGraphs
 from xg.passes.resolve.scope import Scope
-from xg.passes.resolve.units import Linked, Load, link
+from xg.passes.resolve.units import Linked, Linker, Load
 from xg.syntax import ast
 
 
@@ -30,15 +32,27 @@ def resolve(
     `settings` choose options and set dims, as ``--set`` does; arguments of the block itself
     override the file's declarations. Raises DiagnosticError with all errors.
     """
-    try:
-        entry = _entry_block(module, load, block)
-        own = {own.name.name for own in entry.own}
-        given = settings or {}
-        linked = link(module, load, {n: value for n, value in given.items() if n not in own})
-        chosen = {n: value for n, value in given.items() if n in own}
-        return _program(linked, _entry(linked, entry, chosen))
-    except Refused as refused:
-        raise DiagnosticError.of(*refused.problems) from None
+    return Resolver(Linker(module, load)).program(block, settings or {})
+
+
+@dataclass(slots=True)
+class Resolver:
+    """Resolves the blocks of a program in many choices of options: equal graphs are made once."""
+
+    linker: Linker
+    graphs: ResolvedGraphs = field(default_factory=ResolvedGraphs)
+
+    def program(self, block: str | None, settings: Mapping[str, str | int]) -> Program:
+        """What `resolve` returns."""
+        module, load = self.linker.module, self.linker.load
+        try:
+            entry = _entry_block(module, load, block)
+            own = {own.name.name for own in entry.own}
+            linked = self.linker.link({n: v for n, v in settings.items() if n not in own})
+            chosen = {n: value for n, value in settings.items() if n in own}
+            return _program(linked, _entry(linked, entry, chosen), self.graphs)
+        except Refused as refused:
+            raise DiagnosticError.of(*refused.problems) from None
 
 
 def _entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
@@ -66,7 +80,7 @@ def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) ->
     )
     use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None)
     located = linked.unit.blocks[block.name.name]
-    scope = Scope(linked, Instance(located), lambda instance: instance.name)
+    scope = Scope(Lookups(linked, Instance(located)), lambda instance: instance.name)
     instance, _ = block_arguments(scope, use, located)
     return instance
 
@@ -79,7 +93,7 @@ def _expression(value: str | int, span: Span) -> ast.Expr:
     return ast.Number(span, number, str(value))
 
 
-def _program(linked: Linked, entry: Instance) -> Program:
+def _program(linked: Linked, entry: Instance, known: ResolvedGraphs) -> Program:
     keys: dict[Instance, str] = {}
     same = Counter[str]()  # instances of one name, which are of blocks of several files
     waiting: deque[Instance] = deque()
@@ -99,7 +113,7 @@ def _program(linked: Linked, entry: Instance) -> Program:
     while waiting:
         instance = waiting.popleft()
         try:
-            graph = resolve_block(linked, instance, keys[instance], request)
+            graph = known.graph(linked, instance, keys[instance], request)
         except Refused as refused:
             problems.update(dict.fromkeys(refused.problems))
             continue

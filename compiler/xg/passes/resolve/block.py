@@ -18,15 +18,15 @@ from xg.passes.resolve.errors import (
     UnusedParam,
     nearest,
 )
-from xg.passes.resolve.instance import Instance, Request
+from xg.passes.resolve.instance import Request
+from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.scope import Scope
-from xg.passes.resolve.units import Linked
 from xg.syntax import ast
 
 
-def resolve_block(linked: Linked, instance: Instance, key: str, request: Request) -> Graph:
+def resolve_block(lookups: Lookups, key: str, request: Request) -> Graph:
     """The graph of an instance under a key; raises Refused with everything that is wrong."""
-    return _BlockResolver(Scope(linked, instance, request), key).graph()
+    return _BlockResolver(Scope(lookups, request), key).graph()
 
 
 @dataclass(slots=True)
@@ -77,6 +77,7 @@ class _BlockResolver:
             layouts=self.scope.layouts(),
             aliases=tuple(self.scope.aliases),
             mentions=tuple(self.scope.reader.mentions),
+            file=self.scope.unit.number,
         )
 
     def _output_types(self) -> tuple[TensorType, ...]:

@@ -9,7 +9,6 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.ir.plan import Entry, Layout, Plan
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import Reader
-from xg.passes.resolve.mesh import link_mesh
 from xg.passes.resolve.paths import End, Places, reachable
 from xg.passes.resolve.plan_errors import (
     CircularPlan,
@@ -19,13 +18,12 @@ from xg.passes.resolve.plan_errors import (
     UnknownPlan,
     UseOfNoParam,
 )
-from xg.passes.resolve.units import Linked, Load, Located, Unit, link
+from xg.passes.resolve.units import Linked, Linker, Located, Unit
 from xg.syntax import ast
 
 
 def resolve_plans(
-    module: ast.Module,
-    load: Load,
+    linker: Linker,
     settings: Mapping[str, str | int] | None = None,
     names: Sequence[str] | None = None,
 ) -> dict[str, Plan]:
@@ -38,10 +36,8 @@ def resolve_plans(
     number mesh axes; others are not looked at.
     """
     try:
-        linked = link(module, load, {})
-        modules = [unit.module for unit in linked.units]
-        mesh = link_mesh(modules, {}, settings or {})
-        return _Plans(replace(linked, mesh=mesh)).all(names)
+        linked = linker.link({})
+        return _Plans(replace(linked, mesh=linker.mesh(settings or {}))).all(names)
     except Refused as refused:
         raise DiagnosticError.of(*refused.problems) from None
 
@@ -125,7 +121,7 @@ class _Plans:
         return concerned
 
     def _is_foreign(self, decl: ast.PlanProduct) -> bool:
-        return decl.span.source is not self.linked.unit.module.span.source
+        return all(decl is not own for own in self.linked.unit.module.products)
 
     def _declare(self, unit: Unit, needed: Container[Located]) -> None:
         """Take over what a file declares."""
@@ -186,8 +182,7 @@ class _Plans:
         if placement.in_use and not end.is_param:
             raise Refused(UseOfNoParam(placement.in_use.span, path.name))
         return Entry(
-            block=block.block.span,
-            block_name=block.block.name.name,
+            block=(block.unit.number, block.block.name.name),
             path=tuple(segment.name for segment in path.segments),
             rest=self._layout(placement.at_rest, end),
             use=use,

@@ -21,6 +21,7 @@ from xg.passes.resolve.errors import (
 )
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.instance import Called, Instance, Request
+from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.units import Linked, Located, Unit
 from xg.syntax import ast
 
@@ -29,9 +30,10 @@ from xg.syntax import ast
 class Scope:
     """The names of one instance of a block, and the nodes made so far."""
 
-    linked: Linked
-    instance: Instance
+    lookups: Lookups
     request: Request
+    linked: Linked = field(init=False)
+    instance: Instance = field(init=False)
     reader: Reader = field(init=False)
     sizes: Sizes = field(init=False)
     values: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
@@ -52,6 +54,7 @@ class Scope:
 
     def __post_init__(self) -> None:
         """Make the block's own dims and those of its numbers known."""
+        self.linked, self.instance = self.lookups.linked, self.lookups.instance
         self.sizes = self.linked.sizes_of(self.block)
         numbers = dict(self.instance.numbers)
         dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
@@ -85,23 +88,11 @@ class Scope:
 
     def option(self, name: str) -> tuple[tuple[str, ...], str] | None:
         """Words and the chosen one, of an option of the call or of the program."""
-        for own in self.block.own:
-            if own.name.name == name and own.words:
-                words = tuple(word.name for word in own.words)
-                return words, dict(self.instance.words).get(name, words[0])
-        choice = self.linked.options.get(name)
-        return (choice.words, choice.chosen) if choice else None
+        return self.lookups.option(name)
 
     def operator(self, name: ast.Name) -> Op | Located | None:
         """The operator of a node's name, options followed to the chosen word."""
-        own = any(own.name.name == name.name and own.words for own in self.block.own)
-        choice = None if own else self.linked.options.get(name.name)
-        if choice is not None:
-            word = choice.chosen
-            return choice.unit.blocks.get(word) or choice.unit.operator(word)
-        chosen = self.option(name.name)
-        word = chosen[1] if chosen else name.name
-        return self.unit.blocks.get(word) or self.unit.operator(word)
+        return self.lookups.operator(name.name)
 
     # ---- values ---------------------------------------------------------------------------------
 

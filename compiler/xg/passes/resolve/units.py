@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from xg import ops
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.ir.dim import Dim
 from xg.ir.op import Op
+from xg.ir.recent import Recent
 from xg.ir.tensor import LargeDefinition, Sizes
 from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
@@ -18,12 +19,18 @@ from xg.passes.resolve.mentions import dims_mentioned
 from xg.syntax import ast
 
 Load = Callable[[ast.Use], ast.Module]  # the file that a `use` names, parsed; each file once
+Setting = tuple[str, str | int]
+Defined = Recent[int, tuple[ast.OpDef, Op]]  # operators by the `id` of their definitions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One file: its blocks, operators and options by name, with what it takes from other files."""
+    """One file: its blocks, operators and options by name, with what it takes from other files.
 
+    `number` is its own among the files of the program.
+    """
+
+    number: int
     module: ast.Module
     blocks: Mapping[str, Located]
     ops: Mapping[str, Op]
@@ -98,38 +105,65 @@ class Linked:
         return tuple(mentioned)
 
 
+@dataclass(slots=True)
+class Linker:
+    """The files of a program, linked in many choices of options: what these leave is done once."""
+
+    module: ast.Module
+    load: Load
+    defined: Defined = field(default_factory=Recent[int, tuple[ast.OpDef, Op]])
+    units: tuple[Unit, ...] = ()
+    dims: dict[str, ast.DimDecl] = field(default_factory=dict[str, "ast.DimDecl"])
+    options: dict[str, Choice] = field(default_factory=dict[str, Choice])
+    meshes: dict[frozenset[Setting], Mapping[str, int | None]] = field(
+        default_factory=dict[frozenset[Setting], "Mapping[str, int | None]"]
+    )
+    sizes: dict[frozenset[tuple[str, int]], Sizes] = field(
+        default_factory=dict[frozenset[tuple[str, int]], Sizes]
+    )
+
+    def link(self, settings: Mapping[str, str | int]) -> Linked:
+        """The program that starts at the module, with options and dims set from outside."""
+        if not self.units:
+            self._read()
+        mesh = self.mesh(settings)
+        rest = {name: value for name, value in settings.items() if name not in mesh}
+        numbers, chosen = _settings(rest, frozenset(self.dims), self.options, tuple(mesh))
+        known = frozenset(numbers.items())
+        if known not in self.sizes:
+            reader = Reader(frozenset(self.dims), frozenset(mesh), {})
+            self.sizes[known] = _sizes(self.dims, reader, numbers)
+        return Linked(self.units[-1], self.sizes[known], self.dims, mesh, chosen, self.units)
+
+    def _read(self) -> None:
+        units = _units(self.module, self.load, self.defined)
+        for unit in units:  # importers stand behind what they import, and win
+            self.dims.update({decl.name.name: decl for decl in unit.module.dims})
+            for option in unit.module.options:
+                words = tuple(word.name for word in option.words)
+                self.options[option.name.name] = Choice(words, words[0], unit)
+        self.units = tuple(units)
+
+    def mesh(self, settings: Mapping[str, str | int]) -> Mapping[str, int | None]:
+        """The axes of the mesh, if any file declares one, by settings that may have other names."""
+        modules = [unit.module for unit in self.units]
+        names = {decl.name.name for module in modules for decl in module.meshes}
+        if not names:
+            return {}
+        given = frozenset((name, value) for name, value in settings.items() if name in names)
+        if given not in self.meshes:
+            from xg.passes.resolve.mesh import link_mesh  # few files have plans
+
+            self.meshes[given] = link_mesh(modules, self.dims, settings)
+        return self.meshes[given]
+
+
 def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> Linked:
     """The program that starts at `module`, with options and dims set from outside."""
-    units = _units(module, load)
-    sizes: dict[str, ast.DimDecl] = {}
-    options: dict[str, Choice] = {}
-    for unit in units:  # importers come after their imports, and win
-        sizes.update({decl.name.name: decl for decl in unit.module.dims})
-        for option in unit.module.options:
-            words = tuple(word.name for word in option.words)
-            options[option.name.name] = Choice(words, words[0], unit)
-    mesh = _mesh([unit.module for unit in units], sizes, settings)
-    rest = {name: value for name, value in settings.items() if name not in mesh}
-    numbers, chosen = _settings(rest, frozenset(sizes), options, tuple(mesh))
-    reader = Reader(frozenset(sizes), frozenset(mesh), {})
-    known = _sizes(sizes, reader, numbers)
-    return Linked(units[-1], known, sizes, mesh, chosen, tuple(units))
+    return Linker(module, load).link(settings)
 
 
-def _mesh(
-    modules: Sequence[ast.Module],
-    dims: Mapping[str, ast.DimDecl],
-    settings: Mapping[str, str | int],
-) -> Mapping[str, int | None]:
-    """The axes of the mesh, if any file declares one."""
-    if not any(module.meshes for module in modules):
-        return {}
-    from xg.passes.resolve.mesh import link_mesh  # few files have plans
-
-    return link_mesh(modules, dims, settings)
-
-
-def _units(module: ast.Module, load: Load) -> list[Unit]:
+def _units(module: ast.Module, load: Load, defined: Defined) -> list[Unit]:
     """Every file once, imported ones first; a cycle is refused by `load`."""
     done: dict[int, Unit] = {}
     order: list[Unit] = []
@@ -143,13 +177,16 @@ def _units(module: ast.Module, load: Load) -> list[Unit]:
             stack.append((current, True))
             stack.extend((other, False) for _, other in imported)
             continue
-        unit = _unit(current, [(use, done[id(other)]) for use, other in imported])
+        taken = [(use, done[id(other)]) for use, other in imported]
+        unit = _unit(current, len(order), taken, defined)
         done[id(current)] = unit
         order.append(unit)
     return order
 
 
-def _unit(module: ast.Module, imported: list[tuple[ast.Use, Unit]]) -> Unit:
+def _unit(
+    module: ast.Module, number: int, imported: list[tuple[ast.Use, Unit]], defined: Defined
+) -> Unit:
     blocks: dict[str, Located] = {}
     operators: dict[str, Op] = {}
     for use, other in imported:
@@ -164,14 +201,21 @@ def _unit(module: ast.Module, imported: list[tuple[ast.Use, Unit]]) -> Unit:
     wrong: list[Diagnostic] = []
     for definition in module.ops:
         try:
-            operators[definition.name.name] = define(definition)
+            operators[definition.name.name] = _defined(definition, defined)
         except DiagnosticError as error:
             wrong += error.diagnostics
     if wrong:
         raise DiagnosticError(wrong)
-    unit = Unit(module, blocks, operators)
+    unit = Unit(number, module, blocks, operators)
     blocks.update({block.name.name: Located(block, unit) for block in module.blocks})
     return unit
+
+
+def _defined(definition: ast.OpDef, defined: Defined) -> Op:
+    known = defined.get(id(definition))
+    if known is None:
+        known = defined.put(id(definition), (definition, define(definition)))
+    return known[1]
 
 
 def _settings(

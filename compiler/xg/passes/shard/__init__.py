@@ -12,24 +12,25 @@ Source: docs/parallel.md; the states are those of `xg.ir.placement`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prune import prune
-from xg.ir.tensor import TensorType
+from xg.ir.tensor import Sizes, TensorType
 from xg.passes.shard.annotate import Annotator, annotate
 from xg.passes.shard.axis_placement import TornApart
-from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.check import Unsound
 from xg.passes.shard.check import check as check_axis
 from xg.passes.shard.elaborate import Elaboration, named, refuse_left_over
 from xg.passes.shard.joining import join
 from xg.passes.shard.localise import localise as localise_axis
-from xg.sharding.divisibility import PartsKey, check_parts
+from xg.passes.shard.placed_before import Core, PlacedBlocks
+from xg.sharding.divisibility import check_parts
 
 __all__ = [
-    "Bodies",
+    "Core",
+    "PlacedBlocks",
     "Placer",
     "Unsound",
     "Annotator",
@@ -54,48 +55,65 @@ class Placer:
     the mesh with its order, must be the same.
     """
 
-    bodies: Bodies = field(default_factory=Bodies)
+    blocks: PlacedBlocks = field(default_factory=PlacedBlocks)
     elaborations: list[Elaboration] = field(default_factory=list[Elaboration])
     sources: dict[str, Graph] = field(default_factory=dict[str, Graph])
-    checked: set[PartsKey] = field(default_factory=set[PartsKey])
+    sizes: dict[int, tuple[Sizes, Sizes]] = field(default_factory=dict[int, tuple[Sizes, Sizes]])
 
-    def check(self, program: Program) -> Program:
-        """Place a program; its graphs keep internal keys. Raises DiagnosticError."""
-        return self._placed(program)[0]
+    def check(
+        self, program: Program, cores: Mapping[str, Core]
+    ) -> tuple[Program, Mapping[str, Core]]:
+        """Place a program; its graphs keep internal keys. Raises DiagnosticError.
+
+        `cores` are those of its graphs, as far as they have any, and so are those returned.
+        """
+        placed, elaborations = self._placed(program, cores)
+        return placed, elaborations[-1].made if elaborations else {}
 
     def place(self, program: Program) -> Program:
         """The program on global shapes with its moves; raises DiagnosticError."""
-        return named(*self._placed(program))
+        return named(*self._placed(program, {}))
 
-    def _placed(self, program: Program) -> tuple[Program, list[Elaboration]]:
+    def _placed(
+        self, program: Program, cores: Mapping[str, Core]
+    ) -> tuple[Program, list[Elaboration]]:
         graphs = {key: self._knowing(graph, program) for key, graph in program.graphs.items()}
         whole = replace(program, graphs=graphs, numbers={**program.numbers, **program.mesh})
         elaborations = self.elaborations = self.elaborations or self._elaborations(program)
         while True:
             try:
-                placed = _elaborated(whole, elaborations)
+                placed = _elaborated(whole, elaborations, cores)
                 break
             except TornApart as torn:
                 whole, elaborations = _taken_apart(whole, torn.parts), self._elaborations(program)
+                cores = {}
         refuse_left_over(placed)
-        check_parts(placed, self.checked if elaborations is self.elaborations else set())
+        check_parts(placed, elaborations[-1].made if elaborations else {}, self.blocks.parts)
         return placed, elaborations
 
     def _elaborations(self, program: Program) -> list[Elaboration]:
-        return [Elaboration(axis, self.bodies) for axis in program.mesh]
+        return [Elaboration(axis, self.blocks) for axis in program.mesh]
 
     def _knowing(self, graph: Graph, program: Program) -> Graph:
         """A graph that knows the numbers of the mesh as it knows those of sizes."""
         if graph.key not in self.sources:
-            defaults = {**graph.sizes.defaults, **program.mesh}
-            sizes = replace(graph.sizes, defaults=defaults, mesh=tuple(program.mesh))
-            self.sources[graph.key] = replace(graph, sizes=sizes)
+            self.sources[graph.key] = replace(graph, sizes=self._sizes(graph.sizes, program))
         return self.sources[graph.key]
 
+    def _sizes(self, sizes: Sizes, program: Program) -> Sizes:
+        """Sizes with the numbers of the mesh; most graphs of a program have the same."""
+        if id(sizes) not in self.sizes:
+            defaults = {**sizes.defaults, **program.mesh}
+            known = replace(sizes, defaults=defaults, mesh=tuple(program.mesh))
+            self.sizes[id(sizes)] = sizes, known
+        return self.sizes[id(sizes)][1]
 
-def _elaborated(program: Program, elaborations: Iterable[Elaboration]) -> Program:
+
+def _elaborated(
+    program: Program, elaborations: Iterable[Elaboration], cores: Mapping[str, Core]
+) -> Program:
     for elaboration in elaborations:
-        program = elaboration.of(program)
+        program, cores = elaboration.of(program, cores), elaboration.made
     return program
 
 

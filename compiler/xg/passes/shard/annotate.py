@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, PlacementRequest, State, shard
-from xg.ir.plan import Reach, placing
+from xg.ir.plan import Reach, Reaches, placing
 from xg.sharding.apply_plan import entries_of
 
 Requests = dict[Value, dict[str, PlacementRequest]]
+Core = int  # of `xg.passes.shard.placed_before`
 NOTHING = Reach((), ())
 
 
@@ -29,9 +30,16 @@ class Annotator:
     """Every graph under every reach that it is called with.
 
     Programs that share graphs share their requests: a graph is identified by its key, so one key
-    must mean one graph in all of them, and all must have one plan.
+    must mean one graph in all of them, and all must have one plan. `of_core` are the cores of those
+    graphs that have one: graphs of one core have the same values. `cores` are those of the results.
     """
 
+    of_core: Mapping[str, Core] = field(default_factory=dict[str, Core])
+    cores: dict[str, Core] = field(default_factory=dict[str, Core])
+    reaches: Reaches = field(default_factory=Reaches)
+    planned: dict[tuple[Core, Reach], Requests] = field(
+        default_factory=dict[tuple[Core, Reach], Requests]
+    )
     source: dict[str, Graph] = field(default_factory=dict[str, Graph])
     names: dict[tuple[str, Reach], str] = field(default_factory=dict[tuple[str, Reach], str])
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -41,7 +49,7 @@ class Annotator:
     def of(self, program: Program) -> Program:
         """The program with its placement requests."""
         self.source.update(program.graphs)
-        begin = program.plan.reach(program.main.span) if program.plan else NOTHING
+        begin = program.plan.reach(program.main.block_id) if program.plan else NOTHING
         entry = self.name(program.entry, begin)
         while self.waiting:
             self.add(*self.waiting.pop())
@@ -61,13 +69,13 @@ class Annotator:
     def add(self, key: str, reach: Reach) -> None:
         """Add the graph with its placement requests, and its calls."""
         graph, name = self.source[key], self.names[key, reach]
-        requests = _by_hand(graph) | _planned(graph, reach)
+        requests = _by_hand(graph) | self._planned(graph, reach)
         for value in graph.foreign:
             path, _, inside = str(value.name).partition(".")
             call = next(step for step in graph.named_calls() if step.path == path)
             callee = self.source[call.callee]
             lent = {str(v.name): v for v in callee.param_values()}[inside]
-            found = _planned(callee, self._below(call, reach)).get(lent)
+            found = self._planned(callee, self._below(call, reach)).get(lent)
             if found:
                 requests[value] = found
         steps = tuple(
@@ -77,10 +85,20 @@ class Annotator:
             for step in graph.steps
         )
         self.graphs[name] = replace(graph, key=name, steps=steps, placement_requests=requests)
+        if key in self.of_core:
+            self.cores[name] = self.of_core[key]
+
+    def _planned(self, graph: Graph, reach: Reach) -> Requests:
+        core = self.of_core.get(graph.key)
+        if core is None:
+            return _planned(graph, reach)
+        if (core, reach) not in self.planned:
+            self.planned[core, reach] = _planned(graph, reach)
+        return self.planned[core, reach]
 
     def _below(self, call: Call, reach: Reach) -> Reach:
-        callee = self.source[call.callee]
-        return reach.inside(callee.span, call.path, repeated=call.count is not None)
+        block = self.source[call.callee].block_id
+        return self.reaches.inside(reach, block, call.path, repeated=call.count is not None)
 
     def callees_first(self, entry: str) -> list[str]:
         """The keys in the order of a program."""

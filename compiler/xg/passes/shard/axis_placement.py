@@ -7,7 +7,7 @@ cheapest combination that fits.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
@@ -26,6 +26,7 @@ from xg.passes.shard.calls import (
     place_row,
 )
 from xg.passes.shard.demand import demands
+from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import refuse, refuse_move, refuse_output
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
@@ -53,9 +54,9 @@ class BlockPlacer:
     graphs: Mapping[str, Graph]
     request: CallRequest
     axis: str
-    numbers: Mapping[str, int]
-    explicit: bool
+    divisions: Divisions
     bodies: Bodies
+    explicit: bool = field(init=False)
     moves: Moves = field(init=False)
     reads: Counter[Value] = field(init=False)
     requests: dict[Value, PlacementRequest] = field(init=False)
@@ -95,9 +96,10 @@ class BlockPlacer:
 
     def _start(self) -> None:
         graph = self.graph
+        self.explicit = _is_explicit(graph)
         self.moves = Moves(
             axis=self.axis,
-            numbers=self.numbers,
+            divisions=self.divisions,
             types=dict(graph.types),
             elsewhere=dict(graph.placements),
             bodies=self.bodies,
@@ -145,12 +147,17 @@ class BlockPlacer:
         steps = _alive(moves.steps, outputs)
         live = {*self.graph.inputs, *self.graph.param_values()}
         live.update(value for step in steps for value in step.outputs)
+        # What other mesh axes have yet to heed: of a value that was moved, behind its move.
+        moved = {value: now for value, now in self.current.items() if now in live}
         graph = replace(
             self.graph,
             steps=tuple(steps),
             outputs=outputs,
             types={value: type_ for value, type_ in moves.types.items() if value in live},
-            placement_requests=self._open_requests(live),
+            placement_requests={
+                moved.get(value, value): requests
+                for value, requests in self.graph.placement_requests.items()
+            },
             placements={
                 value: {**moves.elsewhere.get(value, {}), self.axis: state}
                 for value, state in moves.states.items()
@@ -163,15 +170,7 @@ class BlockPlacer:
             if value not in outputs and self._is_cast(value, steps)
         )
         states = tuple(moves.states[value] for value in outputs)
-        return PlacedCall(self.request, graph, states, casts)
-
-    def _open_requests(self, live: Container[Value]) -> dict[Value, Mapping[str, PlacementRequest]]:
-        """The requests for other mesh axes: for a value that was moved, behind its move."""
-        left: dict[Value, Mapping[str, PlacementRequest]] = {}
-        for value, requests in self.graph.placement_requests.items():
-            now = self.current.get(value, value)
-            left[now if now in live else value] = requests
-        return left
+        return PlacedCall(self.request, graph, states, casts, moved)
 
     def _is_cast(self, value: Value, steps: Sequence[Apply | Call]) -> bool:
         """Whether something reads it, and only a cast does."""
@@ -209,7 +208,7 @@ class BlockPlacer:
         for value in step.outputs:
             self._heed(value, step.span)
 
-    def _reshard_options(self, value: Value) -> list[ReshardOption]:
+    def _reshard_options(self, value: Value) -> Sequence[ReshardOption]:
         state, cuts = self.moves.states[value], self.moves.cuts(value)
         sends = not self.explicit or value in self.promised
         keeps = not self.explicit and value.role != "param"
@@ -217,7 +216,7 @@ class BlockPlacer:
         found = reshard_options(state, cuts, request, demand, sends=sends, keeps=keeps)
         resharded = self.moves.resharded.get(value)
         if not resharded:
-            return list(found)
+            return found
         return [ReshardOption(FREE, way.state) if way.state in resharded else way for way in found]
 
     def _heed(self, value: Value, span: Span) -> None:
@@ -292,6 +291,12 @@ class BlockPlacer:
         Others are cast inside, and their gradients are summed beside what else is computed there.
         """
         return frozenset(p for p, value in enumerate(call.inputs) if self.reads[value] > 1)
+
+
+def _is_explicit(graph: Graph) -> bool:
+    """Whether a block names a collective: into such nothing is inserted that sends."""
+    moves = [step for step in graph.steps if isinstance(step, Apply) and step.op.family == FAMILY]
+    return any(not step.op.derived and "source" not in step.attrs for step in moves)
 
 
 def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:

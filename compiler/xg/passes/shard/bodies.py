@@ -5,13 +5,15 @@ The same steps occur under many plans, in many choices of options and on several
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from xg.ir.body import Body
+from xg.ir.content import frozen
 from xg.ir.graph import Apply
 from xg.ir.op import Op
 from xg.ir.placement import State
+from xg.ir.recent import Recent
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
 from xg.sharding.argument import IllTyped
@@ -33,11 +35,17 @@ class Asked:
 
 @dataclass(slots=True)
 class Bodies:
-    """Every body that was asked for."""
+    """Every body that was asked for: by the step's attributes themselves, and by what they say."""
 
-    asked: dict[tuple[int, int, tuple[TensorType, ...]], Asked] = field(
-        default_factory=dict[tuple[int, int, tuple[TensorType, ...]], Asked]
+    asked: Recent[tuple[int, int, tuple[TensorType, ...]], Asked] = field(
+        default_factory=Recent[tuple[int, int, tuple[TensorType, ...]], Asked]
     )
+    alike: Recent[Hashable, Asked] = field(default_factory=Recent[Hashable, Asked])
+
+    def next_round(self) -> None:
+        """Forget what has not been asked for of late."""
+        self.asked.next_round()
+        self.alike.next_round()
 
     def typed(
         self, step: Apply, types: Sequence[TensorType], states: Sequence[State]
@@ -46,8 +54,7 @@ class Bodies:
         key = id(step.op), id(step.attrs), tuple(types)
         asked = self.asked.get(key)
         if asked is None:
-            body = step.op.body(types, step.attrs)
-            asked = self.asked[key] = Asked(step.op, step.attrs, body, {})
+            asked = self.asked.put(key, self._asked(step, key[2]))
         given = tuple(states)
         answer = asked.answers.get(given)
         if answer is None:
@@ -55,6 +62,15 @@ class Bodies:
         if isinstance(answer, IllTyped):
             raise answer
         return answer
+
+    def _asked(self, step: Apply, types: tuple[TensorType, ...]) -> Asked:
+        """The body of a step; other steps that say the same have the same."""
+        key = id(step.op), frozen(step.attrs), types
+        known = self.alike.get(key)
+        if known is None:
+            body = step.op.body(types, step.attrs)
+            known = self.alike.put(key, Asked(step.op, step.attrs, body, {}))
+        return Asked(step.op, step.attrs, known.body, known.answers)
 
     @staticmethod
     def _answer(asked: Asked, states: tuple[State, ...]) -> list[State] | IllTyped:

@@ -5,10 +5,10 @@ A placer asks by yielding a `CallRequest` and is sent the `PlacedCall`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
-from xg.ir.graph import Graph
+from xg.ir.graph import Graph, Value
 from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, PlacementRequest, State
 
 
@@ -27,12 +27,17 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class PlacedCall:
-    """The result of a request. `casts` are the inputs that are cast before any use."""
+    """The result of a request. `casts` are the inputs that are cast before any use.
+
+    `moved` maps values to those behind their moves; `core` is the graph's, if it has one.
+    """
 
     request: CallRequest
     graph: Graph
     outputs: tuple[State, ...]
     casts: frozenset[int]
+    moved: Mapping[Value, Value]
+    core: int | None = None
 
 
 Placing = Generator[CallRequest, PlacedCall, PlacedCall]

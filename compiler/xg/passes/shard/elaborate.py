@@ -10,10 +10,12 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.placement import CONSTANT, INVARIANT, State
+from xg.ir.tensor import Sizes
 from xg.passes.shard.axis_placement import BlockPlacer
-from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing
+from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import refuse_move
+from xg.passes.shard.placed_before import Axis, Core, Kind, PlacedBlocks
 
 
 def _entering(graph: Graph, axis: str) -> tuple[State, ...]:
@@ -24,12 +26,6 @@ def _entering(graph: Graph, axis: str) -> tuple[State, ...]:
         whole = INVARIANT if graph.types[value].is_float else CONSTANT
         states.append(request.rest if request and request.rest.kind == "S" else whole)
     return tuple(states)
-
-
-def is_explicit(graph: Graph) -> bool:
-    """Whether a block names a collective: into such nothing is inserted that sends."""
-    moves = [step for step in graph.steps if isinstance(step, Apply) and step.op.family == FAMILY]
-    return any(not step.op.derived and "source" not in step.attrs for step in moves)
 
 
 def refuse_left_over(program: Program) -> None:
@@ -49,30 +45,41 @@ class Elaboration:
     """The moves of one mesh axis in every graph, in every combination of states.
 
     Programs that share graphs share the results: a graph is identified by its key, so one key must
-    mean one graph in all of them. `names` maps every new key to the one it was made from.
+    mean one graph in all of them. `names` maps every new key to the one it was made from. A graph
+    with a core (in `cores`) takes the result of an earlier one with the same core; `made` has the
+    cores of the results.
     """
 
     axis: str
-    bodies: Bodies
+    blocks: PlacedBlocks
     source: dict[str, Graph] = field(default_factory=dict[str, Graph])
     done: dict[CallRequest, PlacedCall] = field(default_factory=dict[CallRequest, PlacedCall])
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
     names: dict[str, str] = field(default_factory=dict[str, str])
+    cores: dict[str, Core] = field(default_factory=dict[str, Core])
+    made: dict[str, Core] = field(default_factory=dict[str, Core])
+    kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
+    divisions: dict[int, tuple[Sizes, Divisions]] = field(
+        default_factory=dict[int, tuple[Sizes, Divisions]]
+    )
+    numbers: Mapping[str, int] = field(default_factory=dict[str, int])
 
-    def of(self, program: Program) -> Program:
+    def of(self, program: Program, cores: Mapping[str, Core] | None = None) -> Program:
         """The program with the moves of the axis, callees first; raises DiagnosticError."""
         self.source.update(program.graphs)
+        self.cores.update(cores or {})
+        self.numbers = program.numbers
         main = program.main
         inputs = _entering(main, self.axis)
         request = CallRequest(main.key, inputs, (None,) * len(main.outputs), is_entry=True)
-        entry = self._place(request, program.numbers).graph
+        entry = self._place(request).graph
         return replace(program, graphs=self._reached(entry), entry=entry.key)
 
-    def _place(self, entry: CallRequest, numbers: Mapping[str, int]) -> PlacedCall:
+    def _place(self, entry: CallRequest) -> PlacedCall:
         """A request and all that it asks for; calls may be nested deeply, so without recursion."""
         if entry in self.done:
             return self.done[entry]
-        stack: list[tuple[CallRequest, Placing]] = [(entry, self._begun(entry, numbers))]
+        stack: list[tuple[CallRequest, Placing]] = [(entry, self._begun(entry))]
         answer: PlacedCall | None = None
         while stack:
             request, placing = stack[-1]
@@ -84,26 +91,50 @@ class Elaboration:
                 continue
             answer = self.done.get(wanted)
             if answer is None:
-                stack.append((wanted, self._begun(wanted, numbers)))
+                stack.append((wanted, self._begun(wanted)))
         return self.done[entry]
 
-    def _begun(self, request: CallRequest, numbers: Mapping[str, int]) -> Placing:
+    def _begun(self, request: CallRequest) -> Placing:
         graph = self.source[request.key]
+        if request.key not in self.cores:
+            return self._fresh(graph, request).run()
+        kind = self._kind(graph)
+        return self.blocks.placing(kind, graph, request, lambda: self._fresh(graph, request))
+
+    def _fresh(self, graph: Graph, request: CallRequest) -> BlockPlacer:
         return BlockPlacer(
             graph=graph,
             graphs=self.source,
             request=request,
             axis=self.axis,
-            numbers=graph.sizes.bind(numbers),
-            explicit=is_explicit(graph),
-            bodies=self.bodies,
-        ).run()
+            divisions=self._divisions(graph.sizes),
+            bodies=self.blocks.bodies,
+        )
+
+    def _divisions(self, sizes: Sizes) -> Divisions:
+        if id(sizes) not in self.divisions:
+            divisions = Divisions(self.axis, sizes.bind(self.numbers))
+            self.divisions[id(sizes)] = sizes, divisions
+        return self.divisions[id(sizes)][1]
+
+    def _kind(self, graph: Graph) -> Kind:
+        if graph.key not in self.kinds:
+            later = set(graph.sizes.mesh) - {self.axis}  # what was placed is part of the core
+            known = frozenset((name, n) for name, n in self.numbers.items() if name not in later)
+            core, about = self.cores[graph.key], Axis(self.axis, known)
+            self.kinds[graph.key] = self.blocks.kind(core, graph, self.source, about)
+        return self.kinds[graph.key]
 
     def _keyed(self, placed: PlacedCall) -> PlacedCall:
         """Under a key of its own, for now a number."""
-        graph = replace(placed.graph, key=f"{len(self.done)}")
-        self.graphs[graph.key], self.names[graph.key] = graph, placed.request.key
-        return replace(placed, graph=graph)
+        key = f"{len(self.done)}"
+        graph = self.graphs[key] = replace(placed.graph, key=key)
+        self.names[key] = placed.request.key
+        if placed.core is not None:
+            self.made[key] = placed.core
+        return PlacedCall(
+            placed.request, graph, placed.outputs, placed.casts, placed.moved, placed.core
+        )
 
     def _reached(self, entry: Graph) -> dict[str, Graph]:
         return {graph.key: graph for graph in _callees_first(entry, self.graphs)}

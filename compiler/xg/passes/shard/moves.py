@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from xg import ops
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY, move
-from xg.ir.dim import ONE, Dim, DimError, product, symbol
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.op import Op
 from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
 from xg.ir.tensor import TensorType
 from xg.passes.shard.bodies import Bodies
+from xg.passes.shard.divisions import Divisions
 from xg.sharding.argument import IllTyped
 
 
@@ -26,11 +26,11 @@ from xg.sharding.argument import IllTyped
 class Moves:
     """The steps of a graph as they are placed.
 
-    `elsewhere` are the states on other mesh axes; `numbers` what is known of sizes and the mesh.
+    `elsewhere` are the states on other mesh axes; `divisions` say what this one can cut.
     """
 
     axis: str
-    numbers: Mapping[str, int]
+    divisions: Divisions
     types: dict[Value, TensorType]
     elsewhere: dict[Value, Mapping[str, State]]
     states: dict[Value, State] = field(default_factory=dict[Value, State])
@@ -41,40 +41,14 @@ class Moves:
         default_factory=dict[Value, dict[State, Value]]
     )
     bodies: Bodies = field(default_factory=Bodies)
-    cut: dict[Value, list[int]] = field(default_factory=dict[Value, list[int]])
-    divided: dict[tuple[Dim, tuple[str, ...]], bool] = field(
-        default_factory=dict[tuple[Dim, tuple[str, ...]], bool]
-    )
 
     def at_hand(self, value: Value) -> State:
         """The state of a value that is the same on all ranks."""
         return INVARIANT if self.types[value].is_float else CONSTANT
 
-    def cuts(self, value: Value) -> list[int]:
-        """The axes that can be cut, counted from the end."""
-        if value not in self.cut:
-            shape = self.types[value].shape
-            places = range(-len(shape), 0)
-            self.cut[value] = [p for p in places if shape[p] != ONE and self.divides(value, p)]
-        return self.cut[value]
-
-    def divides(self, value: Value, place: int) -> bool:
-        """Whether an axis can be cut, behind the cuts of other mesh axes, as far as is known."""
-        dim, elsewhere = self.types[value].shape[place], self.elsewhere.get(value)
-        cut = shard(place)
-        others = [a for a, state in elsewhere.items() if state == cut] if elsewhere else []
-        key = dim, (*others, self.axis)
-        if key not in self.divided:
-            self.divided[key] = self._is_whole(dim / product(map(symbol, key[1])))
-        return self.divided[key]
-
-    def _is_whole(self, dim: Dim) -> bool:
-        if any(name not in self.numbers for name in dim.symbols()):
-            return True
-        try:
-            return dim.evaluate(self.numbers) > 0
-        except DimError:
-            return False
+    def cuts(self, value: Value) -> tuple[int, ...]:
+        """The axes that can be cut, counted from the end, behind the cuts of other mesh axes."""
+        return self.divisions.cuts(self.types[value].shape, self.elsewhere.get(value, {}))
 
     def typed(self, step: Apply, inputs: Sequence[Value], states: Sequence[State]) -> list[State]:
         """The states of an operator's outputs, or IllTyped."""
@@ -198,9 +172,8 @@ class Moves:
             return target
         if target.kind != "S":
             return None
-        for axis in range(-len(self.types[operand].shape), 0):
-            cuts = self.divides(operand, axis)
-            if cuts and self._gives(step, operand, shard(axis), target):
+        for axis in self.cuts(operand):
+            if self._gives(step, operand, shard(axis), target):
                 return shard(axis)
         constant = self.states[operand] == CONSTANT
         whole = CONSTANT if constant else REPLICATED

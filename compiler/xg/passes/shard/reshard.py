@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Final
 
 from xg.ir.placement import INVARIANT, REPLICATED, PlacementRequest, State, shard
@@ -34,7 +36,25 @@ class ReshardOption:
     state: State
 
 
+@lru_cache(maxsize=4_096)  # called for every operand of every operator, with few arguments
 def reshard_options(
+    state: State,
+    cuts: tuple[int, ...],
+    request: PlacementRequest | None,
+    demand: State | None,
+    *,
+    sends: bool,
+    keeps: bool,
+) -> tuple[ReshardOption, ...]:
+    """Every state that a value in `state` can be brought into; collectives only where `sends`.
+
+    `cuts` are the axes that could be sharded. `keeps` says whether the shards of a value that is
+    gathered for its use are available too.
+    """
+    return tuple(_options(state, cuts, request, demand, sends=sends, keeps=keeps))
+
+
+def _options(
     state: State,
     cuts: Sequence[int],
     request: PlacementRequest | None,
@@ -43,11 +63,6 @@ def reshard_options(
     sends: bool,
     keeps: bool,
 ) -> Iterator[ReshardOption]:
-    """Every state that a value in `state` can be brought into; collectives only where `sends`.
-
-    `cuts` are the axes that could be sharded. `keeps` says whether the shards of a value that is
-    gathered for its use are available too.
-    """
     if request and request.use is not None and request.rest == state:
         yield from _in_use(state, request.use, sends=sends)
         if keeps:
@@ -77,7 +92,13 @@ def _in_use(state: State, use: State, *, sends: bool) -> Iterator[ReshardOption]
 
 def combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[State, ...]]:
     """One state per operand, the cheapest combination first, and no more than can be tried."""
-    sorted_options = [sorted(ways, key=lambda way: way.price) for ways in options]
+    if all(options):
+        yield tuple(min(ways, key=_price_of).state for ways in options)  # mostly it fits
+        yield from islice(_combinations(options), 1, None)
+
+
+def _combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[State, ...]]:
+    sorted_options = [sorted(ways, key=_price_of) for ways in options]
     first: tuple[int, ...] = (0,) * len(options)
     heap: list[tuple[float, tuple[int, ...]]] = [(_price(sorted_options, first), first)]
     seen: set[tuple[int, ...]] = {first}
@@ -91,6 +112,10 @@ def combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[S
             if following[place] < len(ways) and following not in seen:
                 seen.add(following)
                 heappush(heap, (_price(sorted_options, following), following))
+
+
+def _price_of(option: ReshardOption) -> float:
+    return option.price
 
 
 def _price(options: Sequence[Sequence[ReshardOption]], chosen: Sequence[int]) -> float:

@@ -1,0 +1,135 @@
+"""What checks of a project after each change have in common: an editor's session keeps it.
+
+Blocks, operators and plans whose text is the same as before are the same objects as before, at the
+places they had then; what was found out of them holds. `Adopted` moves mistakes to the places that
+these texts have now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from xg.diagnostics.diagnostic import Diagnostic, Label
+from xg.diagnostics.source import Span
+from xg.frontend.project import Project
+from xg.frontend.typed import TypeMemory
+from xg.ir.recent import Recent
+from xg.syntax import ast
+
+if TYPE_CHECKING:
+    from xg.frontend.plan_in_choices import PlanMemory
+
+Decl = TypeVar("Decl", ast.Block, ast.OpDef)
+Text = tuple[str, int, str]  # the name of a file, the column where a declaration begins, its text
+Plans = tuple[tuple[ast.Plan, ...], tuple[ast.PlanProduct, ...]]
+
+
+@dataclass(slots=True)
+class CheckMemory:
+    """Declarations by their text, and what was typed and placed of them."""
+
+    types: TypeMemory = field(default_factory=TypeMemory)
+    plans: PlanMemory | None = None
+    blocks: Recent[Text, ast.Block] = field(default_factory=Recent[Text, ast.Block])
+    ops: Recent[Text, ast.OpDef] = field(default_factory=Recent[Text, ast.OpDef])
+    planned: Recent[tuple[Text, ...], Plans] = field(
+        default_factory=Recent["tuple[Text, ...]", Plans]
+    )
+
+    def adopt(self, project: Project) -> Adopted:
+        """A project made of known declarations, as far as it has any. Begins a round."""
+        self._next_round()
+        places: list[Place] = []
+        modules = {id(module): self._module(module, places) for module in project.modules}
+        uses = {key: modules[id(module)] for key, module in project.uses.items()}
+        adopted = Project(modules[id(project.main)], project.paths, uses)
+        return Adopted(adopted, tuple(places))
+
+    def _next_round(self) -> None:
+        self.types.next_round()
+        self.blocks.next_round()
+        self.ops.next_round()
+        self.planned.next_round()
+        if self.plans is not None:
+            self.plans.next_round()
+
+    def _module(self, module: ast.Module, places: list[Place]) -> ast.Module:
+        plans, products = self._plans(module, places)
+        return replace(
+            module,
+            blocks=tuple(_known(module.blocks, self.blocks, places)),
+            ops=tuple(_known(module.ops, self.ops, places)),
+            plans=plans,
+            products=products,
+        )
+
+    def _plans(self, module: ast.Module, places: list[Place]) -> Plans:
+        """All plans of a file as they were before if none has changed: their order is kept so."""
+        key = tuple(map(_text, _in_order(module.plans, module.products)))
+        before = self.planned.get(key)
+        if before is None:
+            return self.planned.put(key, (module.plans, module.products))
+        pairs = zip(_in_order(*before), _in_order(module.plans, module.products), strict=True)
+        places += [Place(old.span, new.span) for old, new in pairs]
+        return before
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a declaration was, and where it is now."""
+
+    before: Span
+    now: Span
+
+    def holds(self, span: Span) -> bool:
+        """Whether a span is a part of the declaration as it was."""
+        before = self.before
+        inside = before.start <= span.start and span.end <= before.end
+        return inside and span.source is before.source
+
+    def moved(self, span: Span) -> Span:
+        """Where a part of the declaration is now."""
+        by = self.now.start - self.before.start
+        return Span(self.now.source, span.start + by, span.end + by)
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A project in which unchanged declarations are those of before; `places` has those."""
+
+    project: Project
+    places: tuple[Place, ...] = ()
+
+    def at_home(self, diagnostic: Diagnostic) -> Diagnostic:
+        """A mistake at the places that the text has now."""
+        return replace(diagnostic, labels=tuple(map(self._label, diagnostic.labels)))
+
+    def _label(self, label: Label) -> Label:
+        place = next((place for place in self.places if place.holds(label.span)), None)
+        return label if place is None else replace(label, span=place.moved(label.span))
+
+
+def _known(decls: Iterable[Decl], known: Recent[Text, Decl], places: list[Place]) -> Iterator[Decl]:
+    """The declarations, each as it was before if its text is the same; none of them twice."""
+    seen: set[Text] = set()
+    for decl in decls:
+        text = _text(decl)
+        before = None if text in seen else known.get(text)
+        if before is None:
+            yield decl if text in seen else known.put(text, decl)
+        else:
+            places.append(Place(before.span, decl.span))
+            yield before
+        seen.add(text)
+
+
+def _text(decl: ast.Block | ast.OpDef | ast.Plan | ast.PlanProduct) -> Text:
+    return decl.span.source.name, decl.span.column, decl.span.text
+
+
+def _in_order(
+    plans: tuple[ast.Plan, ...], products: tuple[ast.PlanProduct, ...]
+) -> list[ast.Plan | ast.PlanProduct]:
+    return sorted((*plans, *products), key=lambda decl: decl.span.start)

@@ -1,0 +1,170 @@
+"""Graphs that were resolved before, each with all that was looked up to make it.
+
+A block is resolved again only where an answer to one of its questions is another: a word of an
+option that it mentions, a size of the program, what a block that it calls takes and gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from xg.ir.graph import Graph
+from xg.ir.op import Op
+from xg.ir.recent import Recent
+from xg.ir.scalar import Scalar
+from xg.ir.tensor import Sizes
+from xg.passes.resolve.block import resolve_block
+from xg.passes.resolve.instance import Instance, Request
+from xg.passes.resolve.lookups import Lookups, Words
+from xg.passes.resolve.mentions import dims_mentioned
+from xg.passes.resolve.units import Linked, Located
+from xg.syntax import ast
+
+Header = tuple[str, ...]  # what callers see of a block
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """What a program says to all blocks of a file."""
+
+    file: int
+    sizes: Sizes
+    dims: frozenset[str]
+    mesh: Mapping[str, int | None]
+    options: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A call: the name of its operator, the arguments, and under which key its graph was put."""
+
+    operator: str
+    words: tuple[tuple[str, str], ...]
+    numbers: tuple[tuple[str, Scalar], ...]
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """A graph and the questions to which it is the answer. `block` is known by identity."""
+
+    block: ast.Block
+    words: tuple[tuple[str, str], ...]
+    numbers: tuple[tuple[str, Scalar], ...]
+    program: _Program
+    options: Mapping[str, Words | None]
+    operators: Mapping[str, Op | Header | None]
+    calls: tuple[_Asked, ...]
+    graph: Graph
+
+
+@dataclass(slots=True)
+class ResolvedGraphs:
+    """Graphs by their blocks."""
+
+    known: Recent[int, list[_Resolved]] = field(default_factory=Recent[int, "list[_Resolved]"])
+    headers: Recent[int, tuple[ast.Block, Header]] = field(
+        default_factory=Recent[int, "tuple[ast.Block, Header]"]
+    )
+
+    def graph(self, linked: Linked, instance: Instance, key: str, request: Request) -> Graph:
+        """The graph of an instance under a key; raises Refused with everything that is wrong."""
+        program = _Program(
+            instance.located.unit.number,
+            linked.sizes,
+            linked.dims,
+            linked.mesh,
+            {name: choice.words for name, choice in linked.options.items()},
+        )
+        block = instance.located.block
+        entries = self.known.get(id(block)) or self.known.put(id(block), [])
+        for entry in entries:
+            if entry.graph.key == key and self._answers(entry, program, linked, instance, request):
+                return entry.graph
+        return self._resolved(entries, program, linked, instance, key, request)
+
+    def next_round(self) -> None:
+        """Forget what has not been asked for of late."""
+        self.known.next_round()
+        self.headers.next_round()
+
+    def _answers(
+        self,
+        entry: _Resolved,
+        program: _Program,
+        linked: Linked,
+        instance: Instance,
+        request: Request,
+    ) -> bool:
+        """Whether all that a graph was made from is the same now."""
+        if (entry.words, entry.numbers) != (instance.words, instance.numbers):
+            return False
+        if entry.program != program:
+            return False
+        lookups = Lookups(linked, instance)
+        if any(lookups.option(name) != words for name, words in entry.options.items()):
+            return False
+        for name, operator in entry.operators.items():
+            seen = self._seen(lookups.operator(name))
+            if seen is not operator and (isinstance(seen, Op) or seen != operator):
+                return False
+        return all(call.key == request(_called(call, lookups)) for call in entry.calls)
+
+    def _resolved(
+        self,
+        entries: list[_Resolved],
+        program: _Program,
+        linked: Linked,
+        instance: Instance,
+        key: str,
+        request: Request,
+    ) -> Graph:
+        lookups = Lookups(linked, instance)
+        asked: list[tuple[Instance, str]] = []
+
+        def noted(callee: Instance) -> str:
+            asked.append((callee, request(callee)))
+            return asked[-1][1]
+
+        graph = resolve_block(lookups, key, noted)
+        names = {id(operator): name for name, operator in lookups.operators.items()}
+        calls = (
+            _Asked(names[id(callee.located)], callee.words, callee.numbers, key)
+            for callee, key in asked
+        )
+        entries.append(
+            _Resolved(
+                block=instance.located.block,
+                words=instance.words,
+                numbers=instance.numbers,
+                program=program,
+                options=lookups.options,
+                operators={name: self._seen(op) for name, op in lookups.operators.items()},
+                calls=tuple(calls),
+                graph=graph,
+            )
+        )
+        return graph
+
+    def _seen(self, operator: Op | Located | None) -> Op | Header | None:
+        """Of a block only what callers see; an operator is known by identity."""
+        return self._header(operator.block) if isinstance(operator, Located) else operator
+
+    def _header(self, block: ast.Block) -> Header:
+        known = self.headers.get(id(block))
+        if known is None:
+            known = self.headers.put(id(block), (block, _header(block)))
+        return known[1]
+
+
+def _called(call: _Asked, lookups: Lookups) -> Instance:
+    located = lookups.operator(call.operator)
+    assert isinstance(located, Located)
+    return Instance(located, call.words, call.numbers)
+
+
+def _header(block: ast.Block) -> Header:
+    parts = (*block.own, None, *block.data, None, *block.outputs, None, *block.dims)
+    texts = (part.span.text if part else "" for part in parts)
+    return (block.name.name, *texts, *dims_mentioned(block))

@@ -1,0 +1,169 @@
+"""A check that remembers the checks before it says what a check without a memory says."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+from xg.diagnostics.diagnostic import Diagnostic
+from xg.diagnostics.source import Source
+from xg.frontend.check_memory import CheckMemory
+from xg.frontend.choices import Checked, checked
+from xg.frontend.project import read_edited
+
+EDITS = 120  # 500 and more were made once; each costs a check without a memory
+TOKEN = re.compile(r"\w+|\S")
+
+NET = """\
+dim B, D = 8, D_ff = 4*D, N_L = 2
+mesh N_D = 2, N_T = 2
+option norm = pre | post
+option act = GELU | ReLU
+
+# The operator of the file.
+op RMS(x [.., D]; g [D]) = x / sqrt(mean[D](x^2)) * g
+
+block Mix(X [B, D]; p = 0.1) -> Y [B, D] {
+    param W [D, D], b [D] = zeros
+    X -> •<=W -> ⊕<-BC(b) -> DO(p) : Y
+}
+
+block MLP(X [B, D]) -> Y [B, D] {
+    param W_up [D, D_ff], W_down [D_ff, D]
+    X -> •<=W_up -> act : U [B, D_ff]
+      -> •<=W_down      : Y
+}
+
+block Layer(X [B, D]) -> Y [B, D] {
+    param γ [D] = ones
+    X -> RMS(γ) if norm = pre : H [B, D]
+      -> Mix as mix -> ⊕<-X
+      -> RMS(γ) if norm = post : M [B, D]
+    M -> MLP -> ⊕<-M : Y
+}
+
+block Net(X [B, D], t [B, D]) -> loss [] {
+    param V [D, D]
+    X -> N_L × Layer as layers -> •<=V : Z [B, D]
+      -> MSE<-t : loss
+}
+
+plan TP of MLP {
+    W_up   [D, D_ff/N_T]
+    W_down [D_ff/N_T, D]
+}
+
+plan DP "Data parallel" of Net {
+    X, t [B/N_D, D]
+}
+
+plan FSDP of Net {
+    X, t [B/N_D, D]
+    *    [_/N_D, ..] -> [..]
+}
+
+plan Both = DP × TP
+plan All = FSDP × TP
+"""
+
+
+def said(found: Checked) -> list[tuple[object, ...]]:
+    return [_said(diagnostic) for diagnostic in found.diagnostics]
+
+
+def _said(each: Diagnostic) -> tuple[object, ...]:
+    places = [
+        (label.span.source.name, label.span.start, label.span.end, label.text, label.primary)
+        for label in each.labels
+    ]
+    return each.code, each.message, places, each.notes, each.help, each.severity
+
+
+def edited(text: str, chance: random.Random) -> str:
+    """A text with a small change: often one that parses, and often one that means something."""
+    tokens = list(TOKEN.finditer(text))
+    one, other = chance.choice(tokens), chance.choice(tokens)
+    lines = text.splitlines(keepends=True)
+    line = chance.randrange(len(lines))
+    match chance.randrange(6):
+        case 0:  # another word
+            return text[: one.start()] + other[0] + text[one.end() :]
+        case 1:
+            return text[: one.start()] + text[one.end() :]
+        case 2:  # the same, elsewhere
+            return text[: one.start()] + " " * chance.randrange(1, 4) + text[one.start() :]
+        case 3:
+            return "".join([*lines[:line], "# moved\n", *lines[line:]])
+        case 4:
+            return "".join([*lines[:line], *lines[line + 1 :]])
+        case _:
+            number = chance.choice([each for each in tokens if each[0].isdigit()])
+            digit = str(chance.randrange(9))
+            return text[: number.start()] + digit + text[number.end() :]
+
+
+def compare(text: str, edits: int, seed: int, memory: CheckMemory) -> tuple[int, int]:
+    """How many edited texts were checked, and how many of them have mistakes."""
+    chance = random.Random(seed)
+    current, judged, wrong = text, 0, 0
+    for _ in range(edits):
+        current = edited(current, chance)
+        reading = read_edited(None, Source("net.xg", current), {})
+        if reading.project is None or reading.diagnostics:
+            current = text
+            continue
+        fresh = said(checked(reading.project))
+        assert said(checked(reading.project, memory=memory)) == fresh, current
+        judged, wrong = judged + 1, wrong + bool(fresh)
+        if fresh and chance.random() < 0.7:
+            current = text
+    return judged, wrong
+
+
+def test_random_edits_are_answered_as_by_a_fresh_check() -> None:
+    judged, wrong = compare(NET, EDITS, 1, CheckMemory())
+    assert judged > EDITS // 3
+    assert judged // 10 < wrong < judged
+
+
+def test_an_edit_is_answered_by_what_it_changes_alone() -> None:
+    """A memory answers the same text without typing or placing a block again."""
+    memory = CheckMemory()
+    project = read_edited(None, Source("net.xg", NET), {}).project
+    assert project
+    checked(project, memory=memory)
+    assert memory.plans
+    blocks = memory.plans.contents.blocks
+    before = blocks.count, len(memory.types.typed.known), len(blocks.before)
+    again = read_edited(None, Source("net.xg", "# One line more.\n" + NET), {}).project
+    assert again
+    checked(again, memory=memory)
+    assert (blocks.count, len(memory.types.typed.known), len(blocks.before)) == before
+
+
+def test_a_memory_stays_small() -> None:
+    memory = CheckMemory()
+    sizes: list[int] = []
+    for number in range(40):
+        text = NET.replace("p = 0.1", f"p = 0.{number + 1:02}")
+        project = read_edited(None, Source("net.xg", text), {}).project
+        assert project
+        checked(project, memory=memory)
+        assert memory.plans
+        blocks = memory.plans.contents.blocks
+        sizes.append(len(memory.types.typed.known) + len(blocks.before) + len(memory.blocks))
+    assert max(sizes[20:]) <= max(sizes[:20]), sizes
+
+
+def test_a_file_that_uses_others_is_remembered_too(tmp_path: Path) -> None:
+    memory = CheckMemory()
+    (tmp_path / "layer.xg").write_text(NET, encoding="utf-8")
+    for size in (64, 64, 33, 32):
+        text = f'use Layer, MLP from "layer.xg"\ndim D = {size}\n'
+        text += "plan TP of MLP { W_up [D, D_ff/N_T] }\n"
+        text += "block Main(X [B, D]) -> Y [B, D] {\n    X -> Layer -> MLP : Y\n}\n"
+        reading = read_edited(tmp_path / "main.xg", Source("main.xg", text), {})
+        assert reading.project
+        assert not reading.diagnostics
+        assert said(checked(reading.project, memory=memory)) == said(checked(reading.project))
