@@ -56,7 +56,7 @@ def _gradient(
 
 
 def _edge_instead(path: str, edge: str, values: Collection[str]) -> str:
-    """What an unknown edge may have been: figures show the gradient of H as dH."""
+    """The names that an unknown edge may have been: figures show the gradient of H as dH."""
     if edge.startswith("d") and edge[1:] in values:
         return f": the gradient is {GRADIENT}{path + '.' if path else ''}{edge[1:]}"
     return _instead(edge, values)
