@@ -10,6 +10,13 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("XG_VERIFY", "1")  # every pass of every compilation is verified
+# Compiled code is run once or twice here: XLA is to be quick about it, and not to make it fast.
+QUICK = (
+    "backend_optimization_level=0",
+    "llvm_disable_expensive_passes=true",
+    "cpu_use_fusion_emitters=false",
+)
+os.environ.setdefault("XLA_FLAGS", " ".join(f"--xla_{flag}" for flag in QUICK))
 
 BROWSER = ("chromium", "chromedriver")
 MISSING = [name for name in BROWSER if shutil.which(name) is None]

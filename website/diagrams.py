@@ -59,7 +59,8 @@ class Built:
 def build(root: Path, path: str) -> Built:
     """Everything of one diagram."""
     project = read_project(root / "diagrams" / path)
-    light = outputs_of(project, Wanted(kinds=("svg", "html", *BACKENDS), theme="light")).files
+    kinds = ("svg", "html", *BACKENDS)
+    light = outputs_of(project, Wanted(kinds=kinds, theme="light", named=False)).files
     dark = outputs_of(project, Wanted(kinds=("svg",), theme="dark")).files
     text = (root / "diagrams" / path).read_text(encoding="utf-8")
     blocks = tuple(_blocks(root, path, project, light))

@@ -89,11 +89,12 @@ def _figure(stem: str, view: str, title: str) -> str:
 def _of_whole(built: Built, block: Block) -> Iterator[str]:
     yield from _explorer(block)
     yield _folded("what it costs", f"```text\n{block.cost.rstrip()}\n```")
-    for backend in BACKENDS:
-        code = built.light[f"{block.stem}_{backend}.py"].decode()
-        link = f'<a href="files/{block.stem}_{backend}.py">{block.stem}_{backend}.py</a>'
+    modules = {f"{block.stem}_{backend}.py": backend for backend in BACKENDS}
+    for file in [file for file in modules if file in built.light]:
+        code = built.light[file].decode()
+        link = f'<a href="files/{file}">{file}</a>'
         text = f"{link}\n\n```python\n{code.rstrip()}\n```"
-        yield _folded(f"{backend} code, {len(code.splitlines())} lines", text)
+        yield _folded(f"{modules[file]} code, {len(code.splitlines())} lines", text)
     plans = [one for one in built.plans if one.block == block.name]
     if plans:
         yield from _plans(block, plans, [one for one in built.drawn if one.block == block.name])

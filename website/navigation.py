@@ -9,6 +9,7 @@ SECTIONS = {
             "docs/explorer",
             "docs/documents",
             "docs/torch",
+            "docs/jax",
             "docs/plans",
             "docs/parallel",
             "docs/ranks",

@@ -5,9 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
+from backends import writing
 from cli.conftest import DIAGRAMS, Xg
 
 from xg import ops
+from xg.codegen.backend import backends
+from xg.driver import BACKENDS
 from xg.passes.pipelines import SINGLE
 
 
@@ -20,7 +23,7 @@ def test_the_graph_of_both_passes(xg: Xg) -> None:
     assert xg("show", "tiny.xg", "--pass", "overview").code == 2
 
 
-@pytest.mark.parametrize("form", ["numpy", "torch", "cost", "html"])
+@pytest.mark.parametrize("form", [*BACKENDS, "cost", "html"])
 def test_code_and_cost_are_of_both_passes(xg: Xg, form: str) -> None:
     for view in ("forward", "backward"):
         said = xg("show", "tiny.xg", "--as", form, "--pass", view)
@@ -99,18 +102,22 @@ def test_the_doctor_finds_what_is_here(xg: Xg) -> None:
     said = xg("doctor")
     assert said.code == 0
     assert "everything that xg needs is here" in said.out
-    assert re.search(r"^ok +torch +2\.\S+: runs torch code, --backend torch$", said.out, re.M)
+    for backend in (each for each in backends().values() if each.runs.extra):
+        runs = f"runs {backend.title} code, --backend {backend.name}"
+        assert re.search(rf"^ok +{backend.runs.library} +\d+\.\S+: {runs}$", said.out, re.M)
     findings = json.loads(xg("doctor", "--json").out)["findings"]
     assert {finding["state"] for finding in findings} <= {"ok", "not needed"}
 
 
-def test_the_doctor_needs_no_torch(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_needs_no_library_of_an_extra(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("xg.cli.actions.run_doctor", "xg.codegen.backend"):
         monkeypatch.setattr(f"{module}.find_spec", lambda name: None)  # pyright: ignore
     said = xg("doctor")
     assert said.code == 0
-    assert "not installed: torch code is written, not run" in said.out
-    assert "fix: pip install 'xg[torch]', to run torch code" in said.out
+    for backend in (each for each in backends().values() if each.runs.extra):
+        assert f"not installed: {backend.title} code is written, not run" in said.out
+        fix = f"fix: pip install 'xg[{backend.runs.extra}]', to run {backend.title} code"
+        assert fix in said.out
 
 
 def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +137,7 @@ def test_a_step_in_every_form(xg: Xg) -> None:
     assert "state K = K_past [B, N_KV, T, D_h] next K" in xg("show", file, "--pass", "step").out
     assert "past" in xg("show", file, "--pass", "step", "--as", "dot").out
     assert "*T" in xg("show", file, "--pass", "step", "--as", "cost").out
-    for backend in ("numpy", "torch"):
+    for backend in writing("step"):
         code = xg("show", file, "--pass", "step", "--as", backend).out
         assert "def step(" in code
         compile(code, "llama", "exec")

@@ -13,6 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
+from xg.codegen.backend import backends
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler/xg", "runtime/xg_runtime", "grammar/xg_grammar")
 LICENCES = ("LICENSE", "NOTICE", "compiler/xg/figures/draw/fonts/OFL.txt")
@@ -84,10 +86,13 @@ def test_the_wheel_names_its_licences(wheel: Path) -> None:
         assert {name.split("/licenses/")[1] for name in kept} == set(LICENCES)
 
 
-def test_torch_is_asked_for_by_nobody_who_does_not_want_it(wheel: Path) -> None:
+def test_what_runs_code_is_asked_for_by_nobody_who_does_not_want_it(wheel: Path) -> None:
     needed = _metadata(wheel).get_all("Requires-Dist", [])
     assert any(line.startswith("lark") for line in needed)
     assert [line for line in needed if "torch" in line] == ["torch; extra == 'torch'"]
+    assert [line for line in needed if "jax" in line] == ["jax>=0.10; extra == 'jax'"]
+    extras = {backend.runs.extra for backend in backends().values()} - {None}
+    assert extras <= set(_metadata(wheel).get_all("Provides-Extra", []))
     assert [line.partition("; ")[2] for line in needed if "pygls" in line] == ["extra == 'lsp'"]
 
 

@@ -12,10 +12,11 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from fuzz.proof import Case, Failure
+from fuzz.proof import Case, Failure, on_arrays
 from fuzz.sketch import Block, Sketch, Statement, words
 
 from xg import ops
+from xg.codegen.backend import default
 from xg.codegen.load import load
 from xg.codegen.numpy.module import emit
 from xg.diagnostics.source import Source
@@ -145,7 +146,7 @@ LAWS: tuple[Law, ...] = (renamed, reordered, formatted, chosen, split)
 def drawn(sketch: Sketch, seed: int) -> Case:
     """The program as it is, with random parameters and inputs."""
     program = _program(Rewritten({"case.xg": str(sketch)}, sketch.settings))
-    return Case.draw(program, load(emit(program), "case"), sketch.numbers, seed)
+    return Case.draw(program, on_arrays(default(), program), sketch.numbers, seed)
 
 
 def check_law(law: Law, sketch: Sketch, case: Case, seed: int) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import ModuleType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
+from backends import in_words_alone
 from fuzz.model import model_gradients
 from fuzz.sketch import Sketch
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from xg.codegen.backend import Backend, backends, default
 from xg.codegen.load import load
-from xg.codegen.numpy.module import emit
-from xg.codegen.torch.module import emit as emit_torch
 from xg.diagnostics.source import Source
+from xg.driver import BACKENDS
 from xg.ir.graph import Program
 from xg.ir.size_checks import check_numbers
 from xg.passes.differentiate import differentiate
@@ -29,16 +29,27 @@ from xg.syntax import ast
 from xg.syntax.format import format
 from xg.syntax.parse import parse
 from xg.verify.reference.interpret import Interpreter, initial
-from xg_runtime.tensors import OnArrays, TorchModule
+from xg_runtime.tensors import OnArrays
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
-Generated = ModuleType | OnArrays
+
+
+class Generated(Protocol):
+    """`init`, `forward` and `backward` on arrays."""
+
+    def init(self, seed: int, dtype: DTypeLike, **sizes: int) -> Arrays: ...
+    def forward(
+        self, params: Arrays, inputs: Arrays, *, seed: int | None = None
+    ) -> tuple[Arrays, Any]: ...
+    def backward(self, params: Arrays, saved: Any, d_outputs: Arrays) -> Arrays: ...  # noqa: ANN401
+
 
 CLOSE = 1e-10  # the module against the interpreter
 SLOPE = 1e-6  # gradients against differences
 STEPS = (1e-3, 1e-4, 1e-5, 1e-6)
 DROPOUT = 3  # the seed that it is drawn from
+RARELY = 200  # so many programs for one that backends meet which differ in their words alone
 REACH = 30.0  # by how much a direction may magnify a tensor with small gradients
 
 
@@ -55,27 +66,38 @@ def prove(sketch: Sketch, seed: int) -> str:
     text = str(sketch)
     tree = check_layout(text)
     program = compiled(tree, sketch, dead=seed % 2 == 0)
-    source = emit(program)
-    module, tensors = load(source, "case"), OnArrays(_torch(program))
+    source = default().source(program, None, kernels=False)
+    module, others = cast(Generated, load(source, "case")), list(_others(program, seed))
     for numbers in (sketch.numbers, {**sketch.numbers, **sketch.resized}):
         case = Case.draw(program, module, numbers, seed)
         case.check_values()
         case.check_slopes()
         case.check_precision()
         case.check_initial()
-        again = Case.draw(program, tensors, numbers, seed)
-        again.check_values()
-        again.check_precision()
-        again.check_initial()
-        check_model(again)
+        for other in others:
+            again = Case.draw(program, other, numbers, seed)
+            again.check_values()
+            again.check_precision()
+            again.check_initial()
+            if isinstance(other, OnArrays):
+                check_model(again)
         if not sketch.resized:
             break
     return source
 
 
-def _torch(program: Program) -> TorchModule:
-    source = emit_torch(program, differentiate(outline(program)))
-    return cast("TorchModule", load(source, "case_torch"))
+def _others(program: Program, seed: int) -> Iterator[Generated]:
+    """The modules of the other backends; those that differ in words alone need few programs."""
+    for name in BACKENDS[1:]:
+        if name not in in_words_alone() or seed % RARELY == 0:
+            yield on_arrays(backends()[name], program)
+
+
+def on_arrays(backend: Backend, program: Program) -> Generated:
+    """The module of a backend on arrays."""
+    derived = differentiate(outline(program)) if backend.pipeline else None
+    source = backend.source(program, derived, kernels=False)
+    return cast(Generated, backend.on_arrays(load(source, f"case_{backend.name}")))
 
 
 def check_layout(text: str) -> ast.Module:
@@ -242,7 +264,7 @@ class Case:
 
     def given_sizes(self) -> dict[str, int]:
         """The sizes that `init` lets a caller choose."""
-        made_by = self.module.module if isinstance(self.module, OnArrays) else self.module
+        made_by = getattr(self.module, "module", self.module)
         wanted = inspect.signature(made_by.init).parameters
         return {name: self.sizes[name] for name in wanted if name in self.sizes}
 

@@ -11,11 +11,11 @@ from typing import Final
 
 import numpy as np
 import pytest
+from backends import with_calls
 from models.families import Arrays
 from models.witness import Witness
 
 from xg.cli.published import size_numbers
-from xg.driver import BACKENDS
 from xg_runtime import agreement, rename
 from xg_runtime.errors import InputError
 from xg_runtime.module import Module, is_float
@@ -54,7 +54,7 @@ def misses(
 
 
 @pytest.mark.parametrize("kernels", [False, True], ids=["readable", "kernels"])
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", with_calls())  # the others: see the gallery
 def test_logits_loss_and_every_gradient_agree(
     witness: Witness, backend: str, kernels: bool
 ) -> None:

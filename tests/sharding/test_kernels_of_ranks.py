@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from backends import writing
 from numpy.typing import NDArray
 
 import xg
@@ -52,7 +53,7 @@ def step(backend: str, kernels: bool, arrays: Arrays, seed: int | None) -> Array
 
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("backend", writing("ranks"))
 def test_kernels_of_a_rank_compute_what_their_bodies_do(
     backend: str, seed: int | None, dtype: str
 ) -> None:
@@ -74,7 +75,7 @@ def test_kernels_of_a_rank_compute_what_their_bodies_do(
             assert np.linalg.norm(fused[name] - array) < TOLERANCES[dtype] * size, name
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("backend", writing("ranks"))
 def test_what_is_drawn_or_averaged_in_part_has_a_kernel(backend: str) -> None:
     source = program().source(backend, kernels=True)
     assert "attention_with_part_of_dropout(\n        Q," in source

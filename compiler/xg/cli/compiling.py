@@ -7,13 +7,15 @@ from argparse import Namespace
 from xg.cli.arguments import settings_of
 from xg.cli.later import not_yet
 from xg.cli.opening import open_project
-from xg.codegen.backend import find
+from xg.codegen.backend import Form, find
 from xg.driver import Program, compile_project
 
 
-def refuse_backend(options: Namespace) -> None:
-    """Raise DiagnosticError for what is not installed."""
-    find(options.backend).require()
+def refuse_backend(options: Namespace, form: Form | None = None) -> None:
+    """Raise DiagnosticError for what is not installed, or does not write a form."""
+    backend = find(options.backend)
+    backend.require_form(form)
+    backend.require()
 
 
 def refuse_plan(options: Namespace) -> None:

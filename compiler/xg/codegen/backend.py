@@ -13,10 +13,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
 
 from xg import codegen
-from xg.codegen.errors import NoLibrary
+from xg.codegen.errors import NoDecodeStep, NoLibrary, NoRanks
 from xg.diagnostics.diagnostic import DiagnosticError
 
 if TYPE_CHECKING:
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from xg.ir.graph import Program
 
 Derived = Literal["outlined"]  # the entry as calls only, for what differentiates call by call
+Form = Literal["step", "ranks"]  # what a module may be besides both passes on one device
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
+
+_UNWRITTEN: Final = {"step": NoDecodeStep, "ranks": NoRanks}
 
 
 class Emit(Protocol):
@@ -58,7 +62,7 @@ class Backend:
 
     `emit` is the function that writes a module and `dialect` the parts that its modules are made
     of, both as ``package.module:name``; `pipeline` are the passes whose result `emit` takes beside
-    the program.
+    the program. `forms` are the modules that it writes besides both passes on one device.
     """
 
     name: str
@@ -67,6 +71,7 @@ class Backend:
     dialect: str
     runs: Runs
     pipeline: tuple[Derived, ...] = ()
+    forms: tuple[Form, ...] = FORMS
 
     @property
     def parts(self) -> Dialect:
@@ -74,8 +79,20 @@ class Backend:
         return cast("Dialect", named(self.dialect))
 
     def source(self, program: Program, derived: Program | None, *, kernels: bool) -> str:
-        """The module of a program."""
+        """The module of a program; raises DiagnosticError for a form that it does not write."""
+        self.require_form(_form(program))
         return cast(Emit, named(self.emit))(program, derived, kernels=kernels)
+
+    def writes(self, program: Program) -> bool:
+        """Whether it writes modules of the form that a program has."""
+        form = _form(program)
+        return form is None or form in self.forms
+
+    def require_form(self, form: Form | None) -> None:
+        """Raise DiagnosticError for a form that it does not write."""
+        if form is not None and form not in self.forms:
+            others = (each.name for each in backends().values() if form in each.forms)
+            raise DiagnosticError.of(_UNWRITTEN[form](self.title, " or ".join(others)))
 
     @property
     def is_installed(self) -> bool:
@@ -97,6 +114,13 @@ class Backend:
     def step_on_arrays(self, module: ModuleType) -> object:
         """A generated module of a step on NumPy arrays."""
         return named(self.runs.steps)(module) if self.runs.steps else module
+
+
+def _form(program: Program) -> Form | None:
+    """The form of a program: the step of a decoder saves nothing for a backward pass."""
+    if program.mesh:
+        return "ranks"
+    return None if program.backwards else "step"
 
 
 def named(path: str) -> Callable[..., object]:

@@ -1,4 +1,4 @@
-"""Errors of generated code: sizes that it lacks, and libraries (XG05xx)."""
+"""Errors of generated code: sizes that it lacks, libraries, unwritten forms (XG05xx)."""
 
 from __future__ import annotations
 
@@ -27,4 +27,26 @@ class NoLibrary(Problem):
     fix = "pip install 'xg[{extra}]', or use --backend {instead}"
     library: str
     extra: str
+    instead: str
+
+
+@problem_kind
+class NoRanks(Problem):
+    """A plan for a backend that writes code for one device only."""
+
+    code = "XG0503"
+    title = "{backend} code is for one device, and not for the ranks of a plan"
+    fix = "choose {instead} instead"
+    backend: str
+    instead: str
+
+
+@problem_kind
+class NoDecodeStep(Problem):
+    """A decode step in a backend that writes none."""
+
+    code = "XG0504"
+    title = "{backend} code computes whole texts, and has no step that adds positions to a cache"
+    fix = "choose {instead} instead"
+    backend: str
     instead: str

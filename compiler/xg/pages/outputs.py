@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.diagnostics.slug import slug, stems
 from xg.driver import BACKENDS, Program, View, compile_project
@@ -32,7 +33,8 @@ DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
 class Wanted:
     """The requested outputs: which kinds, in which colours, of which block in which choice.
 
-    `kernels` asks for fused code, `plan` for a parallel plan.
+    `kernels` asks for fused code, `plan` for a parallel plan. A kind that a program has none of is
+    refused where it was `named`, and else left out.
     """
 
     kinds: tuple[Kind, ...] = KINDS
@@ -43,6 +45,7 @@ class Wanted:
     block: str | None = None
     plan: str | None = None
     settings: Settings = field(default_factory=dict[str, "str | int"])
+    named: bool = True
 
 
 @dataclass(slots=True)
@@ -74,10 +77,9 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
         if name in own and "html" in wanted.kinds:
             page = f"{stem[name]}.html"
             _explore(made, page, program, concerning(project, name, wanted.settings))
-        for backend in BACKENDS:
-            if name in own and backend in wanted.kinds:
-                code = program.source(backend, kernels=wanted.kernels)
-                made.files[f"{stem[name]}_{backend}.py"] = code.encode()
+        for backend in _written(program, wanted) if name in own else ():
+            code = program.source(backend, kernels=wanted.kernels)
+            made.files[f"{stem[name]}_{backend}.py"] = code.encode()
     return made
 
 
@@ -98,6 +100,13 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
     return replace(program.figure(view, legend=wanted.legend), has_heading=wanted.title)
+
+
+def _written(program: Program, wanted: Wanted) -> Iterator[str]:
+    """The backends whose module is among the outputs."""
+    for name, backend in backends().items():
+        if name in wanted.kinds and (wanted.named or backend.writes(program.graphs)):
+            yield name
 
 
 def views(program: Program) -> Iterator[View]:

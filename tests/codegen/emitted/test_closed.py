@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from xg.codegen.backend import backends
 from xg.codegen.emit.allowlist import DisallowedCode, check_allowed
 from xg.codegen.emit.module import emit
-from xg.codegen.numpy.dialect import NUMPY
 from xg.codegen.numpy.vocabulary import VOCABULARY
-from xg.codegen.torch.dialect import TORCH
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
 from xg.ir.graph import Program
@@ -97,6 +96,6 @@ def _no_file(use: ast.Use) -> ast.Module:
 
 def test_a_title_that_would_get_out_is_caught() -> None:
     program = compiled('dim B\nblock F "x" (X [B]) -> Y [B] {\n    X -> ReLU : Y\n}\n')
-    for dialect in (NUMPY, TORCH):
+    for dialect in (backend.parts for backend in backends().values()):
         with pytest.raises(DisallowedCode, match="line 2: import os"):
             emit(program, replace(dialect, title='x"""\nimport os\n"""'))

@@ -18,11 +18,12 @@ from fuzz.proof import check_layout, compiled
 
 import xg
 from xg.codegen.numpy.module import emit
+from xg.driver import BACKENDS
 
 GOLDEN = Path(__file__).parent / "golden"
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 GOLDENS = {"mha": "MHA", "mlp": "MLP", "transformer": "LM", "llama": "Llama"}
-IN_TORCH = ("mha", "transformer")
+ELSEWHERE = (("mha", "torch"), ("transformer", "torch"), ("mlp", "jax"))
 SMALL = {"V": 11, "D": 12, "N_H": 3, "N_L": 2, "D_ff": 7, "S_max": 9}
 
 
@@ -43,11 +44,11 @@ def test_modules_read_as_in_the_golden(name: str, golden: Callable[[Path, str], 
     golden(GOLDEN / f"{name}.py", source(name))
 
 
-@pytest.mark.parametrize("name", IN_TORCH)
-def test_torch_modules_read_as_in_the_golden(
-    name: str, golden: Callable[[Path, str], None]
+@pytest.mark.parametrize(("name", "backend"), ELSEWHERE)
+def test_modules_of_other_backends_read_as_in_the_golden(
+    name: str, backend: str, golden: Callable[[Path, str], None]
 ) -> None:
-    golden(GOLDEN / f"{name}_torch.py", source(name, "torch"))
+    golden(GOLDEN / f"{name}_{backend}.py", source(name, backend))
 
 
 @pytest.mark.parametrize("name", OF_RANKS)
@@ -69,9 +70,11 @@ def test_steps_read_as_in_the_golden(golden: Callable[[Path, str], None]) -> Non
 
 
 def test_no_golden_without_a_diagram() -> None:
-    in_torch = {f"{name}_torch" for name in (*IN_TORCH, *OF_RANKS)}
+    elsewhere = {f"{name}_{backend}" for name, backend in ELSEWHERE}
+    elsewhere |= {f"{name}_torch" for name in OF_RANKS}
+    assert {backend for _, backend in ELSEWHERE} == {*BACKENDS[1:]}
     others = {"llama_step", "transformer_step_torch", "mha_kernels_torch"}
-    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *OF_RANKS, *in_torch, *others}
+    assert {file.stem for file in GOLDEN.glob("*.py")} == {*GOLDENS, *OF_RANKS, *elsewhere, *others}
 
 
 # ---- on their own --------------------------------------------------------------------------------
@@ -106,7 +109,24 @@ print(float(outputs["loss"]))
 """
 
 
-@pytest.mark.parametrize("script", [ALONE, ALONE_IN_TORCH], ids=["numpy", "torch"])
+ALONE_IN_JAX = """
+import sys
+sys.modules["xg"] = sys.modules["xg_runtime"] = sys.modules["torch"] = None
+sys.path.insert(0, sys.argv[1])
+import jax.numpy as jnp
+import mlp_jax as mlp
+params = mlp.init(0, D=8)
+outputs, saved = mlp.forward(params, {"X": jnp.arange(48.0).reshape(2, 3, 8) / 16}, seed=1)
+grads = mlp.backward(params, saved, {"Y": jnp.ones((2, 3, 8))})
+assert set(grads) == {*params, "X"}
+print(float((outputs["Y"] ** 2).mean()))
+"""
+
+
+ALL_ALONE = dict(zip(BACKENDS, (ALONE, ALONE_IN_JAX, ALONE_IN_TORCH), strict=True))
+
+
+@pytest.mark.parametrize("script", ALL_ALONE.values(), ids=ALL_ALONE)
 def test_a_module_runs_where_xg_is_not(script: str) -> None:
     command = [sys.executable, "-I", "-W", "error", "-c", script, str(GOLDEN)]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,20 +15,23 @@ import torch
 from codegen.kernels.cases import Case, cases
 from numpy.typing import NDArray
 
-from xg.codegen.numpy import attention as numpy_attention
-from xg.codegen.numpy import kernels as numpy_kernels
-from xg.codegen.numpy.kernel_table import KERNELS as OF_NUMPY
-from xg.codegen.torch import attention as torch_attention
-from xg.codegen.torch import kernels as torch_kernels
-from xg.codegen.torch.kernel_table import KERNELS as OF_TORCH
+from xg import codegen
+from xg.codegen.backend import backends
+from xg.codegen.emit.kernel import Kernels
 
 Array = NDArray[Any]
 Function = Callable[..., Any]
-TABLES = {"numpy": OF_NUMPY, "torch": OF_TORCH}
-FUNCTIONS: dict[str, dict[str, Any]] = {
-    "numpy": vars(numpy_kernels) | vars(numpy_attention),
-    "torch": vars(torch_kernels) | vars(torch_attention),
-}
+TABLES = {name: each.parts.kernels for name, each in backends().items() if each.parts.kernels}
+
+
+def functions(backend: str, kernels: Kernels) -> dict[str, Any]:
+    """Everything that the files of its kernels define."""
+    folder = f"{codegen.__name__}.{backend}"
+    files = [vars(import_module(f"{folder}.{path.stem}")) for path in kernels.paths]
+    return {name: value for file in files for name, value in file.items()}
+
+
+FUNCTIONS = {name: functions(name, kernels) for name, kernels in TABLES.items()}
 CASES = {backend: list(cases(table)) for backend, table in TABLES.items()}
 USES = [(b, name) for b, found in CASES.items() for name in sorted({case.name for case in found})]
 NAMES = [(b, name) for b, found in CASES.items() for name in sorted({c.kernel for c in found})]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import xg
-from xg.driver import Program, compile_project
+from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.project import parse_project
 from xg.ir.parameters import state_shapes
 from xg.verify.reference.interpret import Interpreter, initial
@@ -142,7 +142,7 @@ def generated(
 
 
 def _of(backend: str, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    if backend == "numpy":
+    if backend == BACKENDS[0]:
         return dict(arrays)
     from torch import as_tensor
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from backends import writing
 from passes.decode_step.stepping import (
     BATCH,
     LENGTH,
@@ -39,7 +40,7 @@ def models() -> dict[str, Stepping]:
     }
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("backend", writing("step"))
 @pytest.mark.parametrize("name", models())
 def test_pieces_agree_with_the_whole(name: str, backend: str) -> None:
     one = models()[name]
@@ -47,7 +48,7 @@ def test_pieces_agree_with_the_whole(name: str, backend: str) -> None:
         assert np.abs(generated(one, pieces, backend) - one.expected()).max() < EXACT
 
 
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("backend", writing("step"))
 @pytest.mark.parametrize("name", models())
 def test_pieces_agree_with_kernels_too(name: str, backend: str) -> None:
     one = models()[name]

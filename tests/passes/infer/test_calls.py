@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
 
 import numpy as np
 import pytest
-from fuzz.proof import DROPOUT, Case
+from backends import with_calls
+from fuzz.proof import DROPOUT, Case, on_arrays
 
-from xg.codegen.load import load
-from xg.codegen.numpy.module import emit
-from xg.codegen.torch.module import emit as emit_torch
+from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source
 from xg.frontend.choices import check_choices
@@ -21,11 +19,9 @@ from xg.ir.parameters import param_specs
 from xg.ir.size_checks import check_numbers
 from xg.passes.differentiate import differentiate
 from xg.passes.infer import infer
-from xg.passes.outline import outline
 from xg.passes.resolve import resolve
 from xg.syntax import ast
 from xg.syntax.parse import parse
-from xg_runtime.tensors import OnArrays, TorchModule
 
 MLP = """
 block MLP(X [B, S, D]) -> Y [B, S, D] {
@@ -240,7 +236,7 @@ def _no_file(use: ast.Use) -> ast.Module:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("backend", with_calls())
 def test_a_call_is_its_body(name: str, backend: str) -> None:
     called, inlined = (_case(text, backend) for text in PAIRS[name])
     called.check_values()
@@ -261,11 +257,7 @@ def test_a_call_is_its_body(name: str, backend: str) -> None:
 
 def _case(text: str, backend: str) -> Case:
     program = differentiate(typed(text))
-    if backend == "numpy":
-        return Case.draw(program, load(emit(program), "case"), {}, 1)
-    source = emit_torch(program, differentiate(outline(program)))
-    module = OnArrays(cast("TorchModule", load(source, "case_torch")))
-    return Case.draw(program, module, {}, 1)
+    return Case.draw(program, on_arrays(backends()[backend], program), {}, 1)
 
 
 ALONG = {
@@ -279,7 +271,7 @@ ALONG = {
 
 
 @pytest.mark.parametrize("name", ALONG)
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("backend", with_calls())
 def test_an_operator_along_an_axis_is_one_along_the_last_axis_turned(
     name: str, backend: str
 ) -> None:

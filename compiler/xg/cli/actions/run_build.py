@@ -118,6 +118,7 @@ def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:
         block=options.block,
         plan=options.plan,
         settings=settings_of(options),
+        named=options.kinds is not None,
     )
 
 

@@ -28,7 +28,7 @@ BYTES: Final = "bytes"
 def run(options: Namespace, console: Console) -> int:
     """Write text as it comes, then say how fast."""
     refuse_plan(options)
-    refuse_backend(options)
+    refuse_backend(options, None if options.no_cache else "step")
     is_run = Path(options.file).is_dir()
     if (
         not is_run

@@ -18,7 +18,7 @@ from xg_runtime.errors import FileError
 
 def run(options: Namespace, console: Console) -> int:
     """Read, compute, write."""
-    refuse_backend(options)
+    refuse_backend(options, "ranks" if options.plan else None)
     half = options.dtype == "bfloat16"
     backend = find(options.backend)
     if half and (not backend.runs.half or options.keep):

@@ -17,7 +17,7 @@ from xg_runtime.train import Outcome
 
 def run(options: Namespace, console: Console) -> int:
     """Train, say how it went, and write a sample if one is wanted."""
-    refuse_backend(options)
+    refuse_backend(options, "ranks" if options.plan else None)
     folder = folder_of(options)
     learned = train_in_folder(training_setup(options), options, folder, console)
     return INTERRUPTED if learned.interrupted else FINE

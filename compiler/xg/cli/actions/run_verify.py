@@ -15,7 +15,7 @@ from xg.cli.ranking_processes import prove_on_processes
 from xg.cli.render import proven_gradients, proven_ranks
 from xg.cli.render.claims import as_data, lines
 from xg.cli.render.json_text import json_text
-from xg.codegen.backend import default, find, on_processes
+from xg.codegen.backend import Form, default, find, on_processes
 from xg.driver import compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
@@ -118,7 +118,7 @@ def _on_simulated(
                 plan,
                 settings,
                 options.seed,
-                _backends(kinds),
+                _backends(kinds, "ranks"),
                 floats="single" in kinds,
                 exact="exact" in kinds,
                 kernels=options.kernels,
@@ -157,10 +157,11 @@ def _claims(options: Namespace, console: Console) -> _Part:
     return _Part(passed, said, "documents", [as_data(*each) for each in documents])
 
 
-def _backends(kinds: Sequence[str]) -> list[str]:
-    """The default one and those asked for; raises DiagnosticError if one is not installed."""
+def _backends(kinds: Sequence[str], form: Form | None = None) -> list[str]:
+    """The default one and those asked for; raises DiagnosticError if one cannot be run."""
     chosen = [default().name, *(name for name in OTHERS if name in kinds)]
     for name in chosen:
+        find(name).require_form(form)
         find(name).require()
     return chosen
 

@@ -30,7 +30,19 @@ NODES: Final = frozenset(
     | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
     | {"withitem", "BoolOp", "And", "Or", "Not"}
     | {"JoinedStr", "FormattedValue", "Compare", "BinOp", "UnaryOp", "USub"}
-    | {"Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow", "RShift", "BitXor"}
+    | {
+        "Add",
+        "Sub",
+        "Mult",
+        "MatMult",
+        "Div",
+        "FloorDiv",
+        "Mod",
+        "Pow",
+        "LShift",
+        "RShift",
+        "BitXor",
+    }
     | {"BitOr", "BitAnd", "Eq", "NotEq", "Gt", "GtE", "Lt", "LtE", "Is", "IsNot", "In", "NotIn"}
 )
 BUILTINS: Final = frozenset(

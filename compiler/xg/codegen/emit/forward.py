@@ -12,6 +12,7 @@ from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, place_of
+from xg.codegen.emit.support import private
 from xg.codegen.emit.text import Text
 from xg.codegen.emit.writer import (
     BlockWriter,
@@ -142,7 +143,15 @@ class _ForwardWriter(BlockWriter):
             field_name = text.removesuffix("_saved") if value.role == "saved" else text
             self.fields[value] = names.fresh(field_name)
             texts.append(text)
-        return [*texts, *map(spell_symbol, self.saved_sizes)]
+        return [*texts, *self._saved_sizes()]
+
+    def _saved_sizes(self) -> list[str]:
+        names = [spell_symbol(name) for name in self.saved_sizes]
+        kind = self.plan.spelling.saved_size
+        if names and kind:
+            self.plan.operators.support[kind] = None
+            return [f"{private(kind)}({name})" for name in names]
+        return names
 
     # ---- states ---------------------------------------------------------------------------------
 

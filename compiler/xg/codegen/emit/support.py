@@ -1,4 +1,4 @@
-"""Functions that a generated module contains, taken from files of ordinary, tested code.
+"""Functions and classes that a generated module contains, from files of ordinary, tested code.
 
 In a module they are private: ``drop`` of a file is ``_drop`` there.
 """
@@ -9,6 +9,8 @@ import ast
 from collections.abc import Collection, Iterable
 from functools import cached_property
 from pathlib import Path
+
+_DEFINED = (ast.FunctionDef, ast.ClassDef)
 
 
 def private(function: str) -> str:
@@ -46,7 +48,7 @@ class SupportFile:
         """For every function: its text and the other functions that it calls."""
         texts = [path.read_text(encoding="utf-8") for path in self._paths]
         bodies = [(text, ast.parse(text).body) for text in texts]
-        nodes = [(text, n) for text, body in bodies for n in body if isinstance(n, ast.FunctionDef)]
+        nodes = [(text, n) for text, body in bodies for n in body if isinstance(n, _DEFINED)]
         names = {node.name for _, node in nodes}
         found: dict[str, tuple[str, tuple[str, ...]]] = {}
         for text, node in nodes:
@@ -61,16 +63,23 @@ class SupportFile:
         return found
 
 
-def _with_private_names(text: str, node: ast.FunctionDef, names: Collection[str]) -> str:
-    """The text of a function, with every mention of the named functions made private."""
-    lines = (ast.get_source_segment(text, node) or "").encode().split(b"\n")
+def _with_private_names(
+    text: str, node: ast.FunctionDef | ast.ClassDef, names: Collection[str]
+) -> str:
+    """The text of a definition, with every mention of the named ones made private.
+
+    Its decorators are part of it, which `ast` does not count.
+    """
+    first = min(part.lineno for part in (node, *node.decorator_list))
+    lines = [line.encode() for line in text.split("\n")[first - 1 : node.end_lineno]]
     inner = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
     bound = {part.id for part in inner if isinstance(part.ctx, ast.Store)}
     bound |= {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
     places = [(part.lineno, part.col_offset, part.id) for part in inner if part.id not in bound]
-    places.append((node.lineno, node.col_offset + len("def "), node.name))
+    keyword = "class " if isinstance(node, ast.ClassDef) else "def "
+    places.append((node.lineno, node.col_offset + len(keyword), node.name))
     for number, column, name in sorted(places, reverse=True):
         if name in names and private(name) != name:
-            line = lines[number - node.lineno]
-            lines[number - node.lineno] = line[:column] + b"_" + line[column:]
+            line = lines[number - first]
+            lines[number - first] = line[:column] + b"_" + line[column:]
     return b"\n".join(lines).decode()

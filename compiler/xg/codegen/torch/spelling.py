@@ -24,6 +24,7 @@ class TorchSpelling:
     name = "torch"
     seed = "Seed"
     empty = "torch.zeros(0, dtype=torch.float64)"  # as in NumPy
+    saved_size = ""
 
     def primitive(self, expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         """The text of one primitive."""

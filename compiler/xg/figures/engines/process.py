@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -13,14 +13,15 @@ from xg.figures.engines.engine import EngineError, OutOfBudgetError
 
 def run_limited(command: Sequence[str], text: str) -> str:
     """Give `text` to a command and return what it prints. Raises EngineError where it fails."""
+    if shutil.which(command[0]) is None:
+        raise EngineError(f"it does not start: there is no {command[0]}")
     try:
         done = subprocess.run(
-            command,
+            [*_limiting(), *command],
             input=text.encode("utf-8"),
             capture_output=True,
             timeout=LayoutSeconds.maximum,
             check=False,
-            preexec_fn=None if sys.platform == "win32" else _limit_memory,
         )
     except subprocess.TimeoutExpired as error:
         raise OutOfBudgetError(f"no layout within {LayoutSeconds.maximum} seconds") from error
@@ -34,10 +35,13 @@ def run_limited(command: Sequence[str], text: str) -> str:
     return answer
 
 
-def _limit_memory() -> None:
-    """Runs in the child. macOS refuses the limit; the time limit holds there all the same."""
-    import resource  # POSIX only
+def _limiting() -> Sequence[str]:
+    """A prefix that limits the memory of a command: a shell, which becomes the command.
 
-    size = LayoutMebibytes.maximum * 2**20
-    with contextlib.suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    Python could set the limit between fork and exec, but not safely where a library has threads, as
+    torch and JAX do. macOS refuses the limit; the time limit holds there all the same.
+    """
+    if sys.platform == "win32":
+        return ()
+    size = LayoutMebibytes.maximum * 2**10
+    return "/bin/sh", "-c", f'ulimit -v {size} 2>/dev/null; exec "$@"', "sh"

@@ -1,4 +1,4 @@
-"""What computes with torch gives what NumPy gives; without torch it says how to get it."""
+"""All backends compute the same; one whose library is missing says how to get it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import writing
 from cli.conftest import DIAGRAMS, Xg
 
+from xg.codegen.backend import FORMS, backends
+from xg.driver import BACKENDS
 from xg_runtime import arrays
 
 
@@ -26,16 +29,18 @@ def given(folder: Path) -> Path:
 
 def test_a_run_gives_the_same_numbers(xg: Xg, given: Path) -> None:
     words = ["run", "tiny.xg", "--inputs", "in.npz", "--d-outputs", "g.npz", "--dropout", 3]
-    for backend in ("numpy", "torch"):
+    for backend in BACKENDS:
         said = xg(*words, "--dtype", "float64", "-o", f"{backend}.npz", "--backend", backend)
         assert said.code == 0, said.err
-    first, second = (arrays.read(given / f"{name}.npz") for name in ("numpy", "torch"))
-    assert list(first) == list(second)
-    assert all(np.allclose(first[name], second[name], rtol=1e-12, atol=1e-14) for name in first)
+    first, *others = (arrays.read(given / f"{name}.npz") for name in BACKENDS)
+    for other in others:
+        assert list(first) == list(other)
+        assert all(np.allclose(first[name], other[name], rtol=1e-12, atol=1e-14) for name in first)
 
 
-def test_bfloat16_is_computed_and_written_wide(xg: Xg, given: Path) -> None:
-    words = ["run", "tiny.xg", "--inputs", "in.npz", "--backend", "torch"]
+@pytest.mark.parametrize("backend", [each.name for each in backends().values() if each.runs.half])
+def test_bfloat16_is_computed_and_written_wide(xg: Xg, given: Path, backend: str) -> None:
+    words = ["run", "tiny.xg", "--inputs", "in.npz", "--backend", backend]
     assert xg(*words, "-o", "half.npz", "--dtype", "bfloat16").code == 0
     assert xg(*words, "-o", "full.npz").code == 0
     half, full = (arrays.read(given / f"{name}.npz")["Y"] for name in ("half", "full"))
@@ -53,13 +58,14 @@ def test_numpy_has_no_bfloat16(xg: Xg, given: Path) -> None:
 def test_losses_are_equal_to_rounding(xg: Xg, folder: Path) -> None:
     words = ["--steps", 6, "--seq", 8, "--batch", 3, "--dtype", "float64", "--eval", 3]
     sizes = ["--set", "D=8", "--set", "N_H=2", "--set", "N_L=2", "--set", "D_ff=12"]
-    for backend in ("numpy", "torch"):
+    for backend in BACKENDS:
         file = str(DIAGRAMS / "models" / "transformer.xg")
         said = xg("train", file, *words, *sizes, "--backend", backend, "--out", backend)
         assert said.code == 0, said.err
-    losses = [_losses(folder / name / "log.jsonl") for name in ("numpy", "torch")]
+    losses = [_losses(folder / name / "log.jsonl") for name in BACKENDS]
     assert len(losses[0]) == 9  # six steps, and three looks at the validation text
-    assert np.allclose(losses[0], losses[1], rtol=1e-10)
+    for other in losses[1:]:
+        assert np.allclose(losses[0], other, rtol=1e-10)
 
 
 def _losses(log: Path) -> list[float]:
@@ -68,28 +74,82 @@ def _losses(log: Path) -> list[float]:
     return [loss for loss in found if isinstance(loss, float)]
 
 
-def test_verify_against_both(xg: Xg, folder: Path) -> None:
-    said = xg("verify", "tiny.xg", "--against", "fd,torch")
+def test_verify_against_all(xg: Xg, folder: Path) -> None:
+    said = xg("verify", "tiny.xg", "--against", ",".join(["fd", *BACKENDS[1:]]))
     assert said.code == 0, said.err
-    assert "NumPy code and interpreter agree" in said.out
-    assert "torch code and interpreter agree" in said.out
+    for backend in backends().values():
+        assert f"{backend.title} code and interpreter agree" in said.out
 
 
-def test_without_torch_there_is_a_hint(
-    xg: Xg, given: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", BACKENDS[1:])
+def test_without_its_library_there_is_a_hint(
+    xg: Xg, given: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
+    runs = backends()[name].runs
+    assert util.find_spec(runs.library)
     monkeypatch.setattr("xg.codegen.backend.find_spec", lambda name: None)  # pyright: ignore
-    assert util.find_spec("torch")
     for words in (
-        ["run", "tiny.xg", "--inputs", "in.npz", "-o", "o.npz", "--backend", "torch"],
-        ["train", "tiny.xg", "--data", "in.npz", "--backend", "torch"],
-        ["verify", "tiny.xg", "--against", "torch"],
+        ["run", "tiny.xg", "--inputs", "in.npz", "-o", "o.npz", "--backend", name],
+        ["train", "tiny.xg", "--data", "in.npz", "--backend", name],
+        ["verify", "tiny.xg", "--against", name],
     ):
         said = xg(*words)
         assert said.code == 1
-        assert "torch is not installed" in said.err
-        assert "pip install 'xg[torch]'" in said.err
-    assert xg("show", "tiny.xg", "--as", "torch").code == 0
+        assert f"{runs.library} is not installed" in said.err
+        assert f"pip install 'xg[{runs.extra}]'" in said.err
+    assert xg("show", "tiny.xg", "--as", name).code == 0
+
+
+# ---- what a backend does not write ---------------------------------------------------------------
+
+PLANNED = """\
+dim B = 4, D = 6
+block Net(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W : Y
+}
+mesh N_D = 2
+plan DP of Net {
+    X [B/N_D, D]
+}
+"""
+WITHOUT = {form: sorted(set(BACKENDS) - set(writing(form))) for form in FORMS}
+
+
+@pytest.mark.parametrize("name", WITHOUT["ranks"])
+def test_ranks_are_refused_where_a_backend_writes_none(xg: Xg, folder: Path, name: str) -> None:
+    (folder / "net.xg").write_text(PLANNED, encoding="utf-8")
+    arrays.write(folder / "in.npz", {"X": np.ones((4, 6))})
+    plan = ["--plan", "DP"]
+    before = sorted(folder.rglob("*"))
+    for words in (
+        ["show", "net.xg", *plan, "--as", name],
+        ["build", "net.xg", *plan, "--only", f"svg,{name}"],
+        ["run", "net.xg", *plan, "--inputs", "in.npz", "-o", "o.npz", "--backend", name],
+        ["train", "net.xg", *plan, "--data", "in.npz", "--backend", name],
+        ["verify", "net.xg", *plan, "--against", f"single,{name}"],
+    ):
+        said = xg(*words)
+        assert (said.code, said.out) == (1, "")
+        assert f"{backends()[name].title} code is for one device, and not for" in said.err
+        assert f"choose {' or '.join(writing('ranks'))} instead" in said.err
+    assert sorted(folder.rglob("*")) == before
+    assert xg("build", "net.xg", *plan, "-o", "out").code == 0  # all that there is
+    written = {path.name for path in (folder / "out").glob("*.py")}
+    assert written == {f"net_dp_{each}.py" for each in writing("ranks")}
+
+
+@pytest.mark.parametrize("name", WITHOUT["step"])
+def test_a_step_is_refused_where_a_backend_writes_none(xg: Xg, folder: Path, name: str) -> None:
+    file = str(DIAGRAMS / "models" / "llama.xg")
+    for words in (
+        ["show", file, "--pass", "step", "--as", name],
+        ["generate", "nothing", "--backend", name],
+    ):
+        said = xg(*words)
+        assert (said.code, said.out) == (1, "")
+        assert f"{backends()[name].title} code computes whole texts" in said.err
+        assert f"choose {' or '.join(writing('step'))} instead" in said.err
 
 
 # ---- the code, a run of training, and text from it -----------------------------------------------
@@ -125,7 +185,7 @@ def test_the_code_of_any_block(xg: Xg, folder: Path) -> None:
         (["build", "tiny.xg", "--only", "torch", "-o", "tiny.xg"], 5, "cannot write tiny.xg"),
         (["train", MODEL, *LEARNING, "--resume"], 4, "holds no checkpoint"),
         (["train", MODEL, *LEARNING, "--dtype", "bfloat16"], 2, "invalid choice: 'bfloat16'"),
-        (["train", "tiny.xg", *LEARNING, "--backend", "jax"], 2, "invalid choice: 'jax'"),
+        (["train", "tiny.xg", *LEARNING, "--backend", "theano"], 2, "invalid choice: 'theano'"),
         (["generate", "nothing", "--backend", "torch"], 5, "cannot read nothing"),
         (["generate", "tiny.xg", "--backend", "torch"], 2, "--weights"),
         (["demo", "nothing"], 5, "cannot read"),

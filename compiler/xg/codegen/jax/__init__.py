@@ -1,0 +1,14 @@
+"""Readable JAX: pure functions on arrays, which `jax.jit` compiles and `jax.grad` agrees with."""
+
+from typing import Final
+
+from xg.codegen.backend import Backend, Runs
+
+BACKEND: Final = Backend(
+    name="jax",
+    title="JAX",
+    emit="xg.codegen.jax.module:emit",
+    dialect="xg.codegen.jax.dialect:JAX",
+    runs=Runs(library="jax", extra="jax", arrays="xg.codegen.jax.on_arrays:OnArrays", half=True),
+    forms=(),  # XLA would compile a step again for each length of its cache
+)

@@ -1,0 +1,81 @@
+"""A generated JAX module, used as one on arrays of NumPy: compiled, in the types of the arrays.
+
+JAX computes in float64 only where that is enabled: here inside of each call, which leaves the
+setting of the process as it is. It sorts dicts by their keys, except ordered ones.
+"""
+
+# JAX says too little of its own types:
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Arrays = dict[str, NDArray[Any]]
+Ordered = OrderedDict[str, Any]
+
+
+@dataclass(frozen=True)
+class OnArrays:
+    """The module on arrays; `dtype` is what floats are computed in, where it is not theirs."""
+
+    module: ModuleType
+    dtype: str | None = None
+
+    def init(self, seed: int = 0, dtype: DTypeLike = np.float32, **sizes: int) -> Arrays:
+        """Return the parameters by their diagram names."""
+        with jax.enable_x64(True):
+            return _arrays(self.module.init(seed, dtype, **sizes))
+
+    def forward(
+        self, params: Arrays, inputs: Arrays, *, seed: int | None = None
+    ) -> tuple[Arrays, Any]:
+        """Return outputs and what `backward` needs; dropout is off when `seed` is None."""
+        word = None if seed is None else np.uint64(seed % 2**64)
+        with jax.enable_x64(True):
+            outputs, saved = self._forward(self._ordered(params), self._ordered(inputs), word)
+            return _arrays(outputs), saved
+
+    def backward(self, params: Arrays, saved: object, d_outputs: Arrays) -> Arrays:
+        """Return the gradients of all parameters and float inputs, keyed by name."""
+        with jax.enable_x64(True):
+            return _arrays(self._backward(self._ordered(params), saved, self._ordered(d_outputs)))
+
+    @cached_property
+    def _forward(self) -> Callable[..., tuple[Ordered, object]]:
+        def forward(params: Ordered, inputs: Ordered, seed: Any) -> tuple[Ordered, object]:  # noqa: ANN401
+            outputs, saved = self.module.forward(params, inputs, seed=seed)
+            return OrderedDict(outputs), saved
+
+        return jax.jit(forward)
+
+    @cached_property
+    def _backward(self) -> Callable[..., Ordered]:
+        def backward(params: Ordered, saved: object, d_outputs: Ordered) -> Ordered:
+            return OrderedDict(self.module.backward(params, saved, d_outputs))
+
+        return jax.jit(backward)
+
+    def _ordered(self, arrays: Arrays) -> Ordered:
+        return OrderedDict((name, self._typed(np.asarray(array))) for name, array in arrays.items())
+
+    def _typed(self, array: NDArray[Any]) -> NDArray[Any]:
+        if self.dtype is None or not np.issubdtype(array.dtype, np.floating):
+            return array
+        return array.astype(jnp.dtype(self.dtype))
+
+
+def _arrays(arrays: Mapping[str, jax.Array]) -> Arrays:
+    """Copies, because those of JAX cannot be written to; of bfloat16, which NumPy lacks, wider."""
+    half = jnp.bfloat16
+    return {n: np.array(a, np.float32 if a.dtype == half else None) for n, a in arrays.items()}

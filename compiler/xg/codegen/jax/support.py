@@ -1,0 +1,148 @@
+"""Functions that are copied into a generated module when it needs them: plain JAX each.
+
+They are ordinary, tested code, whose text is copied. Names are those of generated code.
+Random numbers are those of the NumPy backend, bit for bit.
+"""
+
+# JAX says too little of its own types:
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+Seed = int | Array | None
+
+
+@jax.tree_util.register_static
+class Size(int):
+    """A size that is saved: part of the structure, so `jax.jit` does not trace it."""
+
+
+def pad(x: Array, axis: int, start: int, length: int) -> Array:
+    """Zeros of the given length along an axis, with `x` from `start` on."""
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (start, length - start - x.shape[axis])
+    return jnp.pad(x, widths)
+
+
+def pick(x: Array, ids: Array) -> Array:
+    """One element per row of the last axis."""
+    return jnp.take_along_axis(x, ids[..., None], axis=-1)[..., 0]
+
+
+def place(values: Array, ids: Array, length: int) -> Array:
+    """Zeros with one value per row of a new last axis, at its id."""
+    return jnp.where(jnp.arange(length) == ids[..., None], values[..., None], 0)
+
+
+def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
+    """Rows summed by their ids: the gradient of a table that was read by them."""
+    table = jnp.zeros((rows, *updates.shape[ids.ndim :]), updates.dtype)
+    return table.at[ids].add(updates)
+
+
+def drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
+    return x if keep is None else x * keep * (1 / kept)
+
+
+def keep_mask(
+    shape: tuple[int, ...],
+    p: float,
+    seed: Seed,
+    place: str,
+) -> Array | None:
+    """Which elements dropout keeps; None (all of them) without a seed."""
+    if seed is None:
+        return None
+    drawn = random_words(word(seed), word(digest(place)), shape)
+    return drawn.high >> 8 >= round(p * 2**24)
+
+
+def normal(
+    seed: int | Array,
+    place: str,
+    shape: tuple[int, ...],
+    deviation: float,
+) -> Array:
+    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
+    drawn = random_words(word(seed), word(digest(place)), shape)
+    centred = sums(drawn) - 2 * 65535
+    return centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)
+
+
+class Word(NamedTuple):
+    """A 64-bit word in two halves: JAX has no wider integers by default."""
+
+    high: Array
+    low: Array
+
+
+def digest(place: str) -> int:
+    """FNV-1a of the name of a place."""
+    found = 0xCBF29CE484222325
+    for byte in place.encode():
+        found = (found ^ byte) * 0x100000001B3 % 2**64
+    return found
+
+
+def word(number: int | Array) -> Word:
+    """A whole number modulo 2**64."""
+    if isinstance(number, int):
+        high, low = number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF
+        return Word(jnp.uint32(high), jnp.uint32(low))
+    return Word((number >> 31 >> 1).astype(jnp.uint32), number.astype(jnp.uint32))
+
+
+@jax.jit(static_argnames="shape")
+def random_words(seed: Word, place: Word, shape: tuple[int, ...]) -> Word:
+    """Random words (SplitMix64), each from its index, the seed and a place alone."""
+    start = mix(seed)
+    key = mix(Word(start.high ^ place.high, start.low ^ place.low))
+    index = word(0)
+    for axis, length in enumerate(shape):
+        axes = [-1, *[1] * (len(shape) - 1 - axis)]
+        along = Word(jnp.uint32(0), jnp.arange(length, dtype=jnp.uint32).reshape(axes))
+        index = plus(times(index, word(length)), along)
+    return mix(plus(times(plus(index, word(1)), word(0x9E3779B97F4A7C15)), key))
+
+
+@jax.jit
+def sums(words: Word) -> Array:
+    """The sums of the four numbers of 16 bits that words are made of."""
+    halves = [(half >> 16) + (half & 65535) for half in words]
+    return (halves[0] + halves[1]).astype(jnp.int32)
+
+
+def mix(z: Word) -> Word:
+    """Every bit of a word made to depend on all of it."""
+    z = times(shifted(z, 30), word(0xBF58476D1CE4E5B9))
+    z = times(shifted(z, 27), word(0x94D049BB133111EB))
+    return shifted(z, 31)
+
+
+def shifted(z: Word, bits: int) -> Word:
+    """``z ^ z >> bits``."""
+    return Word(z.high ^ z.high >> bits, z.low ^ (z.low >> bits | z.high << 32 - bits))
+
+
+def plus(a: Word, b: Word) -> Word:
+    """The sum of two words, modulo 2**64."""
+    low = a.low + b.low
+    return Word(a.high + b.high + (low < a.low).astype(jnp.uint32), low)
+
+
+def times(a: Word, b: Word) -> Word:
+    """The product of two words, modulo 2**64, from products that fit in 32 bits."""
+    a_top, b_top = a.low >> 16, b.low >> 16
+    a_end, b_end = a.low & 65535, b.low & 65535
+    middle = a_top * b_end + (a_end * b_end >> 16)
+    other = b_top * a_end + (middle & 65535)
+    high = a_top * b_top + (middle >> 16) + (other >> 16)
+    return Word(high + a.high * b.low + a.low * b.high, a.low * b.low)

@@ -1,0 +1,40 @@
+"""Everything that a generated JAX module may mention (see `xg.codegen.emit.allowlist`)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.codegen.emit.allowlist import Allowlist
+
+IMPORTS: Final = frozenset(
+    {
+        "from __future__ import annotations",
+        "import math",
+        "from collections.abc import Mapping",
+        "from typing import Any, NamedTuple",
+        "from typing import Any",
+        "import jax",
+        "import jax.numpy as jnp",
+    }
+)
+FUNCTIONS: Final = frozenset(
+    {"arange", "broadcast_to", "concatenate", "cos", "einsum", "exp", "float32", "full", "inf"}
+    | {"int32", "log", "maximum", "minimum", "ones", "pad", "sin", "sqrt", "take"}
+    | {"take_along_axis", "tanh", "uint32", "where", "zeros", "zeros_like"}
+)
+MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
+METHODS: Final = frozenset(
+    {"T", "add", "append", "astype", "at", "dtype", "encode", "get", "items", "max", "mean"}
+    | {"erf", "ndim", "mT", "register_static", "reshape", "setdefault", "shape", "split", "sum"}
+    | {"swapaxes", "transpose", "values"}
+)
+VOCABULARY: Final = Allowlist(
+    imports=IMPORTS,
+    modules={
+        "jnp": FUNCTIONS,
+        "jax": frozenset({"Array", "jit", "lax", "tree_util"}),
+        "math": MATH,
+    },
+    methods=METHODS,
+    decorators=frozenset({"jax.jit", "jax.jit(static_argnames='shape')"}),
+)

@@ -1,0 +1,32 @@
+"""The backends that tests are run for: all that are found, by what they write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xg.codegen.backend import Form, backends
+
+
+def writing(form: Form) -> list[str]:
+    """The names of those that write modules of a form."""
+    return [name for name, backend in backends().items() if form in backend.forms]
+
+
+def with_kernels() -> list[str]:
+    """The names of those that have functions by hand."""
+    return [name for name, backend in backends().items() if backend.parts.kernels]
+
+
+def forms_of_code(backend: str) -> Sequence[bool]:
+    """Whether code is to be fused, both ways for a backend that then has functions by hand."""
+    return (False, True) if backend in with_kernels() else (False,)
+
+
+def with_calls() -> list[str]:
+    """The names of those that write calls in a way of their own, the first one included."""
+    return [name for name in backends() if name not in in_words_alone()]
+
+
+def in_words_alone() -> list[str]:
+    """The names of those whose modules differ from the first one's in their words alone."""
+    return [name for name, backend in list(backends().items())[1:] if not backend.pipeline]

@@ -1,0 +1,342 @@
+"""Multi-Layer Perceptron: forward and backward pass in JAX.
+
+Compiled by xg 0.1.0 from mlp.xg, block MLP. Change the diagram, not this file.
+
+    forward(X [B, S, D]) -> Y [B, S, D]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+Array = jax.Array
+Params = dict[str, Array]
+DType = Any
+Seed = int | Array | None
+ParamTable = dict[str, tuple[tuple[int, ...], float | str]]
+
+D = 64
+
+
+class MLPSaved(NamedTuple):
+    """Values of `mlp` that `d_mlp` needs."""
+
+    X: Array  # [B, S, D]
+    H: Array  # [B, S, D]
+    H_mean: Array  # [B, S, 1]
+    H_rstd: Array  # [B, S, 1]
+    U_1: Array  # [B, S, D_ff]
+    U: Array  # [B, S, D_ff]
+    Y_keep: Array | None  # [B, S, D]
+
+
+def mlp(params: Params, X: Array, *, seed: Seed) -> tuple[Array, MLPSaved]:
+    """Multi-Layer Perceptron (mlp.xg:4).
+
+    X [B, S, D] -> Y [B, S, D]
+    """
+    gamma = params["gamma"]  # [D]
+    beta = params["beta"]  # [D]
+    W_up = params["W_up"]  # [D, D_ff]
+    b_up = params["b_up"]  # [D_ff]
+    W_down = params["W_down"]  # [D_ff, D]
+    b_down = params["b_down"]  # [D]
+    H, H_mean, H_rstd = layer_norm(X, gamma, beta, 1e-05)  # [B, S, D], mlp.xg:9
+    U_1 = H @ W_up + b_up  # [B, S, D_ff], mlp.xg:10
+    U = gelu(U_1)  # [B, S, D_ff], mlp.xg:10
+    Z = U @ W_down + b_down  # [B, S, D], mlp.xg:11
+    Y_1, Y_keep = dropout(Z, 0.1, seed, "DO_1")  # [B, S, D], mlp.xg:12
+    Y = Y_1 + X  # [B, S, D], mlp.xg:12
+    return Y, MLPSaved(X, H, H_mean, H_rstd, U_1, U, Y_keep)
+
+
+def d_mlp(params: Params, saved: MLPSaved, dY: Array, grads: Params) -> Array:
+    """Backward pass of `mlp` (mlp.xg:4).
+
+    dY [B, S, D] -> dX [B, S, D], gradients of parameters in `grads`
+    """
+    gamma = params["gamma"]  # [D]
+    W_up = params["W_up"]  # [D, D_ff]
+    W_down = params["W_down"]  # [D_ff, D]
+    D = saved.X.shape[2]
+    D_ff = saved.U_1.shape[2]
+    dZ = d_dropout(dY, saved.Y_keep, 0.1)  # [B, S, D], grad of dropout, mlp.xg:12
+    db_down = dZ.sum(axis=(0, 1))  # [D], grad of broadcast, mlp.xg:11
+    dU = dZ @ W_down.T  # [B, S, D_ff], grad of matmul, mlp.xg:11
+    dW_down = (  # [D_ff, D], grad of matmul, mlp.xg:11
+        saved.U.reshape(-1, D_ff).T @ dZ.reshape(-1, D)
+    )
+    d_GELU = d_gelu(dU, saved.U_1)  # [B, S, D_ff], grad of gelu, mlp.xg:10
+    db_up = d_GELU.sum(axis=(0, 1))  # [D_ff], grad of broadcast, mlp.xg:10
+    dH = d_GELU @ W_up.T  # [B, S, D], grad of matmul, mlp.xg:10
+    dW_up = (  # [D, D_ff], grad of matmul, mlp.xg:10
+        saved.H.reshape(-1, D).T @ d_GELU.reshape(-1, D_ff)
+    )
+    dX_LN, dgamma, dbeta = d_layer_norm(  # [B, S, D], grad of layer_norm, mlp.xg:9
+        dH, saved.X, gamma, saved.H_mean, saved.H_rstd
+    )
+    dX = dY + dX_LN  # [B, S, D], sum over uses, mlp.xg:4
+    grads |= {
+        "gamma": dgamma,
+        "beta": dbeta,
+        "W_up": dW_up,
+        "b_up": db_up,
+        "W_down": dW_down,
+        "b_down": db_down,
+    }
+    return dX
+
+
+# ---- public interface ----------------------------------------------------------------
+
+
+def init(seed: int = 0, dtype: DType = jnp.float32, *, D: int = D) -> Params:
+    """Make the parameters, by their names in the diagram, drawn from the seed."""
+    D_ff = 4 * D
+    params: Params = {}
+    for name, (shape, start) in _param_table(D=D, D_ff=D_ff).items():
+        if start == "ones":
+            params[name] = jnp.ones(shape, dtype)
+        elif start == "zeros":
+            params[name] = jnp.zeros(shape, dtype)
+        else:
+            params[name] = _normal(seed, name, shape, float(start)).astype(dtype)
+    return params
+
+
+def forward(
+    params: Params, inputs: Mapping[str, Array], *, seed: Seed = None
+) -> tuple[dict[str, Array], MLPSaved]:
+    """Outputs by name, and the values that `backward` needs.
+
+    Without a seed dropout is off.
+    """
+    B, S, D = _array(inputs, "X", 3).shape
+    D_ff = _array(params, "W_up", 2).shape[1]
+    table = _param_table(D=D, D_ff=D_ff)
+    shapes = {name: shape for name, (shape, _) in table.items()}
+    shapes["X"] = (B, S, D)
+    _check({**inputs, **params}, shapes)
+    Y, saved = mlp(params, inputs["X"], seed=seed)
+    return {"Y": Y}, saved
+
+
+def backward(params: Params, saved: MLPSaved, d_outputs: Mapping[str, Array]) -> Params:
+    """Gradients of all parameters and float inputs by name; no cotangent means zero."""
+    dtype = next(iter({**params, **d_outputs}.values())).dtype
+    B, S, D = saved.X.shape
+    dY = d_outputs.get("Y")
+    if dY is None:
+        dY = jnp.zeros((B, S, D), dtype)
+    grads: Params = {}
+    dX = d_mlp(params, saved, dY, grads)
+    grads["X"] = dX
+    return grads
+
+
+# ---- operators -----------------------------------------------------------------------
+
+
+def layer_norm(
+    x: Array, gamma: Array, beta: Array, eps: float
+) -> tuple[Array, Array, Array]:
+    """Normalizes the last axis, scales by γ, shifts by β.
+
+    Y = x̂ ⊙ γ + β, x̂ = (X - μ) / sqrt(σ² + ε).
+    """
+    mean = x.mean(axis=-1, keepdims=True)
+    centred = x - mean
+    rstd = 1 / jnp.sqrt((centred**2).mean(axis=-1, keepdims=True) + eps)
+    return centred * rstd * gamma + beta, mean, rstd
+
+
+def gelu(x: Array) -> Array:
+    """X times the probability that a normal number is below x, by tanh.
+
+    Y = X ⊙ (1 + tanh(u)) / 2, u = sqrt(2/π) (X + 0.044715 X³).
+    """
+    t = jnp.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    return 0.5 * x * (1 + t)
+
+
+def dropout(x: Array, p: float, seed: Seed, place: str) -> tuple[Array, Array | None]:
+    """Drops numbers with probability p; the others are scaled to keep the mean.
+
+    Y = m ⊙ X / (1 - p), m = 0 or 1.
+    """
+    keep = _keep_mask(x.shape, p, seed, place)
+    return _drop(x, keep, 1 - p), keep
+
+
+def d_dropout(dy: Array, keep: Array | None, p: float) -> Array:
+    """Gradient of dropout: dX = m ⊙ dY / (1 - p)."""
+    return _drop(dy, keep, 1 - p)
+
+
+def d_gelu(dy: Array, x: Array) -> Array:
+    """Gradient of gelu.
+
+    dX = dY ⊙ (1 + t + X ⊙ (1 - t²) ⊙ u') / 2, t = tanh(u), u' = sqrt(2/π) (1 + 3 ·
+    0.044715 X²).
+    """
+    t = jnp.tanh(0.7978845608028654 * x * (1 + 0.044715 * x**2))
+    d_inner = 0.7978845608028654 * (1 + 0.134145 * x**2)
+    slope = 0.5 * (1 + t) + 0.5 * x * (1 - t**2) * d_inner
+    return dy * slope
+
+
+def d_layer_norm(
+    dy: Array, x: Array, gamma: Array, mean: Array, rstd: Array
+) -> tuple[Array, Array, Array]:
+    """Gradient of layer_norm.
+
+    dX = (dx̂ - mean(dx̂) - x̂ mean(dx̂ ⊙ x̂)) / sqrt(σ² + ε), dx̂ = dY ⊙ γ, dγ = Σ dY ⊙
+    x̂, dβ = Σ dY.
+    """
+    dx_hat = dy * gamma
+    x_hat = (x - mean) * rstd
+    part = x_hat * (dx_hat * x_hat).mean(axis=-1, keepdims=True)
+    dx = rstd * (dx_hat - dx_hat.mean(axis=-1, keepdims=True) - part)
+    dgamma = (dy * x_hat).sum(axis=(0, 1))
+    dbeta = dy.sum(axis=(0, 1))
+    return dx, dgamma, dbeta
+
+
+# ---- support -------------------------------------------------------------------------
+
+
+def _param_table(*, D: int, D_ff: int) -> ParamTable:
+    """Shape and start of every parameter: ones, zeros or a standard deviation."""
+    return {
+        "gamma": ((D,), "ones"),
+        "beta": ((D,), "zeros"),
+        "W_up": ((D, D_ff), D**-0.5),
+        "b_up": ((D_ff,), "zeros"),
+        "W_down": ((D_ff, D), D_ff**-0.5),
+        "b_down": ((D,), "zeros"),
+    }
+
+
+def _check(arrays: Mapping[str, Array], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError if an array is missing, or its shape does not fit the others."""
+    for name, expected in shapes.items():
+        if name not in arrays:
+            raise ValueError(f"{name} {list(expected)} is missing")
+        if arrays[name].shape != expected:
+            shape = list(arrays[name].shape)
+            raise ValueError(f"{name} should have shape {list(expected)}, not {shape}")
+
+
+def _array(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    """Get an array by its name; raise ValueError if it has another number of axes."""
+    if name not in arrays:
+        raise ValueError(f"{name} is missing")
+    if arrays[name].ndim != axes:
+        shape = list(arrays[name].shape)
+        raise ValueError(f"{name} should have {axes} axes, not shape {shape}")
+    return arrays[name]
+
+
+def _drop(x: Array, keep: Array | None, kept: float) -> Array:
+    """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
+    return x if keep is None else x * keep * (1 / kept)
+
+
+def _keep_mask(
+    shape: tuple[int, ...],
+    p: float,
+    seed: Seed,
+    place: str,
+) -> Array | None:
+    """Which elements dropout keeps; None (all of them) without a seed."""
+    if seed is None:
+        return None
+    drawn = _random_words(_word(seed), _word(_digest(place)), shape)
+    return drawn.high >> 8 >= round(p * 2**24)
+
+
+def _normal(
+    seed: int | Array,
+    place: str,
+    shape: tuple[int, ...],
+    deviation: float,
+) -> Array:
+    """Nearly normal numbers: a sum of four uniforms of 16 bits, from integers alone."""
+    drawn = _random_words(_word(seed), _word(_digest(place)), shape)
+    centred = _sums(drawn) - 2 * 65535
+    return centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)
+
+
+class _Word(NamedTuple):
+    """A 64-bit word in two halves: JAX has no wider integers by default."""
+
+    high: Array
+    low: Array
+
+
+def _digest(place: str) -> int:
+    """FNV-1a of the name of a place."""
+    found = 0xCBF29CE484222325
+    for byte in place.encode():
+        found = (found ^ byte) * 0x100000001B3 % 2**64
+    return found
+
+
+def _word(number: int | Array) -> _Word:
+    """A whole number modulo 2**64."""
+    if isinstance(number, int):
+        high, low = number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF
+        return _Word(jnp.uint32(high), jnp.uint32(low))
+    return _Word((number >> 31 >> 1).astype(jnp.uint32), number.astype(jnp.uint32))
+
+
+@jax.jit(static_argnames="shape")
+def _random_words(seed: _Word, place: _Word, shape: tuple[int, ...]) -> _Word:
+    """Random words (SplitMix64), each from its index, the seed and a place alone."""
+    start = _mix(seed)
+    key = _mix(_Word(start.high ^ place.high, start.low ^ place.low))
+    index = _word(0)
+    for axis, length in enumerate(shape):
+        axes = [-1, *[1] * (len(shape) - 1 - axis)]
+        along = _Word(jnp.uint32(0), jnp.arange(length, dtype=jnp.uint32).reshape(axes))
+        index = _plus(_times(index, _word(length)), along)
+    return _mix(_plus(_times(_plus(index, _word(1)), _word(0x9E3779B97F4A7C15)), key))
+
+
+@jax.jit
+def _sums(words: _Word) -> Array:
+    """The sums of the four numbers of 16 bits that words are made of."""
+    halves = [(half >> 16) + (half & 65535) for half in words]
+    return (halves[0] + halves[1]).astype(jnp.int32)
+
+
+def _mix(z: _Word) -> _Word:
+    """Every bit of a word made to depend on all of it."""
+    z = _times(_shifted(z, 30), _word(0xBF58476D1CE4E5B9))
+    z = _times(_shifted(z, 27), _word(0x94D049BB133111EB))
+    return _shifted(z, 31)
+
+
+def _shifted(z: _Word, bits: int) -> _Word:
+    """``z ^ z >> bits``."""
+    return _Word(z.high ^ z.high >> bits, z.low ^ (z.low >> bits | z.high << 32 - bits))
+
+
+def _plus(a: _Word, b: _Word) -> _Word:
+    """The sum of two words, modulo 2**64."""
+    low = a.low + b.low
+    return _Word(a.high + b.high + (low < a.low).astype(jnp.uint32), low)
+
+
+def _times(a: _Word, b: _Word) -> _Word:
+    """The product of two words, modulo 2**64, from products that fit in 32 bits."""
+    a_top, b_top = a.low >> 16, b.low >> 16
+    a_end, b_end = a.low & 65535, b.low & 65535
+    middle = a_top * b_end + (a_end * b_end >> 16)
+    other = b_top * a_end + (middle & 65535)
+    high = a_top * b_top + (middle >> 16) + (other >> 16)
+    return _Word(high + a.high * b.low + a.low * b.high, a.low * b.low)
