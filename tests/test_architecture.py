@@ -16,7 +16,7 @@ SHARED = (
     "xg.codegen.errors",
     "xg.passes.runner",
 )  # but for what all members are made with
-ASSEMBLING = ("xg.passes.pipelines",)  # which puts members together
+ASSEMBLING = ("xg.passes.pipelines", "xg.passes.ir_text")  # which know several members
 Imports = Mapping[str, frozenset[str]]
 
 

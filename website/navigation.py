@@ -25,7 +25,7 @@ SECTIONS = {
         "CHANGELOG",
     ],
     "Inside": [
-        *("docs/architecture", "docs/adding-an-operator", "docs/adding-a-pass"),
+        *("docs/architecture", "docs/ir", "docs/adding-an-operator", "docs/adding-a-pass"),
         *("docs/adding-a-backend", "docs/adding-a-kernel", "docs/adding-an-error"),
         *("docs/adding-a-diagram", "docs/adr/README", "CONTRIBUTING"),
     ],

@@ -19,6 +19,7 @@ DOCUMENTS = (
     "docs/explorer.md",
     "docs/generation.md",
     "docs/importing.md",
+    "docs/ir.md",
     "docs/jax.md",
     "docs/models.md",
     "docs/overview.md",

@@ -10,8 +10,8 @@ import pytest
 from xg.frontend.project import read_project
 from xg.frontend.typed import type_project
 from xg.ir.graph import Program
-from xg.ir.printer import spell_program
 from xg.passes import pipelines
+from xg.passes.ir_text.printer import spell_program
 from xg.passes.pipelines import SINGLE
 from xg.passes.runner import History, Pass, run
 from xg.verify.reference.interpret import Interpreter

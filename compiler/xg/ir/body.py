@@ -55,3 +55,11 @@ class Body:
         """The operands that the outputs really mention, in order."""
         used = {id(expr) for expr in topological(self.outputs)}
         return tuple(expr for expr in self.operands if id(expr) in used)
+
+    def on(self, operands: Sequence[Expr]) -> list[Expr] | tuple[Expr, Mapping[str, Expr]]:
+        """The body on other operands, as an operator's `forward` gives it."""
+        given = {id(old): new for old, new in zip(self.operands, operands, strict=True)}
+        outputs = [out for out in substitute(self.outputs, given) if out is not None]
+        if self.caches:
+            return outputs[0], dict(zip(self.caches, outputs[1:], strict=True))
+        return outputs

@@ -31,7 +31,6 @@ def content(graph: Graph) -> Hashable:
         tuple((_step(step), numbered((*step.inputs, *step.outputs))) for step in graph.steps),
         tuple((name, numbers[value]) for name, value in graph.aliases),
         tuple((numbers[value], tuple(cuts.items())) for value, cuts in graph.layouts.items()),
-        tuple((numbers[value], type_) for value, type_, _ in graph.claims),
         tuple((state.name, numbers[state.past], numbers[state.next]) for state in graph.states),
         frozen(graph.sizes.definitions),
         frozen(graph.sizes.defaults),
@@ -58,7 +57,6 @@ def _values(graph: Graph) -> Iterator[Value]:
     yield from graph.outputs
     yield from (value for _, value in graph.aliases)
     yield from graph.layouts
-    yield from (value for value, _, _ in graph.claims)
     yield from (value for state in graph.states for value in (state.past, state.next))
 
 

@@ -128,8 +128,9 @@ class Graph:
     """One pass of one instance of a block: the forward pass, unless it is a `Backward`.
 
     `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
-    the types that its labels promise; `states` are kept from one step to the next. `layouts` are
-    the cuts of the values whose shape in the file is divided by mesh axes: types are always global.
+    the types that its labels promise, until inference has checked them; `states` are kept from one
+    step to the next. `layouts` are the cuts of the values whose shape in the file is divided by
+    mesh axes: types are always global.
     `aliases` are labels of values that have a name already, where a choice of options leaves out
     the nodes between. `mentions` are the dims in its text. `placement_requests` are the requested
     placements of values by mesh axis, `placements` the actual ones. `file` is the number of its

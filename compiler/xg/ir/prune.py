@@ -49,5 +49,4 @@ def prune(graph: G) -> G:
         placement_requests=kept(graph.placement_requests),
         placements=kept(graph.placements),
         aliases=tuple((name, value) for name, value in graph.aliases if value in present),
-        claims=tuple(claim for claim in graph.claims if claim[0] in present),
     )

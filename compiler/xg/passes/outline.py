@@ -81,7 +81,6 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
         params=tuple(param for value, param in held.items() if value in read),
         steps=tuple(run),
         foreign=(),
-        claims=(),
     )
     return prune(piece)
 

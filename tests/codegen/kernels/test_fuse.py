@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import xg
 from xg.driver import BACKENDS
 from xg.ir.graph import Apply, Program
-from xg.ir.printer import spell_program
+from xg.passes.ir_text.printer import spell_program
 from xg.verify.reference.interpret import Interpreter, initial
 
 Arrays = dict[str, NDArray[Any]]

@@ -21,7 +21,7 @@ from passes.decode_step.stepping import (
 import xg
 from xg.ir.dim import ZERO
 from xg.ir.graph import Apply
-from xg.ir.printer import spell_program
+from xg.passes.ir_text.printer import spell_program
 
 PIECES = ((LENGTH,), (1,) * LENGTH, (3, 4), (2, 1, 4))
 EXACT = 1e-12

@@ -12,8 +12,8 @@ from xg.cli.render.cost_text import lines
 from xg.codegen.backend import backends
 from xg.diagnostics.terminal import printable
 from xg.driver import Program
-from xg.ir.printer import spell_program
 from xg.pages.explorer import explore
+from xg.passes.ir_text.printer import spell_program
 
 
 def run(options: Namespace, console: Console) -> int:

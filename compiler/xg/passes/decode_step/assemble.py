@@ -62,7 +62,6 @@ class Assembler:
             steps=tuple(steps),
             sizes=source.sizes.without(frozenset(request.same)),
             foreign=tuple(read),
-            claims=(),
             states=tuple(self.states),
             types=self.types,
         )

@@ -42,7 +42,6 @@ def prologue_graph(
         output_types=tuple(map(plan.type_of, plan.given)),
         steps=tuple(steps),
         foreign=tuple(value for value in graph.foreign if value in wanted),
-        claims=(),
         types={**graph.types, **plan.handed},
     )
     return prune(before_steps)

@@ -149,7 +149,7 @@ class _Typist:
             except _Unknown:
                 continue
         self._check_claims()
-        return replace(self.source, steps=tuple(steps), types=self.types)
+        return replace(self.source, steps=tuple(steps), types=self.types, claims=())
 
     def _type(self, value: Value) -> TensorType:
         if value not in self.types:

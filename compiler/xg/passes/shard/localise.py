@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.ir.body import Body, substitute, topological
+from xg.ir.body import Body, topological
 from xg.ir.collective import FAMILY, moved
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
@@ -63,7 +63,6 @@ class _Local:
             steps=steps,
             types=types,
             aliases=tuple((name, self._now(value)) for name, value in graph.aliases),
-            claims=(),
         )
 
     def backward(self, backward: Backward, forward: Graph) -> Backward:
@@ -238,11 +237,7 @@ def _rank_op(op: Op, body: Body, attrs: Attrs) -> Op:
     names = [str(expr.name) for expr in body.operands]
 
     def forward(*operands: Expr, **_: object) -> object:
-        given = {id(old): new for old, new in zip(body.operands, operands, strict=True)}
-        outputs = [out for out in substitute(body.outputs, given) if out is not None]
-        if body.caches:
-            return outputs[0], dict(zip(body.caches, outputs[1:], strict=True))
-        return outputs
+        return body.on(operands)
 
     def describe(attrs: Attrs) -> Description:
         del attrs

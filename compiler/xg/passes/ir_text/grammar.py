@@ -1,0 +1,132 @@
+"""The grammar of the printed IR, in Lark's notation; `tree` says what its rules become.
+
+The order of the lines of a graph is the printer's; the grammar leaves it open.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Words that begin a line: a value of such a name is printed with a number behind it.
+LINE_WORDS: Final = frozenset(
+    {
+        *("graph", "backward", "param", "foreign", "state", "saved", "return", "d", "totals"),
+        *("alias", "layout", "block", "title", "sizes", "op", "part"),
+    }
+)
+CONSTANTS: Final = frozenset({"true", "false", "none"})  # no size is printed so by itself
+PLAIN_NAME: Final = r"[A-Za-z_]\w*(\.\w+)*"
+PLAIN_KEY: Final = r'[^\s"()]+(\([^()"\n]*\))?'
+
+GRAMMAR: Final = rf"""
+start: _NL* program graph*
+
+program: "program" key _NL program_line*
+?program_line: sizes
+    | "numbers" counts _NL -> numbers
+    | "mesh" counts _NL -> mesh
+    | "define" STRING _NL -> define
+    | "plan" STRING STRING ["over" plan_axes] _NL entry* -> plan
+plan_axes: plan_axis ("," plan_axis)*
+plan_axis: NAME ["=" INT]
+entry: "entry" NAME STRING cut ["use" cut] "over" [names] "in" STRING _NL
+cut: "[" [cut_part ("," cut_part)*] "]"
+cut_part: "_" ["|" over] -> any_part
+    | expr ["|" over] -> sized_part
+    | ".." -> open_part
+over: NAME ("*" NAME)*
+
+graph: (GRAPH | BACKWARD) key "(" [values] ")" "->" [results] _NL line*
+results: result ("," result)*
+result: NAME type
+?line: step
+    | sizes
+    | "param" value "=" begin _NL -> param
+    | "foreign" value _NL -> foreign
+    | "state" NAME "=" value "next" NAME _NL -> state
+    | "saved" [names] _NL -> saved
+    | "return" [names] _NL -> returned
+    | "d" NAME "=" NAME _NL -> gradient
+    | "totals" pairs _NL -> totals
+    | "alias" pairs _NL -> aliases
+    | "layout" NAME bindings _NL -> layout
+    | "block" NAME _NL -> block
+    | "title" STRING _NL -> title
+begin: NAME | "normal" "(" expr ")" -> normal
+sizes: "sizes" "{{" [bindings] "}}" ["defaults" counts] ["mesh" names] ["local" names] _NL
+
+step: outputs "=" (apply | call) _NL [definition] part*
+part: "part" outputs "=" apply _NL
+outputs: "(" ")" | values
+apply: GLYPH "(" [names] ")" "{{" [attrs] "}}" ["at" path] ["from" NAME] ["for" names]
+call: (CALL | BACKWARD) key ["×" expr] "as" path "(" [names] ")" ["{{" bindings "}}"] ["from" NAME]
+definition: "op" STRING words "(" [names] [";" names] ")" "->" [names] _NL primitive* \
+    "return" [names] [";" names] _NL
+words: NAME+
+primitive: value "=" GLYPH "(" [names] ")" "{{" [attrs] "}}" _NL
+
+values: value ("," value)*
+value: NAME [":" NAME] [type] ["as" shape] ["@" states] ["?" placement_requests] ["of" NAME]
+type: shape ["in" expr]
+states: "(" state_of ("," state_of)* ")"
+state_of: NAME "=" placed
+placement_requests: "(" request_of ("," request_of)* ")"
+request_of: NAME "=" placed [">" placed]
+placed: NAME ["(" "-" INT ")"]
+
+attrs: attr ("," attr)*
+attr: NAME "=" attribute
+?attribute: expr -> number
+    | "|" expr "|" -> size
+    | shape -> shape_of
+    | STRING -> text
+    | "true" -> true
+    | "false" -> false
+    | "none" -> none
+    | "@" placed -> state_is
+    | "(" ")" -> several
+    | "(" attribute ("," attribute)* "," ")" -> several
+    | "(" attribute ("," attribute)+ ")" -> several
+
+shape: "[" [expr ("," expr)*] "]"
+?expr: sum
+?sum: product
+    | sum (PLUS | MINUS) product -> infix
+?product: power
+    | product (TIMES | OVER) power -> infix
+?power: atom
+    | power POWER atom -> infix
+?atom: INT -> integer
+    | FLOAT -> real
+    | NAME -> symbol
+    | "-" atom -> negative
+    | "(" sum ")"
+    | NAME "(" sum ")" -> function
+
+bindings: binding ("," binding)*
+binding: NAME "=" expr
+counts: count ("," count)*
+count: NAME "=" INT
+pairs: pair ("," pair)*
+pair: NAME "=" NAME
+names: NAME ("," NAME)*
+key: KEY | STRING
+path: NAME | STRING
+
+GRAPH: "graph"
+BACKWARD.2: /backward(?= )/
+CALL.2: /call(?= )/
+KEY: /{PLAIN_KEY}/
+GLYPH: /[^\s(){{}}\[\],="]+(?=\()/
+NAME: /({PLAIN_NAME}|%\d+)(~\w+)?/
+STRING: /"([^"\\\n]|\\.)*"/
+FLOAT: /\d+(\.\d*(e[+-]?\d+)?|e[+-]?\d+)/
+INT: /\d+(?![.e]?\d)/
+PLUS: "+"
+MINUS: "-"
+TIMES: "*"
+OVER: "/"
+POWER: "^"
+_NL: /(\r?\n[ \t]*)+/
+%ignore / +/
+"""

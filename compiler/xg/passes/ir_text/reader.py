@@ -1,0 +1,14 @@
+"""Programs from their text: the printer the other way round."""
+
+from __future__ import annotations
+
+from xg.diagnostics.source import Source
+from xg.ir.graph import Program
+
+
+def read_program(text: str, name: str = "program.ir") -> Program:
+    """The program that a text spells, its spans in that text; raises UnreadableIR."""
+    from xg.passes.ir_text.build_program import build  # Lark is slow to load, and few read
+    from xg.passes.ir_text.parse import parse  # see above
+
+    return build(parse(text), Source(name, text))

@@ -1,0 +1,290 @@
+"""The printed IR as a tree: its lines as data, names not looked up and sizes not expanded yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from lark import Token
+
+from xg.ir.placement import PlacementRequest, State
+from xg.passes.ir_text.expression import Expression
+
+Names = tuple[Token, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TypeText:
+    """``[B, S] in V``."""
+
+    shape: tuple[Expression, ...]
+    range: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueText:
+    """A value where it comes into being, with what is known of it."""
+
+    name: Token
+    role: str | None = None
+    type: TypeText | None = None
+    shown: tuple[Expression, ...] | None = None
+    placement: Mapping[str, State] | None = None
+    placement_requests: Mapping[str, PlacementRequest] | None = None
+    of: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An attribute that is a number: a whole one is an int."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """An attribute that is a size: ``|S|``."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeText:
+    """An attribute that is a shape: ``[B, S]``."""
+
+    shape: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An attribute that is a word, true, false, none or a state of a placement."""
+
+    value: str | bool | State | None
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """An attribute that is a tuple."""
+
+    items: tuple[Attribute, ...]
+
+
+Attribute: TypeAlias = Number | Size | ShapeText | Constant | Several
+Attributes = Mapping[str, Attribute]
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyText:
+    """``LN(X, gamma, beta) {eps=1e-05}``, and what follows on the line."""
+
+    glyph: Token
+    inputs: Names
+    attrs: Attributes
+    place: str | None
+    origin: Token | None
+    chosen: Names | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallText:
+    """``call Layer × N_L as layers (X)``."""
+
+    verb: Token
+    callee: str
+    count: Expression | None
+    path: str
+    inputs: Names
+    sizes: Mapping[str, Expression]
+    origin: Token | None
+
+
+@dataclass(frozen=True, slots=True)
+class PrimitiveText:
+    """A line of an operator's body."""
+
+    value: ValueText
+    prim: Token
+    args: Names
+    attrs: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The lines below a step whose operator is not of the language."""
+
+    name: str
+    family: str
+    flags: frozenset[str]
+    data: Names
+    own: Names
+    outputs: Names
+    lines: tuple[PrimitiveText, ...]
+    results: Names
+    caches: Names
+
+
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """A step, with the definition of its operator and the steps that it replaces."""
+
+    outputs: tuple[ValueText, ...]
+    use: ApplyText | CallText
+    definition: Definition | None = None
+    parts: tuple[StepText, ...] = ()
+
+    @property
+    def first(self) -> Token:
+        """The first token of it that is a name."""
+        if self.outputs:
+            return self.outputs[0].name
+        return self.use.glyph if isinstance(self.use, ApplyText) else self.use.verb
+
+
+@dataclass(frozen=True, slots=True)
+class SizesText:
+    """The symbols of a graph: definitions and numbers."""
+
+    definitions: Mapping[str, Expression]
+    defaults: Mapping[str, int]
+    mesh: tuple[str, ...]
+    local: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ParamText:
+    """A parameter and what it starts as."""
+
+    value: ValueText
+    start: str | Expression
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignText:
+    """A parameter of a call that the block reads itself."""
+
+    value: ValueText
+
+
+@dataclass(frozen=True, slots=True)
+class StateText:
+    """``state K = K_past [B, S, D] next K_now``."""
+
+    name: str
+    past: ValueText
+    next: Token
+
+
+@dataclass(frozen=True, slots=True)
+class NamesText:
+    """A line of names: ``saved`` or ``return``."""
+
+    kind: str
+    names: Names
+
+
+@dataclass(frozen=True, slots=True)
+class PairsText:
+    """A line of pairs of names: ``d``, ``totals`` or ``alias``."""
+
+    kind: str
+    pairs: tuple[tuple[Token, Token], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutText:
+    """The mesh axes that cut a value, as the file writes it."""
+
+    value: Token
+    cuts: Mapping[str, Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class WordText:
+    """A line of one text: ``block`` or ``title``."""
+
+    kind: str
+    text: str
+
+
+LineText: TypeAlias = (
+    StepText
+    | SizesText
+    | ParamText
+    | ForeignText
+    | StateText
+    | NamesText
+    | PairsText
+    | LayoutText
+    | WordText
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphText:
+    """A graph or a backward graph."""
+
+    kind: Token
+    key: Token
+    inputs: tuple[ValueText, ...]
+    results: tuple[tuple[str, TypeText], ...]
+    lines: tuple[LineText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CutText:
+    """``[_|N_D, D_ff|N_T, ..]``: whole sizes, each with the mesh axes that cut it."""
+
+    parts: tuple[tuple[Expression | None, tuple[str, ...]], ...]
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EntryText:
+    """A line of a plan."""
+
+    block: Token
+    path: str
+    rest: CutText
+    use: CutText | None
+    over: frozenset[str]
+    plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanText:
+    """A plan."""
+
+    name: str
+    title: str
+    mesh: Mapping[str, int | None]
+    entries: tuple[EntryText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CountsText:
+    """``numbers`` of sizes, or the ``mesh``."""
+
+    kind: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class DefineText:
+    """An operator as its file defines it."""
+
+    text: str
+    line: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramText:
+    """A whole text."""
+
+    entry: str
+    graphs: tuple[GraphText, ...] = ()
+    sizes: SizesText | None = None
+    numbers: Mapping[str, int] = field(default_factory=dict[str, int])
+    mesh: Mapping[str, int] = field(default_factory=dict[str, int])
+    plan: PlanText | None = None
+    definitions: tuple[DefineText, ...] = ()

@@ -1,0 +1,375 @@
+"""From the parser's rules to records: one method for each rule of the grammar."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from types import EllipsisType
+from typing import Any, TypeVar, cast
+
+from lark import Token, Transformer, visitors
+
+from xg.ir.placement import Kind, PlacementRequest, State
+from xg.passes.ir_text import records as r
+from xg.passes.ir_text.expression import SIZE, Applied, Expression, Symbol, Whole
+
+ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.DefineText
+Pair = tuple[Token, Token]
+CutPart = tuple["Expression | None", tuple[str, ...]]
+
+
+_Rules = TypeVar("_Rules", bound=type[Transformer[Token, r.ProgramText]])
+
+
+def _inline(rules: _Rules) -> _Rules:
+    """Let the children of a rule be the arguments of its method."""
+    return cast("_Rules", cast("Any", visitors).v_args(inline=True)(rules))
+
+
+def unquoted(token: Token) -> str:
+    """A name, or the text between quotes."""
+    return cast("str", json.loads(token)) if token.startswith('"') else str(token)
+
+
+@_inline
+class TreeOfProgram(Transformer[Token, r.ProgramText]):
+    """The rules of whole lines. An optional part that is missing arrives as None."""
+
+    def start(self, program: r.ProgramText, *graphs: r.GraphText) -> r.ProgramText:
+        """Put the graphs behind the program's own lines."""
+        return replace(program, graphs=graphs)
+
+    def program(self, key: Token, *lines: ProgramLine) -> r.ProgramText:
+        said: dict[str, Any] = {}
+        for line in lines:
+            match line:
+                case r.SizesText():
+                    said["sizes"] = line
+                case r.PlanText():
+                    said["plan"] = line
+                case r.CountsText():
+                    said[line.kind] = line.counts
+                case r.DefineText():
+                    said["definitions"] = (*said.get("definitions", ()), line)
+        return r.ProgramText(str(key), **said)
+
+    def define(self, text: Token) -> r.DefineText:
+        return r.DefineText(unquoted(text), text.line)
+
+    def numbers(self, counts: Mapping[str, int]) -> r.CountsText:
+        return r.CountsText("numbers", counts)
+
+    def mesh(self, counts: Mapping[str, int]) -> r.CountsText:
+        return r.CountsText("mesh", counts)
+
+    def plan(
+        self,
+        name: Token,
+        title: Token,
+        axes: Mapping[str, int | None] | None,
+        *entries: r.EntryText,
+    ) -> r.PlanText:
+        return r.PlanText(unquoted(name), unquoted(title), axes or {}, entries)
+
+    def plan_axes(self, *axes: tuple[str, int | None]) -> Mapping[str, int | None]:
+        return dict(axes)
+
+    def plan_axis(self, name: Token, count: Token | None) -> tuple[str, int | None]:
+        return str(name), None if count is None else int(count)
+
+    def entry(
+        self,
+        block: Token,
+        path: Token,
+        rest: r.CutText,
+        use: r.CutText | None,
+        over: r.Names | None,
+        plan: Token,
+    ) -> r.EntryText:
+        axes = frozenset(map(str, over or ()))
+        return r.EntryText(block, unquoted(path), rest, use, axes, unquoted(plan))
+
+    def cut(self, *parts: CutPart | EllipsisType | None) -> r.CutText:
+        sized = tuple(part for part in parts if isinstance(part, tuple))
+        return r.CutText(sized, open=... in parts)
+
+    def any_part(self, over: tuple[str, ...] | None) -> CutPart:
+        return None, over or ()
+
+    def sized_part(self, size: Expression, over: tuple[str, ...] | None) -> CutPart:
+        return size, over or ()
+
+    def open_part(self) -> EllipsisType:
+        return ...
+
+    def over(self, *axes: Token) -> tuple[str, ...]:
+        return tuple(map(str, axes))
+
+    # ---- graphs ---------------------------------------------------------------------------------
+
+    def graph(
+        self,
+        kind: Token,
+        key: Token,
+        inputs: tuple[r.ValueText, ...] | None,
+        results: tuple[tuple[str, r.TypeText], ...] | None,
+        *lines: r.LineText,
+    ) -> r.GraphText:
+        return r.GraphText(kind, key, inputs or (), results or (), lines)
+
+    def results(self, *results: tuple[str, r.TypeText]) -> tuple[tuple[str, r.TypeText], ...]:
+        return results
+
+    def result(self, name: Token, type_: r.TypeText) -> tuple[str, r.TypeText]:
+        return str(name), type_
+
+    def param(self, value: r.ValueText, start: str | Expression) -> r.ParamText:
+        return r.ParamText(value, start)
+
+    def begin(self, word: Token) -> str:
+        return str(word)
+
+    def normal(self, deviation: Expression) -> Expression:
+        return deviation
+
+    def foreign(self, value: r.ValueText) -> r.ForeignText:
+        return r.ForeignText(value)
+
+    def state(self, name: Token, past: r.ValueText, next_: Token) -> r.StateText:
+        return r.StateText(str(name), past, next_)
+
+    def saved(self, names: r.Names | None) -> r.NamesText:
+        return r.NamesText("saved", names or ())
+
+    def returned(self, names: r.Names | None) -> r.NamesText:
+        return r.NamesText("return", names or ())
+
+    def gradient(self, value: Token, gradient: Token) -> r.PairsText:
+        return r.PairsText("d", ((value, gradient),))
+
+    def totals(self, pairs: tuple[Pair, ...]) -> r.PairsText:
+        return r.PairsText("totals", pairs)
+
+    def aliases(self, pairs: tuple[Pair, ...]) -> r.PairsText:
+        return r.PairsText("alias", pairs)
+
+    def layout(self, value: Token, cuts: Mapping[str, Expression]) -> r.LayoutText:
+        return r.LayoutText(value, cuts)
+
+    def block(self, name: Token) -> r.WordText:
+        return r.WordText("block", str(name))
+
+    def title(self, text: Token) -> r.WordText:
+        return r.WordText("title", unquoted(text))
+
+    def sizes(
+        self,
+        definitions: Mapping[str, Expression] | None,
+        defaults: Mapping[str, int] | None,
+        mesh: r.Names | None,
+        local: r.Names | None,
+    ) -> r.SizesText:
+        mesh_axes, own = (tuple(map(str, names or ())) for names in (mesh, local))
+        return r.SizesText(definitions or {}, defaults or {}, mesh_axes, frozenset(own))
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def step(
+        self,
+        outputs: tuple[r.ValueText, ...],
+        use: r.ApplyText | r.CallText,
+        definition: r.Definition | None,
+        *parts: r.StepText,
+    ) -> r.StepText:
+        return r.StepText(outputs, use, definition, parts)
+
+    def part(self, outputs: tuple[r.ValueText, ...], use: r.ApplyText) -> r.StepText:
+        return r.StepText(outputs, use)
+
+    def outputs(self, values: tuple[r.ValueText, ...] = ()) -> tuple[r.ValueText, ...]:
+        return values
+
+    def apply(
+        self,
+        glyph: Token,
+        inputs: r.Names | None,
+        attrs: r.Attributes | None,
+        place: str | None,
+        origin: Token | None,
+        chosen: r.Names | None,
+    ) -> r.ApplyText:
+        return r.ApplyText(glyph, inputs or (), attrs or {}, place, origin, chosen)
+
+    def call(
+        self,
+        verb: Token,
+        callee: Token,
+        count: Expression | None,
+        path: str,
+        inputs: r.Names | None,
+        sizes: Mapping[str, Expression] | None,
+        origin: Token | None,
+    ) -> r.CallText:
+        return r.CallText(verb, str(callee), count, path, inputs or (), sizes or {}, origin)
+
+    def definition(
+        self,
+        name: Token,
+        words: tuple[str, ...],
+        data: r.Names | None,
+        own: r.Names | None,
+        outputs: r.Names | None,
+        *rest: r.PrimitiveText | r.Names | None,
+    ) -> r.Definition:
+        *lines, results, caches = rest
+        family, *flags = words
+        return r.Definition(
+            unquoted(name),
+            family,
+            frozenset(flags),
+            data or (),
+            own or (),
+            outputs or (),
+            tuple(line for line in lines if isinstance(line, r.PrimitiveText)),
+            cast("r.Names", results or ()),
+            cast("r.Names", caches or ()),
+        )
+
+    def words(self, *words: Token) -> tuple[str, ...]:
+        return tuple(map(str, words))
+
+    def primitive(
+        self, value: r.ValueText, prim: Token, args: r.Names | None, attrs: r.Attributes | None
+    ) -> r.PrimitiveText:
+        return r.PrimitiveText(value, prim, args or (), attrs or {})
+
+
+@_inline
+class Tree(TreeOfProgram):
+    """The rules inside a line as well: values, attributes, sizes and numbers."""
+
+    def values(self, *values: r.ValueText) -> tuple[r.ValueText, ...]:
+        return values
+
+    def value(
+        self,
+        name: Token,
+        role: Token | None,
+        type_: r.TypeText | None,
+        shown: tuple[Expression, ...] | None,
+        placement: Mapping[str, State] | None,
+        placement_requests: Mapping[str, PlacementRequest] | None,
+        of: Token | None,
+    ) -> r.ValueText:
+        kind = None if role is None else str(role)
+        return r.ValueText(name, kind, type_, shown, placement, placement_requests, of)
+
+    def type(self, shape: tuple[Expression, ...], range_: Expression | None) -> r.TypeText:
+        return r.TypeText(shape, range_)
+
+    def states(self, *states: tuple[str, State]) -> Mapping[str, State]:
+        return dict(states)
+
+    def state_of(self, axis: Token, state: State) -> tuple[str, State]:
+        return str(axis), state
+
+    def placement_requests(
+        self, *placement_requests: tuple[str, PlacementRequest]
+    ) -> Mapping[str, PlacementRequest]:
+        return dict(placement_requests)
+
+    def request_of(
+        self, axis: Token, rest: State, use: State | None
+    ) -> tuple[str, PlacementRequest]:
+        return str(axis), PlacementRequest(rest, use)
+
+    def placed(self, kind: Token, axis: Token | None) -> State:
+        return State(cast("Kind", str(kind)), -int(axis or 0))
+
+    # ---- attributes -----------------------------------------------------------------------------
+
+    def attrs(self, *attrs: tuple[str, r.Attribute]) -> r.Attributes:
+        return dict(attrs)
+
+    def attr(self, name: Token, value: r.Attribute) -> tuple[str, r.Attribute]:
+        return str(name), value
+
+    def number(self, expression: Expression) -> r.Number:
+        return r.Number(expression)
+
+    def size(self, expression: Expression) -> r.Size:
+        return r.Size(expression)
+
+    def shape_of(self, shape: tuple[Expression, ...]) -> r.ShapeText:
+        return r.ShapeText(shape)
+
+    def text(self, text: Token) -> r.Constant:
+        return r.Constant(unquoted(text))
+
+    def true(self) -> r.Constant:
+        return r.Constant(value=True)
+
+    def false(self) -> r.Constant:
+        return r.Constant(value=False)
+
+    def none(self) -> r.Constant:
+        return r.Constant(None)
+
+    def state_is(self, state: State) -> r.Constant:
+        return r.Constant(state)
+
+    def several(self, *items: r.Attribute) -> r.Several:
+        return r.Several(items)
+
+    # ---- sizes and numbers ----------------------------------------------------------------------
+
+    def shape(self, *dims: Expression | None) -> tuple[Expression, ...]:
+        return tuple(dim for dim in dims if dim is not None)
+
+    def infix(self, left: Expression, sign: Token, right: Expression) -> Expression:
+        return (*left, *right, Applied(str(sign)))
+
+    def integer(self, number: Token) -> Expression:
+        return (int(number),)
+
+    def real(self, number: Token) -> Expression:
+        return (float(number),)
+
+    def symbol(self, name: Token) -> Expression:
+        return (Symbol(str(name)),)
+
+    def negative(self, value: Expression) -> Expression:
+        return (*value, Applied("neg"))
+
+    def function(self, name: Token, argument: Expression) -> Expression:
+        return (Whole(argument),) if name == SIZE else (*argument, Applied(str(name)))
+
+    # ---- lists ----------------------------------------------------------------------------------
+
+    def bindings(self, *bindings: tuple[str, Expression]) -> Mapping[str, Expression]:
+        return dict(bindings)
+
+    def binding(self, name: Token, size: Expression) -> tuple[str, Expression]:
+        return str(name), size
+
+    def counts(self, *counts: tuple[str, int]) -> Mapping[str, int]:
+        return dict(counts)
+
+    def count(self, name: Token, count: Token) -> tuple[str, int]:
+        return str(name), int(count)
+
+    def pairs(self, *pairs: Pair) -> tuple[Pair, ...]:
+        return pairs
+
+    def pair(self, first: Token, second: Token) -> Pair:
+        return first, second
+
+    def names(self, *names: Token) -> r.Names:
+        return names
+
+    def key(self, key: Token) -> Token:
+        return key.update(value=unquoted(key))
+
+    def path(self, path: Token) -> str:
+        return unquoted(path)
