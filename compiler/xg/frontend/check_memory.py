@@ -1,7 +1,7 @@
-"""What checks of a project after each change have in common: an editor's session keeps it.
+"""Results that checks of a project share from change to change: an editor's session keeps them.
 
 Blocks, operators and plans whose text is the same as before are the same objects as before, at the
-places they had then; what was found out of them holds. `Adopted` moves mistakes to the places that
+places they had then; what was found out of them holds. `Adopted` moves errors to the places that
 these texts have now.
 """
 
@@ -103,7 +103,7 @@ class Adopted:
     places: tuple[Place, ...] = ()
 
     def at_home(self, diagnostic: Diagnostic) -> Diagnostic:
-        """A mistake at the places that the text has now."""
+        """An error at the places that the text has now."""
         return replace(diagnostic, labels=tuple(map(self._label, diagnostic.labels)))
 
     def _label(self, label: Label) -> Label:

@@ -103,7 +103,7 @@ def checked(
 
 @resting_collector()
 def typed_graphs(project: Project) -> tuple[Graph, ...]:
-    """What the blocks of a file are in the choices that `checked` meets, without their plans."""
+    """The blocks of a file in the choices that `checked` meets, without their plans."""
     checker = _Checker(project, {})
     checker.places = False
     with suppress(DiagnosticError):

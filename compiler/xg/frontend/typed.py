@@ -51,7 +51,7 @@ def type_partly(
 
 @dataclass(slots=True)
 class TypeMemory:
-    """What was resolved and typed before, for projects that have blocks in common."""
+    """Blocks that were resolved and typed before, for projects that share them."""
 
     defined: Defined = field(default_factory=Recent[int, tuple[ast.OpDef, Op]])
     resolved: ResolvedGraphs = field(default_factory=ResolvedGraphs)
@@ -80,7 +80,7 @@ class ProjectTyper:
     def partly(
         self, block: str | None, settings: Settings | None
     ) -> tuple[Graphs, tuple[Diagnostic, ...]]:
-        """What `type_partly` returns."""
+        """The result of `type_partly`."""
         resolved = self.resolver.program(*_chosen(block, settings))
         typed, problems = infer_partly(resolved, self.memory.typed)
         if problems:

@@ -67,7 +67,7 @@ def _step(step: Apply | Call) -> Hashable:
 
 
 def frozen(items: Mapping[str, object]) -> Hashable:
-    """What a table says; tables whose values cannot be compared are equal to no other."""
+    """The entries of a table; tables whose values cannot be compared are equal to no other."""
     return tuple((key, _hashable(value)) for key, value in items.items())
 
 

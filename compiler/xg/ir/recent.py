@@ -1,4 +1,4 @@
-"""A table of answers that forgets those that nobody asked for in the last rounds."""
+"""A table of answers that forgets those that were not asked for in the last rounds."""
 
 from __future__ import annotations
 

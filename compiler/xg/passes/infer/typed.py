@@ -14,7 +14,7 @@ Freed = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a call needs to know of its callee."""
+    """The facts about a callee that a call needs."""
 
     block: str
     sizes: Sizes
@@ -36,7 +36,7 @@ class Typed:
 
 @dataclass(slots=True)
 class TypedGraphs:
-    """Typed graphs by the untyped ones; none of them has mistakes."""
+    """Typed graphs by the untyped ones; none of them has errors."""
 
     known: Recent[int, list[Typed]] = field(default_factory=Recent[int, "list[Typed]"])
     signatures: Recent[int, tuple[Graph, Signature]] = field(
@@ -58,7 +58,7 @@ class TypedGraphs:
         graph: Graph,
         asked: list[tuple[str, Freed]],
     ) -> None:
-        """Remember a graph that was typed without mistakes."""
+        """Remember a graph that was typed without errors."""
         entries = self.known.get(id(source)) or self.known.put(id(source), [])
         callees = self._callees(source, graphs)
         entries.append(Typed(source, freed, callees, graph, tuple(asked)))

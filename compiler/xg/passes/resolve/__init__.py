@@ -43,7 +43,7 @@ class Resolver:
     graphs: ResolvedGraphs = field(default_factory=ResolvedGraphs)
 
     def program(self, block: str | None, settings: Mapping[str, str | int]) -> Program:
-        """What `resolve` returns."""
+        """The result of `resolve`."""
         module, load = self.linker.module, self.linker.load
         try:
             entry = _entry_block(module, load, block)

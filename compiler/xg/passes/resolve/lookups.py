@@ -1,4 +1,4 @@
-"""What the names of options and operators mean in one instance of a block, and which were asked."""
+"""Meanings of option and operator names in one instance of a block, and which were looked up."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Lookups:
         return self.options[name]
 
     def operator(self, name: str) -> Op | Located | None:
-        """What a node's name stands for, options followed to the chosen word."""
+        """The operator or block that a node names, options followed to the chosen word."""
         if name not in self.operators:
             self.operators[name] = self._operator(name)
         return self.operators[name]

@@ -26,7 +26,7 @@ Header = tuple[str, ...]  # what callers see of a block
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """What a program says to all blocks of a file."""
+    """Facts about a program that all blocks of a file share."""
 
     file: int
     sizes: Sizes

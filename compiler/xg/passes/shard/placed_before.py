@@ -24,7 +24,7 @@ Core = int
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What a block asked of one of its callees, and what it was answered."""
+    """A question of a block to one of its callees, and the answer."""
 
     callee: int
     inputs: tuple[State, ...]
@@ -108,7 +108,7 @@ class PlacedBlocks:
     def placing(
         self, kind: Kind, graph: Graph, request: CallRequest, placer: Callable[[], BlockPlacer]
     ) -> Placing:
-        """What a placer does, unless the same was done before."""
+        """Run a placer, unless the same was placed before."""
         key = kind.number, request.inputs, request.leaving, request.is_entry
         entries = self.before.get(key) or self.before.put(key, [])
         for before in entries:
@@ -131,7 +131,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Graphs that are placed alike, and the callees of one of them."""
+    """Graphs that are placed the same way, and the callees of one of them."""
 
     number: int
     callees: tuple[str, ...]
@@ -156,7 +156,7 @@ def _asked_again(
 def _noted(
     placing: Placing,
 ) -> Generator[CallRequest, PlacedCall, tuple[PlacedCall, list[PlacedCall]]]:
-    """What a placer makes, with every answer that it was given."""
+    """The result of a placer, with every answer that it was given."""
     answers: list[PlacedCall] = []
     try:
         wanted = next(placing)
