@@ -30,7 +30,7 @@ def codes(text: str, block: str | None = None) -> set[str]:
         found = error.diagnostics
     assert process_time() - start < SECONDS
     assert all(each.span for each in found)
-    return {each.code for each in found}
+    return {each.code for each in found if each.severity == "error"}
 
 
 def blocks(first: str, bodies: Iterable[str], own: str = "") -> str:

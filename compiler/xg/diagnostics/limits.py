@@ -136,7 +136,7 @@ class Blocks(Limit):
     """Blocks of one program, all its files together."""
 
     code = "XG0018"
-    maximum = 2_000
+    maximum = 3_000
     said = "this program has {} blocks"
     advice = "repeat a block with `N × Block`, or give it options"
 

@@ -16,6 +16,7 @@ from xg.cli.render.table import table
 from xg.cli.target import Target
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import train_on_ranks
+from xg.codegen.backend import backends
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
 from xg.pages.outputs import Wanted, outputs_of
@@ -125,7 +126,9 @@ def _pictures(shown: Sequence[Shown], training: Path) -> Iterator[str]:
     for each in shown:
         yield f"  {', '.join(path.stem for path in each.files if path.suffix == '.svg')}"
     modules = [path.name for each in shown for path in each.files if path.suffix == ".py"]
-    yield f"beside them {len(modules)} modules, in NumPy and torch: {', '.join(modules[-2:])}, …"
+    *titles, last = (each.title for each in backends().values())
+    named = ", ".join(modules[-len(titles) - 1 :])
+    yield f"beside them {len(modules)} modules, in {', '.join(titles)} and {last}: {named}, …"
     pages = [path.name for each in shown for path in each.files if path.suffix == ".html"]
     yield f"pages to explore: {', '.join(pages)}"
     yield f"loss curve: {training / 'loss.svg'}"

@@ -121,7 +121,7 @@ class PublicWriter:
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
             *constant,
             *(["grads.finish()"] if self.plan.defers_all_reduce else []),
-            *([] if _is_complete(self.plan.program) else self._filled()),
+            *(self._filled() if self._may_lack() else []),
             "return grads",
         ]
         arguments = ["params: Params", f"saved: {self.saved_class}"]
@@ -137,6 +137,10 @@ class PublicWriter:
             return [f"{name} = {array}.{text}" for name, text in like.items()]
         texts = ", ".join(f"like.{text}" for text in like.values())
         return [f"like = {array}", f"{', '.join(like)} = {texts}"] if like else []
+
+    def _may_lack(self) -> bool:
+        """Whether a gradient may be missing: nothing depends on it, or its sum is put off."""
+        return self.plan.defers_all_reduce or not _is_complete(self.plan.program)
 
     def _filled(self) -> list[str]:
         """Lines for the parameters on which no output depends."""

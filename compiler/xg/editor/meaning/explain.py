@@ -145,7 +145,7 @@ class _Explainer:
         if tree.size is None:
             yield f"{what.kind} without a size: the inputs decide, or `--set {what.name}=…`"
         elif number is not None and not isinstance(tree.size, ast.Number):
-            yield f"{what.kind}, {number:,} as the file stands"
+            yield f"{what.kind}, {number:,} in this file"
         else:
             yield what.kind
 
