@@ -100,7 +100,7 @@ def run(options: Namespace) -> int:
         print(json.dumps({"reviews": answers}, ensure_ascii=False, indent=1))
         return 0
     for each in answers:
-        print(f"{each['positive']:.3f}  {each['label']}  {_printable(each['text'])}")
+        print(f"{each['positive']:.3f}  {each['label']}  {_printable(each['text'])}", flush=True)
     for line in _notes(answers, model.classifier.length):
         print(line, file=sys.stderr)
     return 0

@@ -83,12 +83,12 @@ SAID = {
     "DO(p|)": ["p = 0.1", "argument of `MLP`"],
     # sizes
     "up [|D, D_ff]": ["dim D = 64", "dim"],
-    "D_ff|], W_down": ["dim D_ff = 4*D", "dim, 256 as the file stands"],
+    "D_ff|], W_down": ["dim D_ff = 4*D", "dim, 256 in this file"],
     "[|B, S] in V": [
         "dim B",
         "dim without a size: the inputs decide, or `--set B=…`",
     ],
-    "in |V)": ["dim V = 2*D", "dim, 128 as the file stands"],
+    "in |V)": ["dim V = 2*D", "dim, 128 in this file"],
     "N_L| ×": ["dim N_L = 2", "dim"],
     "W_up   [D, D_ff/N_|T]": ["mesh N_T = 2", "mesh axis"],
     # nodes
