@@ -74,7 +74,7 @@ def _show(name: str, folder: Path) -> Shown:
     """Write the figures and modules of one diagram, and prove its gradients."""
     path = library_file(name) or Path(f"{name}.xg")
     project = read_project(path)
-    made = outputs_of(project, Wanted())
+    made = outputs_of(project, Wanted(named=False))  # of ranks by hand not every backend has a form
     Target(folder).write(made.files, sorted(made.engines))
     proofs = [prove(project, block, settings, 0) for block, settings in by_default(project, {})]
     return Shown(name, tuple(folder / file for file in made.files), tuple(proofs))
