@@ -17,3 +17,12 @@ def test_the_demo_builds_verifies_and_trains(xg: Xg, folder: Path) -> None:
     assert "loss 5." in said.out
     assert (folder / "out" / "demo" / "mlp.forward.svg").exists()
     assert (folder / "out" / "demo" / "training" / "loss.svg").exists()
+
+
+def test_a_diagram_of_ranks_has_the_modules_that_backends_write(xg: Xg, folder: Path) -> None:
+    """Not every backend writes modules for ranks; the demo leaves those out."""
+    said = xg("demo", "node_i", "--steps", 12)
+    assert said.code == 0, said.err
+    modules = {path.stem for path in (folder / "out" / "demo").glob("*.py")}
+    everywhere = {name.removesuffix("_numpy") for name in modules if name.endswith("_numpy")}
+    assert everywhere - {name.removesuffix("_jax") for name in modules}
