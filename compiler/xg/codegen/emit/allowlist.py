@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from xg.codegen.emit.python_tree import descendants
+
 NODES: Final = frozenset(
     {"Module", "Import", "ImportFrom", "alias", "ClassDef", "FunctionDef", "arguments", "arg"}
     | {
@@ -18,7 +20,6 @@ NODES: Final = frozenset(
         "AnnAssign",
         "AugAssign",
         "Delete",
-        "Del",
         "Expr",
         "Return",
         "Raise",
@@ -26,7 +27,7 @@ NODES: Final = frozenset(
         "For",
         "With",
     }
-    | {"Name", "Load", "Store", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
+    | {"Name", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
     | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
     | {"withitem", "BoolOp", "And", "Or", "Not"}
     | {"JoinedStr", "FormattedValue", "Compare", "BinOp", "UnaryOp", "USub"}
@@ -63,6 +64,11 @@ BUILTINS: Final = frozenset(
 )
 
 
+_CHECKED: Final = frozenset(
+    {ast.Attribute, ast.Call, ast.FunctionDef, ast.Delete, ast.Import, ast.ImportFrom}
+)
+
+
 class DisallowedCode(Exception):
     """Generated code with something that no emitter writes: an error of the compiler."""
 
@@ -87,11 +93,15 @@ class Allowlist:
 def check_allowed(source: str, vocabulary: Allowlist, attributes: Iterable[str] = ()) -> None:
     """Raise DisallowedCode if a module has a part that is not allowed; `attributes` are its own."""
     tree = ast.parse(source)
-    names = frozenset(_bound(tree)) | BUILTINS
-    imported = {name: known for name, known in vocabulary.modules.items() if name in _imports(tree)}
-    fields = vocabulary.methods.union(attributes, _fields(tree))
-    module = _Module(vocabulary, names, fields, imported)
-    for node in ast.walk(tree):
+    nodes = descendants(tree)
+    imports = _imports(nodes)
+    module = _Module(
+        vocabulary,
+        names=frozenset(_bound(nodes)) | BUILTINS,
+        attributes=vocabulary.methods.union(attributes, _fields(tree)),
+        modules={name: known for name, known in vocabulary.modules.items() if name in imports},
+    )
+    for node in nodes:
         problem = module.problem(node)
         if problem:
             raise DisallowedCode(f"line {getattr(node, 'lineno', 0)}: {problem}")
@@ -110,23 +120,24 @@ class _Module:
         """The first thing wrong with a node by itself."""
         if type(node).__name__ not in NODES:
             return f"a {type(node).__name__}"
+        if isinstance(node, ast.Name):
+            return _unknown("the name ", node.id, self.names)
+        return self._rarer(node) if type(node) in _CHECKED else None
+
+    def _rarer(self, node: ast.AST) -> str | None:
         match node:
-            case ast.Import() | ast.ImportFrom():
-                return _unknown("", ast.unparse(node), self.vocabulary.imports)
             case ast.Attribute():
                 return self._attribute(node)
-            case ast.Name(id=name):
-                return _unknown("the name ", name, self.names)
-            case ast.FunctionDef():
-                return self._function(node)
-            case ast.Delete(targets=targets):
-                return None if _are_saved(targets) else f"the line {ast.unparse(node)}"
             case ast.Call(func=ast.Name() | ast.Attribute()):
                 return None
             case ast.Call():
                 return f"a call of {ast.unparse(node.func)}"
+            case ast.FunctionDef():
+                return self._function(node)
+            case ast.Delete(targets=targets):
+                return None if _are_saved(targets) else f"the line {ast.unparse(node)}"
             case _:
-                return None
+                return _unknown("", ast.unparse(node), self.vocabulary.imports)
 
     def _attribute(self, node: ast.Attribute) -> str | None:
         owner = node.value.id if isinstance(node.value, ast.Name) else ""
@@ -137,9 +148,10 @@ class _Module:
 
     def _function(self, node: ast.FunctionDef) -> str | None:
         """A variable that goes by the name of a function hides it."""
-        calls = (inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call))
+        _, *inside = descendants(node)
+        calls = (inner.func for inner in inside if isinstance(inner, ast.Call))
         called = {func.id for func in calls if isinstance(func, ast.Name)}
-        hidden = (called & {*_bound(node)}) - self.vocabulary.callables
+        hidden = called.intersection(_bound(inside)) - self.vocabulary.callables
         if hidden:
             return f"{node.name} calls its own variable {', '.join(sorted(hidden))}"
         above = {ast.unparse(decorator) for decorator in node.decorator_list}
@@ -164,13 +176,13 @@ def _are_fields(names: list[ast.expr]) -> bool:
     return all(isinstance(n, ast.Attribute) and ast.unparse(n.value) == "saved" for n in names)
 
 
-def _bound(tree: ast.AST) -> Iterator[str]:
-    """Every name that is bound inside a tree: variables, arguments, functions, imports."""
-    for node in ast.walk(tree):
+def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name that nodes bind: variables, arguments, functions, imports."""
+    for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 yield name
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) if node is not tree:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
             case ast.alias(name=name, asname=asname):
                 yield asname or name
@@ -178,13 +190,13 @@ def _bound(tree: ast.AST) -> Iterator[str]:
                 pass
 
 
-def _imports(tree: ast.Module) -> set[str]:
+def _imports(nodes: Iterable[ast.AST]) -> set[str]:
     """The names under which modules are imported."""
-    imports = (node for node in ast.walk(tree) if isinstance(node, ast.Import))
+    imports = (node for node in nodes if isinstance(node, ast.Import))
     return {alias.asname or alias.name for node in imports for alias in node.names}
 
 
 def _fields(tree: ast.Module) -> frozenset[str]:
     """The fields of the module's classes."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    return frozenset(name for node in classes for name in _bound(node))
+    return frozenset(name for node in classes for name in _bound(descendants(node)[1:]))

@@ -69,11 +69,16 @@ FUNCTIONS: Final = frozenset(WORDS) | {
 }
 
 
+_CLASSES: Final = ("Cuts", "Mesh", "Sums")
+
+
 def imports(code: str) -> str:
     """The import of the runtime functions that the code calls; empty if it calls none."""
+    possible = [name for name in (*FUNCTIONS, *_CLASSES) if name in code]
+    if not possible:
+        return ""
     code = re.sub(r'(?m)^\s*(#.*|""".*)$', "", code)
-    named = [name for name in FUNCTIONS if re.search(rf"(?<![\w.]){name}\(", code)]
-    named += [name for name in ("Cuts", "Mesh", "Sums") if re.search(rf"\b{name}\b", code)]
+    named = [name for name in possible if re.search(_pattern(name), code)]
     if not named:
         return ""
     line = f"from {MODULE} import {', '.join(sorted(named))}"
@@ -81,3 +86,8 @@ def imports(code: str) -> str:
         return f"{line}\n"
     items = "".join(f"    {name},\n" for name in sorted(named))
     return f"from {MODULE} import (\n{items})\n"
+
+
+def _pattern(name: str) -> str:
+    """A mention of a class, or a call of a function that is no method."""
+    return rf"\b{name}\b" if name in _CLASSES else rf"(?<![\w.]){name}\("

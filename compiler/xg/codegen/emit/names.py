@@ -106,6 +106,8 @@ def plain(text: str) -> str:
 
 def kind_of(name: str) -> Kind | None:
     """The kind of a marked name; None for one of the module's own."""
+    if name.isascii():
+        return None
     return next((_KINDS[char] for char in name if char in _KINDS), None)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from xg.codegen.emit.names import KINDS, Avoided, Kind, avoiding, kind_of, plain
+from xg.codegen.emit.python_tree import descendants
 
 Result = TypeVar("Result")
 Spellings = dict[str, set[Kind | None]]  # None is a name of the module's own
@@ -104,7 +105,7 @@ def _binds(body: list[ast.stmt], name: str) -> bool:
 def _function(node: ast.FunctionDef, outer: Spellings) -> Spellings:
     inner: Spellings = {}
     bound: set[str] = set()
-    for part in ast.walk(node):
+    for part in descendants(node):
         match part:
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
                 bound.add(plain(name))
@@ -124,7 +125,7 @@ def _free(inner: Mapping[str, set[Kind | None]], names: set[str], outer: Spellin
 
 def _add_all(names: Spellings, nodes: list[ast.AST] | list[ast.expr]) -> None:
     for node in nodes:
-        for part in ast.walk(node):
+        for part in descendants(node):
             if isinstance(part, ast.Name):
                 _add(names, part.id)
 

@@ -1,0 +1,23 @@
+"""Walking the syntax tree of a generated module."""
+
+from __future__ import annotations
+
+import ast
+from typing import cast
+
+
+def descendants(root: ast.AST) -> list[ast.AST]:
+    """A node and all below it, each before its children: `ast.walk` at a fraction of its time.
+
+    Contexts (load, store, delete) are left out: each is an attribute of the node above it.
+    """
+    nodes = [root]
+    for node in nodes:  # grows while it is walked
+        for name in node._fields:
+            child = getattr(node, name, None)
+            if isinstance(child, list):
+                parts = cast(list[object], child)
+                nodes += [part for part in parts if isinstance(part, ast.AST)]
+            elif isinstance(child, ast.AST) and name != "ctx":
+                nodes.append(child)
+    return nodes
