@@ -18,6 +18,7 @@ VALUES = (
     *("φ", "μ", "λ", "np", "seed", "at", "one", "grads", "saved", "dtype", "i", "len", "float"),
     *("params", "inputs", "math", "print", "forward", "table", "axis", "shape", "d", "part", "sum"),
 )
+PLAIN = ("X", "Y", "Z", "H", "U", "O", "A", "G", "Q_1", "φ", "μ", "λ")  # only an edge's own
 LETTERS = "abcdefghuvwxyz"
 
 
@@ -67,6 +68,8 @@ class Author:
     def fresh(self, names: Sequence[str]) -> str:
         """A name that no value of this block has."""
         name = self.random.choice(names)
+        if names is VALUES and not self.world.rough_names:
+            name = PLAIN[VALUES.index(name) % len(PLAIN)]
         number = 1
         while ascii_name(name) in self.taken:
             number += 1

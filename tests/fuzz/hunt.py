@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fuzz.program import generate
 from fuzz.proof import Failure, prove
+from fuzz.recorded import Provable, as_file
 from fuzz.shrink import shrink
 from fuzz.sketch import Sketch
 
@@ -25,8 +26,7 @@ class Found:
     message: str
 
     def __str__(self) -> str:
-        chosen = "".join(f" --set {name}={word}" for name, word in self.program.settings.items())
-        return f"# seed {self.seed}{chosen}\n{self.program}\n{self.message}\n"
+        return f"{as_file(self.program, self.seed)}\n{self.message}\n"
 
 
 def hunt(seeds: Iterable[int]) -> Iterator[Found]:
@@ -39,7 +39,7 @@ def hunt(seeds: Iterable[int]) -> Iterator[Found]:
             yield Found(seed, small, outcome(small, seed)[1])
 
 
-def outcome(sketch: Sketch, seed: int) -> tuple[str, str]:
+def outcome(sketch: Provable, seed: int) -> tuple[str, str]:
     """What kind of failure a program shows, and its message; both empty if all is well."""
     try:
         prove(sketch, seed)

@@ -1,13 +1,13 @@
 """Random plans of random programs: what is not refused agrees with one device.
 
-``python -m generate.plans COUNT SEED`` tries many.
+``python -m fuzz.plans COUNT SEED`` tries many.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from multiprocessing import Pool
 from random import Random
 
@@ -88,13 +88,16 @@ def _dims(shape: str) -> list[str]:
 
 def prove_plan(seed: int) -> str:
     """Whether a random plan is proven, refused or plans nothing; raises Failure."""
-    sketch, random = generate(seed), Random(seed)
-    text = with_plan(sketch, random)
-    if "plan P" not in text:
-        return "empty"
+    sketch = generate(seed)
+    text = with_plan(sketch, Random(seed))
+    return prove_text(text, sketch.settings, seed) if "plan P" in text else "empty"
+
+
+def prove_text(text: str, words: Mapping[str, str], seed: int) -> str:
+    """The same for plan P of a text with some settings."""
     try:
         project = parse_project(text.encode())
-        settings = {name: _number(word) for name, word in sketch.settings.items()}
+        settings = {name: _number(word) for name, word in words.items()}
         chosen = case(project, "Main", "P", settings)
         many = compile_project(project, "Main", chosen.settings, "P")
     except DiagnosticError as error:

@@ -37,7 +37,8 @@ def generate(seed: int) -> Sketch:
     """The program of a seed."""
     random = Random(seed)
     world = World.random_one(random)
-    names = random.sample(BLOCKS, random.choice((0, 1, 1, 2, 2)))
+    counts = (0, 0, 0, 1) if world.short else (0, 1, 1, 2, 2)
+    names = random.sample(BLOCKS, random.choice(counts))
     blocks = [_helper(world, name) for name in names]
     blocks.append(_main(world))
     sketch = tidied(
@@ -63,10 +64,10 @@ def _dims(world: World) -> dict[str, str]:
 
 def _main(world: World) -> Block:
     author = Author(world, "Main", step)
-    _write(author, world.random.randint(1, 5))
+    _write(author, world.random.randint(1, 2 if world.short else 5))
     for _ in range(len(world.blocks)):
         statements.called(author)
-    _write(author, world.random.randint(0, 2))
+    _write(author, 0 if world.short else world.random.randint(0, 2))
     return author.block(_outputs(author))
 
 
@@ -79,7 +80,7 @@ def _helper(world: World, name: str) -> Block:
         author.words["mask"] = ("none", "causal")
     layer = world.chance(0.5)
     first = author.input(world.shape(world.random.choice((1, 2, 3, 3, 4))))
-    _write(author, world.random.randint(1, 4))
+    _write(author, world.random.randint(1, 2 if world.short else 4))
     outputs = [_residual(author, first)] if layer else _outputs(author)
     block = author.block(outputs)
     world.blocks.append(_signature(author, block, outputs, layer=layer))

@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from backends import in_words_alone
 from fuzz.model import model_gradients
-from fuzz.sketch import Sketch
+from fuzz.recorded import Provable
 from numpy.typing import DTypeLike, NDArray
 
 from xg.codegen.backend import Backend, backends, default
@@ -61,7 +61,7 @@ class Failure(AssertionError):
         self.kind = kind
 
 
-def prove(sketch: Sketch, seed: int) -> str:
+def prove(sketch: Provable, seed: int) -> str:
     """The source of the generated module, after all properties were found to hold."""
     text = str(sketch)
     tree = check_layout(text)
@@ -113,7 +113,7 @@ def check_layout(text: str) -> ast.Module:
     return tree
 
 
-def compiled(tree: ast.Module, sketch: Sketch, *, dead: bool) -> Program:
+def compiled(tree: ast.Module, sketch: Provable, *, dead: bool) -> Program:
     """The program with its backward pass, with or without its dead steps."""
     typed = infer(resolve(tree, _no_file, None, sketch.settings))
     check_numbers(typed, {})

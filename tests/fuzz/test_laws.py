@@ -7,12 +7,12 @@ from fuzz.laws import LAWS, Rewritten, check_law, drawn
 from fuzz.program import generate
 from fuzz.proof import Failure
 
-PROGRAMS = 12
+PROGRAMS = 24
 
 
-@pytest.mark.parametrize("start", range(0, PROGRAMS, 4))
+@pytest.mark.parametrize("start", range(0, PROGRAMS, 8))
 def test_laws_hold_for_random_programs(start: int) -> None:
-    for seed in range(start, start + 4):
+    for seed in range(start, start + 8):
         sketch = generate(seed)
         case = drawn(sketch, seed)
         for law in LAWS:

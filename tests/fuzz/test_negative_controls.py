@@ -28,7 +28,7 @@ from xg.ir.use import Attrs
 from xg.passes import differentiate
 from xg.verify.reference import interpret
 
-PROGRAMS = 60
+PROGRAMS = 240
 Patch = pytest.MonkeyPatch
 
 

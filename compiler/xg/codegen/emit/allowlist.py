@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from xg.codegen.emit.python_tree import descendants
 
@@ -67,6 +67,8 @@ BUILTINS: Final = frozenset(
 _CHECKED: Final = frozenset(
     {ast.Attribute, ast.Call, ast.FunctionDef, ast.Delete, ast.Import, ast.ImportFrom}
 )
+
+_BINDING: Final = frozenset({ast.arg, ast.FunctionDef, ast.ClassDef, ast.alias})
 
 
 class DisallowedCode(Exception):
@@ -148,9 +150,9 @@ class _Module:
 
     def _function(self, node: ast.FunctionDef) -> str | None:
         """A variable that goes by the name of a function hides it."""
-        _, *inside = descendants(node)
-        calls = (inner.func for inner in inside if isinstance(inner, ast.Call))
-        called = {func.id for func in calls if isinstance(func, ast.Name)}
+        inside = descendants(node)[1:]
+        calls = [inner.func for inner in inside if type(inner) is ast.Call]
+        called = {func.id for func in calls if type(func) is ast.Name}
         hidden = called.intersection(_bound(inside)) - self.vocabulary.callables
         if hidden:
             return f"{node.name} calls its own variable {', '.join(sorted(hidden))}"
@@ -179,15 +181,23 @@ def _are_fields(names: list[ast.expr]) -> bool:
 def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Every name that nodes bind: variables, arguments, functions, imports."""
     for node in nodes:
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
-                yield name
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.alias(name=name, asname=asname):
-                yield asname or name
-            case _:
-                pass
+        kind = type(node)
+        if kind is ast.Name:
+            name = cast(ast.Name, node)
+            if type(name.ctx) is ast.Store:
+                yield name.id
+        elif kind in _BINDING:
+            yield _binds(node)
+
+
+def _binds(node: ast.AST) -> str:
+    match node:
+        case ast.arg(arg=name) | ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+            return name
+        case ast.alias(name=name, asname=asname):
+            return asname or name
+        case _:
+            raise AssertionError(node)
 
 
 def _imports(nodes: Iterable[ast.AST]) -> set[str]:

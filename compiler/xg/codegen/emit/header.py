@@ -86,15 +86,21 @@ def _aliases(aliases: Mapping[str, str], code: str) -> str:
     """Those that the code mentions, or another that it mentions."""
     used: dict[str, str] = {}
     for name, text in reversed(list(aliases.items())):
-        if any(re.search(rf"\b{name}\b", each) for each in (code, *used.values())):
+        if any(_mentions(each, name) for each in (code, *used.values())):
             used[name] = text
     return "\n".join(f"{name} = {text}" for name, text in reversed(list(used.items())))
 
 
 def _standard(code: str) -> str:
     """The imports of what the code mentions of the standard library."""
-    lines = ["import math"] if re.search(r"(?<![\w.])math\.", code) else []
+    uses_math = "math." in code and re.search(r"(?<![\w.])math\.", code)
+    lines = ["import math"] if uses_math else []
     for module, names in STANDARD.items():
-        used = [name for name in names if re.search(rf"\b{name}\b", code)]
+        used = [name for name in names if _mentions(code, name)]
         lines += [f"from {module} import {', '.join(used)}"] if used else []
     return "\n".join(lines)
+
+
+def _mentions(code: str, name: str) -> bool:
+    """Whether code has a name as a whole word; most names are not in it at all."""
+    return name in code and bool(re.search(rf"\b{name}\b", code))

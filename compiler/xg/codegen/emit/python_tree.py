@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
-from typing import cast
+from typing import Final, cast
+
+_LEAVES: Final = frozenset({ast.Name, ast.Constant})
 
 
 def descendants(root: ast.AST) -> list[ast.AST]:
@@ -13,9 +15,11 @@ def descendants(root: ast.AST) -> list[ast.AST]:
     """
     nodes = [root]
     for node in nodes:  # grows while it is walked
+        if type(node) in _LEAVES:
+            continue
         for name in node._fields:
             child = getattr(node, name, None)
-            if isinstance(child, list):
+            if type(child) is list:
                 parts = cast(list[object], child)
                 nodes += [part for part in parts if isinstance(part, ast.AST)]
             elif isinstance(child, ast.AST) and name != "ctx":
