@@ -33,7 +33,7 @@ SCOPES: Final[Mapping[str, str]] = {
         _DECLARES,
     ),
     **dict.fromkeys(["PLAN", "EXAMPLE", "GIVEN", "EXPECT"], _DECLARES),
-    **dict.fromkeys(["FROM", "WHERE", "IN", "AS", "IF", "OF", "WRONG"], _JOINS),
+    **dict.fromkeys(["FROM", "WHERE", "IN", "AS", "IF", "OVER", "REVERSED", "OF", "WRONG"], _JOINS),
     **dict.fromkeys(["ARROW", "SINGLE", "DOUBLE"], "keyword.operator.arrow.xg"),
     **dict.fromkeys(["MATMUL", "AT", "ADD", "MUL"], _NODE),
     "CROSS": "keyword.operator.repeat.xg",

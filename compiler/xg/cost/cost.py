@@ -15,6 +15,7 @@ from xg.ir.body import Body
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.instances import inside
+from xg.ir.loop import Loop
 from xg.ir.prim import Expr
 
 BYTES: Final = {"float32": 4, "float64": 8, "bfloat16": 2, "int": 8, "bool": 1}
@@ -179,11 +180,15 @@ class _Counter:
         if call.path in seen:
             once = replace(once, parameters=ZERO)
         seen.add(call.path)
-        count = ONE if call.count is None else call.count
-        amount = once.times(count) + Amount(saved=self._kept_results(call, callee, inner.kept))
+        rounds = once.times(call.rounds or ONE)
+        if call.loop:  # every round reads the same parameters
+            rounds = replace(rounds, parameters=once.parameters)
+        amount = rounds + Amount(saved=self._kept_results(call, callee, inner.kept))
         name = callee.block
         if call.count is not None:
-            name = f"{self.graph.sizes.fold(count)} × {name}"
+            name = f"{self.graph.sizes.fold(call.count)} × {name}"
+        if call.loop is not None:
+            name = f"{name} over {self.graph.sizes.fold(call.loop.length)}"
         return CostRow(name, call.span.line, self._expanded(amount), call.callee, call)
 
     def _once(self, call: Call) -> Amount:
@@ -195,6 +200,8 @@ class _Counter:
     def _kept_results(self, call: Call, callee: Graph, inner: frozenset[Value]) -> Dim:
         """Bytes of results that are kept out here, or as the input of the next round."""
         total = ZERO
+        if call.loop:
+            return self._kept_states(call, call.loop, callee, inner)
         for value, result in zip(call.outputs, callee.outputs, strict=True):
             if result in inner:
                 continue  # counted where it is made
@@ -202,6 +209,19 @@ class _Counter:
             total = total + (size if value in self.kept else ZERO)
             if call.count is not None and callee.inputs[0] in inner:
                 total = total + size * (call.count - 1)
+        return total
+
+    def _kept_states(self, call: Call, loop: Loop, callee: Graph, inner: frozenset[Value]) -> Dim:
+        """Bytes of stacked results that are kept out here, and of states that rounds keep.
+
+        The first state is made out here, and one that a round keeps as its result counts there.
+        """
+        total = _sum(self._bytes_of([value]) for value in call.outputs if value in self.kept)
+        states = slice(len(call.inputs) - loop.states, None)
+        going = zip(call.inputs[states], callee.carries, strict=True)
+        for value, state in going:
+            if state.past in inner and state.next not in inner:
+                total = total + self._bytes_of([value]) * (loop.length - 1)
         return total
 
     def _backward_flops(self) -> dict[Value | None, Dim]:
@@ -228,7 +248,9 @@ class _Counter:
         seen: set[str] = set()
         for call in self._calls() if self.backward and self.backward.steps else ():
             if call.path in seen:
-                total = total + self._once(call).parameters * (call.count or ONE)
+                total = total + self._once(call).parameters * (call.rounds or ONE)
+            elif call.loop:
+                total = total + self._once(call).parameters * (call.loop.length - 1)
             seen.add(call.path)
         return total
 
@@ -238,9 +260,15 @@ class _Counter:
         if self.backward is None:
             return total
         for step in self.backward.steps:
-            if isinstance(step, Call) and step.count is not None:
-                size = _sum(product(self.backward.types[value].shape) for value in step.outputs[1:])
-                total = total + size * (step.count - 1)
+            if not isinstance(step, Call) or step.rounds is None:
+                continue
+            shapes = [self.backward.types[value].shape for value in step.outputs[1:]]
+            if step.loop and step.origin:
+                types = [self.graph.types[value] for value in step.origin.inputs]
+                before = len(types) - step.loop.states
+                given = zip(types[:before], step.loop.inputs, strict=False)
+                shapes = [type_.shape for type_, axis in given if axis is None and type_.is_float]
+            total = total + _sum(map(product, shapes)) * (step.rounds - 1)
         return total
 
     # ---- single facts ---------------------------------------------------------------------------

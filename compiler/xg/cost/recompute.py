@@ -63,7 +63,7 @@ def _selective(cost: Cost) -> Amount:
             if isinstance(call, Call):
                 callee = cost.program.graphs[call.callee]
                 once = found[call.callee].substitute(inside(call, graph, callee, {}))
-                amount = amount + once.times(call.count or ONE)
+                amount = amount + once.times(call.rounds or ONE)
         expanded = (graph.sizes.expand(dim) for dim in amount.dims())
         found[graph.key] = Amount(*expanded)
     return found[cost.program.entry]
@@ -126,7 +126,7 @@ def _per_block(cost: Cost, calls: Sequence[Call], placed: Program | None) -> Pol
     blocks = {block.graph.key: block for block in cost.blocks}
     once = [(call, _within(call, graph, blocks[call.callee])) for call in calls]
     rounds = sum((_rounds(call, graph, cost.dtype) for call in calls), ZERO)
-    again = sum((amount.forward * (call.count or ONE) for call, amount in once), ZERO)
+    again = sum((amount.forward * (call.rounds or ONE) for call, amount in once), ZERO)
     return Policy(
         "per block",
         expand(_own(cost) + rounds),
@@ -154,10 +154,13 @@ def _own(cost: Cost) -> Dim:
 
 
 def _rounds(call: Call, graph: Graph, dtype: str) -> Dim:
-    """Bytes of the value that one round of a row passes to the next."""
-    if call.count is None:
+    """Bytes of what one round passes to the next."""
+    if call.rounds is None:
         return ZERO
-    return product(graph.types[call.inputs[0]].shape) * (call.count - 1) * BYTES[dtype]
+    states = call.inputs[-call.loop.states :] if call.loop else call.inputs[:1]
+    states = () if call.loop and not call.loop.states else states
+    sizes = (product(graph.types[value].shape) for value in states)
+    return sum(sizes, ZERO) * (call.rounds - 1) * BYTES[dtype]
 
 
 def _largest(dims: Sequence[Dim], numbers: Mapping[str, int]) -> Dim:
@@ -174,7 +177,7 @@ def _sent_again(cost: Cost, calls: Sequence[Call], placed: Program) -> Iterator[
     theirs = [step for step in graph.steps if isinstance(step, Call)]
     for call in theirs:
         symbols = inside(call, graph, placed.graphs[call.callee], {})
-        count = graph.sizes.expand(call.count or ONE)
+        count = graph.sizes.expand(call.rounds or ONE)
         for part in inside_of(placed, call.callee, cost.dtype):
             if part.direction == "forward":
                 yield part.inside(symbols, count)

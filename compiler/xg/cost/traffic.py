@@ -106,7 +106,7 @@ def _calls(program: Program, *, reverse: bool) -> Iterator[tuple[Graph, Symbols,
 
 
 def _times(call: Call, graph: Graph) -> Dim:
-    return ONE if call.count is None else graph.sizes.expand(call.count)
+    return graph.sizes.expand(call.rounds or ONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from xg.diagnostics.source import Span
 from xg.ir.axis_cuts import Cuts
 from xg.ir.dim import Dim
+from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.placement import Placement, PlacementRequest
 from xg.ir.scalar import Scalar
@@ -63,6 +64,19 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Carry:
+    """A state of a block that is called over an axis: what it finds as `past`, it leaves as `next`.
+
+    Both are an input and an output of its graph. It begins as `start` where no value is given.
+    """
+
+    name: str
+    past: Value
+    next: Value
+    start: Scalar
+
+
+@dataclass(frozen=True, slots=True)
 class Pending:
     """Properties of a use that only shape inference can determine."""
 
@@ -99,6 +113,9 @@ class Call:
     represents the saved values of the calls. `sizes` are the callee's symbols in the caller's
     sizes: those that the file gives, after shape inference all that are not the program's.
 
+    With a `loop` it is made once for each position of an axis; `starts` are the states that the
+    file gives it. Shape inference completes the loop and makes inputs of all states.
+
     In a backward graph `origin` is the call that this one differentiates: it runs the backward
     graph of the callee on the values that that call saved, the rounds of a row in reverse.
     Cotangents of the callee's float outputs go in, gradients of its float inputs come out.
@@ -113,6 +130,13 @@ class Call:
     count: Dim | None = None
     sizes: Mapping[str, Dim] = field(default_factory=dict[str, Dim])
     origin: Call | None = None
+    loop: Loop | None = None
+    starts: Mapping[str, Value] = field(default_factory=dict[str, Value])
+
+    @property
+    def rounds(self) -> Dim | None:
+        """How many times the callee runs, in a row or over an axis; None for a plain call."""
+        return self.loop.length if self.loop else self.count
 
     @property
     def reads(self) -> tuple[Value, ...]:
@@ -129,12 +153,12 @@ class Graph:
 
     `foreign` are parameters of its calls that the block reads itself (a tied table); `claims` are
     the types that its labels promise, until inference has checked them; `states` are kept from one
-    step to the next. `layouts` are the cuts of the values whose shape in the file is divided by
-    mesh axes: types are always global.
-    `aliases` are labels of values that have a name already, where a choice of options leaves out
-    the nodes between. `mentions` are the dims in its text. `placement_requests` are the requested
-    placements of values by mesh axis, `placements` the actual ones. `file` is the number of its
-    file among those of the program.
+    step to the next, `carries` go round where it is called over an axis. `layouts` are the cuts of
+    the values whose shape in the file is divided by mesh axes: types are always global. `aliases`
+    are labels of values that have a name already, where a choice of options leaves out the nodes
+    between. `mentions` are the dims in its text. `placement_requests` are the requested placements
+    of values by mesh axis, `placements` the actual ones. `file` is the number of its file among
+    those of the program.
     """
 
     key: str
@@ -151,6 +175,7 @@ class Graph:
     foreign: tuple[Value, ...] = ()
     claims: tuple[tuple[Value, TensorType, Span], ...] = ()
     states: tuple[State, ...] = ()
+    carries: tuple[Carry, ...] = ()
     types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     layouts: Mapping[Value, Cuts] = field(default_factory=dict[Value, Cuts])
     aliases: tuple[tuple[str, Value], ...] = ()
@@ -264,3 +289,27 @@ class Program:
     def main(self) -> Graph:
         """The graph of the block that was compiled."""
         return self.graphs[self.entry]
+
+
+Port = tuple[Value, int | None]
+
+
+def ports(call: Call, callee: Graph) -> tuple[tuple[Port, ...], tuple[Port, ...]]:
+    """The callee's value of every operand and result of a call, and the axis a loop takes it by.
+
+    In the backward pass of a loop cotangents are taken apart as results were stacked, and gradients
+    stacked as operands were taken apart. There a value that is a result twice, ``next h = y``, has
+    two cotangents, which a round adds.
+    """
+    loop = call.loop
+    if loop is None:
+        return tuple((v, None) for v in callee.inputs), tuple((v, None) for v in callee.outputs)
+    if not isinstance(callee, Backward):
+        inputs = zip(callee.inputs, loop.inputs, strict=True)
+        return tuple(inputs), tuple(zip(callee.outputs, loop.outputs, strict=True))
+    results = zip(callee.forward.outputs, loop.outputs, strict=True)
+    operands = zip(callee.forward.inputs, loop.inputs, strict=True)
+    return (
+        tuple((callee.cotangents[v], axis) for v, axis in results if v in callee.cotangents),
+        tuple((callee.gradients[v], axis) for v, axis in operands if v in callee.gradients),
+    )

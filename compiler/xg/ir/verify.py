@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Step, Value, ports
 from xg.ir.instances import inside
+from xg.ir.loop import stacked
 from xg.ir.prim import ShapeError
 from xg.ir.prune import entering, made, values
 from xg.ir.tensor import TensorType
@@ -111,23 +112,27 @@ class _Rules:
             yield "its callee does not come before it"
             return
         callee = self.program.callee(call)
-        if len(call.inputs) != len(callee.inputs):
-            yield f"takes {len(callee.inputs)} inputs, not {len(call.inputs)}"
-        elif len(call.outputs) != len(callee.outputs):
-            yield f"gives {len(callee.outputs)} outputs, not {len(call.outputs)}"
+        takes, gives = map(len, ports(call, callee))
+        if len(call.inputs) != takes:
+            yield f"takes {takes} inputs, not {len(call.inputs)}"
+        elif len(call.outputs) != gives:
+            yield f"gives {gives} outputs, not {len(call.outputs)}"
         elif self.typed and callee.types:
             yield from self._call_types(call, callee)
 
     def _call_types(self, call: Call, callee: Graph) -> Iterator[str]:
         """Types at a call are the callee's, its symbols bound by the call."""
         types, symbols = self.graph.types, inside(call, self.graph, callee, {})
-        pairs = [
-            *zip(call.inputs, callee.inputs, strict=True),
-            *zip(call.outputs, callee.outputs, strict=True),
+        inputs, outputs = ports(call, callee)
+        operands = [
+            *zip(call.inputs, inputs, strict=True),
+            *zip(call.outputs, outputs, strict=True),
         ]
-        for value, port in pairs:
+        for value, (port, axis) in operands:
             if value in types and port in callee.types:
                 wanted = callee.sizes.expand_type(callee.types[port]).substitute(symbols)
+                if call.loop:
+                    wanted = stacked(wanted, axis, call.loop.length)
                 if not self._same(types[value], wanted):
                     yield f"{_name(value)} is {types[value]}, but the callee's is {wanted}"
 

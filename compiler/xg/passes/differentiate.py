@@ -258,8 +258,11 @@ class _Reverse:
     def _left(self, call: Call, callee: Graph) -> list[Value]:
         """The float outputs of a call, of several names of one value only the first.
 
-        The cotangents of the others are added to its own.
+        The cotangents of the others are added to its own; by the rounds themselves in a loop, where
+        one may be stacked and the other what the last round left.
         """
+        if call.loop:
+            return [value for value in call.outputs if self.graph.types[value].is_float]
         first: dict[Value, Value] = {}
         for inside, value in zip(callee.outputs, call.outputs, strict=True):
             if not self.graph.types[value].is_float:

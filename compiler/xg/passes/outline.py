@@ -18,16 +18,22 @@ from xg.ir.prune import prune
 def outline(program: Program) -> Program:
     """The program with an entry of calls; pieces are called under the empty path.
 
-    An entry without calls is one piece: itself.
+    An entry without calls is one piece: itself. A call over an axis becomes a block that makes it.
     """
     main = program.main
     pieces: list[Graph] = []
     steps: list[Apply | Call] = []
     for run in _runs(main):
         if isinstance(run[0], Call):
-            steps += run
+            for call in run:
+                assert isinstance(call, Call)
+                if call.loop:
+                    pieces.append(_around(call, main, program.graphs[call.callee], len(pieces) + 1))
+                    call = replace(call, callee=pieces[-1].key, loop=None, sizes={})
+                steps.append(call)
         else:
-            whole = len(run) == len(main.steps)
+            distinct = len(set(main.outputs)) == len(main.outputs)
+            whole = len(run) == len(main.steps) and distinct
             piece = main if whole else _piece(main, run, len(pieces) + 1)
             if piece.outputs:  # else nothing reads what it computes
                 pieces.append(piece)
@@ -83,6 +89,30 @@ def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
         foreign=(),
     )
     return prune(piece)
+
+
+def _around(call: Call, main: Graph, callee: Graph, number: int) -> Graph:
+    """A block that makes a loop, so that all its rounds are one step of autograd.
+
+    Its parameters are those of the loop's callee: it calls it under the empty path.
+    """
+    names = [f"output_{place + 1}" for place in range(len(call.outputs))]
+    around = replace(
+        main,
+        key=f"{main.key}, loop {number}",
+        block=callee.block,
+        title=callee.title,
+        inputs=call.inputs,
+        outputs=call.outputs,
+        output_names=tuple(names),
+        output_types=tuple(main.types[value] for value in call.outputs),
+        params=(),
+        steps=(replace(call, path=""),),
+        foreign=(),
+        claims=(),
+        carries=(),
+    )
+    return prune(around)
 
 
 def _floats(main: Graph) -> Iterator[Value]:

@@ -256,6 +256,14 @@ class Guard(Syntax):
 
 
 @syntax
+class Over(Syntax):
+    """`over S`, `over T reversed`: a call for each position of an axis, the last one first."""
+
+    axis: Name
+    reversed: bool
+
+
+@syntax
 class Label(Syntax):
     """`: H [B, S, D]`, `: g [N, k], e [N, k] in N_E`, `: [B, S, D]`: the edge that leaves the node.
 
@@ -277,6 +285,7 @@ class NodeUse(Syntax):
     axes: AxisMap | None
     arguments: tuple[Argument, ...]
     attachments: tuple[Attachment, ...]
+    over: Over | None
     guard: Guard | None
     instance: Name | None
     repeat: Number | Path | None

@@ -19,6 +19,7 @@ class _Node(NamedTuple):
     axes: ast.AxisMap | None
     arguments: tuple[ast.Argument, ...]
     attachments: tuple[ast.Attachment, ...]
+    over: ast.Over | None
     guard: ast.Guard | None
     instance: ast.Name | None
     repeat: ast.Number | ast.Path | None
@@ -39,6 +40,10 @@ class ChainBuilder(TermBuilder):
         """`if norm = pre`."""
         return ast.Guard(span, self._name(option), words)
 
+    def over(self, span: Span, axis: Token, backwards: Token | None) -> ast.Over:
+        """`over S reversed`."""
+        return ast.Over(span, self._name(axis), backwards is not None)
+
     def node(
         self,
         span: Span,
@@ -47,13 +52,14 @@ class ChainBuilder(TermBuilder):
         axes: ast.AxisMap | None,
         args: tuple[ast.Argument, ...] | None,
         attached: tuple[ast.Attachment, ...],
+        over: ast.Over | None,
         guard: ast.Guard | None,
         instance: Token | None,
     ) -> _Node:
         """`N × Decoder(p)<-M as decoder`."""
         name = self._name(instance) if instance else None
         operation = self._name(operator)
-        return _Node(span, operation, axes, args or (), attached, guard, name, repeat)
+        return _Node(span, operation, axes, args or (), attached, over, guard, name, repeat)
 
     def label(self, span: Span, ports: tuple[ast.Port, ...]) -> ast.Label:
         """`: Q [B, S, D]`."""

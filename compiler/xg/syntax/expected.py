@@ -36,7 +36,19 @@ _WORDS = {
 # Reported only where nothing more useful could be.
 _LESS_USEFUL = (
     {"PLUS", "MINUS", "STAR", "SLASH", "CARET", "GREATER", "AT_LEAST", "DOT", "CROSS"},
-    {"IF", "AS", "SINGLE", "DOUBLE", "IN", "VBAR", "PLUS_MINUS", "PLUS_SLASH_MINUS", "WRONG"},
+    {
+        "OVER",
+        "REVERSED",
+        "IF",
+        "AS",
+        "SINGLE",
+        "DOUBLE",
+        "IN",
+        "VBAR",
+        "PLUS_MINUS",
+        "PLUS_SLASH_MINUS",
+        "WRONG",
+    },
 )
 _FOLLOWS_A_NODE = {"ARROW", "COLON", "COMMA", "_NL"}  # then `[` and `(` are less useful too
 _FIRST = (

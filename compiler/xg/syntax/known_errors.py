@@ -19,7 +19,11 @@ from xg_grammar import literals
 
 ITEM_WORDS = {"EDITION", "USE", "MESH", "OPTION", "OP", "BLOCK", "PLAN", "EXAMPLE"}
 STATEMENT_WORDS = {"DIM", "PARAM", "STATE", "NEXT", "GIVEN", "EXPECT"}
-_ENDS = {"$END", "LBRACE", "RBRACE", "COLON", "ARROW", "IF", "AS"} | ITEM_WORDS | STATEMENT_WORDS
+_ENDS = (
+    {"$END", "LBRACE", "RBRACE", "COLON", "ARROW", "OVER", "IF", "AS"}
+    | ITEM_WORDS
+    | STATEMENT_WORDS
+)
 _ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
 _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
 

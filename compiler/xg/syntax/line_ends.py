@@ -13,7 +13,7 @@ CLOSES = set(OPENS.values())
 GOES_ON_AFTER = {"COMMA", "ARROW", "SINGLE", "DOUBLE", "EQUAL", "COLON", "VBAR", "LBRACE"}
 GOES_ON_BEFORE = {
     *("ARROW", "SINGLE", "DOUBLE", "COLON", "VBAR", "PLUS_MINUS", "PLUS_SLASH_MINUS"),
-    *("WHERE", "WRONG", "IF", "AS", "LBRACE", "RBRACE"),
+    *("WHERE", "WRONG", "OVER", "IF", "AS", "LBRACE", "RBRACE"),
 }
 
 

@@ -15,6 +15,7 @@ from xg.codegen.emit.free_saved import free_saved
 from xg.codegen.emit.gradient_names import gradient_names, sums_with_seeds
 from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
 from xg.codegen.emit.locate import Source
+from xg.codegen.emit.loops import LoopWriter
 from xg.codegen.emit.names import Names, plain, spell_symbol
 from xg.codegen.emit.overlap import Overlap, overlap
 from xg.codegen.emit.plan import ModulePlan
@@ -205,6 +206,20 @@ class _BackwardWriter(BlockWriter):
         shape = "".join(f"{shape_text(each, self.graph.sizes)}, " for each in shapes)
         comment = f"{shape}grad of {callee}, {place_of([call.span])}"
         names = [name for _, name in results]
+        if call.loop:
+            writer = LoopWriter(
+                call, call.loop, self.names, self.statements.types, self.plan.spelling.stack
+            )
+            reverse = self.plan.program.backwards[call.callee]
+            sums = writer.summed(reverse)
+            zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in sums]
+
+            def one_round(_: str, operands: Sequence[str]) -> tuple[str, list[str]]:
+                return function, ["params", self.below(call.path), *operands, "grads"]
+
+            lines = writer.backward(reverse, cotangents, names, saved, one_round)
+            self.statements.add([f"# {comment}", *zeros, *lines], (call,))
+            return
         if call.count is None:
             args = ["params", self.below(call.path), saved, *cotangents, "grads"]
             targets = f"{', '.join(names)} = " if names else ""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
 from xg.codegen.emit.locate import Source
+from xg.codegen.emit.loops import LoopWriter
 from xg.codegen.emit.names import Names, identifier, safe, spell_symbol
 from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.sizes import shape_text
@@ -24,6 +25,7 @@ from xg.codegen.emit.writer import (
 )
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Value
+from xg.ir.loop import Loop
 from xg.ir.tensor import TensorType
 
 
@@ -188,7 +190,8 @@ class _ForwardWriter(BlockWriter):
     def _call(self, call: Call) -> None:
         mentions = [self.statements.materialize(value).text for value in call.inputs]
         outputs = [self.statements.name(value) for value in call.outputs]
-        name = self.names.fresh(f"{identifier(call.path)}_saved") if self.plan.saves else ""
+        called = identifier(call.path or "rounds")
+        name = self.names.fresh(f"{called}_saved") if self.plan.saves else ""
         self.statements.texts[call.saved] = Text(name)
         function = self.plan.functions[call.callee]
         given = ["params", *(["cache", "kept"] if call.callee in self.plan.stateful else [])]
@@ -199,6 +202,10 @@ class _ForwardWriter(BlockWriter):
         rest += ["seed=seed"] if call.callee in self.plan.random else []
         shape = self.graph.types[call.outputs[0]].shape
         comment = f"{shape_text(shape, self.scope.sizes)}, {place_of([call.span])}"
+        if call.loop:
+            saved = (name, self.plan.classes[call.callee]) if name else None
+            self._loop(call, call.loop, comment, mentions, outputs, saved, function, rest)
+            return
         if call.count is None:
             targets = ", ".join([*outputs, *([name] if name else [])])
             args = [*given, self.below(call.path), *mentions, *rest]
@@ -220,6 +227,7 @@ class _ForwardWriter(BlockWriter):
         ]
         self.statements.add(lines, (call,))
 
+from xg.codegen.emit.loops import LoopWriter
 
 def _written(type_: TensorType) -> str:
     """``[B, S, D]``, as the file says it."""

@@ -156,7 +156,7 @@ class ModuleWriter:
         for value, field in fields.items():
             if value.role == "saved":
                 kind = self.plan.classes[calls[value].callee]
-                kinds[field] = kind if calls[value].count is None else f"list[{kind}]"
+                kinds[field] = kind if calls[value].rounds is None else f"list[{kind}]"
             else:
                 kinds[field] = "Array | None" if may_be_none(value) else "Array"
                 shapes[field] = f"  # {shape_text(graph.types[value].shape, graph.sizes)}"

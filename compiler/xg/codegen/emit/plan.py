@@ -188,7 +188,7 @@ def shared_params(program: Program) -> frozenset[tuple[str, str]]:
                 ways = calls.setdefault(step.path, {})
                 again = bool(step.path and ways)
                 ways[step.callee] = None
-                if again or whole:
+                if again or whole or step.loop:
                     shared.update((callee, "*") for callee in ways)
         for value in graph.foreign:
             path, _, name = str(value.name).partition(".")

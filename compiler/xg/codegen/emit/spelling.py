@@ -97,6 +97,10 @@ class Spelling(Protocol):
         """Zeros of a shape that are only read, and take no room."""
         ...
 
+    def stack(self, rows: str, axis: int) -> str:
+        """A list of arrays, stacked along a new axis."""
+        ...
+
     def support(self, function: str) -> str:
         """The source of a function that `Scope.use` asked for."""
         ...

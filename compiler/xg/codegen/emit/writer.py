@@ -50,6 +50,8 @@ class BlockWriter:
 
     def below(self, name: str) -> str:
         """A path below this block's, as text."""
+        if self.path and not name:
+            return "at"
         return f'f"{{at}}.{name}"' if self.path else f'"{name}"'
 
     def take_params(self, values: Sequence[Value]) -> list[str]:

@@ -42,6 +42,10 @@ class NumpySpelling:
         """One zero, repeated."""
         return f"np.broadcast_to(np.zeros((), {scope.float_type()}), {shape})"
 
+    def stack(self, rows: str, axis: int) -> str:
+        """A list of arrays, stacked along a new axis."""
+        return f"np.stack({rows}, axis={axis})"
+
     def support(self, function: str) -> str:
         """The source of a support function."""
         return SUPPORT.source(function)

@@ -153,6 +153,11 @@ def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> A
     return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
 
 
+def round_seed(seed: int | None, i: int) -> int | None:
+    """The seed of one round of a loop: rounds draw numbers of their own."""
+    return None if seed is None else random_key(seed, f"round {i}")
+
+
 def random_key(seed: int, place: str) -> int:
     """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
     digest = 0xCBF29CE484222325

@@ -26,6 +26,7 @@ FUNCTIONS: Final = frozenset(
         "broadcast_to",
         "clip",
         "concatenate",
+        "stack",
         "copysign",
         "copyto",
         "cos",

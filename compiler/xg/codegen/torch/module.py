@@ -12,7 +12,7 @@ from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.torch.dialect import TORCH
 from xg.codegen.torch.nn_module import model_section
-from xg.ir.graph import Program
+from xg.ir.graph import Call, Program
 
 
 def emit(program: Program, outlined: Program | None, *, kernels: bool = False) -> str:
@@ -34,7 +34,8 @@ def marked(
     graphs = {**outlined.graphs, **program.graphs}
     backwards = {**outlined.backwards, **program.backwards}
     both = replace(program, graphs=graphs, backwards=backwards)
-    pieces = frozenset(outlined.graphs.keys() - program.graphs.keys())
+    calls = (step for step in outlined.main.steps if isinstance(step, Call))
+    pieces = frozenset({outlined.entry, *(call.callee for call in calls if not call.path)})
     by_hand = TORCH.kernels if kernels else None
     writer = ModuleWriter(
         both, TORCH, ModulePlan.start(both, TORCH.spelling, pieces, kernels=by_hand)

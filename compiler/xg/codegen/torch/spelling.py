@@ -43,6 +43,10 @@ class TorchSpelling:
         """One zero, repeated."""
         return f"torch.zeros((), {_made(scope)}).expand({shape})"
 
+    def stack(self, rows: str, axis: int) -> str:
+        """A list of tensors, stacked along a new axis."""
+        return f"torch.stack({rows}, dim={axis})"
+
     def support(self, function: str) -> str:
         """The source of a support function."""
         return SUPPORT.source(function)

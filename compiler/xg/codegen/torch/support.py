@@ -80,6 +80,11 @@ def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> 
     return (centred.double() * scale).reshape(shape)
 
 
+def round_seed(seed: Seed, i: int) -> Seed:
+    """The seed of one round of a loop: rounds draw numbers of their own."""
+    return None if seed is None else random_key(seed, f"round {i}")
+
+
 def random_key(seed: Seed, place: str, device: Device = None) -> Array:
     """The key of the random numbers of one place: FNV-1a of its name, and the seed."""
     digest = 0xCBF29CE484222325

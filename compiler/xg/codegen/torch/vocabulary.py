@@ -56,6 +56,7 @@ FUNCTIONS: Final = frozenset(
         "ops",
         "promote_types",
         "softmax",
+        "stack",
         "zeros_like",
     }
 )

@@ -104,7 +104,11 @@ def plan_name(plan: Plan) -> str:
 
 
 def times(call: Call) -> RichText:
-    """Return × N_L, or nothing for a single call."""
+    """Return × N_L, over S, or nothing for a single call."""
+    if call.loop is not None:
+        axis = richtext.dimension(str(call.loop.length))
+        back = richtext.plain(" reversed") if call.loop.reverse else ()
+        return (*richtext.plain("over "), *axis, *back)
     if call.count is None:
         return ()
     return (*richtext.plain("× "), *richtext.dimension(str(call.count)))

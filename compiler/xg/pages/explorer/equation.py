@@ -82,6 +82,8 @@ class Equations:
     def _called(self, call: Call, operands: Sequence[str]) -> str:
         callee = self.program.graphs[call.callee]
         name = f"{callee.block}({', '.join(dict.fromkeys(operands))})"
+        if call.loop is not None:
+            return f"{name} over {self.notation.graph.sizes.fold(call.loop.length)}"
         if call.count is None:
             return name
         return f"{self.notation.graph.sizes.fold(call.count)} × {name}"

@@ -174,6 +174,8 @@ class BlockPlanner:
 
     def _call(self, call: Call, suffix: str) -> Generator[StepRequest, StepPlan, None]:
         callee = self.program.graphs[call.callee]
+        if call.loop:
+            self._refuse(call.span, callee.block, "is called over an axis")
         same = self._positions_of(call, callee)
         if call.count is not None and self.positions.length in call.count.symbols():
             self._refuse(call.span, callee.block, "is repeated once for each position")

@@ -10,18 +10,27 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from xg import ops
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.limits import Beyond, Rank
 from xg.ir.body import Body
 from xg.ir.dim import Dim
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
 from xg.ir.instances import too_many_operators
+from xg.ir.loop import stacked
 from xg.ir.op import Op
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
 from xg.passes.infer.advice import advice
 from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
-from xg.passes.infer.errors import LabelMismatch, Mistyped, OperatorMisuse, WrongKind
+from xg.passes.infer.errors import (
+    LabelMismatch,
+    Mistyped,
+    OperatorMisuse,
+    StateMismatch,
+    WrongKind,
+)
+from xg.passes.infer.loops import completed, rounds_types, taken_apart
 from xg.passes.infer.open_sizes import open_sizes
 from xg.passes.infer.shared import shared_shapes
 from xg.passes.infer.typed import TypedGraphs
@@ -122,6 +131,7 @@ class _Typist:
         self.source = replace(graph, sizes=graph.sizes.bound_outside(freed))
         self.problems = problems
         self.types: Types = {}
+        self.steps: list[Apply | Call] = []
         self.bindings: dict[str, tuple[Call, Binding]] = {}
         self.callees: list[tuple[str, frozenset[str]]] = []
 
@@ -138,10 +148,11 @@ class _Typist:
                 self.types[value] = self.sizes.expand_type(value.declared)
             except Beyond as beyond:
                 self.problems[beyond.limit.at(value.span)] = None
-        steps: list[Apply | Call] = []
         for step in self.source.steps:
             try:
-                steps.append(self._apply(step) if isinstance(step, Apply) else self._call(step))
+                self.steps.append(
+                    self._apply(step) if isinstance(step, Apply) else self._call(step)
+                )
             except Mistyped as mistyped:
                 self.problems[mistyped.problem] = None
             except Beyond as beyond:
@@ -149,7 +160,7 @@ class _Typist:
             except _Unknown:
                 continue
         self._check_claims()
-        return replace(self.source, steps=tuple(steps), types=self.types, claims=())
+        return replace(self.source, steps=tuple(self.steps), types=self.types, claims=())
 
     def _type(self, value: Value) -> TensorType:
         if value not in self.types:
@@ -246,6 +257,8 @@ class _Typist:
     def _call(self, call: Call) -> Call:
         callee = self.program.graphs[call.callee]
         call = self._in_sizes(call)
+        if call.loop:
+            return self._loop(call, callee)
         types = [self._type(value) for value in call.inputs]
         binding = bind(call, callee, types, self.source)
         outputs = output_types(call, callee, binding)
@@ -254,6 +267,49 @@ class _Typist:
         self.bindings[call.path] = (call, binding)
         self.callees.append((call.callee, binding.freed))
         return replace(call, callee=instance_key(call.callee, binding.freed), sizes=binding.symbols)
+
+    def _loop(self, call: Call, callee: Graph) -> Call:
+        """A call over an axis, with its states as operands: as given, else as they begin."""
+        assert call.loop
+        types = [self._type(value) for value in call.inputs]
+        apart = taken_apart(call, callee, types, self.sizes)
+        binding = bind(call, callee, rounds_types(types, apart), self.source)
+        length = self.sizes.expand(call.loop.length)
+        first = next(t for t, axis in zip(types, apart, strict=True) if axis is not None)
+        loop = completed(call, callee, apart, first, length)
+        results = output_types(call, callee, binding)
+        stacks = zip(results, loop.outputs, strict=True)
+        outputs = [stacked(type_, axis, length) for type_, axis in stacks]
+        self.types.update(zip(call.outputs, outputs, strict=True))
+        pasts = results[len(results) - loop.states :]
+        starts = [self._start(call, c, t) for c, t in zip(callee.carries, pasts, strict=True)]
+        self.bindings[call.path] = (call, binding)
+        self.callees.append((call.callee, binding.freed))
+        return replace(
+            call,
+            callee=instance_key(call.callee, binding.freed),
+            inputs=(*call.inputs, *starts),
+            sizes=binding.symbols,
+            loop=loop,
+            starts={},
+        )
+
+    def _start(self, call: Call, state: Carry, type_: TensorType) -> Value:
+        """What the first round finds as a state."""
+        if state.name in call.starts:
+            value = call.starts[state.name]
+            found = self._type(value)
+            if found != type_:
+                wanted, shape = _spell(type_, self.sizes), _spell(found, self.sizes)
+                raise Mistyped(StateMismatch(call.span, state.name, wanted, shape, value.span))
+            return value
+        fill = ops.find("fill")
+        assert fill
+        value = Value(None, "edge", call.span)
+        self.types[value] = type_
+        attrs = {"shape": type_.shape, "value": state.start}
+        self.steps.append(Apply(fill, (), (value,), attrs, call.span))
+        return value
 
     def _in_sizes(self, call: Call) -> Call:
         """A call with what it gives in expanded sizes."""

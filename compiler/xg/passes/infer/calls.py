@@ -38,14 +38,15 @@ class Binding:
 
 
 def bind(call: Call, callee: Graph, types: Sequence[TensorType], caller: Graph) -> Binding:
-    """The binding of a call whose operands have these (expanded) types."""
+    """The binding of a call whose operands, but for states, have these (expanded) types."""
+    ports = callee.inputs[: len(types)]
     unifier = _Unifier(call, callee, caller, dict(call.sizes))
-    for port, actual in zip(callee.inputs, types, strict=True):
+    for port, actual in zip(ports, types, strict=True):
         unifier.port(port, actual)
     symbols = unifier.solved()
     freed = _freed(symbols, call, callee, caller)
     binding = Binding(symbols, freed, callee.sizes.without(freed), caller.sizes)
-    for port, actual in zip(callee.inputs, types, strict=True):
+    for port, actual in zip(ports, types, strict=True):
         if binding.translate(_declared(port)) != actual:
             raise Mistyped(_mismatch(call, callee, port, actual, caller))
     return binding

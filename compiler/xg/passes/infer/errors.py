@@ -185,3 +185,39 @@ class WrongKind(Problem):
 
     def helps(self) -> tuple[str, ...]:
         return ("declare it as an index: NAME [B, S] in V",) if self.wanted == "integers" else ()
+
+
+@problem_kind
+class LoopAxis(Problem):
+    """A call over an axis that its operands do not have, or have twice."""
+
+    code = "XG0314"
+    title = "{block} cannot go over {axis}: {shape} {has}"
+    also = (("operand", "this is {shape}"),)
+    fix = "a round takes {ports}: an operand with one axis more is taken apart"
+    span: Span
+    block: str
+    axis: str
+    shape: str
+    operand: Span
+    count: int
+    ports: str
+
+    @property
+    def has(self) -> str:
+        """How often the operand has the axis."""
+        return f"has {self.axis} {self.count} times" if self.count else f"has no axis {self.axis}"
+
+
+@problem_kind
+class StateMismatch(Problem):
+    """A first state of another type than the state has."""
+
+    code = "XG0315"
+    title = "the state {name} is {expected}, but starts as {found}"
+    also = (("start", "this is {found}"),)
+    span: Span
+    name: str
+    expected: str
+    found: str
+    start: Span

@@ -78,7 +78,7 @@ def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) ->
         ast.Argument(span, ast.Name(span, name), _expression(value, span))
         for name, value in chosen.items()
     )
-    use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None)
+    use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None, None)
     located = linked.unit.blocks[block.name.name]
     scope = Scope(Lookups(linked, Instance(located)), lambda instance: instance.name)
     instance, _ = block_arguments(scope, use, located)

@@ -150,7 +150,7 @@ def block_arguments(
     block = located.block
     formals = {own.name.name: own for own in block.own}
     sizes, rest = _sizes(scope, use, located)
-    trimmed = ast.NodeUse(use.span, use.operator, None, rest, (), None, None, None, None)
+    trimmed = ast.NodeUse(use.span, use.operator, None, rest, (), None, None, None, None, None)
     listed = {word.name: name for name, own in formals.items() for word in own.words}
     given = _matched(trimmed, tuple(formals), listed, block.name.name)
     words: dict[str, str] = {}

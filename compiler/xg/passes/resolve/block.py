@@ -11,7 +11,6 @@ from xg.ir.tensor import TensorType
 from xg.passes.resolve.arguments import start
 from xg.passes.resolve.chains import read_statement
 from xg.passes.resolve.errors import (
-    NotYet,
     OutputMissing,
     Refused,
     UnknownValue,
@@ -21,6 +20,7 @@ from xg.passes.resolve.errors import (
 from xg.passes.resolve.instance import Request
 from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.scope import Scope
+from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
 
 
@@ -47,6 +47,7 @@ class _BlockResolver:
         """The untyped graph; raises Refused with everything that is wrong."""
         inputs = tuple(self._input(port) for port in self.block.data)
         self._declare_params()
+        pasts = self._declare_states()
         for chain in self.block.chains:
             try:
                 read_statement(self.scope, chain)
@@ -55,15 +56,18 @@ class _BlockResolver:
                 self.scope.spoiled.update(_labels(chain))
         self._refuse_unfinished()
         outputs = tuple(self.scope.values[port.name.name] for port in self.block.outputs)
+        states = tuple(carries(self.scope, pasts))
         tables = self._tables()
         return Graph(
             key=self.key,
             block=self.block.name.name,
             title=self.block.title.value if self.block.title else self.block.name.name,
-            inputs=inputs,
-            outputs=outputs,
-            output_names=tuple(port.name.name for port in self.block.outputs),
-            output_types=self._output_types(),
+            inputs=(*inputs, *pasts),
+            outputs=(*outputs, *(state.next for state in states)),
+            output_names=tuple(
+                part.name.name for part in (*self.block.outputs, *self.block.states)
+            ),
+            output_types=(*self._output_types(), *(v.declared for v in pasts if v.declared)),
             params=tuple(
                 self._started(param, decl, tables)
                 for param, decl in zip(self.params.values(), self.block.params, strict=True)
@@ -74,6 +78,7 @@ class _BlockResolver:
             span=self.block.span,
             foreign=tuple(self.scope.foreign.values()),
             claims=tuple(self.scope.claims),
+            carries=states,
             layouts=self.scope.layouts(),
             aliases=tuple(self.scope.aliases),
             mentions=tuple(self.scope.reader.mentions),
@@ -94,10 +99,6 @@ class _BlockResolver:
         return value
 
     def _declare_params(self) -> None:
-        if self.block.states:
-            state = self.block.states[0]
-            self.problems.append(Refused(NotYet(state.span, "state")))
-            self.scope.spoiled.update(state.name.name for state in self.block.states)
         for decl in self.block.params:
             type_ = self._attempt(lambda decl=decl: self.scope.reader.type(decl.shape, decl.range))
             value = Value(decl.name.name, "param", decl.span, type_)
@@ -105,6 +106,17 @@ class _BlockResolver:
             if type_:
                 self.scope.lay(value, decl.shape)
             self.params[decl.name.name] = Param(value, type_ or TensorType(()), "zeros")
+
+    def _declare_states(self) -> list[Value]:
+        """What the states are at the beginning of a round; those that are wrong are left out."""
+        values: list[Value] = []
+        for state in self.block.states:
+            try:
+                values.append(declare_state(self.scope, state))
+            except Refused as refused:
+                self.problems.append(refused)
+                self.scope.spoiled.add(state.name.name)
+        return values
 
     def _started(self, param: Param, decl: ast.Param, tables: Container[Value]) -> Param:
         """The initial value of a parameter: that of the file, else normal by its fan-in."""
@@ -160,7 +172,7 @@ def _labels(chain: ast.Chain) -> set[str]:
 def _mentioned(block: ast.Block) -> set[str]:
     """Every name used as a value, in any choice of options."""
     names: set[str] = set()
-    pending: list[object] = list(block.chains)
+    pending: list[object] = [*block.chains, *(binding.value for binding in block.nexts)]
     while pending:
         part = pending.pop()
         match part:

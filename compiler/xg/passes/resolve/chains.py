@@ -140,7 +140,7 @@ def _read_prefix(
     arriving = tuple(_read_argument(scope, argument) for argument in data)
     own = written.arguments[len(data) :]
     span, operator, axes = written.span, written.operator, written.axes
-    use = ast.NodeUse(span, operator, axes, own, (), None, None, None, label)
+    use = ast.NodeUse(span, operator, axes, own, (), None, None, None, None, label)
     targets = scope.label_shapes(label) if label else UNKNOWN
     made = _read_node(scope, use, arriving, targets, peer)
     if len(made) != 1:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from xg.ir.graph import Apply, Call, Pending, Value
+from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.tensor import Shape
 from xg.ir.use import Tensor
@@ -13,6 +15,7 @@ from xg.passes.resolve.brackets import refuse_brackets
 from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs
 from xg.passes.resolve.errors import NotYet, Refused, UnnamedTwice, WrongOperands
 from xg.passes.resolve.instance import Called
+from xg.passes.resolve.loop_errors import OverOperator, OverRow, StateOutsideLoop, StateStart
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.syntax import ast
@@ -34,6 +37,8 @@ def apply_operator(
     if not op.variadic and not required <= len(data) <= len(op.data):
         takes = _takes(required, [operand.name for operand in op.data])
         raise Refused(WrongOperands(use.span, op.glyph, takes, len(data), help=_own_help(op, data)))
+    if use.over:
+        raise Refused(OverOperator(use.over.span, op.glyph))
     refuse_brackets(use, op.glyph, op.brackets)
     tensors, own, absent = op_arguments(scope, use, op)
     absent += tuple(d.name for d in op.data[len(data) :])
@@ -66,10 +71,11 @@ def first_call(
     name = use.instance.name if use.instance else default
     if name in scope.calls:
         raise Refused(UnnamedTwice(use.span, name, scope.calls[name].span))
-    instance, sizes = block_arguments(scope, use, located)
+    starts, rest = _starts(use, located.block)
+    instance, sizes = block_arguments(scope, rest, located)
     named, row = use.instance is not None, use.repeat is not None
     scope.calls[name] = Called(instance, sizes, use.span, named, row)
-    return _call(scope, use, name, data)
+    return _call(scope, use, name, data, {n: scope.path(path) for n, path in starts.items()})
 
 
 def call_again(
@@ -80,11 +86,42 @@ def call_again(
     if known.row or use.repeat or use.arguments:
         what = "a row" if known.row else "repeated" if use.repeat else "given arguments"
         raise Refused(CalledAgain(use.span, name, what, known.span))
-    return _call(scope, use, name, data)
+    return _call(scope, use, name, data, {})
 
 
-def _call(scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value]) -> tuple[Value, ...]:
-    """One call under a name that is known."""
+def _starts(use: ast.NodeUse, block: ast.Block) -> tuple[dict[str, ast.Path], ast.NodeUse]:
+    """The states that a call gives its first round, ``GRU_cell(h=h_0)``, and the rest of it."""
+    states = {state.name.name for state in block.states}
+    starts: dict[str, ast.Path] = {}
+    rest: list[ast.Argument] = []
+    for argument in use.arguments:
+        name = argument.name.name if argument.name else ""
+        if name not in states or name in starts:
+            rest.append(argument)
+        elif isinstance(argument.value, ast.Path):
+            starts[name] = argument.value
+        else:
+            raise Refused(StateStart(argument.value.span, name))
+    return starts, replace(use, arguments=tuple(rest)) if starts else use
+
+
+def _loop(scope: Scope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
+    """What is known of a loop before any shape is; None for a plain call."""
+    if use.over is None:
+        if block.states:
+            state = block.states[0].name
+            raise Refused(StateOutsideLoop(use.span, block.name.name, state.name, state.span))
+        return None
+    if use.repeat:
+        raise Refused(OverRow(use.over.span, block.name.name))
+    path = ast.Path(use.over.axis.span, (use.over.axis,))
+    return Loop(scope.reader.dim(path), use.over.reversed)
+
+
+def _call(
+    scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value], starts: Mapping[str, Value]
+) -> tuple[Value, ...]:
+    """One call under a name that is known; `starts` are the states that it gives."""
     called = scope.calls[name]
     block = called.instance.located.block
     refuse_brackets(use, block.name.name, "")
@@ -92,7 +129,8 @@ def _call(scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value]) -> t
         names = [port.name.name for port in block.data]
         takes = _takes(len(names), names)
         raise Refused(WrongOperands(use.span, block.name.name, takes, len(data), block.name.span))
-    outputs = scope.made(use.label, len(block.outputs), use.span)
+    loop = _loop(scope, use, block)
+    outputs = _results(scope, use, block)
     if use.repeat and len(outputs) != 1:
         raise Refused(SeveralOutputs(use.span, block.name.name, len(outputs)))
     scope.steps.append(
@@ -105,9 +143,26 @@ def _call(scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value]) -> t
             span=use.span,
             count=scope.reader.dim(use.repeat) if use.repeat else None,
             sizes=called.sizes,
+            loop=loop,
+            starts=starts,
         )
     )
-    return outputs
+    return outputs[: _named(use, block)]
+
+
+def _named(use: ast.NodeUse, block: ast.Block) -> int:
+    """How many results a label names: the outputs, and behind them final states if it likes."""
+    ports = len(use.label.ports) if use.label else 0
+    most = len(block.outputs) + (len(block.states) if use.over else 0)
+    return ports if len(block.outputs) < ports <= most else len(block.outputs)
+
+
+def _results(scope: Scope, use: ast.NodeUse, block: ast.Block) -> tuple[Value, ...]:
+    """Values for the outputs of a call; in a loop for the last states too, named or not."""
+    count = _named(use, block)
+    rest = len(block.outputs) + len(block.states) - count if use.over else 0
+    unnamed = (Value(None, "edge", use.span) for _ in range(rest))
+    return (*scope.made(use.label, count, use.span), *unnamed)
 
 
 def _takes(least: int, names: Sequence[str]) -> str:

@@ -27,7 +27,7 @@ from xg.passes.shard.calls import (
 )
 from xg.passes.shard.demand import demands
 from xg.passes.shard.divisions import Divisions
-from xg.passes.shard.errors import refuse, refuse_move, refuse_output
+from xg.passes.shard.errors import refuse, refuse_loop, refuse_move, refuse_output
 from xg.passes.shard.moves import Moves
 from xg.passes.shard.refusal import refusal
 from xg.passes.shard.reshard import FREE, ReshardOption, combinations, reshard_options
@@ -268,6 +268,7 @@ class BlockPlacer:
     def _call(self, call: Call) -> Generator[CallRequest, PlacedCall, None]:
         """A call with its operands where the callee requests them."""
         callee, given = self.graphs[call.callee], self._inputs(call)
+        refuse_loop(call, callee, self.graph)
         states = [
             arriving(self.moves.states[value], self.requests.get(value), wanted)
             for value, wanted in zip(given, entering(callee, self.axis), strict=True)
@@ -286,10 +287,8 @@ class BlockPlacer:
             self._heed(value, call.span)
 
     def _shared(self, call: Call) -> frozenset[int]:
-        """Which operands are read more than once: one cast in front of all serves their readers.
-
-        Others are cast inside, and their gradients are summed beside what else is computed there.
-        """
+        """Which operands are read more than once: one cast in front of all serves their readers."""
+        # Others are cast inside, and their gradients are summed beside what is computed there.
         return frozenset(p for p, value in enumerate(call.inputs) if self.reads[value] > 1)
 
 

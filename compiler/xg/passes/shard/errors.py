@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
 from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
-from xg.ir.graph import Apply, Graph, Value
+from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.placement import State
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
@@ -79,6 +79,18 @@ class NotSettled(Problem):
     axis: str
     found: str
     help: str
+
+
+@problem_kind
+class LoopOnRanks(Problem):
+    """A call over an axis in a program for several ranks."""
+
+    code = "XG0806"
+    title = "{block} is called over {axis}: rounds have no place on ranks"
+    fix = "plans do not reach into loops yet: leave the plan out"
+    span: Span
+    block: str
+    axis: str
 
 
 @problem_kind
@@ -241,3 +253,10 @@ def _price_at_its_word(value: Value, target: State, graph: Graph, axis: str) -> 
     return (
         f" of {whole} (ring cost {cost} elements per rank: {times} times an AR of {_name(value)})"
     )
+
+
+def refuse_loop(call: Call, callee: Graph, graph: Graph) -> None:
+    """Refuse a call over an axis; raises DiagnosticError."""
+    if call.loop:
+        length = str(graph.sizes.fold(call.loop.length))
+        raise DiagnosticError.of(LoopOnRanks(call.span, callee.block, length))

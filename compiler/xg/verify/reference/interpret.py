@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.ir.dim import ONE
-from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value, ports
 from xg.ir.instances import inside
+from xg.ir.loop import Loop
 from xg.ir.parameters import join, param_specs
 from xg.ir.tensor import TensorType
 from xg.verify.reference.body_cache import BodyCache
@@ -37,12 +38,14 @@ class BadInput(ValueError):
 class Record:
     """The record of one run of a graph: every value, and the records of its calls.
 
-    After the backward pass `reverse` has every value again, and every cotangent.
+    After the backward pass `reverse` has every value again, and every cotangent. `seed` draws its
+    dropout.
     """
 
     graph: Graph
     path: str
     sizes: Mapping[str, int]
+    seed: int | None = None
     values: dict[Value, Array] = field(default_factory=dict[Value, Array])
     calls: dict[Value, list[Record]] = field(default_factory=dict["Value", "list[Record]"])
     reverse: dict[Value, Array] = field(default_factory=dict[Value, Array])
@@ -71,7 +74,8 @@ class Interpreter:
         """Outputs by name, and the record that `backward` needs."""
         graph = self.program.main
         sizes = bind_sizes(self.program, {**self.params, **inputs}, self.states)
-        record = self._run(graph, "", sizes, [inputs[str(v.name)] for v in graph.inputs])
+        arrays = [inputs[str(v.name)] for v in graph.inputs]
+        record = self._run(graph, "", sizes, arrays, self.seed)
         outputs = [record.values[value] for value in graph.outputs]
         return dict(zip(graph.output_names, outputs, strict=True)), record
 
@@ -105,9 +109,14 @@ class Interpreter:
     # ---- forward --------------------------------------------------------------------------------
 
     def _run(
-        self, graph: Graph, path: str, sizes: Mapping[str, int], inputs: list[Array]
+        self,
+        graph: Graph,
+        path: str,
+        sizes: Mapping[str, int],
+        inputs: list[Array],
+        seed: int | None,
     ) -> Record:
-        record = Record(graph, path, sizes, dict(zip(graph.inputs, inputs, strict=True)))
+        record = Record(graph, path, sizes, seed, dict(zip(graph.inputs, inputs, strict=True)))
         for value in graph.param_values():
             record.values[value] = self.params[join(path, str(value.name))]
         for state in graph.states:
@@ -129,7 +138,7 @@ class Interpreter:
 
     def _context(self, record: Record, place: str) -> Context:
         dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
-        drawn = None if self.seed is None else key(self.seed, join(record.path, place))
+        drawn = None if record.seed is None else key(record.seed, join(record.path, place))
         return Context(record.sizes, dtype, drawn, self.arithmetic, self.mesh)
 
     def _apply(
@@ -151,14 +160,37 @@ class Interpreter:
         callee = self.program.graphs[call.callee]
         sizes = rebind(call, record.graph, callee, record.sizes)
         inputs = [record.values[value] for value in call.inputs]
+        if call.loop:
+            self._loop(call, call.loop, callee, record, sizes)
+            return
         made: list[Record] = []
         for path in _paths(call, record):
-            made.append(self._run(callee, path, sizes, inputs))
+            made.append(self._run(callee, path, sizes, inputs, record.seed))
             outputs = [made[-1].values[value] for value in callee.outputs]
             inputs = [outputs[0], *inputs[1:]] if call.count is not None else inputs
         outputs = [made[-1].values[value] for value in callee.outputs] if made else inputs[:1]
         record.calls[call.saved] = made
         record.values.update(zip(call.outputs, outputs, strict=True))
+
+    def _loop(
+        self, call: Call, loop: Loop, callee: Graph, record: Record, sizes: Mapping[str, int]
+    ) -> None:
+        """A round for every position; each draws dropout from a seed of its own."""
+        inputs = [record.values[value] for value in call.inputs]
+        path = join(record.path, call.path)
+        rounds: dict[int, list[Array]] = {}
+        records: list[Record] = []
+        for position in _positions(loop, record.sizes):
+            given = [_at(x, axis, position) for x, axis in zip(inputs, loop.inputs, strict=True)]
+            seed = None if record.seed is None else key(record.seed, f"round {position}")
+            records.append(self._run(callee, path, sizes, given, seed))
+            rounds[position] = [records[-1].values[value] for value in callee.outputs]
+            _go_round(inputs, rounds[position], loop.states)
+        record.calls[call.saved] = records
+        last = list(rounds.values())[-1]
+        for number, (value, axis) in enumerate(zip(call.outputs, loop.outputs, strict=True)):
+            parts = [rounds[position][number] for position in sorted(rounds)]
+            record.values[value] = last[number] if axis is None else np.stack(parts, axis)
 
     # ---- backward -------------------------------------------------------------------------------
 
@@ -194,6 +226,9 @@ class Interpreter:
         gradients: dict[str, Array],
     ) -> None:
         callee, backward = self.program.graphs[step.callee], self.program.backwards[step.callee]
+        if step.loop:
+            self._reverse_loop(step, step.loop, record, values, gradients)
+            return
         pairs = zip(backward.cotangents, step.inputs, strict=True)
         arriving = {value: values[cotangent] for value, cotangent in pairs}
         totals: dict[Value, Array] = {}
@@ -213,6 +248,74 @@ class Interpreter:
         ports = (port for port in callee.inputs if port in backward.gradients)
         for port, result in zip(ports, step.outputs, strict=True):
             values[result] = totals.get(port, np.zeros_like(record.values[sources[port]]))
+
+    def _reverse_loop(
+        self,
+        step: Call,
+        loop: Loop,
+        record: Record,
+        values: dict[Value, Array],
+        gradients: dict[str, Array],
+    ) -> None:
+        """Run the rounds in reverse: states carry their cotangents, shared inputs are summed."""
+        callee, backward = self.program.graphs[step.callee], self.program.backwards[step.callee]
+        results, operands = ports(step, backward)
+        arriving = [values[value] for value in step.inputs]
+        floats = [value for value in callee.inputs if value in backward.gradients]
+        carried = _carried(callee, backward, loop)
+        positions = _positions(loop, record.sizes)[::-1]
+        parts: dict[int, list[Array]] = {}
+        for position, inner in zip(positions, record.calls[step.saved][::-1], strict=True):
+            cotangents: dict[Value, Array] = {}
+            forward = [v for v in callee.outputs if v in backward.cotangents]
+            for value, (_, axis), array in zip(forward, results, arriving, strict=True):
+                _accumulate(cotangents, value, _at(array, axis, position), self.arithmetic)
+            found = self._reverse(inner, cotangents, gradients)
+            parts[position] = [found[value] for value in floats]
+            for place, number in carried:
+                arriving[place] = parts[position][number]
+        last = parts[positions[-1]]
+        state = {number for _, number in carried}
+        for number, (result, (_, axis)) in enumerate(zip(step.outputs, operands, strict=True)):
+            every = [parts[position][number] for position in sorted(parts)]
+            if axis is not None:
+                values[result] = np.stack(every, axis)
+            else:
+                values[result] = last[number] if number in state else self._sum(every)
+
+    def _sum(self, parts: list[Array]) -> Array:
+        total, *others = parts
+        for part in others:
+            total = self.arithmetic.add(total, part)
+        return total
+
+
+def _positions(loop: Loop, sizes: Mapping[str, int]) -> list[int]:
+    """The positions of a loop in the order of its rounds."""
+    positions = list(range(loop.length.evaluate(sizes)))
+    return positions[::-1] if loop.reverse else positions
+
+
+def _at(array: Array, axis: int | None, position: int) -> Array:
+    return array if axis is None else np.take(array, position, axis)
+
+
+def _go_round(inputs: list[Array], outputs: list[Array], states: int) -> None:
+    """Hand the states that a round left to the next one."""
+    if states:
+        inputs[-states:] = outputs[-states:]
+
+
+def _carried(callee: Graph, backward: Backward, loop: Loop) -> list[tuple[int, int]]:
+    """Which cotangent of a round is which gradient of the round behind it, counted among floats."""
+    outputs = [i for i, value in enumerate(callee.outputs) if value in backward.cotangents]
+    inputs = [i for i, value in enumerate(callee.inputs) if value in backward.gradients]
+    behind, before = len(callee.outputs) - loop.states, len(callee.inputs) - loop.states
+    return [
+        (outputs.index(behind + number), inputs.index(before + number))
+        for number in range(loop.states)
+        if behind + number in outputs and before + number in inputs
+    ]
 
 
 def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: Arithmetic) -> None:

@@ -1,0 +1,172 @@
+"""A call over an axis as text: rounds with their slices, states that go round, stacked results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.names import Names
+from xg.codegen.emit.text import Text
+from xg.ir.graph import Backward, Call, Value, ports
+from xg.ir.loop import Loop
+from xg.ir.tensor import TensorType
+
+# The function of one round and its arguments, given the round's index and what it takes.
+Round = Callable[[str, Sequence[str]], tuple[str, list[str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A result that is stacked: its name, the list of its rounds, one of them, and the axis."""
+
+    result: str
+    rounds: str
+    one: str
+    axis: int  # counted from the left
+
+
+@dataclass(frozen=True, slots=True)
+class LoopWriter:
+    """Writes one loop of a function. `stack` is how the backend stacks a list along an axis."""
+
+    call: Call
+    loop: Loop
+    names: Names
+    types: Mapping[Value, TensorType]
+    stack: Callable[[str, int], str]
+
+    def forward(
+        self,
+        operands: Sequence[str],
+        results: Sequence[str],
+        saved: tuple[str, str] | None,
+        count: str,
+        call: Round,
+    ) -> list[str]:
+        """The rounds in order; `saved` is the list of what they keep, and what it is a list of."""
+        loop, index = self.loop, self.names.fresh("i")
+        behind, before = len(results) - loop.states, len(operands) - loop.states
+        begun = list(zip(results[behind:], operands[before:], strict=True))
+        rows = self._rows(results, loop.outputs)
+        kept = [self.names.fresh("one")] if saved else []
+        texts = (*operands[:before], *results[behind:])
+        given = zip(texts, self.call.inputs, loop.inputs, strict=True)
+        run, args = call(index, [self._at(*each, index) for each in given])
+        left = [rows[n].one if n in rows else name for n, name in enumerate(results)]
+        order = f"reversed(range({count}))" if loop.reverse else f"range({count})"
+        return [
+            *(f"{state} = {start}" for state, start in begun),
+            *_lists(rows),
+            *([f"{saved[0]}: list[{saved[1]}] = []"] if saved else []),
+            f"for {index} in {order}:",
+            *indented(bracketed(f"{', '.join([*left, *kept])} = {run}(", args, ")", 8)),
+            *_appended(rows),
+            *([f"    {saved[0]}.append({kept[0]})"] if saved else []),
+            *self._stacked(rows, backwards=loop.reverse),
+        ]
+
+    def backward(
+        self,
+        backward: Backward,
+        cotangents: Sequence[str],
+        results: Sequence[str],
+        saved: str,
+        call: Round,
+    ) -> list[str]:
+        """The rounds in reverse, from what they saved.
+
+        A state goes round as the gradient that the round behind it had. What all rounds share is
+        summed over them, what they took apart is stacked again.
+        """
+        index, one = self.names.fresh("i"), self.names.fresh("one")
+        _, gradients = ports(self.call, backward)
+        states = going_round(self.loop, backward)
+        rows = self._rows(results, [axis for _, axis in gradients])
+        shared = {
+            name: self.names.fresh(f"{name}_part")
+            for number, name in enumerate(results)
+            if number not in rows and number not in states.values()
+        }
+        carried = {place: results[number] for place, number in states.items()}
+        run, args = call(index, [one, *self._arriving(backward, cotangents, carried, index)])
+        left = [
+            rows[n].one if n in rows else shared.get(name, name) for n, name in enumerate(results)
+        ]
+        order = f"enumerate(reversed({saved}))"
+        order = order if self.loop.reverse else f"reversed(list(enumerate({saved})))"
+        return [
+            *(f"{name} = {cotangents[place]}" for place, name in carried.items()),
+            *_lists(rows),
+            f"for {index}, {one} in {order}:",
+            *indented(
+                bracketed(f"{', '.join(left)} = {run}(" if left else f"{run}(", args, ")", 8)
+            ),
+            *(f"    {total} = {total} + {part}" for total, part in shared.items()),
+            *_appended(rows),
+            *self._stacked(rows, backwards=not self.loop.reverse),
+        ]
+
+    def summed(self, backward: Backward) -> list[int]:
+        """The results of the backward pass that are sums over the rounds, and begin as zeros."""
+        _, gradients = ports(self.call, backward)
+        states = going_round(self.loop, backward).values()
+        return [n for n, (_, axis) in enumerate(gradients) if axis is None and n not in states]
+
+    def _arriving(
+        self,
+        backward: Backward,
+        cotangents: Sequence[str],
+        carried: Mapping[int, str],
+        index: str,
+    ) -> list[str]:
+        """The cotangents of one round: slices, and what goes round; both of one value are added."""
+        arriving, _ = ports(self.call, backward)
+        terms: dict[Value, list[str]] = {}
+        for place, (port, axis) in enumerate(arriving):
+            text = self._at(cotangents[place], self.call.inputs[place], axis, index)
+            terms.setdefault(port, []).append(carried.get(place, text))
+        return [" + ".join(terms[port]) for port in backward.inputs]
+
+    def _rows(self, results: Sequence[str], axes: Sequence[int | None]) -> dict[int, Row]:
+        """The results that are stacked, by their number."""
+        rows: dict[int, Row] = {}
+        for number, (name, value, axis) in enumerate(
+            zip(results, self.call.outputs, axes, strict=True)
+        ):
+            if axis is not None:
+                lists = self.names.fresh(f"{name}_rows"), self.names.fresh(f"{name}_i")
+                rows[number] = Row(name, *lists, len(self.types[value].shape) + axis)
+        return rows
+
+    def _at(self, text: str, value: Value, axis: int | None, index: str) -> str:
+        """One position of an operand, the whole of one that rounds share."""
+        if axis is None:
+            return text
+        before = ":, " * (len(self.types[value].shape) + axis)
+        return f"{Text(text).atom}[{before}{index}]"
+
+    def _stacked(self, rows: Mapping[int, Row], *, backwards: bool) -> list[str]:
+        """The results put together; rounds that ran `backwards` are turned round."""
+        return [
+            f"{row.result} = {self.stack(row.rounds + '[::-1]' * backwards, row.axis)}"
+            for row in rows.values()
+        ]
+
+
+def going_round(loop: Loop, backward: Backward) -> dict[int, int]:
+    """Which cotangent of a round is which gradient of the round behind it."""
+    graph, states = backward.forward, loop.states
+    arriving = [i for i, value in enumerate(graph.outputs) if value in backward.cotangents]
+    leaving = [i for i, value in enumerate(graph.inputs) if value in backward.gradients]
+    behind, before = len(graph.outputs) - states, len(graph.inputs) - states
+    pairs = ((behind + number, before + number) for number in range(states))
+    return {arriving.index(a): leaving.index(b) for a, b in pairs if a in arriving and b in leaving}
+
+
+def _lists(rows: Mapping[int, Row]) -> list[str]:
+    return [f"{row.rounds}: list[Array] = []" for row in rows.values()]
+
+
+def _appended(rows: Mapping[int, Row]) -> list[str]:
+    return [f"    {row.rounds}.append({row.one})" for row in rows.values()]

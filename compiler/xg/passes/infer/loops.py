@@ -1,0 +1,78 @@
+"""Calls over an axis: which operands are taken apart, and where results are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xg.ir.dim import Dim
+from xg.ir.graph import Call, Graph, Value
+from xg.ir.loop import Loop, without
+from xg.ir.tensor import Sizes, TensorType
+from xg.passes.infer.errors import LoopAxis, Mistyped
+
+
+def taken_apart(
+    call: Call, callee: Graph, types: Sequence[TensorType], sizes: Sizes
+) -> tuple[int | None, ...]:
+    """For every operand the axis that the loop goes along; None if each round has the whole.
+
+    An operand with one axis more than its port is taken apart. Raises Mistyped where such an
+    operand has the axis never or twice, and where no operand has it.
+    """
+    assert call.loop
+    length = sizes.expand(call.loop.length)
+    axes: list[int | None] = []
+    for value, port, type_ in zip(call.inputs, callee.inputs, types, strict=False):
+        assert port.declared is not None
+        if len(type_.shape) != len(port.declared.shape) + 1:
+            axes.append(None)
+            continue
+        places = [
+            place for place, dim in enumerate(type_.shape, -len(type_.shape)) if dim == length
+        ]
+        if len(places) != 1:
+            raise Mistyped(_axis(call, callee, sizes, value, type_, len(places)))
+        axes.append(places[0])
+    if all(axis is None for axis in axes):
+        raise Mistyped(_axis(call, callee, sizes, call.inputs[0], types[0], 0))
+    return tuple(axes)
+
+
+def completed(
+    call: Call, callee: Graph, apart: Sequence[int | None], first: TensorType, length: Dim
+) -> Loop:
+    """The loop of a call whose operands are taken apart so.
+
+    Results are stacked along the axis at the place, from the left, where the first operand that is
+    taken apart has it.
+    """
+    assert call.loop
+    states = len(callee.carries)
+    place = next(len(first.shape) + axis for axis in apart if axis is not None)
+    visible = callee.output_types[: len(callee.outputs) - states]
+    stacked = tuple(min(place, len(t.shape)) - len(t.shape) - 1 for t in visible)
+    rounds = (None,) * states
+    return replace(
+        call.loop,
+        length=length,
+        inputs=(*apart, *rounds),
+        outputs=(*stacked, *rounds),
+        states=states,
+    )
+
+
+def rounds_types(types: Sequence[TensorType], apart: Sequence[int | None]) -> list[TensorType]:
+    """The types that one round is given."""
+    return [without(type_, axis) for type_, axis in zip(types, apart, strict=True)]
+
+
+def _axis(
+    call: Call, callee: Graph, sizes: Sizes, value: Value, type_: TensorType, count: int
+) -> LoopAxis:
+    assert call.loop
+    shape = "[" + ", ".join(str(sizes.fold(dim)) for dim in type_.shape) + "]"
+    name = str(sizes.fold(call.loop.length))
+    taken = callee.inputs[: len(callee.inputs) - len(callee.carries)]
+    ports = ", ".join(f"{port.name} {port.declared}" for port in taken)
+    return LoopAxis(call.span, callee.block, name, shape, value.span, count, ports)

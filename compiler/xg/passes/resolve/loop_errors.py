@@ -1,0 +1,68 @@
+"""Errors in states, and in calls over an axis (XG026x)."""
+
+from __future__ import annotations
+
+from xg.diagnostics.diagnostic import Problem, problem_kind
+from xg.diagnostics.source import Span
+
+
+@problem_kind
+class StateOutsideLoop(Problem):
+    """A block with a state that is called once."""
+
+    code = "XG0260"
+    title = "{block} has the state {state}: it can only be called over an axis"
+    also = (("declared", "the state"),)
+    fix = "name the axis whose positions it goes through: {block} over S"
+    span: Span
+    block: str
+    state: str
+    declared: Span
+
+
+@problem_kind
+class OverOperator(Problem):
+    """A loop around an operator."""
+
+    code = "XG0261"
+    title = "{node} is an operator: only blocks are called over an axis"
+    fix = "an operator works on all positions at once: leave `over` out"
+    span: Span
+    node: str
+
+
+@problem_kind
+class OverRow(Problem):
+    """A loop around a row of calls."""
+
+    code = "XG0262"
+    title = "{node} is both repeated and called over an axis"
+    fix = "put the loop into a block of its own, and repeat that"
+    span: Span
+    node: str
+
+
+@problem_kind
+class NextOfState(Problem):
+    """A state that no `next` sets, or a `next` that sets none, or sets it again."""
+
+    code = "XG0263"
+    title = "{name} {wrong}"
+    span: Span
+    name: str
+    wrong: str
+    help: str
+
+
+@problem_kind
+class StateStart(Problem):
+    """A state that begins as something else than a number, or as something that is no value."""
+
+    code = "XG0264"
+    title = "the state {name} cannot start as {span.text}"
+    fix = (
+        "it may start as zeros, ones or a number; a value is given where the block is called: "
+        "({name}=EDGE)"
+    )
+    span: Span
+    name: str
