@@ -207,18 +207,18 @@ class _BackwardWriter(BlockWriter):
         comment = f"{shape}grad of {callee}, {place_of([call.span])}"
         names = [name for _, name in results]
         if call.loop:
-            writer = LoopWriter(
-                call, call.loop, self.names, self.statements.types, self.plan.spelling.stack
-            )
+            types, stack = self.statements.types, self.plan.spelling.stack
+            writer = LoopWriter(call, call.loop, self.names, types, stack, comment)
             reverse = self.plan.program.backwards[call.callee]
             sums = writer.summed(reverse)
             zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in sums]
 
-            def one_round(_: str, operands: Sequence[str]) -> tuple[str, list[str]]:
-                return function, ["params", self.below(call.path), *operands, "grads"]
+            def one_round(_: str, operands: Sequence[str]) -> str:
+                args = ["params", self.below(call.path), *operands, "grads"]
+                return f"{function}({', '.join(args)})"
 
             lines = writer.backward(reverse, cotangents, names, saved, one_round)
-            self.statements.add([f"# {comment}", *zeros, *lines], (call,))
+            self.statements.add([*zeros, *lines], (call,))
             return
         if call.count is None:
             args = ["params", self.below(call.path), saved, *cotangents, "grads"]

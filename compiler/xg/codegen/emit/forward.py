@@ -199,13 +199,12 @@ class _ForwardWriter(BlockWriter):
             self.scope.size(call.sizes.get(name, symbol(name))).text
             for name in self.plan.arguments[call.callee]
         ]
-        rest += ["seed=seed"] if call.callee in self.plan.random else []
         shape = self.graph.types[call.outputs[0]].shape
         comment = f"{shape_text(shape, self.scope.sizes)}, {place_of([call.span])}"
         if call.loop:
-            saved = (name, self.plan.classes[call.callee]) if name else None
-            self._loop(call, call.loop, comment, mentions, outputs, saved, function, rest)
+            self._loop(call, call.loop, comment, mentions, outputs, name, rest)
             return
+        rest += ["seed=seed"] if call.callee in self.plan.random else []
         if call.count is None:
             targets = ", ".join([*outputs, *([name] if name else [])])
             args = [*given, self.below(call.path), *mentions, *rest]
@@ -227,7 +226,35 @@ class _ForwardWriter(BlockWriter):
         ]
         self.statements.add(lines, (call,))
 
-from xg.codegen.emit.loops import LoopWriter
+    def _loop(
+        self,
+        call: Call,
+        loop: Loop,
+        comment: str,
+        operands: Sequence[str],
+        outputs: Sequence[str],
+        name: str,
+        rest: Sequence[str],
+    ) -> None:
+        """Rounds over an axis, each with a seed of its own."""
+        function = self.plan.functions[call.callee]
+        seeded = call.callee in self.plan.random
+        seed = self.scope.use("round_seed") if seeded else ""
+        self.plan.operators.support.update(dict.fromkeys(["round_seed"] if seeded else []))
+
+        def one_round(index: str, mentions: Sequence[str]) -> str:
+            args = ["params", self.below(call.path), *mentions, *rest]
+            args += [f"seed={seed}(seed, {index})"] if seeded else []
+            return f"{function}({', '.join(args)})"
+
+        writer = LoopWriter(
+            call, loop, self.names, self.graph.types, self.plan.spelling.stack, comment
+        )
+        kept = (name, self.plan.classes[call.callee], f"{function}_saved") if name else None
+        count = self.scope.size(loop.length).text
+        lines = writer.forward(operands, outputs, kept, count, one_round)
+        self.statements.add(lines, (call,))
+
 
 def _written(type_: TensorType) -> str:
     """``[B, S, D]``, as the file says it."""

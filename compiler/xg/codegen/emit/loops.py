@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from xg.codegen.emit.line_breaks import bracketed, indented
+from xg.codegen.emit.line_breaks import commented, indented
 from xg.codegen.emit.names import Names
 from xg.codegen.emit.text import Text
 from xg.ir.graph import Backward, Call, Value, ports
 from xg.ir.loop import Loop
 from xg.ir.tensor import TensorType
 
-# The function of one round and its arguments, given the round's index and what it takes.
-Round = Callable[[str, Sequence[str]], tuple[str, list[str]]]
+Round = Callable[[str, Sequence[str]], str]  # the call of a round, given its index and operands
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,31 +27,32 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class LoopWriter:
-    """Writes one loop of a function. `stack` is how the backend stacks a list along an axis."""
+    """Writes one loop of a function; `stack` is how the backend stacks a list along an axis."""
 
     call: Call
     loop: Loop
     names: Names
     types: Mapping[Value, TensorType]
     stack: Callable[[str, int], str]
+    comment: str
 
     def forward(
         self,
         operands: Sequence[str],
         results: Sequence[str],
-        saved: tuple[str, str] | None,
+        saved: tuple[str, str, str] | None,
         count: str,
         call: Round,
     ) -> list[str]:
-        """The rounds in order; `saved` is the list of what they keep, and what it is a list of."""
+        """The rounds in order; `saved`: the list of saved values, their class, a name for one."""
         loop, index = self.loop, self.names.fresh("i")
         behind, before = len(results) - loop.states, len(operands) - loop.states
         begun = list(zip(results[behind:], operands[before:], strict=True))
         rows = self._rows(results, loop.outputs)
-        kept = [self.names.fresh("one")] if saved else []
+        kept = [self.names.fresh(saved[2])] if saved else []
         texts = (*operands[:before], *results[behind:])
         given = zip(texts, self.call.inputs, loop.inputs, strict=True)
-        run, args = call(index, [self._at(*each, index) for each in given])
+        run = call(index, [self._at(*each, index) for each in given])
         left = [rows[n].one if n in rows else name for n, name in enumerate(results)]
         order = f"reversed(range({count}))" if loop.reverse else f"range({count})"
         return [
@@ -60,7 +60,7 @@ class LoopWriter:
             *_lists(rows),
             *([f"{saved[0]}: list[{saved[1]}] = []"] if saved else []),
             f"for {index} in {order}:",
-            *indented(bracketed(f"{', '.join([*left, *kept])} = {run}(", args, ")", 8)),
+            *indented(commented(f"{', '.join([*left, *kept])} = {run}", self.comment, 8)),
             *_appended(rows),
             *([f"    {saved[0]}.append({kept[0]})"] if saved else []),
             *self._stacked(rows, backwards=loop.reverse),
@@ -79,7 +79,8 @@ class LoopWriter:
         A state goes round as the gradient that the round behind it had. What all rounds share is
         summed over them, what they took apart is stacked again.
         """
-        index, one = self.names.fresh("i"), self.names.fresh("one")
+        index = self.names.fresh("i")
+        one = self.names.fresh("round_saved") if self.loop.reverse else f"{saved}[{index}]"
         _, gradients = ports(self.call, backward)
         states = going_round(self.loop, backward)
         rows = self._rows(results, [axis for _, axis in gradients])
@@ -89,19 +90,17 @@ class LoopWriter:
             if number not in rows and number not in states.values()
         }
         carried = {place: results[number] for place, number in states.items()}
-        run, args = call(index, [one, *self._arriving(backward, cotangents, carried, index)])
-        left = [
-            rows[n].one if n in rows else shared.get(name, name) for n, name in enumerate(results)
-        ]
-        order = f"enumerate(reversed({saved}))"
-        order = order if self.loop.reverse else f"reversed(list(enumerate({saved})))"
+        run = call(index, [one, *self._arriving(backward, cotangents, carried, index)])
+        left = [rows[n].one if n in rows else shared.get(x, x) for n, x in enumerate(results)]
+        targets = f"{', '.join(left)} = " if left else ""
+        rounds = f"{index} in reversed(range(len({saved})))"
+        if self.loop.reverse:  # rounds are saved in the order in which they ran
+            rounds = f"{index}, {one} in enumerate(reversed({saved}))"
         return [
             *(f"{name} = {cotangents[place]}" for place, name in carried.items()),
             *_lists(rows),
-            f"for {index}, {one} in {order}:",
-            *indented(
-                bracketed(f"{', '.join(left)} = {run}(" if left else f"{run}(", args, ")", 8)
-            ),
+            f"for {rounds}:",
+            *indented(commented(f"{targets}{run}", self.comment, 8)),
             *(f"    {total} = {total} + {part}" for total, part in shared.items()),
             *_appended(rows),
             *self._stacked(rows, backwards=not self.loop.reverse),
