@@ -44,6 +44,10 @@ class JaxSpelling:
         """Zeros: where they are only read, XLA makes none."""
         return self.zeros(shape, scope)
 
+    def stack(self, rows: str, axis: int) -> str:
+        """A list of arrays, stacked along a new axis."""
+        return f"jnp.stack({rows}, axis={axis})"
+
     def support(self, function: str) -> str:
         """The source of a support function."""
         return SUPPORT.source(function)
