@@ -50,6 +50,7 @@ SOME = [
     ("models/encoder_decoder", None, None),
     ("models/vit", None, "FSDP"),
     ("notation/ops", None, None),
+    ("examples/gru", None, None),
 ]
 
 

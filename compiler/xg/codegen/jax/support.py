@@ -65,6 +65,14 @@ def keep_mask(
     return drawn.high >> 8 >= round(p * 2**24)
 
 
+def round_seed(seed: Seed, i: int) -> Seed:
+    """The seed of one round of a loop, in two halves: rounds draw numbers of their own."""
+    if seed is None:
+        return None
+    start, place = mix(word(seed)), word(digest(f"round {i}"))
+    return jnp.stack(mix(Word(start.high ^ place.high, start.low ^ place.low)))
+
+
 def normal(
     seed: int | Array,
     place: str,
@@ -93,10 +101,12 @@ def digest(place: str) -> int:
 
 
 def word(number: int | Array) -> Word:
-    """A whole number modulo 2**64."""
+    """A whole number modulo 2**64, or the two halves that an array holds."""
     if isinstance(number, int):
         high, low = number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF
         return Word(jnp.uint32(high), jnp.uint32(low))
+    if number.ndim:
+        return Word(number[0], number[1])
     return Word((number >> 31 >> 1).astype(jnp.uint32), number.astype(jnp.uint32))
 
 

@@ -18,7 +18,18 @@ IMPORTS: Final = frozenset(
     }
 )
 FUNCTIONS: Final = frozenset(
-    {"arange", "broadcast_to", "concatenate", "stack", "cos", "einsum", "exp", "float32", "full", "inf"}
+    {
+        "arange",
+        "broadcast_to",
+        "concatenate",
+        "stack",
+        "cos",
+        "einsum",
+        "exp",
+        "float32",
+        "full",
+        "inf",
+    }
     | {"int32", "log", "maximum", "minimum", "ones", "pad", "sin", "sqrt", "take"}
     | {"take_along_axis", "tanh", "uint32", "where", "zeros", "zeros_like"}
 )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from lark import Token
 
-from xg.ir.graph import Backward, Graph, Param, State, Value
+from xg.ir.graph import Backward, Carry, Graph, Param, State, Value
 from xg.ir.placement import same
 from xg.ir.plan import BlockId
 from xg.passes.ir_text.build_steps import StepBuilder
@@ -16,6 +16,7 @@ from xg.passes.ir_text.build_values import Values
 from xg.passes.ir_text.errors import Meaningless
 from xg.passes.ir_text.expression import as_dim, as_scalar
 from xg.passes.ir_text.records import (
+    CarryText,
     ForeignText,
     GraphText,
     LayoutText,
@@ -54,6 +55,10 @@ def forward_graph(text: GraphText, builder: StepBuilder, block: BlockId, title: 
         span=values.span(text.key),
         foreign=foreign,
         states=tuple(State(line.name, past, scope.value(line.next)) for line, past in pasts),
+        carries=tuple(
+            Carry(line.name, scope.value(line.past), scope.value(line.next), as_scalar(line.start))
+            for line in lines.of(CarryText)
+        ),
         types=values.types,
         layouts={scope.value(line.value): _cuts(line) for line in lines.of(LayoutText)},
         aliases=tuple((str(name), scope.value(value)) for name, value in lines.pairs("alias")),

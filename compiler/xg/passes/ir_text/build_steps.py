@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lark import Token
 
 from xg.ir.body import Body
 from xg.ir.graph import Apply, Call, Graph, Role, Step, Value
+from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.prim import ShapeError
 from xg.ir.tensor import TensorType
@@ -18,7 +19,7 @@ from xg.passes.ir_text.build_values import Values
 from xg.passes.ir_text.errors import Meaningless
 from xg.passes.ir_text.expression import as_dim
 from xg.passes.ir_text.operators import Vocabulary, gradients
-from xg.passes.ir_text.records import ApplyText, CallText, StepText, ValueText
+from xg.passes.ir_text.records import ApplyText, CallText, LoopText, StepText, ValueText
 
 
 @dataclass(slots=True)
@@ -54,12 +55,14 @@ class StepBuilder:
             saved = Value(None, "saved", span)
             if text.outputs:
                 scope.values[f"{text.outputs[0].name}~saved"] = saved
-            return Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes)
+            call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes)
+            return replace(call, loop=_loop(use.loop))
         origin = self._origin(use.origin, use.verb)
         if not isinstance(origin, Call):
             raise Meaningless("expected the name of what a call makes", use.verb.line)
         outputs = self._made(text.outputs, "cotangent")
-        return Call(use.callee, use.path, inputs, outputs, origin.saved, span, count, sizes, origin)
+        call = Call(use.callee, use.path, inputs, outputs, origin.saved, span, count, sizes, origin)
+        return replace(call, loop=_loop(use.loop))
 
     def _origin(self, name: Token | None, near: Token) -> Step:
         if name is None:
@@ -154,3 +157,9 @@ def _place(use: ApplyText, outputs: tuple[Value, ...]) -> str:
     if use.place is not None:
         return use.place
     return (outputs[0].name if outputs else None) or ""
+
+
+def _loop(text: LoopText | None) -> Loop | None:
+    if text is None:
+        return None
+    return Loop(as_dim(text.length), text.reverse, text.inputs, text.outputs, text.states)

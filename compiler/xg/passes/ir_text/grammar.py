@@ -10,7 +10,18 @@ from typing import Final
 # Words that begin a line: a value of such a name is printed with a number behind it.
 LINE_WORDS: Final = frozenset(
     {
-        *("graph", "backward", "param", "foreign", "state", "saved", "return", "d", "totals"),
+        *(
+            "graph",
+            "backward",
+            "param",
+            "foreign",
+            "state",
+            "carry",
+            "saved",
+            "return",
+            "d",
+            "totals",
+        ),
         *("alias", "layout", "block", "title", "sizes", "op", "part"),
     }
 )
@@ -44,6 +55,7 @@ result: NAME type
     | "param" value "=" begin _NL -> param
     | "foreign" value _NL -> foreign
     | "state" NAME "=" value "next" NAME _NL -> state
+    | "carry" NAME "=" NAME "next" NAME "start" expr _NL -> carry
     | "saved" [names] _NL -> saved
     | "return" [names] _NL -> returned
     | "d" NAME "=" NAME _NL -> gradient
@@ -59,7 +71,11 @@ step: outputs "=" (apply | call) _NL [definition] part*
 part: "part" outputs "=" apply _NL
 outputs: "(" ")" | values
 apply: GLYPH "(" [names] ")" "{{" [attrs] "}}" ["at" path] ["from" NAME] ["for" names]
-call: (CALL | BACKWARD) key ["×" expr] "as" path "(" [names] ")" ["{{" bindings "}}"] ["from" NAME]
+call: (CALL | BACKWARD) key ["×" expr] "as" path [loop] \
+    "(" [names] ")" ["{{" bindings "}}"] ["from" NAME]
+loop: "over" expr [REVERSED] axes "->" axes "states" INT
+axes: "[" [axis ("," axis)*] "]"
+axis: "-" INT | "none"
 definition: "op" STRING words "(" [names] [";" names] ")" "->" [names] _NL primitive* \
     "return" [names] [";" names] _NL
 words: NAME+
@@ -114,6 +130,7 @@ key: KEY | STRING
 path: NAME | STRING
 
 GRAPH: "graph"
+REVERSED: "reversed"
 BACKWARD.2: /backward(?= )/
 CALL.2: /call(?= )/
 KEY: /{PLAIN_KEY}/

@@ -10,6 +10,7 @@ from typing import Final
 
 from xg.ir.body import Body, topological
 from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
+from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.placement import PlacementRequest
 from xg.ir.prim import Expr
@@ -77,6 +78,9 @@ class GraphPrinter:
         for state in graph.states:
             past = self._value(state.past, "state")
             yield f"state {state.name} = {past} next {self._name(state.next)}"
+        for carry in graph.carries:
+            past, following = self._name(carry.past), self._name(carry.next)
+            yield f"carry {carry.name} = {past} next {following} start {carry.start}"
         if isinstance(graph, Backward):
             yield f"saved {self._all(graph.saved)}".rstrip()
 
@@ -161,7 +165,7 @@ class GraphPrinter:
         count = f" × {call.count}" if call.count is not None else ""
         sizes = ", ".join(f"{name} = {dim}" for name, dim in call.sizes.items())
         said = f" {{{sizes}}}" if sizes else ""
-        called = f"{verb} {spell_key(call.callee)}{count} as {_path(call.path)}"
+        called = f"{verb} {spell_key(call.callee)}{count} as {_path(call.path)}{_loop(call.loop)}"
         return f"{outputs} = {called} ({self._all(call.inputs)}){said}{self._origin(call)}"
 
     def _origin(self, step: Step) -> str:
@@ -278,3 +282,15 @@ def _shape(shape: Shape) -> str:
 
 def _request(request: PlacementRequest) -> str:
     return str(request.rest) + (f">{request.use}" if request.use is not None else "")
+
+
+def _loop(loop: Loop | None) -> str:
+    """`` over S reversed [-2, none] -> [-2, none] states 1``."""
+    if loop is None:
+        return ""
+    backwards = " reversed" if loop.reverse else ""
+    inputs, outputs = (
+        ", ".join("none" if axis is None else str(axis) for axis in axes)
+        for axes in (loop.inputs, loop.outputs)
+    )
+    return f" over {loop.length}{backwards} [{inputs}] -> [{outputs}] states {loop.states}"

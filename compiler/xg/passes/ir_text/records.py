@@ -87,6 +87,17 @@ class ApplyText:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopText:
+    """``over S reversed [-2, none] -> [-2, none] states 1``."""
+
+    length: Expression
+    reverse: bool
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int | None, ...]
+    states: int
+
+
+@dataclass(frozen=True, slots=True)
 class CallText:
     """``call Layer × N_L as layers (X)``."""
 
@@ -94,6 +105,7 @@ class CallText:
     callee: str
     count: Expression | None
     path: str
+    loop: LoopText | None
     inputs: Names
     sizes: Mapping[str, Expression]
     origin: Token | None
@@ -167,6 +179,16 @@ class ForeignText:
 
 
 @dataclass(frozen=True, slots=True)
+class CarryText:
+    """``carry h = h next y start 0``."""
+
+    name: str
+    past: Token
+    next: Token
+    start: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class StateText:
     """``state K = K_past [B, S, D] next K_now``."""
 
@@ -213,6 +235,7 @@ LineText: TypeAlias = (
     | ParamText
     | ForeignText
     | StateText
+    | CarryText
     | NamesText
     | PairsText
     | LayoutText

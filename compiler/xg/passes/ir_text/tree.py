@@ -136,6 +136,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def foreign(self, value: r.ValueText) -> r.ForeignText:
         return r.ForeignText(value)
 
+    def carry(self, name: Token, past: Token, next_: Token, start: Expression) -> r.CarryText:
+        return r.CarryText(str(name), past, next_, start)
+
     def state(self, name: Token, past: r.ValueText, next_: Token) -> r.StateText:
         return r.StateText(str(name), past, next_)
 
@@ -207,11 +210,28 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         callee: Token,
         count: Expression | None,
         path: str,
+        loop: r.LoopText | None,
         inputs: r.Names | None,
         sizes: Mapping[str, Expression] | None,
         origin: Token | None,
     ) -> r.CallText:
-        return r.CallText(verb, str(callee), count, path, inputs or (), sizes or {}, origin)
+        return r.CallText(verb, str(callee), count, path, loop, inputs or (), sizes or {}, origin)
+
+    def loop(
+        self,
+        length: Expression,
+        backwards: Token | None,
+        inputs: tuple[int | None, ...],
+        outputs: tuple[int | None, ...],
+        states: Token,
+    ) -> r.LoopText:
+        return r.LoopText(length, backwards is not None, inputs, outputs, int(states))
+
+    def axes(self, *axes: tuple[int | None]) -> tuple[int | None, ...]:
+        return tuple(axis for (axis,) in filter(None, axes))
+
+    def axis(self, number: Token | None = None) -> tuple[int | None]:
+        return (None if number is None else -int(number),)
 
     def definition(
         self,
