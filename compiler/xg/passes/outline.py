@@ -100,8 +100,8 @@ def _around(call: Call, main: Graph, callee: Graph, number: int) -> Graph:
     around = replace(
         main,
         key=f"{main.key}, loop {number}",
-        block=callee.block,
-        title=callee.title,
+        block=f"{callee.block}_loop",
+        title=f"{callee.title}, loop",
         inputs=call.inputs,
         outputs=call.outputs,
         output_names=tuple(names),

@@ -32,6 +32,7 @@ from xg.codegen.emit.writer import (
     size_variables,
 )
 from xg.ir.graph import Apply, Backward, Call, Value
+from xg.ir.loop import Loop
 
 
 def backward_function(
@@ -207,18 +208,8 @@ class _BackwardWriter(BlockWriter):
         comment = f"{shape}grad of {callee}, {place_of([call.span])}"
         names = [name for _, name in results]
         if call.loop:
-            types, stack = self.statements.types, self.plan.spelling.stack
-            writer = LoopWriter(call, call.loop, self.names, types, stack, comment)
-            reverse = self.plan.program.backwards[call.callee]
-            sums = writer.summed(reverse)
-            zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in sums]
-
-            def one_round(_: str, operands: Sequence[str]) -> str:
-                args = ["params", self.below(call.path), *operands, "grads"]
-                return f"{function}({', '.join(args)})"
-
-            lines = writer.backward(reverse, cotangents, names, saved, one_round)
-            self.statements.add([*zeros, *lines], (call,))
+            lines = self._loop(call, call.loop, cotangents, names, comment)
+            self.statements.add(lines, (call,))
             return
         if call.count is None:
             args = ["params", self.below(call.path), saved, *cotangents, "grads"]
@@ -239,6 +230,24 @@ class _BackwardWriter(BlockWriter):
             *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
         ]
         self.statements.add(lines, (call,))
+
+    def _loop(
+        self, call: Call, loop: Loop, cotangents: list[str], names: list[str], comment: str
+    ) -> list[str]:
+        """The rounds of a loop, the last one first."""
+        function = f"d_{self.plan.functions[call.callee]}"
+        saved = f"saved.{self.fields[call.saved]}"
+        reverse = self.plan.program.backwards[call.callee]
+        writer = LoopWriter(
+            call, loop, self.names, self.statements.types, self.plan.spelling.stack, comment
+        )
+        zeros = [f"{names[n]} = {self._zeros(call.outputs[n])}" for n in writer.summed(reverse)]
+
+        def one_round(_: str, operands: Sequence[str]) -> str:
+            args = ["params", self.below(call.path), *operands, "grads"]
+            return f"{function}({', '.join(args)})"
+
+        return [*zeros, *writer.backward(reverse, cotangents, names, saved, one_round)]
 
     def _zeros(self, value: Value) -> str:
         """Zeros to which the rounds of a row add."""

@@ -20,10 +20,14 @@ EXTRA_REPR = ["def extra_repr(self) -> str:", "    return _shapes(self)"]
 
 @dataclass(frozen=True, slots=True)
 class BlockModule:
-    """Writes the class of one block, called `modules[key]`; `steps` are those of autograd."""
+    """Writes the class of one block, called `modules[key]`; `steps` are those of autograd.
+
+    Its parameters and the blocks in it are those of `held`.
+    """
 
     plan: ModulePlan
     graph: Graph
+    held: Graph
     modules: Mapping[str, str]
     steps: Mapping[str, str]
 
@@ -42,19 +46,19 @@ class BlockModule:
             *indented(list(self._filled()), 8),
             "",
             *indented(self._forward()),
-            *members(self.graph),
+            *members(self.held),
         ]
 
     def _filled(self) -> Iterator[str]:
-        for param in self.graph.params:
+        for param in self.held.params:
             name = str(param.value.name)
-            yield from set_param(self.graph, name, f'f"{{at}}.{name}"')
-        for call in self.graph.named_calls():
+            yield from set_param(self.held, name, f'f"{{at}}.{name}"')
+        for call in self.held.named_calls():
             path = f"{{at}}.{call.path}"
             row = f'path) for path in _paths(params, f"{path}"' if call.count is not None else ""
             if row:
                 self.plan.helpers["paths"] = None
-            yield from set_child(self.graph, call, self.modules[call.callee], path, row)
+            yield from set_child(self.held, call, self.modules[call.callee], path, row)
 
     def _forward(self) -> list[str]:
         graph = self.graph

@@ -53,7 +53,10 @@ class _Section:
                 backward = self.writer.program.backwards[key]
                 steps.append(Step(self.plan, graphs[key], backward, self.steps[key]).lines())
             if key in self.modules:
-                public.append(BlockModule(self.plan, graphs[key], self.modules, self.steps).lines())
+                block = BlockModule(
+                    self.plan, graphs[key], self._held(key), self.modules, self.steps
+                )
+                public.append(block.lines())
         several = any(len(graphs[key].outputs) > 1 for key in self.steps)
         support = [SHAPES, *([WEIGHTS] if self.modules else [])]
         support += [PATHS] if "paths" in self.plan.helpers else []
@@ -72,9 +75,15 @@ class _Section:
         graphs = self.writer.program.graphs
         keys = list(dict.fromkeys(call.callee for call in self._calls()))
         for key in keys:  # grows on the way
-            inner = dict.fromkeys(call.callee for call in graphs[key].named_calls())
+            inner = dict.fromkeys(call.callee for call in self._held(key).named_calls())
             keys += [callee for callee in inner if callee not in keys]
         return keys
+
+    def _held(self, key: str) -> Graph:
+        """The graph whose parameters the module of a callee holds: of a loop, what it calls."""
+        graphs = self.writer.program.graphs
+        under = {call.path: graphs[call.callee] for call in graphs[key].named_calls()}
+        return under.get("", graphs[key])
 
     def _name(self, key: str) -> None:
         """Names for the classes of one callee; without gradients it needs no step."""
@@ -127,11 +136,10 @@ class _Section:
             return f"self.{name}"
         *path, last = name.split(".")
         text, graph = "self", self.entry
-        graphs = self.writer.program.graphs
         for part in path:
             calls = {call.path: call.callee for call in graph.named_calls()}
             text += f".{part}" if holds(graph, part) else f'._modules["{part}"]'
-            graph = graphs[calls[part]] if part in calls else graph
+            graph = self._held(calls[part]) if part in calls else graph
         return f"{text}.{last}" if holds(graph, last) else f'{text}._parameters["{last}"]'
 
     def _forward(self) -> list[str]:

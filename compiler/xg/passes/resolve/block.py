@@ -57,6 +57,7 @@ class _BlockResolver:
         self._refuse_unfinished()
         outputs = tuple(self.scope.values[port.name.name] for port in self.block.outputs)
         states = tuple(carries(self.scope, pasts))
+        results = (*self.block.outputs, *self.block.states)
         tables = self._tables()
         return Graph(
             key=self.key,
@@ -64,9 +65,7 @@ class _BlockResolver:
             title=self.block.title.value if self.block.title else self.block.name.name,
             inputs=(*inputs, *pasts),
             outputs=(*outputs, *(state.next for state in states)),
-            output_names=tuple(
-                part.name.name for part in (*self.block.outputs, *self.block.states)
-            ),
+            output_names=tuple(part.name.name for part in results),
             output_types=(*self._output_types(), *(v.declared for v in pasts if v.declared)),
             params=tuple(
                 self._started(param, decl, tables)
