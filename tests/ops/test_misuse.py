@@ -32,6 +32,7 @@ CASES = [
     ("SM", Sample({"a": BSD, "m": ints(B, S, D, below=V)}), "SM takes a mask of 0 and 1"),
     ("SM", Sample({"a": floats(S)}, {"mask": "causal"}), "a causal mask needs an axis of queries"),
     ("not", Sample({"m": ints(B, S, below=V)}), "not takes a mask of 0 and 1"),
+    ("fill", Sample(own={"value": 1}), "fill needs its axes in brackets"),
     ("LN", Sample({"x": floats()}), "LN needs an axis to normalize"),
     ("LN", Sample({"x": BSD, "gamma": floats(V)}), "LN normalizes D numbers"),
     ("DO", Sample({"x": BSD}, {"p": 1.0}), "DO drops with probability 1"),

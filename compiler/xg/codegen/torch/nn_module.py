@@ -72,7 +72,6 @@ class _Section:
 
     def _callees(self) -> list[str]:
         """The graphs below the entry, callers first."""
-        graphs = self.writer.program.graphs
         keys = list(dict.fromkeys(call.callee for call in self._calls()))
         for key in keys:  # grows on the way
             inner = dict.fromkeys(call.callee for call in self._held(key).named_calls())

@@ -301,7 +301,10 @@ class _Typist:
             found = self._type(value)
             if found != type_:
                 wanted, shape = _spell(type_, self.sizes), _spell(found, self.sizes)
-                raise Mistyped(StateMismatch(call.span, state.name, wanted, shape, value.span))
+                problem = StateMismatch(
+                    call.span, state.name, wanted, "starts as", shape, value.span
+                )
+                raise Mistyped(problem)
             return value
         fill = ops.find("fill")
         assert fill
@@ -331,8 +334,15 @@ class _Typist:
             if wanted.shape != found.shape or (wanted.range and wanted.range != found.range):
                 written, actual = str(declared), _spell(found, self.sizes)
                 names = [str(self.sizes.fold(dim)) for dim in found.shape]
-                help = advice(found.shape, wanted.shape, names)
-                self.problems[LabelMismatch(span, written, actual, help)] = None
+                state = next((c for c in self.source.carries if c.past.declared is declared), None)
+                if state:
+                    problem = StateMismatch(
+                        span, state.name, written, "becomes", actual, value.span
+                    )
+                else:
+                    help = advice(found.shape, wanted.shape, names)
+                    problem = LabelMismatch(span, written, actual, help)
+                self.problems[problem] = None
 
 
 class _Unknown(Exception):

@@ -211,13 +211,15 @@ class LoopAxis(Problem):
 
 @problem_kind
 class StateMismatch(Problem):
-    """A first state of another type than the state has."""
+    """A first or next state of another type than the state has."""
 
     code = "XG0315"
-    title = "the state {name} is {expected}, but starts as {found}"
-    also = (("start", "this is {found}"),)
+    title = "the state {name} is {expected}, but {becomes} {found}"
+    also = (("edge", "this is {found}"),)
+    help = ("a state has one shape in every round",)
     span: Span
     name: str
     expected: str
+    becomes: str
     found: str
-    start: Span
+    edge: Span
