@@ -129,7 +129,10 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"ids": ints(B, below=V), "E": floats(V, D)}),
     ),
     "sinusoid": (Sample(own={"S": S, "D": D_h}),),
-    "fill": (Sample(own={"value": 0.5}, axes=axes("B, S, 1")), Sample(own={"value": -2}, axes=axes(""))),
+    "fill": (
+        Sample(own={"value": 0.5}, axes=axes("B, S, 1")),
+        Sample(own={"value": -2}, axes=axes("")),
+    ),
     "range": (Sample(own={"start": S}), Sample(own={"start": T, "stop": T + 1})),
     "buckets": tuple(
         Sample(own={"queries": S, "keys": S_k, "buckets": V, "far": T, "direction": direction})

@@ -76,8 +76,8 @@ class LoopWriter:
     ) -> list[str]:
         """The rounds in reverse, from what they saved.
 
-        A state goes round as the gradient that the round behind it had. What all rounds share is
-        summed over them, what they took apart is stacked again.
+        A state goes round as the gradient that the round behind it had. Gradients of
+        operands that all rounds share are summed over them; of those taken apart, stacked again.
         """
         index = self.names.fresh("i")
         one = self.names.fresh("round_saved") if self.loop.reverse else f"{saved}[{index}]"

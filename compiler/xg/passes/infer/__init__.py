@@ -295,7 +295,7 @@ class _Typist:
         )
 
     def _start(self, call: Call, state: Carry, type_: TensorType) -> Value:
-        """What the first round finds as a state."""
+        """The value of a state in the first round."""
         if state.name in call.starts:
             value = call.starts[state.name]
             found = self._type(value)

@@ -107,7 +107,7 @@ class _BlockResolver:
             self.params[decl.name.name] = Param(value, type_ or TensorType(()), "zeros")
 
     def _declare_states(self) -> list[Value]:
-        """What the states are at the beginning of a round; those that are wrong are left out."""
+        """The states as they are at the beginning of a round; those that are wrong are left out."""
         values: list[Value] = []
         for state in self.block.states:
             try:

@@ -106,7 +106,7 @@ def _starts(use: ast.NodeUse, block: ast.Block) -> tuple[dict[str, ast.Path], as
 
 
 def _loop(scope: Scope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
-    """What is known of a loop before any shape is; None for a plain call."""
+    """A loop before any shape is inferred; None for a plain call."""
     if use.over is None:
         if block.states:
             state = block.states[0].name

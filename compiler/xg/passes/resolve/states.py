@@ -13,7 +13,7 @@ from xg.syntax import ast
 
 
 def declare_state(scope: Scope, state: ast.State) -> Value:
-    """What a state is at the beginning of a round: a further input of the block."""
+    """A state as it is at the beginning of a round: a further input of the block."""
     value = Value(state.name.name, "input", state.span, scope.reader.type(state.shape, state.range))
     scope.bind(state.name, value)
     scope.lay(value, state.shape)

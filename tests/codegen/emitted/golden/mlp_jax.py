@@ -287,10 +287,12 @@ def _digest(place: str) -> int:
 
 
 def _word(number: int | Array) -> _Word:
-    """A whole number modulo 2**64."""
+    """A whole number modulo 2**64, or the two halves that an array holds."""
     if isinstance(number, int):
         high, low = number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF
         return _Word(jnp.uint32(high), jnp.uint32(low))
+    if number.ndim:
+        return _Word(number[0], number[1])
     return _Word((number >> 31 >> 1).astype(jnp.uint32), number.astype(jnp.uint32))
 
 
