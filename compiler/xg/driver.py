@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal, cast
@@ -17,6 +16,7 @@ from xg.codegen.backend import backends, find
 from xg.codegen.load import load
 from xg.cost.report import report
 from xg.diagnostics.gc_pause import resting_collector
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import Settings, type_project
 from xg.ir.dim import Dim

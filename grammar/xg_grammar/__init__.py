@@ -1,4 +1,4 @@
-"""The grammar of `.xg`: one Lark file, and Lark's parser of it, serialized.
+"""The grammar of `.xg`: one Lark file, and Lark's parser of it as data.
 
 The parser is shipped because computing it takes longer than compiling a program. `python -m
 xg_grammar.build` writes it; a test proves that it is the one of the grammar.
@@ -8,17 +8,40 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any, TypedDict
+from typing import TypedDict
 
 
-class SerializedParser(TypedDict):
-    """Lark's own form of a parser, as `Lark.load` takes it.
+class Terminal(TypedDict):
+    """A terminal of the grammar: an expression, or a fixed word or sign."""
 
-    `memo` holds the terminals and the rules by number; `data` refers to them as `{"@": number}`.
+    name: str
+    pattern: str
+    fixed: bool
+
+
+class Rule(TypedDict):
+    """A rule of Lark, with the options by which it makes a tree; `dropped` are symbols by index."""
+
+    origin: str
+    order: int
+    alias: str | None
+    expansion: list[str]
+    dropped: list[int]
+    expand1: bool
+    empty_indices: list[bool]
+
+
+class Parser(TypedDict):
+    """Lark's LALR(1) parser of the grammar.
+
+    A state maps symbols to actions: the number of the next state, or ``-1 - number`` of a rule.
     """
 
-    data: dict[str, Any]
-    memo: dict[int, dict[str, Any]]
+    terminals: list[Terminal]
+    rules: list[Rule]
+    states: list[dict[str, int]]
+    start: int
+    end: int
 
 
 def text() -> str:
@@ -27,40 +50,21 @@ def text() -> str:
 
 
 @cache
-def serialized() -> SerializedParser:
+def parser() -> Parser:
     """The parser, as `xg_grammar.build` wrote it."""
-    parser = json.loads(_read("parser.json"))
-    table = parser["data"]["parser"]["parser"]
-    # the keys of objects are texts in JSON, and numbers in Lark
-    table["tokens"] = _numbered(table["tokens"])
-    table["states"] = {int(state): _numbered(row) for state, row in table["states"].items()}
-    return {"data": parser["data"], "memo": _numbered(parser["memo"])}
+    return json.loads(_read("parser.json"))
 
 
 @cache
 def patterns() -> dict[str, str]:
     """The regular expressions of the terminals that have one, by name."""
-    return {name: value for name, kind, value in _terminals() if kind == "PatternRE"}
+    return {each["name"]: each["pattern"] for each in parser()["terminals"] if not each["fixed"]}
 
 
 @cache
 def literals() -> dict[str, str]:
     """The names of the terminals that are a fixed word or sign, by their text."""
-    return {value: name for name, kind, value in _terminals() if kind == "PatternStr"}
-
-
-def _terminals() -> list[tuple[str, str, str]]:
-    """Name, kind of pattern and pattern of each terminal, in the order of the grammar."""
-    memo = serialized()["memo"].values()
-    return [
-        (entry["name"], entry["pattern"]["__type__"], entry["pattern"]["value"])
-        for entry in memo
-        if entry["__type__"] == "TerminalDef"
-    ]
-
-
-def _numbered(entries: dict[str, Any]) -> dict[int, Any]:
-    return {int(number): entry for number, entry in entries.items()}
+    return {each["pattern"]: each["name"] for each in parser()["terminals"] if each["fixed"]}
 
 
 def _read(name: str) -> str:

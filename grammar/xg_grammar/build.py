@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from lark import Lark
-from lark.grammar import Rule
-from lark.lexer import Lexer, LexerState, TerminalDef, Token
+from lark.grammar import Rule as LarkRule
+from lark.grammar import Terminal as LarkTerminal
+from lark.lexer import Lexer, LexerState, PatternStr, TerminalDef, Token
+from lark.parsers.lalr_analysis import Shift
 
-from xg_grammar import SerializedParser, text
+from xg_grammar import Parser, Rule, Terminal, text
 
-Table: TypeAlias = Any  # Lark's own form: states, tokens, start_states, end_states
-SHIFT = 0
+Table: TypeAlias = Any  # Lark's own: states, start_states, end_states
 
 
 class _NoLexer(Lexer):
@@ -32,53 +33,66 @@ class _NoLexer(Lexer):
         return iter(())
 
 
-def build(grammar: str) -> SerializedParser:
+def build(grammar: str) -> Parser:
     """The parser of a grammar; lark.exceptions.GrammarError where it has a conflict."""
     # strict: no conflict is resolved silently
     lark = Lark(grammar, parser="lalr", lexer=_NoLexer, strict=True, maybe_placeholders=True)
-    data, memo = cast("Any", lark).memo_serialize([TerminalDef, Rule])
-    data["options"]["lexer"] = data["parser"]["lexer_conf"]["lexer_type"] = "basic"
-    data["parser"]["parser"] = _renumbered(data["parser"]["parser"])
-    return {"data": data, "memo": memo}
-
-
-def _renumbered(table: Table) -> Table:
-    """A table whose tokens are in alphabetic order, and states as a walk from the start."""
-    names: list[str] = sorted(table["tokens"].values())
-    rows: dict[int, dict[str, Any]] = {
-        state: dict(sorted((table["tokens"][token], action) for token, action in row.items()))
-        for state, row in table["states"].items()
+    table: Table = cast("Any", lark).parser.parser._parse_table
+    number = _numbered(table)
+    rules = {rule: -1 - position for position, rule in enumerate(lark.rules)}
+    return {
+        "terminals": [_terminal(each) for each in lark.terminals],
+        "rules": [_rule(rule) for rule in lark.rules],
+        "states": [
+            {
+                symbol: number[target] if action is Shift else rules[target]
+                for symbol, (action, target) in sorted(table.states[state].items())
+            }
+            for state in number
+        ],
+        "start": number[table.start_states["start"]],
+        "end": number[table.end_states["start"]],
     }
-    order: list[int] = list(table["start_states"].values())
-    number = {state: position for position, state in enumerate(order)}
+
+
+def _terminal(terminal: TerminalDef) -> Terminal:
+    pattern = terminal.pattern
+    return {
+        "name": terminal.name,
+        "pattern": pattern.value,
+        "fixed": isinstance(pattern, PatternStr),
+    }
+
+
+def _rule(rule: LarkRule) -> Rule:
+    dropped = (isinstance(each, LarkTerminal) and each.filter_out for each in rule.expansion)
+    return {
+        "origin": rule.origin.name,
+        "order": rule.order,
+        "alias": rule.alias,
+        "expansion": [symbol.name for symbol in rule.expansion],
+        "dropped": [position for position, drop in enumerate(dropped) if drop],
+        "expand1": rule.options.expand1,
+        "empty_indices": [*rule.options.empty_indices],
+    }
+
+
+def _numbered(table: Table) -> dict[int, int]:
+    """The states with their numbers, in the order of a walk from the start."""
+    number: dict[int, int] = dict.fromkeys(table.start_states.values(), 0)
+    order = list(number)
     for state in order:  # grows while it is walked
-        for target in _shifts(rows[state].values()):
-            if target not in number:
+        for _, (action, target) in sorted(table.states[state].items()):
+            if action is Shift and target not in number:
                 number[target] = len(order)
                 order.append(target)
-    token = {name: position for position, name in enumerate(names)}
-    return {
-        "tokens": dict(enumerate(names)),
-        "states": {
-            number[state]: {
-                token[name]: (kind, number[target] if kind == SHIFT else target)
-                for name, (kind, target) in rows[state].items()
-            }
-            for state in order
-        },
-        "start_states": {name: number[state] for name, state in table["start_states"].items()},
-        "end_states": {name: number[state] for name, state in table["end_states"].items()},
-    }
+    return number
 
 
-def _shifts(actions: Iterable[tuple[int, int]]) -> Iterator[int]:
-    return (target for kind, target in actions if kind == SHIFT)
-
-
-def written(parser: SerializedParser) -> str:
+def written(parser: Parser) -> str:
     """The parser as JSON with one terminal, rule or state in each line, to be compared."""
     compact = json.dumps(parser, ensure_ascii=False, separators=(",", ":"))
-    return re.sub(r'(?<=[{,])(?="\d+":\{)', "\n", compact) + "\n"
+    return re.sub(r"(?<=[\[,])(?=\{\")", "\n", compact) + "\n"
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ FORBIDDEN: Mapping[str, str] = {
 }
 ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/codegen/load.py", "exec"): "makes a module of code that was checked to be closed",
-    ("xg/syntax/tree.py", "exec"): "makes constructors from field names of this file",
+    ("xg/diagnostics/lazy_dataclass.py", "exec"): "makes methods from field names, as Python does",
     ("xg/figures/engines/process.py", "subprocess"): "runs the layout engine",
     ("xg/figures/engines/command.py", "subprocess"): "runs the layout engine",
     ("xg_runtime/ranks/launch.py", "subprocess"): "starts the ranks of a program for many",

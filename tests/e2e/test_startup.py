@@ -1,6 +1,6 @@
 """What it takes to start the command, beside a bare interpreter measured in the same minute.
 
-In seconds of the processor, which other work on the machine lengthens least.
+In seconds of the processor, the least of some rounds: other work on the machine only adds to them.
 """
 
 import os
@@ -8,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 from resource import RUSAGE_CHILDREN, getrusage
-from statistics import median
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 9
+ROUNDS = 15
 HELP_AT_MOST = 5  # times a bare interpreter
-CHECK_AT_MOST = 15
+CHECK_AT_MOST = 14
 PATHS = os.pathsep.join(str(ROOT / name) for name in ("compiler", "runtime", "grammar"))
 
 
@@ -65,6 +64,6 @@ def test_help_and_check_start_quickly(tmp_path: Path) -> None:
         bare.append(seconds("-c", "pass"))
         help_.append(seconds("-m", "xg", "--help"))
         check.append(seconds("-m", "xg", "check", str(tmp_path / "net.xg")))
-    ratios = median(help_) / median(bare), median(check) / median(bare)
+    ratios = min(help_) / min(bare), min(check) / min(bare)
     assert ratios[0] <= HELP_AT_MOST, f"xg --help takes {ratios[0]:.1f} times a bare interpreter"
     assert ratios[1] <= CHECK_AT_MOST, f"xg check takes {ratios[1]:.1f} times a bare interpreter"

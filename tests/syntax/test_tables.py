@@ -14,7 +14,7 @@ from lark.exceptions import GrammarError
 
 import xg_grammar
 from xg.syntax.build import ModuleBuilder
-from xg_grammar import literals, patterns, serialized, text
+from xg_grammar import literals, parser, patterns, text
 from xg_grammar.build import build, written
 
 SHIPPED = Path(xg_grammar.__file__).with_name("parser.json")
@@ -25,12 +25,12 @@ def test_the_parser_is_that_of_the_grammar() -> None:
 
 
 def test_reading_it_gives_what_was_written() -> None:
-    assert written(serialized()) == SHIPPED.read_text(encoding="utf-8")
+    assert written(parser()) == SHIPPED.read_text(encoding="utf-8")
 
 
 def test_another_grammar_has_another_parser() -> None:
     changed = text().replace('"edition" NUMBER', '"edition" NAME')
-    assert written(build(changed)) != written(serialized())
+    assert written(build(changed)) != written(parser())
 
 
 @pytest.mark.parametrize("seed", ["1", "2"])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xg.cli.quantities import positive
-from xg.codegen.backend import backends, default
 from xg.syntax.spelling import ascii_name
 
 if TYPE_CHECKING:
@@ -52,13 +51,6 @@ def add_names(parser: ArgumentParser) -> None:
         metavar="MAPPING",
         type=Path,
         help="what the checkpoint's tensors are; default: NAME.names.toml beside the diagram",
-    )
-
-
-def add_backend(parser: ArgumentParser) -> None:
-    """The backend to run."""
-    parser.add_argument(
-        "--backend", choices=tuple(backends()), default=default().name, help="what computes"
     )
 
 

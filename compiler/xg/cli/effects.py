@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from xg.codegen.backend import backends
+from xg.diagnostics.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

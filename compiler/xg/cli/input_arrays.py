@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
 from xg.cli.published import Published, at_sizes_of
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, TensorSpec
 from xg.ir.loss import ignored
 from xg_runtime import arrays

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
 from xg.cli.arguments import settings_of
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project

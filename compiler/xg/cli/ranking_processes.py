@@ -7,12 +7,12 @@ collective is compared with those of the other ranks before it begins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 from xg.cli.ranks import Ranks
 from xg.codegen.backend import on_processes
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Processes
 from xg.verify.check_traffic import count
 from xg.verify.plan_proof import Floats, Prepared, RankProof, comparison_of

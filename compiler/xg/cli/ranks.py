@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from xg.codegen.backend import on_processes
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Processes, SimulatedRanks
 from xg.driver import Program
 from xg_runtime.errors import InputError, RunError

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, cast
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg_runtime import files
 from xg_runtime.files import write_all
 

@@ -7,7 +7,6 @@ folders. Nothing of a backend but its record is imported before its code is aske
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
 from xg import codegen
 from xg.codegen.errors import NoDecodeStep, NoLibrary, NoRanks
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from xg.codegen.emit.dialect import Dialect

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Problem, problem_kind
+from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Span
 
 
-@problem_kind
 class UnboundSize(Problem):
     """A symbol that code needs as a number and nothing provides."""
 
@@ -18,7 +17,6 @@ class UnboundSize(Problem):
     name: str
 
 
-@problem_kind
 class NoLibrary(Problem):
     """Code of a backend that is to be run where its library is not installed."""
 
@@ -30,7 +28,6 @@ class NoLibrary(Problem):
     instead: str
 
 
-@problem_kind
 class NoRanks(Problem):
     """A plan for a backend that writes code for one device only."""
 
@@ -41,7 +38,6 @@ class NoRanks(Problem):
     instead: str
 
 
-@problem_kind
 class NoDecodeStep(Problem):
     """A decode step in a backend that writes none."""
 

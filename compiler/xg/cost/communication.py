@@ -15,11 +15,12 @@ others the elements that they need, and a ring sends no less.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Literal
 
 from xg.cost.cost import BYTES
 from xg.cost.traffic import Kind, Pass, Sending, traffic
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim
 from xg.ir.graph import Apply, Program
 from xg.ir.instances import Symbols

@@ -7,10 +7,11 @@ times its count. So the table grows with the file, not with the number of layers
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from xg.cost.flops import flops
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value

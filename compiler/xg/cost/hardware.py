@@ -8,11 +8,11 @@ does not foretell a clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import Final, TypeGuard
 
 from xg.cost.communication import Sent
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.mesh_axes import axes_over
 

@@ -7,10 +7,10 @@ at once may be a thousand times as large as what goes in and what comes out.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from xg.cost.cost import BYTES
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Program, Value

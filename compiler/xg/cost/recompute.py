@@ -11,10 +11,10 @@ Models", 2022. The policies are numbers of a report: generated code saves all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xg.cost.communication import Sent, inside_of
 from xg.cost.cost import BYTES, Amount, BlockCost, Cost, booleans, bytes_of
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import ONE, ZERO, Dim, DimError, product
 from xg.ir.graph import Apply, Call, Graph, Program, Value

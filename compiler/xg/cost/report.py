@@ -6,7 +6,6 @@ On a single device there is one rank, and nothing is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from xg.cost.communication import Sent, inside_of, sent, total
@@ -14,6 +13,7 @@ from xg.cost.cost import BYTES, Amount, BlockCost, Cost, cost
 from xg.cost.hardware import Estimate, Machine, estimate
 from xg.cost.largest import Largest, largest
 from xg.cost.recompute import Policy, policies
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Program
 from xg.ir.instances import inside

@@ -12,9 +12,9 @@ Source: seed 001, 8.2 and 9.2.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.collective import FAMILY
 from xg.ir.dim import ONE, Dim, product, symbol

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from string import Formatter
-from typing import Any, ClassVar, Final, Literal, TypedDict, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, Self, TypedDict, dataclass_transform
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
 from xg.diagnostics.terminal import printable, width
 
@@ -92,20 +92,13 @@ class _Templates(Formatter):
 
 _TEMPLATES: Final = _Templates()
 
-Kind = TypeVar("Kind")
-
 
 @dataclass_transform(frozen_default=True)
-def problem_kind(kind: type[Kind]) -> type[Kind]:
-    """A dataclass of a `Problem`, which has equality and hash: only the constructor is generated.
-
-    Six methods for each of more than a hundred kinds take longer to make than a file to check.
-    """
-    return dataclass(eq=False, repr=False)(kind)
-
-
 class Problem:
     """A kind of error: its texts are templates, its instances hold the fields that fill them.
+
+    Every kind is a dataclass. It becomes one when there is an error of the kind: commands import
+    more than a hundred kinds.
 
     `label` is the text at the field `place`, `also` are the secondary labels: a field and a text;
     a span that is None has no label. A kind may have a field `help` of lines to suggest.
@@ -121,6 +114,13 @@ class Problem:
     notes: ClassVar[str | tuple[str, ...]] = ()
     fix: ClassVar[str | tuple[str, ...]] = ()
     place: ClassVar[str] = "span"
+
+    def __new__(cls, *_: object, **__: object) -> Self:
+        """An error whose fields are not set yet."""
+        for kind in reversed(cls.__mro__):
+            if issubclass(kind, Problem) and "__dataclass_fields__" not in vars(kind):
+                dataclass(eq=False, repr=False)(kind)
+        return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem
 from xg.diagnostics.source import Span
 
 
-@problem_kind
 class Limit(Problem):
     """More of something than is allowed; `span` is where, or None where no file is to blame."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.paint import node_boxes, paint
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.formats import dot_text

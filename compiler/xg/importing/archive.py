@@ -11,11 +11,12 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 SCHEMA: Final = 8  # the major version of the serialized graph that is read here
 Array = NDArray[Any]

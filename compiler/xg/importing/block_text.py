@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.blocks import Blocks, CallRun, Instance
 from xg.importing.chains import Chains, Link, operands
 from xg.importing.diagram import Model, Step, Weight

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.diagram import Model, Step
 from xg.importing.exported import Scope
 from xg.importing.views import ModelValue

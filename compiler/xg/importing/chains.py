@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.blocks import CallRun, Instance
 from xg.importing.diagram import Model, Step
 from xg.importing.node_spelling import spreads_in_front

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.exported import Scope
 from xg.importing.sizes import Size, Sizes
 from xg.importing.views import ModelValue

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.diagram import Arrangement, Model, Step
 from xg.importing.sizes import Size, Sizes
 from xg.importing.views import ModelValue

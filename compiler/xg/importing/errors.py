@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Problem
 
 OURS = "this is a defect of `xg import`: nothing was written; please report the model"
 
 
-@problem_kind
 class NotAnArchive(Problem):
     """A file that `torch.export.save` did not write, or that is damaged."""
 
@@ -18,7 +17,6 @@ class NotAnArchive(Problem):
     reason: str
 
 
-@problem_kind
 class NotSpoken(Problem):
     """An operator of a model that the language cannot say."""
 
@@ -33,7 +31,6 @@ class NotSpoken(Problem):
         return (self.advice,) if self.advice else ()
 
 
-@problem_kind
 class NotAnInput(Problem):
     """An input, an output or a weight of a model that the language has no place for."""
 
@@ -47,7 +44,6 @@ class NotAnInput(Problem):
         return (self.advice,) if self.advice else ()
 
 
-@problem_kind
 class NotTraced(Problem):
     """A model that `torch.export` cannot trace with the inputs of the example."""
 
@@ -58,7 +54,6 @@ class NotTraced(Problem):
     reason: str
 
 
-@problem_kind
 class NotLoaded(Problem):
     """A folder or a function that gives no model to import."""
 
@@ -72,7 +67,6 @@ class NotLoaded(Problem):
         return (self.advice,) if self.advice else ()
 
 
-@problem_kind
 class DoesNotCheck(Problem):
     """The imported diagram has an error: a fault of the import, not of the model."""
 
@@ -95,7 +89,6 @@ class DoesNotCheck(Problem):
         )
 
 
-@problem_kind
 class NotTheModel(Problem):
     """The diagram that a model became computes something else than the model."""
 

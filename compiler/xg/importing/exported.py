@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Archive, Array, Damaged, Json
 from xg.importing.symbolic import read_size
 from xg.ir.dim import Dim, DimError, number, symbol

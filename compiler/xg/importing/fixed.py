@@ -7,12 +7,12 @@ Such a part has no weights and no inputs, so its numbers at given sizes are its 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Ref

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.fixed import Fixed
 from xg.importing.views import View
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Array, Damaged, read_archive
 from xg.importing.diagram import Weight
 from xg.importing.errors import NotAnArchive, NotAnInput, Unspeakable

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.diagram import Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Exported

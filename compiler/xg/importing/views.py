@@ -7,10 +7,11 @@ change a `View`; what is left of them is said by one R, T or BC where an operato
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count
 from typing import Final, Literal
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.errors import Unspeakable
 from xg.importing.sizes import Size, Sizes, divides
 from xg.ir.dim import ONE, Dim

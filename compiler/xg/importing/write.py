@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
 from xg.importing.block_text import BlockWriter, File
 from xg.importing.blocks import Blocks, CallRun, Instance

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.prim import Expr
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 
 
-@problem_kind
 class NotWhole(Problem):
     """A size that its parts do not divide."""
 
@@ -22,7 +21,6 @@ class NotWhole(Problem):
         return f"{self.name} = " if self.name else ""
 
 
-@problem_kind
 class TooShort(Problem):
     """An axis without positions, or a repetition less often than never."""
 
@@ -40,7 +38,6 @@ class TooShort(Problem):
         return self.report(message, Label(self.span))
 
 
-@problem_kind
 class TooLong(Problem):
     """A size that an operator needs to be at most another one."""
 
@@ -53,7 +50,6 @@ class TooLong(Problem):
     why: str
 
 
-@problem_kind
 class NoValue(Problem):
     """A number of an operator that has no value for these sizes."""
 

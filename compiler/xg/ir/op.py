@@ -13,9 +13,10 @@ neither     the body is differentiated primitive by primitive into such a node.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, substitute
 from xg.ir.derivative import pullback as derive
 from xg.ir.dim import Dim

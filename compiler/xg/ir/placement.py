@@ -20,8 +20,9 @@ comes from.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 Kind = Literal["S", "I", "R", "P", "M", "C"]
 

@@ -7,9 +7,10 @@ entry belongs to a block and applies to every call of it. A `Reach` follows the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.axis_cuts import Cuts, Layout
 from xg.ir.dim import Dim

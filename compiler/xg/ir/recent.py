@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 Key = TypeVar("Key", bound=Hashable)
 Answer = TypeVar("Answer")

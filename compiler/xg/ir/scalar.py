@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import NumberParts
 from xg.ir.dim import Dim
 

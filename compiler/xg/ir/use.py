@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, Dim, symbol
 from xg.ir.tensor import Shape, Sizes, TensorType
 

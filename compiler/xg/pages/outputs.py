@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from xg.codegen.backend import backends
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.slug import slug, stems
 from xg.driver import BACKENDS, Program, View, compile_project
 from xg.figures import dot, pictures

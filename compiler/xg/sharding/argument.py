@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE
 from xg.ir.placement import CONSTANT, REPLICATED, State
 from xg.ir.prim import Expr

@@ -5,14 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 from xg.ir.size_checks import SUGGESTED_AT_MOST, listed
 
 RANKS_AT_MOST: Final = 4_096  # that a help names
 
 
-@problem_kind
 class PlanMisfit(Problem):
     """A line of a plan with other dims than the value has."""
 
@@ -28,7 +27,6 @@ class PlanMisfit(Problem):
     declared: Span
 
 
-@problem_kind
 class PlacedTwice(Problem):
     """A value that two lines of plans cut differently over one mesh axis."""
 
@@ -44,7 +42,6 @@ class PlacedTwice(Problem):
     first: Span
 
 
-@problem_kind
 class PlanOfNothing(Problem):
     """A plan that places nothing in the block that is compiled."""
 
@@ -59,7 +56,6 @@ class PlanOfNothing(Problem):
         return (help,)
 
 
-@problem_kind
 class NoMeshSize(Problem):
     """A mesh axis that is to be run on and has no number of ranks."""
 
@@ -69,7 +65,6 @@ class NoMeshSize(Problem):
     axis: str
 
 
-@problem_kind
 class NotDivisible(Problem):
     """A size that the ranks of a mesh axis cannot share equally."""
 

@@ -8,8 +8,9 @@ row of their rank.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
 from xg.ir.collective_prims import (
     all_reduce,

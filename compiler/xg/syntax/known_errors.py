@@ -6,9 +6,9 @@ Imported only when a file has an error.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
 from xg.syntax import errors
 from xg.syntax.expected import describe_expected, describe_token

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.syntax.tokens import Token
 
 

@@ -1,7 +1,6 @@
 """Lark's LALR parser of the grammar, and one text being read by it, straight to trees.
 
-The parser is loaded from its serialized form, once for each thread: its actions belong to the
-reader at work.
+The parser is made from its data, once for each thread: its actions belong to the reader at work.
 """
 
 from __future__ import annotations
@@ -12,14 +11,18 @@ from threading import local
 from types import SimpleNamespace
 from typing import Any, TypeAlias, cast
 
-from lark import Lark, UnexpectedToken
+from lark import Tree, UnexpectedToken
+from lark.lexer import LexerThread
+from lark.parse_tree_builder import ParseTreeBuilder
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+from lark.parsers.lalr_parser_state import ParseConf, ParserState
 
 from xg.diagnostics.source import Source, Span
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.tokens import Token
-from xg_grammar import serialized
+from xg_grammar.load import lark_rules, lark_table
 
-_Parser: TypeAlias = Any  # Lark's InteractiveParser, whose types are unknown in part
+_Parser: TypeAlias = Any  # InteractiveParser, whose types are unknown in part
 
 
 class Reader:
@@ -32,7 +35,7 @@ class Reader:
         self.value: object = None
         self._source = source
         self._builder = builder
-        self._parser: _Parser = _LANGUAGE.lark.parse_interactive()
+        self._parser: _Parser = _LANGUAGE.parser()
         state = self._parser.parser_state
         self._states: list[int] = state.state_stack
         self._values: list[object] = state.value_stack
@@ -119,13 +122,16 @@ class _Language(local):
     reader: Reader
 
     def __init__(self) -> None:
-        parser = serialized()
-        rules = [name for name in dir(ModuleBuilder) if not name.startswith("_")]
-        actions = SimpleNamespace(**{rule: self._action(rule) for rule in rules})
-        options = {**parser["data"]["options"], "transformer": actions}
-        self.lark: Any = cast("Any", Lark).load(
-            {**parser, "data": {**parser["data"], "options": options}}
-        )
+        rules = lark_rules()
+        names = [name for name in dir(ModuleBuilder) if not name.startswith("_")]
+        actions = SimpleNamespace(**{name: self._action(name) for name in names})
+        builder = cast("Any", ParseTreeBuilder(rules, Tree, maybe_placeholders=True))
+        self._conf = ParseConf(lark_table(rules), builder.create_callback(actions), "start")
+
+    def parser(self) -> _Parser:
+        """A parser at the start of a text."""
+        tokens = LexerThread.from_custom_input(cast("Any", None), "")  # they are fed one by one
+        return InteractiveParser(None, ParserState(self._conf, tokens), tokens)
 
     def _action(self, rule: str) -> Callable[[list[object]], object]:
         action = getattr(ModuleBuilder, rule)

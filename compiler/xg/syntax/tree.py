@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import FrozenInstanceError, dataclass
 from typing import TypeVar, cast, dataclass_transform
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 
 Class = TypeVar("Class")
@@ -13,18 +13,8 @@ Class = TypeVar("Class")
 
 @dataclass_transform(frozen_default=True, field_specifiers=())
 def syntax(kind: type[Class]) -> type[Class]:
-    """A dataclass with slots; frozen, equality and text come from `Syntax`.
-
-    Only the constructor is generated: `dataclass(frozen=True)` generates six methods for each of
-    the classes below, which takes longer than to parse ten files.
-    """
-    made = dataclass(init=False, eq=False, repr=False, slots=True)(kind)
-    names = cast("tuple[str, ...]", made.__dict__["__match_args__"])
-    lines = [f"    set_{name}(self, {name})" for name in names]
-    setters = {f"set_{name}": getattr(made, name).__set__ for name in names}
-    exec(f"def __init__(self, {', '.join(names)}):\n" + "\n".join(lines), setters)
-    made.__init__ = setters["__init__"]
-    return made
+    """A frozen dataclass with slots; equality and text come from `Syntax`."""
+    return dataclass(frozen=True, slots=True, eq=False, repr=False)(kind)
 
 
 @syntax
@@ -53,9 +43,6 @@ class Syntax:
                 case items:
                     waiting += ["]", *_separated(cast("tuple[object, ...]", items)), "["]
         return "".join(pieces)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise FrozenInstanceError(f"cannot change {name}: trees are frozen")
 
 
 def _separated(values: Sequence[object]) -> Iterator[object]:

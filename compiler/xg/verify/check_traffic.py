@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xg.cost.traffic import traffic
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
 from xg.ir.mesh_axes import ranks_over
 from xg.verify.rank_comparison import Counts, RankRun

@@ -7,7 +7,7 @@ from that of one device; one that does not need it sends too much, and that is r
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from inspect import currentframe
 from types import ModuleType
 from typing import Any, Final, Literal
@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 import xg_runtime.ranks as ranks
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.verify.rank_comparison import RankComparison, RankRun
 from xg_runtime.errors import RankError
 from xg_runtime.module import Module

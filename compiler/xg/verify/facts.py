@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from xg.cost.cost import cost
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axes import axes_of
 from xg.ir.body import topological
 from xg.ir.dim import Dim, number, product

@@ -7,13 +7,13 @@ placement. Replicas must be the same to the last bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.placement import CONSTANT, Placement, State

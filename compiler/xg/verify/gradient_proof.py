@@ -7,12 +7,12 @@ on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project

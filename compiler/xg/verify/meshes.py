@@ -7,10 +7,11 @@ is a prime times their number, also where that follows only from what they compu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.plans import plan_named
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project

@@ -9,9 +9,9 @@ Positions that are -inf stay so, whatever is added.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import ONE, product
 from xg.ir.prim import COMPARE, Expr

@@ -7,13 +7,13 @@ here; `ranking_processes` has them as processes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import BACKENDS, Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet

@@ -8,10 +8,11 @@ happen twice. Primes are dealt so that the proof is as little work as possible.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations, product
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, Coefficient, Dim, Monomial, number, symbol
 from xg.ir.graph import Program
 from xg.verify.facts import SizeFacts, size_facts

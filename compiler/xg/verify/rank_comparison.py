@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
 from xg.sharding.shard_spec import ShardSpec, cuts
 from xg.verify.gather_shards import furthest, gather_shards

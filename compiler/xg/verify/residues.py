@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 import xg_runtime.ranks as ranks
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program
 from xg.sharding.shard_spec import cuts
 from xg.verify.first_edge import Edges, compare_edges

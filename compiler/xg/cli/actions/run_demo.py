@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from xg.cli.actions.run_verify import by_default
@@ -17,6 +16,7 @@ from xg.cli.target import Target
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import train_on_ranks
 from xg.codegen.backend import backends
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
 from xg.pages.outputs import Wanted, outputs_of

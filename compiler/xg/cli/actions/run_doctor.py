@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from tempfile import TemporaryFile
@@ -17,6 +17,7 @@ from xg.cli.exits import FINE, PROBLEM
 from xg.cli.render.json_text import json_text
 from xg.cli.render.table import table
 from xg.codegen.backend import Backend, backends
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.font import FAMILY, FOLDER
 from xg.figures.layout.run_engine import FIX, probe
 from xg.frontend.project.lookup import library_files

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xg.cli.arguments import settings_of
 from xg.cli.commands.verify import OTHERS
@@ -16,6 +15,7 @@ from xg.cli.render import proven_gradients, proven_ranks
 from xg.cli.render.claims import as_data, lines
 from xg.cli.render.json_text import json_text
 from xg.codegen.backend import Form, default, find, on_processes
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet

@@ -6,11 +6,11 @@ from argparse import ArgumentParser, ArgumentTypeError
 from pathlib import Path
 
 from xg.cli.arguments import (
-    add_backend,
     add_choice,
     add_kernels,
     add_names,
 )
+from xg.cli.backend_argument import add_backend
 from xg.cli.quantities import amount, natural, positive
 from xg.cli.training.threads import add_threads
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_backend, add_file, add_kernels, add_ranks
+from xg.cli.arguments import add_file, add_kernels, add_ranks
+from xg.cli.backend_argument import add_backend
 from xg.cli.quantities import amount, natural, positive
 from xg.cli.training.threads import add_threads
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from xg.cli.arguments import settings_of
 from xg.cli.console import Console
@@ -20,6 +19,7 @@ from xg.cost.communication import total_bytes, total_formula
 from xg.cost.hardware import Machine
 from xg.cost.report import CostReport, report
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
 from xg.frontend.plans import plans_of
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from xg.cli.opening import open_project
 from xg.cli.training.run_config import RunConfig
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
 from xg_runtime import checkpoint
 from xg_runtime.errors import CheckpointError, InputError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from argparse import Namespace
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import Any
@@ -20,6 +20,7 @@ from xg.cli.ranks import Ranks, is_on_mesh, is_process_of_many
 from xg.cli.training.run_config import RunConfig
 from xg.cli.training.setup import TrainingSetup
 from xg.cli.training.task import split_of
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.sharding.shard_spec import cuts
 from xg_runtime.checkpoint import exists
 from xg_runtime.config import TrainConfig

@@ -10,10 +10,11 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg_runtime import files
 from xg_runtime.errors import CheckpointError
 

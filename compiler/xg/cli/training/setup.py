@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
 from xg.cli.writer import Writer
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.frontend.typed import Settings
 from xg.ir.graph import Call

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, cast
 
 from xg.codegen.emit.python_tree import descendants
+from xg.diagnostics.lazy_dataclass import dataclass
 
 NODES: Final = frozenset(
     {"Module", "Import", "ImportFrom", "alias", "ClassDef", "FunctionDef", "arguments", "arg"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xg.codegen.emit.deferred_all_reduce import (
     DeferredAllReduce,
@@ -31,6 +31,7 @@ from xg.codegen.emit.writer import (
     read_values,
     size_variables,
 )
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Backward, Call, Value
 from xg.ir.loop import Loop
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xg.codegen.emit.allowlist import Allowlist
 from xg.codegen.emit.kernel import Kernels
 from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.support import SupportFile
+from xg.diagnostics.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

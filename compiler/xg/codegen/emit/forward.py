@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
 from xg.codegen.emit.locate import Source
@@ -23,6 +23,7 @@ from xg.codegen.emit.writer import (
     read_values,
     size_variables,
 )
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import symbol
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.loop import Loop

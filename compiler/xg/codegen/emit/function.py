@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xg.codegen.emit.body import BodyWriter
 from xg.codegen.emit.line_breaks import broken, wrapped
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.spelling import Scope, Spelling
 from xg.codegen.emit.text import WIDTH, Text
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.op import Description, Op
 from xg.ir.prim import Expr

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from xg.codegen.emit.names import identifier, plain
 from xg.codegen.emit.writer import names_by_label
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
 from xg.ir.placement import is_term
 

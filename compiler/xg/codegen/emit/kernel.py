@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from xg.codegen.emit.collectives import places_of
 from xg.codegen.emit.function import OperatorFunction
 from xg.codegen.emit.support import SupportFile
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
 from xg.ir.graph import Apply
 from xg.ir.scalar import Scalar

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.sizes import spell_dim, spell_factor
 from xg.codegen.errors import UnboundSize
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.dim import ONE, Dim
 from xg.ir.tensor import Shape, Sizes

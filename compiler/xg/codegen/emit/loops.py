@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xg.codegen.emit.line_breaks import commented, indented
 from xg.codegen.emit.names import Names
 from xg.codegen.emit.text import Text
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Value, ports
 from xg.ir.loop import Loop
 from xg.ir.tensor import TensorType

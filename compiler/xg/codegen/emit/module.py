@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xg.codegen.emit import collectives
 from xg.codegen.emit.allowlist import Allowlist, check_allowed
@@ -23,6 +23,7 @@ from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.stepping import StepWriter
 from xg.codegen.emit.templates import HELPERS
 from xg.codegen.emit.writer import may_be_none
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Call, Program, Value
 
 

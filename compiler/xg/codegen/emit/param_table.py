@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xg.codegen.emit.plan import reached
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import inside

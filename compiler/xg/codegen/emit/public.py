@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
@@ -15,6 +14,7 @@ from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import WIDTH, tuple_of
 from xg.codegen.emit.writer import may_be_none
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Call, Graph, Program, Value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from xg.codegen.emit.dialect import Dialect
@@ -15,6 +14,7 @@ from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
 from xg.codegen.emit.text import WIDTH
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph
 
 SHARD: Final = [

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 WIDTH = 88  # what `ruff format` allows by default: no emitted line is ever re-wrapped
 

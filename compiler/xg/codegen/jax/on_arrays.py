@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -20,6 +19,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 Arrays = dict[str, NDArray[Any]]
 Ordered = OrderedDict[str, Any]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.names import safe
@@ -13,6 +12,7 @@ from xg.codegen.emit.text import WIDTH
 from xg.codegen.torch.members import is_attribute
 from xg.codegen.torch.step import returned_type, size_arguments, variables
 from xg.codegen.torch.templates import SETTING
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Call, Graph
 
 EXTRA_REPR = ["def extra_repr(self) -> str:", "    return _shapes(self)"]

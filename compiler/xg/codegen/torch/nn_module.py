@@ -10,7 +10,7 @@ their parameters, and run as a step of their own where somebody calls them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.locate import Source, locate
@@ -22,6 +22,7 @@ from xg.codegen.emit.writer import names_by_label, size_variables
 from xg.codegen.torch.block_module import BlockModule, holds, members, set_child, set_param
 from xg.codegen.torch.step import Step
 from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Graph, Program, Value
 

@@ -6,8 +6,8 @@ The text is Markdown. Code in it is the language's, so that an editor colours it
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.editor.meaning.declared import Declaration, Names
 from xg.editor.meaning.edges import numbers_at, types_at

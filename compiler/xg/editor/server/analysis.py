@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
 from xg.frontend.check_memory import CheckMemory
 from xg.frontend.choices import Checked, checked, typed_graphs

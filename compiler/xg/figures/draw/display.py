@@ -5,8 +5,7 @@ Colours are uses, not values: the theme comes in when a format is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.typeset import TextLine
 from xg.figures.model.geometry import Path
 from xg.figures.model.style import Color

@@ -5,11 +5,12 @@ font. XG Sans has the widths of Helvetica and Arial, so the same numbers hold wh
 substitutes one of those.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from struct import unpack_from
 from typing import Final
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 FOLDER: Final = Path(__file__).parent / "fonts"
 FAMILY: Final = "XG Sans"

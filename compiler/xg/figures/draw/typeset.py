@@ -1,9 +1,9 @@
 """Rich text set on a baseline: every span with its place, size and face, in points."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
 from xg.figures.model.richtext import RichText, StyledRun
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 
 class EngineError(Exception):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 from xg.diagnostics import escape
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.formats.dot_label import quiet_lines
 from xg.figures.layout.columns import Names, bar_id, segments, single_column
 from xg.figures.layout.measure import label_size

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from xg.diagnostics import escape
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.formats import dot_style
 from xg.figures.formats.dot_columns import Ports, SideRail
 from xg.figures.formats.dot_label import edge_label

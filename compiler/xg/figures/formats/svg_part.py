@@ -9,10 +9,11 @@ figures of a page, and so is a long text that is no title.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 from xg.diagnostics import escape
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.display import Display, Element, Shape, Text
 from xg.figures.draw.typeset import TextSpan
 from xg.figures.model.geometry import Path, Point

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import APART, Key, Route, RoutingField
 from xg.figures.layout.ports import Side
 from xg.figures.model import style

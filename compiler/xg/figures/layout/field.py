@@ -10,9 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.ports import Port
 from xg.figures.model.geometry import Box
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.frames import Frame, finished, frame_box
 from xg.figures.layout.measure import Size, label_size
 from xg.figures.layout.obstacles import Obstacles, strip

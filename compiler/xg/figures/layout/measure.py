@@ -1,8 +1,8 @@
 """Measuring: how large each node and each edge's label is, in points."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, Path
 from xg.figures.model.structure import Structure

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import RAIL, Key, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import Port, Side

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import CLEAR, FAR, RAIL, LineRun, Range, Route, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import Port, Side
@@ -29,7 +30,7 @@ _MOST_TRUNKS: Final = 2  # that a rail tries to join
 _PORT_APART: Final = 5.4
 
 
-@dataclass
+@dataclass()
 class Router:
     """Routes, by edge, on a field."""
 

@@ -8,10 +8,11 @@ rows and columns is drawn, with a warning that says how to get the better one.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import FigureNodes, LayoutSeconds
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError

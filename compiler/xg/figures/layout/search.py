@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import Key, LineRun, Range, RoutingField
 
 CORNER: Final = 10.0  # cost of a corner

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.measure import Size, label_size, node_size
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge

@@ -5,9 +5,9 @@ edge's style its meaning (single, double, dashed), and its role its route: down 
 column to the next, into a node from beside, or around in a lane.
 """
 
-from dataclasses import dataclass
 from enum import Enum, auto
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import RichText
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot
 from typing import Final
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 Point = tuple[float, float]
 _QUARTER: Final = 0.5523  # control distance of a quarter circle of radius 1

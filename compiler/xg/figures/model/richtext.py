@@ -6,8 +6,10 @@ sizes, colours and fonts are chosen where text is typeset.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

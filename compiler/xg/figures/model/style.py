@@ -4,11 +4,11 @@ Communication is Okabe and Ito's blue and a backward arrow their vermillion; kin
 shape, so a greyscale print and a colour-blind reader lose nothing.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import NodeKind
 
 # Sizes, in points.

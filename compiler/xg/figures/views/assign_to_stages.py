@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, FigureNode, NodeKind
 from xg.figures.views.arrange import Arranged
 

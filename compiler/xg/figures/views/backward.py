@@ -6,9 +6,10 @@ Gradients flow; parameters and saved values are beside the node that takes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, plain
 from xg.figures.views.arrange import Flow, Operation, Terminal, arrange

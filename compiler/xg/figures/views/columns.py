@@ -7,10 +7,11 @@ Rows are the same in all columns, as all ranks run one program; labels distingui
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product as combinations
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.columns import expanded
 from xg.figures.model.figure import (
     EdgeRole,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from xg.cost.communication import SHORT
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.figures.views.arrange import Flow, Operation

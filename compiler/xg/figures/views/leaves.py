@@ -8,9 +8,9 @@ views of these that are written in place, BC_{B,S}(b) and E⊤, as the seed writ
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import RichText, StyledRun, plain, tensor
 from xg.figures.views.notation import Notation, swaps_last_two
 from xg.figures.views.steps import own_tensors

@@ -7,8 +7,9 @@ parameters before their use are separate: they are the same for all of a kind.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.views.inner_collectives import InnerCollectives, inner_collectives
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.collective_prims import local_shape

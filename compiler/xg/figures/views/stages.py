@@ -6,8 +6,8 @@ A block's nodes are divided into those before the first collectives, these, thos
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.views.arrange import Operation
 from xg.figures.views.forward import ForwardDrawing
 from xg.figures.views.sketch import Move

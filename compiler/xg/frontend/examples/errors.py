@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import nearest
 
 
-@problem_kind
 class NoSuchBlock(Problem):
     """An example of a block that the file neither has nor takes from another."""
 
@@ -23,7 +22,6 @@ class NoSuchBlock(Problem):
         return nearest(self.name, self.known) or (f'take it: use {self.name} from "FILE.xg"',)
 
 
-@problem_kind
 class NotTaken(Problem):
     """A `given` for a name that is no input or parameter of the block."""
 
@@ -42,7 +40,6 @@ class NotTaken(Problem):
         return help
 
 
-@problem_kind
 class NoSuchEdge(Problem):
     """A claim about something that no edge of the block is called."""
 
@@ -63,7 +60,6 @@ class NoSuchEdge(Problem):
         return nearest(self.name, self.known) or (edges,)
 
 
-@problem_kind
 class ClaimOfGiven(Problem):
     """A claim about an input or a parameter, which nothing computes."""
 
@@ -74,7 +70,6 @@ class ClaimOfGiven(Problem):
     name: str
 
 
-@problem_kind
 class GivenTwice(Problem):
     """Two values for one name."""
 
@@ -87,7 +82,6 @@ class GivenTwice(Problem):
     first: Span
 
 
-@problem_kind
 class NotGiven(Problem):
     """An input, or a parameter that starts at random, without a value."""
 
@@ -99,7 +93,6 @@ class NotGiven(Problem):
     type: str
 
 
-@problem_kind
 class Ragged(Problem):
     """Rows of different lengths, or numbers next to rows."""
 
@@ -111,7 +104,6 @@ class Ragged(Problem):
     found: str
 
 
-@problem_kind
 class WrongShape(Problem):
     """An array with another shape than its tensor."""
 
@@ -135,7 +127,6 @@ class WrongShape(Problem):
         return list(self.found)
 
 
-@problem_kind
 class NotANumber(Problem):
     """Something that is no finite number."""
 
@@ -145,7 +136,6 @@ class NotANumber(Problem):
     span: Span
 
 
-@problem_kind
 class NotAnIndex(Problem):
     """A number that is none of the integers which an input takes."""
 
@@ -161,7 +151,6 @@ class NotAnIndex(Problem):
         )
 
 
-@problem_kind
 class NoLastDigit(Problem):
     """A claim that does not say how exact it is."""
 
@@ -171,7 +160,6 @@ class NoLastDigit(Problem):
     span: Span
 
 
-@problem_kind
 class BadTolerance(Problem):
     """A tolerance that is not one number above 0."""
 
@@ -180,7 +168,6 @@ class BadTolerance(Problem):
     span: Span
 
 
-@problem_kind
 class NoLoss(Problem):
     """A gradient of a block that does not say which number it is the gradient of."""
 
@@ -196,7 +183,6 @@ class NoLoss(Problem):
         return (several if self.scalars else "give the block an output `loss []`",)
 
 
-@problem_kind
 class NoGradient(Problem):
     """A gradient of something that the loss does not depend on, or of integers."""
 
@@ -208,7 +194,6 @@ class NoGradient(Problem):
     loss: str
 
 
-@problem_kind
 class TwoMeanings(Problem):
     """A name that is an edge, and the gradient of another one."""
 
@@ -227,7 +212,6 @@ class TwoMeanings(Problem):
         )
 
 
-@problem_kind
 class RunsAgain(Problem):
     """An edge of a call that is made several times under one name."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.frontend.examples.errors import BadTolerance, NoLastDigit, NotAnIndex, NotGiven, WrongShape
 from xg.frontend.examples.numbers import Numbers, number

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import Blocks, Files
 from xg.diagnostics.source import Source
 from xg.frontend.project.errors import Unreadable, UseCycle, UseUnreadable

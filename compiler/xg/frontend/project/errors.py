@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 
 
-@problem_kind
 class Unreadable(Problem):
     """A file that the user names and that cannot be read."""
 
@@ -19,11 +16,12 @@ class Unreadable(Problem):
     library: tuple[str, ...] = ()  # the names of shipped diagrams, if it could be one of them
 
     def helps(self) -> tuple[str, ...]:
+        from difflib import get_close_matches  # only a wrong name pays for it
+
         close = get_close_matches(self.name.removesuffix(".xg"), self.library, n=1)
         return tuple(f"did you mean the shipped diagram {name}?" for name in close)
 
 
-@problem_kind
 class UseUnreadable(Problem):
     """A `use` of a file that is missing, is not an ordinary file, or may not be read."""
 
@@ -35,7 +33,6 @@ class UseUnreadable(Problem):
     reason: str
 
 
-@problem_kind
 class UseOutside(Problem):
     """A `use` that leads out of the project."""
 
@@ -46,7 +43,6 @@ class UseOutside(Problem):
     span: Span
 
 
-@problem_kind
 class UseCycle(Problem):
     """Files that take from each other in a ring."""
 
@@ -62,7 +58,6 @@ class UseCycle(Problem):
         )
 
 
-@problem_kind
 class NotInLibrary(Problem):
     """A bare name that is no file of the shipped library."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 from xg.cost.communication import Sent, total, total_bytes
 from xg.cost.report import CostReport
 from xg.cost.traffic import Kind, Pass
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program
 from xg.pages.diff.edge_keys import Edge, edges

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib.resources import files
 from string import Template
 from typing import Final
 
 from xg.diagnostics import escape
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures import Parts, parts
 from xg.figures.formats.svg_part import sheet
 from xg.figures.model.geometry import Box

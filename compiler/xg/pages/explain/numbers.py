@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.verify.examples.recompute import Array
 
 ROWS: Final = 8

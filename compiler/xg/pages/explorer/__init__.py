@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from xg.cost.cost import cost
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.figures import parts
 from xg.figures.formats.svg_part import sheet

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from xg.codegen.backend import default
 from xg.codegen.emit.module import marked
 from xg.codegen.emit.names import plain
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.emit.statements import Mark
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Program, Step, Value
 from xg.pages.explorer.uses import BlockUse
 from xg.pages.html.page import CodeLine, Pass

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import characters
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import is_transposed, own_tensors

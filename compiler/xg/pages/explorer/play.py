@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from xg.cost.cost import cost
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import DimError
 from xg.ir.graph import Program
 from xg.pages.explorer.uses import BlockUse

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from xg.cost.communication import SHORT, Sent, inside_of
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program, Value
 from xg.pages.explorer.formulas import Formulas, in_entry

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Call, Graph, Program, Step, Value
 from xg.ir.instances import Symbols, inside
 

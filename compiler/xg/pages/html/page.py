@@ -7,8 +7,9 @@ fourth step of the forward pass of the first block, `0.b3` one of its backward p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 Pass = Literal["forward", "backward"]
 

@@ -8,10 +8,11 @@ and its callers need not know what it keeps.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program, Value

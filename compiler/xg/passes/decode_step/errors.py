@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 
 
@@ -17,7 +17,6 @@ class Refused(Exception):
         self.ahead = ahead
 
 
-@problem_kind
 class LooksAhead(Problem):
     """A node whose result at one position depends on later ones, which a step does not have."""
 
@@ -29,7 +28,6 @@ class LooksAhead(Problem):
     help: str = "only what sees earlier positions alone can be run step by step"
 
 
-@problem_kind
 class NoPositions(Problem):
     """A block that gives nothing for each position of a text."""
 
@@ -49,7 +47,6 @@ class NoPositions(Problem):
         )
 
 
-@problem_kind
 class NoStep(Problem):
     """A node that does something with the axis of positions that steps do not follow."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 Pair = tuple[int, int]  # the axes of a query and of a key, counted from the end
 

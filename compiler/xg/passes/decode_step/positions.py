@@ -8,8 +8,8 @@ said by one flag for each axis of a tensor, False wherever there are no position
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
 from xg.ir.tensor import Shape, TensorType
 from xg.passes.decode_step.errors import Refused

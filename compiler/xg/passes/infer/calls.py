@@ -8,8 +8,9 @@ that the call gives, by the axes of the operands, and by the sizes that these de
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Call, Graph, Value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 
 
@@ -14,7 +14,6 @@ class Mistyped(Exception):
         self.problem = problem
 
 
-@problem_kind
 class OperatorMisuse(Problem):
     """Operands that an operator cannot take."""
 
@@ -30,7 +29,6 @@ class OperatorMisuse(Problem):
         return self.report(self.message, Label(self.span, self.remark), *others, help=self.help)
 
 
-@problem_kind
 class LabelMismatch(Problem):
     """A label that promises another shape than the edge has."""
 
@@ -46,7 +44,6 @@ class LabelMismatch(Problem):
         return (self.advice or "a label names a shape and changes nothing",)
 
 
-@problem_kind
 class PortMismatch(Problem):
     """An operand that does not fit the port of a block."""
 
@@ -66,7 +63,6 @@ class PortMismatch(Problem):
         return (self.advice,) if self.advice else ()
 
 
-@problem_kind
 class SizeClash(Problem):
     """One symbol of a called block that would be two sizes."""
 
@@ -91,7 +87,6 @@ class SizeClash(Problem):
         )
 
 
-@problem_kind
 class RepeatChanges(Problem):
     """A repeated block whose output cannot be its next input."""
 
@@ -107,7 +102,6 @@ class RepeatChanges(Problem):
     port: Span
 
 
-@problem_kind
 class SharedShape(Problem):
     """Calls that share a parameter, which would have two shapes."""
 
@@ -123,7 +117,6 @@ class SharedShape(Problem):
     first: Span
 
 
-@problem_kind
 class OpenSize(Problem):
     """A size of a called block that neither operands nor the call nor the file settle."""
 
@@ -146,7 +139,6 @@ class OpenSize(Problem):
         )
 
 
-@problem_kind
 class OpenTwice(Problem):
     """A size that a call leaves to the program, while the caller's own has the same name."""
 
@@ -171,7 +163,6 @@ class OpenTwice(Problem):
         )
 
 
-@problem_kind
 class WrongKind(Problem):
     """Integers where floats are needed, or the other way round."""
 
@@ -187,7 +178,6 @@ class WrongKind(Problem):
         return ("declare it as an index: NAME [B, S] in V",) if self.wanted == "integers" else ()
 
 
-@problem_kind
 class LoopAxis(Problem):
     """A call over an axis that its operands do not have, or have twice."""
 
@@ -209,7 +199,6 @@ class LoopAxis(Problem):
         return f"has {self.axis} {self.count} times" if self.count else f"has no axis {self.axis}"
 
 
-@problem_kind
 class StateMismatch(Problem):
     """A first or next state of another type than the state has."""
 

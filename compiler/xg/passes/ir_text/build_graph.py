@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeVar
 
 from lark import Token
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Carry, Graph, Param, State, Value
 from xg.ir.placement import same
 from xg.ir.plan import BlockId

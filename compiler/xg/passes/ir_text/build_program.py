@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from lark import Token
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
 from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Backward, Graph, Program

@@ -5,10 +5,10 @@ An expression is kept in postfix order, so that nothing recurses however deep it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, Dim, DimError, number, symbol
 from xg.ir.scalar import FUNCTIONS, Scalar
 from xg.ir.tensor import Sizes

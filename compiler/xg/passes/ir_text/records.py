@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from lark import Token
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.placement import PlacementRequest, State
 from xg.passes.ir_text.expression import Expression
 

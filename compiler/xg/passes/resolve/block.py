@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Graph, Param, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType

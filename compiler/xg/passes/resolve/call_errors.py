@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import nearest
 
 
-@problem_kind
 class CallsItself(Problem):
     """A block that contains itself."""
 
@@ -27,7 +26,6 @@ class CallsItself(Problem):
         return self.report(message, Label(first, f"in {name}"), *others, help=help)
 
 
-@problem_kind
 class SeveralOutputs(Problem):
     """A node with several results in the middle of a chain."""
 
@@ -39,7 +37,6 @@ class SeveralOutputs(Problem):
     count: int
 
 
-@problem_kind
 class CalledAgain(Problem):
     """A second call by one name that is not like the first."""
 
@@ -73,7 +70,6 @@ class CalledAgain(Problem):
         )
 
 
-@problem_kind
 class ParamOfRow(Problem):
     """A parameter of a row of calls, which is another one in each round."""
 
@@ -86,7 +82,6 @@ class ParamOfRow(Problem):
     row: Span
 
 
-@problem_kind
 class NoBlock(Problem):
     """A file without the block that was asked for."""
 

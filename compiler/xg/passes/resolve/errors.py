@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 from xg.passes.resolve.foreign_names import meant
 
@@ -28,7 +28,6 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return (f"did you mean {found[0]}?",) if found else ()
 
 
-@problem_kind
 class UnknownValue(Problem):
     """A value that nothing above makes."""
 
@@ -47,7 +46,6 @@ class UnknownValue(Problem):
         return help
 
 
-@problem_kind
 class UnknownOperator(Problem):
     """A node that is neither operator nor block nor option."""
 
@@ -67,7 +65,6 @@ class UnknownOperator(Problem):
         return help
 
 
-@problem_kind
 class UnknownSize(Problem):
     """A symbol that no `dim` declares."""
 
@@ -81,7 +78,6 @@ class UnknownSize(Problem):
         return nearest(self.name, self.known) or (f"declare it: dim {self.name}",)
 
 
-@problem_kind
 class NameTwice(Problem):
     """A name made a second time."""
 
@@ -95,7 +91,6 @@ class NameTwice(Problem):
     first: Span
 
 
-@problem_kind
 class NoLabel(Problem):
     """A chain whose result has no name, so that nothing can use it."""
 
@@ -106,7 +101,6 @@ class NoLabel(Problem):
     span: Span
 
 
-@problem_kind
 class OutputMissing(Problem):
     """An output that no chain makes."""
 
@@ -118,7 +112,6 @@ class OutputMissing(Problem):
     name: str
 
 
-@problem_kind
 class WrongOperands(Problem):
     """Too many or too few operands."""
 
@@ -137,7 +130,6 @@ class WrongOperands(Problem):
         return "arrives" if self.found == 1 else "arrive"
 
 
-@problem_kind
 class DoubleArrow(Problem):
     """A double arrow into something else than •, or a • without one."""
 
@@ -159,7 +151,6 @@ class DoubleArrow(Problem):
         )
 
 
-@problem_kind
 class BadArgument(Problem):
     """Something in parentheses that the node does not take."""
 
@@ -175,7 +166,6 @@ class BadArgument(Problem):
 Wrong = Literal["axes", "map", "list", "size", "again", "counted"]
 
 
-@problem_kind
 class BadBrackets(Problem):
     """Brackets behind a node, or something in them, that it does not read."""
 
@@ -207,7 +197,6 @@ class BadBrackets(Problem):
         return self.report(message, Label(self.span), help=help)
 
 
-@problem_kind
 class UnnamedTwice(Problem):
     """Two calls of one block that have no names to distinguish them."""
 
@@ -226,7 +215,6 @@ class UnnamedTwice(Problem):
         )
 
 
-@problem_kind
 class UnusedParam(Problem):
     """A parameter that no choice of options uses."""
 
@@ -237,7 +225,6 @@ class UnusedParam(Problem):
     name: str
 
 
-@problem_kind
 class UnknownWord(Problem):
     """A word that an option does not have."""
 
@@ -252,7 +239,6 @@ class UnknownWord(Problem):
         return (f"{self.option} may be {' or '.join(self.words)}",)
 
 
-@problem_kind
 class UnknownOption(Problem):
     """A guard on, or a setting of, an option that does not exist."""
 
@@ -266,7 +252,6 @@ class UnknownOption(Problem):
         return nearest(self.name, self.known)
 
 
-@problem_kind
 class NotYet(Problem):
     """A construct of the language that this edition reads but does not compile."""
 
@@ -277,7 +262,6 @@ class NotYet(Problem):
     help: tuple[str, ...] = ()
 
 
-@problem_kind
 class NotInFile(Problem):
     """A `use` of something that the file does not have."""
 
@@ -292,7 +276,6 @@ class NotInFile(Problem):
         return nearest(self.name, self.known) or (f"it has {', '.join(self.known)}",)
 
 
-@problem_kind
 class CircularSizes(Problem):
     """Dims that are defined by each other."""
 
@@ -312,7 +295,6 @@ class CircularSizes(Problem):
         )
 
 
-@problem_kind
 class BadNumber(Problem):
     """A number that is none: of no form that numbers have, or without a finite value."""
 
@@ -323,7 +305,6 @@ class BadNumber(Problem):
     message: str
 
 
-@problem_kind
 class BadSize(Problem):
     """A size that is no exact expression of dims."""
 

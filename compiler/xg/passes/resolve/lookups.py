@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.op import Op
 from xg.passes.resolve.instance import Instance
 from xg.passes.resolve.units import Linked, Located

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Problem, problem_kind
+from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Span
 
 
-@problem_kind
 class StateOutsideLoop(Problem):
     """A block with a state that is called once."""
 
@@ -20,7 +19,6 @@ class StateOutsideLoop(Problem):
     declared: Span
 
 
-@problem_kind
 class OverOperator(Problem):
     """A loop around an operator."""
 
@@ -31,7 +29,6 @@ class OverOperator(Problem):
     node: str
 
 
-@problem_kind
 class OverRow(Problem):
     """A loop around a row of calls."""
 
@@ -42,7 +39,6 @@ class OverRow(Problem):
     node: str
 
 
-@problem_kind
 class NextOfState(Problem):
     """A state that no `next` sets, or a `next` that sets none, or sets it again."""
 
@@ -54,7 +50,6 @@ class NextOfState(Problem):
     help: str
 
 
-@problem_kind
 class StateStart(Problem):
     """A state that begins as something else than a number, or as something that is no value."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import nearest
 
 
-@problem_kind
 class MisplacedMesh(Problem):
     """An axis of the mesh where a size is needed."""
 
@@ -24,7 +23,6 @@ class MisplacedMesh(Problem):
     axis: str
 
 
-@problem_kind
 class MeshTwice(Problem):
     """A mesh axis that would cut two axes of one tensor, or one twice."""
 
@@ -38,7 +36,6 @@ class MeshTwice(Problem):
     first: Span
 
 
-@problem_kind
 class UnknownMesh(Problem):
     """A mesh axis that no `mesh` declares."""
 
@@ -52,7 +49,6 @@ class UnknownMesh(Problem):
         return nearest(self.name, self.known) or (f"declare it: mesh {self.name} = 2",)
 
 
-@problem_kind
 class MeshSize(Problem):
     """A mesh axis whose size is no number of ranks."""
 
@@ -64,7 +60,6 @@ class MeshSize(Problem):
     found: str
 
 
-@problem_kind
 class MeshOrder(Problem):
     """Shapes that disagree which mesh axis cuts first."""
 
@@ -79,7 +74,6 @@ class MeshOrder(Problem):
     other: Span
 
 
-@problem_kind
 class MeshIsDim(Problem):
     """One name for a size and a mesh axis."""
 
@@ -93,7 +87,6 @@ class MeshIsDim(Problem):
     dim: Span
 
 
-@problem_kind
 class UnknownPlan(Problem):
     """A plan, or a factor of one, that no file declares."""
 
@@ -108,7 +101,6 @@ class UnknownPlan(Problem):
         return nearest(self.name, self.known) or (listed,)
 
 
-@problem_kind
 class PlanOfUnknown(Problem):
     """A plan of a block that the file does not have."""
 
@@ -122,7 +114,6 @@ class PlanOfUnknown(Problem):
         return nearest(self.block, self.known) or ("take the block from its file with `use`",)
 
 
-@problem_kind
 class PlanTwice(Problem):
     """Two texts for one plan of one block, or a plan that is a product too."""
 
@@ -141,7 +132,6 @@ class PlanTwice(Problem):
         return f"{self.name} of {self.block}" if self.block else self.name
 
 
-@problem_kind
 class CircularPlan(Problem):
     """Products of plans that contain each other."""
 
@@ -154,7 +144,6 @@ class CircularPlan(Problem):
         return self.report(f"the plan {name} contains itself", Label(first), *others)
 
 
-@problem_kind
 class NoSuchPlace(Problem):
     """A path of a plan that leads to no value."""
 
@@ -177,7 +166,6 @@ class NoSuchPlace(Problem):
         return nearest(self.name, self.known)
 
 
-@problem_kind
 class UseOfNoParam(Problem):
     """Another place in use of something that is no parameter."""
 
@@ -189,7 +177,6 @@ class UseOfNoParam(Problem):
     name: str
 
 
-@problem_kind
 class TwoLayouts(Problem):
     """A value that the file cuts in two ways."""
 
@@ -204,7 +191,6 @@ class TwoLayouts(Problem):
     first: Span
 
 
-@problem_kind
 class MeshUnused(Problem):
     """A mesh axis that cuts nothing: a warning."""
 

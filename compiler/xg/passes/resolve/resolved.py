@@ -7,8 +7,9 @@ option that it mentions, a size of the program, what a block that it calls takes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph
 from xg.ir.op import Op
 from xg.ir.recent import Recent

@@ -6,8 +6,9 @@ The same steps occur under many plans, in many choices of options and on several
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body
 from xg.ir.content import frozen
 from xg.ir.graph import Apply

@@ -6,8 +6,8 @@ A placer asks by yielding a `CallRequest` and is sent the `PlacedCall`.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Value
 from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, PlacementRequest, State
 

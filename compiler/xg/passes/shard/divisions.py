@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
 from xg.ir.placement import State
 from xg.ir.tensor import Shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem
 from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
@@ -16,7 +16,6 @@ from xg.passes.shard.refusal import Refused, free_ways
 from xg.sharding.argument import IllTyped
 
 
-@problem_kind
 class PartialSum(Problem):
     """One term of a sum where the sum is needed."""
 
@@ -31,7 +30,6 @@ class PartialSum(Problem):
     cost: str
 
 
-@problem_kind
 class CutApart(Problem):
     """Operands whose parts do not meet."""
 
@@ -53,7 +51,6 @@ class CutApart(Problem):
         )
 
 
-@problem_kind
 class NothingToMove(Problem):
     """A collective on a tensor with another placement than it expects."""
 
@@ -67,7 +64,6 @@ class NothingToMove(Problem):
     help: str
 
 
-@problem_kind
 class NotSettled(Problem):
     """An output of the program that the ranks do not agree on."""
 
@@ -81,7 +77,6 @@ class NotSettled(Problem):
     help: str
 
 
-@problem_kind
 class LoopOnRanks(Problem):
     """A call over an axis in a program for several ranks."""
 
@@ -93,7 +88,6 @@ class LoopOnRanks(Problem):
     axis: str
 
 
-@problem_kind
 class CutElsewhere(Problem):
     """A label that promises another cut than the edge has."""
 

@@ -9,8 +9,9 @@ a caller of a changed block only where the changed block gives another answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Call, Graph
 from xg.ir.placement import State
 from xg.ir.recent import Recent

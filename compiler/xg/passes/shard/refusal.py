@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.placement import INVARIANT, REPLICATED, State, shard
 from xg.ir.prim import Expr

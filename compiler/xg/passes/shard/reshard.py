@@ -8,12 +8,12 @@ as late as possible.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import islice
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.placement import INVARIANT, REPLICATED, PlacementRequest, State, shard
 
 FREE: Final = 0.0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind, quoted
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, quoted
 from xg.diagnostics.source import Span
 from xg.syntax.foreign import SPELLED_OUT
 
 
-@problem_kind
 class NotText(Problem):
     """A byte that is not UTF-8."""
 
@@ -23,7 +22,6 @@ class NotText(Problem):
         return (help,)
 
 
-@problem_kind
 class ForbiddenCharacter(Problem):
     """A control, zero-width or text-direction character: a reader could not see what it does."""
 
@@ -46,7 +44,6 @@ class ForbiddenCharacter(Problem):
         return self.report(message, Label(self.span), help=(help,))
 
 
-@problem_kind
 class UnknownCharacter(Problem):
     """A sign that the language does not have."""
 
@@ -55,7 +52,6 @@ class UnknownCharacter(Problem):
     span: Span
 
 
-@problem_kind
 class ForeignSpelling(Problem):
     """A sign as another language writes it."""
 
@@ -70,7 +66,6 @@ class ForeignSpelling(Problem):
         return self.report(message, Label(self.span), help=(self.said,))
 
 
-@problem_kind
 class ForeignLetters(Problem):
     """Letters that names do not have."""
 
@@ -88,7 +83,6 @@ class ForeignLetters(Problem):
         return self.report(message, Label(self.span), help=(help,))
 
 
-@problem_kind
 class UnclosedText(Problem):
     """A text without its second quote."""
 

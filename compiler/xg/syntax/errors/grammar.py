@@ -7,13 +7,11 @@ from xg.diagnostics.diagnostic import (
     Diagnostic,
     Label,
     Problem,
-    problem_kind,
     quoted,
 )
 from xg.diagnostics.source import Span
 
 
-@problem_kind
 class Unexpected(Problem):
     """Something else was to come here."""
 
@@ -24,7 +22,6 @@ class Unexpected(Problem):
     found: str
 
 
-@problem_kind
 class UnclosedBracket(Problem):
     """A bracket still open where its statement ends."""
 
@@ -37,7 +34,6 @@ class UnclosedBracket(Problem):
     closing: str
 
 
-@problem_kind
 class WrongBracket(Problem):
     """A bracket closed by one of another kind."""
 
@@ -50,7 +46,6 @@ class WrongBracket(Problem):
     right: str
 
 
-@problem_kind
 class StrayBracket(Problem):
     """A closing bracket that closes nothing."""
 
@@ -59,7 +54,6 @@ class StrayBracket(Problem):
     span: Span
 
 
-@problem_kind
 class UnclosedBlock(Problem):
     """A brace still open where the file ends or the next declaration begins."""
 
@@ -71,7 +65,6 @@ class UnclosedBlock(Problem):
     end: Span
 
 
-@problem_kind
 class MissingComma(Problem):
     """Things of a list with only a space between them, as einops writes axes."""
 
@@ -93,7 +86,6 @@ class MissingComma(Problem):
         )
 
 
-@problem_kind
 class MissingTimes(Problem):
     """A number written directly before what it multiplies."""
 
@@ -110,7 +102,6 @@ class MissingTimes(Problem):
         )
 
 
-@problem_kind
 class ReservedName(Problem):
     """A word of the language in the place of a name."""
 
@@ -127,7 +118,6 @@ class ReservedName(Problem):
         )
 
 
-@problem_kind
 class DefaultAmongData(Problem):
     """A value given to an operand that arrives by an arrow."""
 
@@ -137,7 +127,6 @@ class DefaultAmongData(Problem):
     span: Span
 
 
-@problem_kind
 class AssignedChain(Problem):
     """A chain written as an assignment."""
 
@@ -148,7 +137,6 @@ class AssignedChain(Problem):
     meant: str
 
 
-@problem_kind
 class ColonForBrace(Problem):
     """A block opened by a colon, as in Python."""
 
@@ -158,7 +146,6 @@ class ColonForBrace(Problem):
     span: Span
 
 
-@problem_kind
 class ColonBeforeShape(Problem):
     """A colon between a declared name and its shape."""
 
@@ -168,7 +155,6 @@ class ColonBeforeShape(Problem):
     span: Span
 
 
-@problem_kind
 class StackedPower(Problem):
     """`a^b^c`: readers disagree which power is taken first."""
 
@@ -178,7 +164,6 @@ class StackedPower(Problem):
     span: Span
 
 
-@problem_kind
 class StackedSign(Problem):
     """`--a`."""
 
@@ -187,7 +172,6 @@ class StackedSign(Problem):
     span: Span
 
 
-@problem_kind
 class ArrowAsComparison(Problem):
     """`x <= 0` or `x <-1` in an expression."""
 
@@ -197,7 +181,6 @@ class ArrowAsComparison(Problem):
     span: Span
 
 
-@problem_kind
 class Semicolon(Problem):
     """A semicolon at the end of a statement."""
 
@@ -207,7 +190,6 @@ class Semicolon(Problem):
     span: Span
 
 
-@problem_kind
 class StatementOutside(Problem):
     """A line of a block, an example or a plan outside of one."""
 
@@ -217,7 +199,6 @@ class StatementOutside(Problem):
     owner: str
 
 
-@problem_kind
 class UnquotedFile(Problem):
     """A file's path without quotes."""
 

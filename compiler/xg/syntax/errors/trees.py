@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind, quoted
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, quoted
 from xg.diagnostics.source import Span
 
 
-@problem_kind
 class NamelessResult(Problem):
     """A chain whose last edge has no name: nothing could use it."""
 
@@ -16,7 +15,6 @@ class NamelessResult(Problem):
     span: Span
 
 
-@problem_kind
 class NamesInTheMiddle(Problem):
     """A label with several names in the middle of a chain."""
 
@@ -27,7 +25,6 @@ class NamesInTheMiddle(Problem):
     span: Span
 
 
-@problem_kind
 class MissingShape(Problem):
     """A declared name without a shape, and none behind it to take."""
 
@@ -38,7 +35,6 @@ class MissingShape(Problem):
     what: str
 
 
-@problem_kind
 class WildcardOutsidePlan(Problem):
     """`_` where there is nothing to match."""
 
@@ -47,7 +43,6 @@ class WildcardOutsidePlan(Problem):
     span: Span
 
 
-@problem_kind
 class ArgumentOrder(Problem):
     """An argument in order behind one by name."""
 
@@ -56,7 +51,6 @@ class ArgumentOrder(Problem):
     span: Span
 
 
-@problem_kind
 class WrongEdition(Problem):
     """An edition of the language that this compiler does not know, or stated twice or too late."""
 
@@ -67,7 +61,6 @@ class WrongEdition(Problem):
     reason: str
 
 
-@problem_kind
 class NumberedAxis(Problem):
     """A number other than 1 in the place of an axis."""
 
@@ -87,7 +80,6 @@ class NumberedAxis(Problem):
         return self.report(message, Label(self.span), help=help)
 
 
-@problem_kind
 class InfiniteNumber(Problem):
     """A number beyond the largest float."""
 
@@ -96,7 +88,6 @@ class InfiniteNumber(Problem):
     span: Span
 
 
-@problem_kind
 class FractionInPath(Problem):
     """A number with a point or an exponent as a part of a path."""
 

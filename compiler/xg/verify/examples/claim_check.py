@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.examples.bind import Document, documents
 from xg.frontend.examples.example_names import Target
 from xg.frontend.project import Project

@@ -9,11 +9,11 @@ to first order, explains it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.examples.bind import Claim, Document
 from xg.frontend.examples.example_names import Target
 from xg.ir.graph import Graph, Value

@@ -7,13 +7,14 @@ by the numbers that the document itself continues with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.examples.bind import Document
 from xg.frontend.examples.example_names import Target, site_graph
 from xg.frontend.examples.numbers import Numbers

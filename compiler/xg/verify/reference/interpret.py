@@ -8,12 +8,13 @@ compiled and nothing is clever. A number that a document prints can replace the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value, ports
 from xg.ir.instances import inside

@@ -7,13 +7,14 @@ parts of all. Plain on purpose, as `xg.verify.reference.evaluate` is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.placement import State
 from xg.ir.prim import Expr

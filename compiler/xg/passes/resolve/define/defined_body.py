@@ -8,9 +8,10 @@ until the end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE
 from xg.ir.prim import Expr, binary, const, reshape, transpose
 from xg.ir.scalar import Scalar, as_scalar, size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, problem_kind
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 
 
@@ -14,7 +14,6 @@ class Wrong(Exception):
         self.problem = problem
 
 
-@problem_kind
 class BadSignature(Problem):
     """An operand or an own argument that an operator defined by an expression cannot have."""
 
@@ -25,7 +24,6 @@ class BadSignature(Problem):
     help: tuple[str, ...] = ()
 
 
-@problem_kind
 class UnknownPart(Problem):
     """A name that is neither operand nor own argument nor part."""
 
@@ -46,7 +44,6 @@ class UnknownPart(Problem):
         )
 
 
-@problem_kind
 class UnknownFunction(Problem):
     """A call of something that bodies do not know."""
 
@@ -57,7 +54,6 @@ class UnknownFunction(Problem):
     known: tuple[str, ...]
 
 
-@problem_kind
 class WrongArguments(Problem):
     """A function with other arguments than it takes."""
 
@@ -68,7 +64,6 @@ class WrongArguments(Problem):
     form: str
 
 
-@problem_kind
 class MissingAxis(Problem):
     """A reduction over an axis that its operand has not."""
 
@@ -80,7 +75,6 @@ class MissingAxis(Problem):
     axes: tuple[str, ...]
 
 
-@problem_kind
 class NotUsed(Problem):
     """An operand, own argument or part that the result does not depend on."""
 
@@ -90,7 +84,6 @@ class NotUsed(Problem):
     operator: str
 
 
-@problem_kind
 class SameName(Problem):
     """Two operands or parts of one name."""
 
@@ -99,7 +92,6 @@ class SameName(Problem):
     span: Span
 
 
-@problem_kind
 class MisplacedComparison(Problem):
     """A comparison as a number, or a number as a comparison."""
 
@@ -113,7 +105,6 @@ class MisplacedComparison(Problem):
         return self.report(what, Label(self.span), help=("select(x > 0, x, 0)",))
 
 
-@problem_kind
 class BadExponent(Problem):
     """A power whose exponent is a tensor."""
 
@@ -123,7 +114,6 @@ class BadExponent(Problem):
     span: Span
 
 
-@problem_kind
 class BadNumber(Problem):
     """A number that is none: ``1/0``, ``sqrt(0 - 1)``."""
 

@@ -7,8 +7,8 @@ all axes, ``..`` first and then as they first appear, is the order of every shap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.tensor import Shape
 from xg.ir.use import Misuse
 from xg.passes.resolve.define.errors import BadSignature, SameName, Wrong

@@ -8,7 +8,6 @@ the whole.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.prim import Expr
 from xg.verify.reference.evaluate import MEANING, Arithmetic, Context, Meaning
 from xg.verify.reference.modular.contraction import contract

@@ -11,7 +11,6 @@ inverse of 0, raises Undefined: another draw of the inputs is likely to avoid it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
@@ -19,6 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from xg.diagnostics.lazy_dataclass import dataclass
 
 Array = NDArray[Any]
 
