@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+from xg.ir.walk import level_by_level
 from xg.sharding.shard_spec import placed_cuts
 from xg_runtime.errors import InputError
 from xg_runtime.ranks import all_reduce, all_reduce_max, current, gather_shard
@@ -75,13 +77,8 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
 
 def _calls(record: Record) -> dict[str, Record]:
     """Every call's run by its path, the first where a call is made twice; the whole one is ""."""
-    found: dict[str, Record] = {}
-    waiting = [record]
-    while waiting:
-        run = waiting.pop(0)
-        found.setdefault(run.path, run)
-        waiting += [inner for rounds in run.calls.values() for inner in rounds]
-    return found
+    runs = level_by_level(record, lambda run: chain.from_iterable(run.calls.values()))
+    return {run.path: run for run in reversed(list(runs))}
 
 
 def _instead(name: str, known: Collection[str]) -> str:

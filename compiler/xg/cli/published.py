@@ -7,7 +7,7 @@ override both. `NAME.names.toml` beside the diagram says what its tensors are.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,10 +19,10 @@ from xg.driver import Program, compile_project
 from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
-from xg.ir.graph import Call
 from xg.ir.graph import Program as Graphs
-from xg.ir.parameters import param_specs
+from xg.ir.parameters import CallSite, entry, param_specs
 from xg.ir.sizes_from_arrays import sizes_from_arrays
+from xg.ir.walk import level_by_level
 from xg_runtime import model_config, names, rename, weights
 from xg_runtime.errors import InputError
 from xg_runtime.names import ConfigPath, Names
@@ -116,19 +116,12 @@ def of_block(known: Names, project: Project, draft: Graphs, settings: Settings) 
 
 def called_as(graphs: Graphs, block: str) -> str | None:
     """The path of the first call of a block, without rows of calls: ``bert``, ``model.encoder``."""
-    waiting = [("", graphs.main)]
-    seen = {graphs.main.block}
-    while waiting:
-        path, graph = waiting.pop(0)
-        for step in graph.steps:
-            if isinstance(step, Call) and step.count is None:
-                callee = graphs.graphs[step.callee]
-                if callee.block == block:
-                    return f"{path}{step.path}"
-                if callee.block not in seen:
-                    seen.add(callee.block)
-                    waiting.append((f"{path}{step.path}.", callee))
-    return None
+
+    def below(site: CallSite) -> Iterator[CallSite]:
+        return (site.enter(call, graphs.graphs) for call in site.graph.calls if call.count is None)
+
+    _, *sites = level_by_level(entry(graphs), below, lambda site: site.graph.block)
+    return next((site.path for site in sites if site.graph.block == block), None)
 
 
 def _refuse_defaults(

@@ -129,7 +129,7 @@ class _Counter:
         self.masks = booleans(self.graph)
         saved = self.backward.saved if self.backward else ()
         kept = {value for value in saved if value.role != "saved"}
-        for call in self._calls():
+        for call in self.graph.calls:
             callee = self.graphs[call.callee]
             inner = self.callees[call.callee].kept
             pairs = zip(callee.inputs, call.inputs, strict=True)
@@ -156,9 +156,6 @@ class _Counter:
             amount = self._expanded(Amount(backward=sums))
             rows.append(CostRow("sums of gradients", None, amount))
         return _Counted(BlockCost(self.graph, tuple(rows)), self.kept)
-
-    def _calls(self) -> Iterator[Call]:
-        return (step for step in self.graph.steps if isinstance(step, Call))
 
     def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> CostRow:
         body = self._body(node)
@@ -247,7 +244,7 @@ class _Counter:
         foreign = (value for value in self.graph.foreign if value in gradients)
         total = _sum(product(self.graph.types[value].shape) for value in foreign)
         seen: set[str] = set()
-        for call in self._calls() if self.backward and self.backward.steps else ():
+        for call in self.graph.calls if self.backward and self.backward.steps else ():
             if call.path in seen:
                 total = total + self._once(call).parameters * (call.rounds or ONE)
             elif call.loop:
@@ -260,16 +257,16 @@ class _Counter:
         total = ZERO
         if self.backward is None:
             return total
-        for step in self.backward.steps:
-            if not isinstance(step, Call) or step.rounds is None:
+        for call in self.backward.calls:
+            if call.rounds is None:
                 continue
-            shapes = [self.backward.types[value].shape for value in step.outputs[1:]]
-            if step.loop and step.origin:
-                types = [self.graph.types[value] for value in step.origin.inputs]
-                before = len(types) - step.loop.states
-                given = zip(types[:before], step.loop.inputs, strict=False)
+            shapes = [self.backward.types[value].shape for value in call.outputs[1:]]
+            if call.loop and call.origin:
+                types = [self.graph.types[value] for value in call.origin.inputs]
+                before = len(types) - call.loop.states
+                given = zip(types[:before], call.loop.inputs, strict=False)
                 shapes = [type_.shape for type_, axis in given if axis is None and type_.is_float]
-            total = total + _sum(map(product, shapes)) * (step.rounds - 1)
+            total = total + _sum(map(product, shapes)) * (call.rounds - 1)
         return total
 
     # ---- single facts ---------------------------------------------------------------------------

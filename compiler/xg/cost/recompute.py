@@ -43,7 +43,7 @@ def policies(cost: Cost, placed: Program | None = None) -> tuple[Policy, ...]:
     if dropped.saved != ZERO:
         saved = cost.total.saved - dropped.saved
         found.append(Policy("selective", saved, dropped.forward))
-    calls = [step for step in cost.program.main.steps if isinstance(step, Call)]
+    calls = cost.program.main.calls
     if calls and cost.total.saved != ZERO:
         found.append(_per_block(cost, calls, placed))
     return tuple(found)
@@ -59,11 +59,10 @@ def _selective(cost: Cost) -> Amount:
         graph = block.graph
         steps = attention_steps(graph)
         amount = sum((row.amount for row in block.rows if row.step in steps), Amount())
-        for call in graph.steps:
-            if isinstance(call, Call):
-                callee = cost.program.graphs[call.callee]
-                once = found[call.callee].substitute(inside(call, graph, callee, {}))
-                amount = amount + once.times(call.rounds or ONE)
+        for call in graph.calls:
+            callee = cost.program.graphs[call.callee]
+            once = found[call.callee].substitute(inside(call, graph, callee, {}))
+            amount = amount + once.times(call.rounds or ONE)
         expanded = (graph.sizes.expand(dim) for dim in amount.dims())
         found[graph.key] = Amount(*expanded)
     return found[cost.program.entry]
@@ -145,9 +144,7 @@ def _own(cost: Cost) -> Dim:
     graph = cost.program.main
     backward = cost.program.backwards[graph.key]
     kept = {value: None for value in backward.saved if value.role != "saved"}
-    for step in graph.steps:
-        if isinstance(step, Call):
-            kept.update(dict.fromkeys(step.inputs))
+    kept.update((value, None) for call in graph.calls for value in call.inputs)
     params, masks, width = set(graph.param_values()), booleans(graph), BYTES[cost.dtype]
     held = (bytes_of(value, graph, width, masks) for value in kept if value not in params)
     return sum(held, ZERO)
@@ -174,8 +171,7 @@ def _largest(dims: Sequence[Dim], numbers: Mapping[str, int]) -> Dim:
 def _sent_again(cost: Cost, calls: Sequence[Call], placed: Program) -> Iterator[Sent]:
     """The communication that running the forward passes of the calls again repeats."""
     graph = placed.main
-    theirs = [step for step in graph.steps if isinstance(step, Call)]
-    for call in theirs:
+    for call in graph.calls:
         symbols = inside(call, graph, placed.graphs[call.callee], {})
         count = graph.sizes.expand(call.rounds or ONE)
         for part in inside_of(placed, call.callee, cost.dtype):

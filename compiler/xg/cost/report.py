@@ -15,7 +15,7 @@ from xg.cost.largest import Largest, largest
 from xg.cost.recompute import Policy, policies
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
-from xg.ir.graph import Call, Program
+from xg.ir.graph import Program
 from xg.ir.instances import inside
 
 MOMENTS: Final = 2  # that Adam and AdamW keep of a parameter; SGD keeps none
@@ -121,12 +121,10 @@ def _memory(counted: Cost) -> Memory:
 def _rounds(placed: Program, dtype: str) -> tuple[Round, ...]:
     """Every call of the entry that sends something."""
     found: list[Round] = []
-    for call in placed.main.steps:
-        if isinstance(call, Call):
-            callee = placed.graphs[call.callee]
-            symbols = inside(call, placed.main, callee, {})
-            parts = inside_of(placed, call.callee, dtype)
-            sending = tuple(part.inside(symbols) for part in parts)
-            if sending:
-                found.append(Round(callee.block, call.span.line, sending))
+    for call in placed.main.calls:
+        callee = placed.graphs[call.callee]
+        symbols = inside(call, placed.main, callee, {})
+        sending = tuple(part.inside(symbols) for part in inside_of(placed, call.callee, dtype))
+        if sending:
+            found.append(Round(callee.block, call.span.line, sending))
     return tuple(found)

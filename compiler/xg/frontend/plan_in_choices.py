@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.content import calling, content
-from xg.ir.graph import Call, Graph, Program
+from xg.ir.graph import Graph, Program
 from xg.ir.plan import Plan, Reaches
 from xg.ir.recent import Recent
 from xg.passes.eliminate_dead import eliminate_dead
@@ -92,7 +92,7 @@ class SharedGraphs:
         names: dict[str, str] = {}
         graphs: dict[str, Graph] = {}
         for key, graph in program.graphs.items():  # callees first
-            calls = (step for step in graph.steps if isinstance(step, Call))
+            calls = graph.calls
             shared = self._shared(graph, tuple(names[call.callee] for call in calls))
             names[key] = shared.key
             graphs[shared.key] = shared

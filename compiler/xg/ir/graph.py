@@ -202,6 +202,11 @@ class Graph:
         yield from self.aliases
 
     @property
+    def calls(self) -> tuple[Call, ...]:
+        """The steps that are calls."""
+        return tuple(step for step in self.steps if isinstance(step, Call))
+
+    @property
     def is_cut(self) -> bool:
         """Whether its text mentions ranks: by a shape that is divided, or a collective."""
         moves = (step for step in self.steps if isinstance(step, Apply))
@@ -215,10 +220,10 @@ class Graph:
     def named_calls(self) -> Iterator[Call]:
         """The first call under every name: later ones share its parameters."""
         seen: set[str] = set()
-        for step in self.steps:
-            if isinstance(step, Call) and step.path not in seen:
-                seen.add(step.path)
-                yield step
+        for call in self.calls:
+            if call.path not in seen:
+                seen.add(call.path)
+                yield call
 
     def shape(self, value: Value) -> Shape:
         """A value's shape as people should read it: as written, or with sizes named."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 
 from xg.diagnostics.limits import Beyond, ExpandedOperators
 from xg.ir.dim import Dim, number
 from xg.ir.graph import Call, Graph, Program
+from xg.ir.walk import level_by_level
 
 Symbols = Mapping[str, Dim]
 
@@ -17,19 +17,15 @@ def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
 
     There are no more of them than operators when all calls are expanded, which have a limit.
     """
-    waiting: deque[tuple[Graph, Symbols]] = deque([(program.main, {})])
-    seen: set[tuple[str, frozenset[tuple[str, Dim]]]] = set()
-    while waiting:
-        graph, symbols = waiting.popleft()
-        key = (graph.key, frozenset(symbols.items()))
-        if key in seen:
-            continue
-        seen.add(key)
-        yield graph, symbols
-        for step in graph.steps:
-            if isinstance(step, Call):
-                callee = program.graphs[step.callee]
-                waiting.append((callee, inside(step, graph, callee, symbols)))
+
+    def below(instance: tuple[Graph, Symbols]) -> Iterator[tuple[Graph, Symbols]]:
+        graph, symbols = instance
+        for call in graph.calls:
+            callee = program.graphs[call.callee]
+            yield callee, inside(call, graph, callee, symbols)
+
+    start: tuple[Graph, Symbols] = (program.main, {})
+    return level_by_level(start, below, lambda each: (each[0].key, frozenset(each[1].items())))
 
 
 def inside(call: Call, caller: Graph, callee: Graph, symbols: Symbols) -> dict[str, Dim]:

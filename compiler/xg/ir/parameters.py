@@ -2,58 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph, Param, Program
 from xg.ir.instances import inside
 from xg.ir.tensor import TensorType
+from xg.ir.walk import callers_first
+
+
+@dataclass(frozen=True, slots=True)
+class CallSite:
+    """A graph where it is called: the path of its call, and its symbols in the entry's sizes."""
+
+    graph: Graph
+    path: str
+    symbols: Mapping[str, Dim]
+
+    def enter(self, call: Call, graphs: Mapping[str, Graph]) -> CallSite:
+        """The site of one of its calls; of a row of calls, without the number of the round."""
+        callee = graphs[call.callee]
+        symbols = inside(call, self.graph, callee, self.symbols)
+        return CallSite(callee, join(self.path, call.path), symbols)
+
+
+def entry(program: Program) -> CallSite:
+    """The site that no call leads to."""
+    return CallSite(program.main, "", {})
 
 
 def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[str, Dim]]]:
     """Every parameter with its path, in file order; rows of calls are counted by the numbers."""
-    numbers = program.main.sizes.bind(program.numbers)
-    waiting: list[tuple[Graph, str, Mapping[str, Dim]]] = [(program.main, "", {})]
-    while waiting:
-        graph, path, symbols = waiting.pop()
-        for param in graph.params:
-            yield join(path, str(param.value.name)), param, graph, symbols
-        below: list[tuple[Graph, str, Mapping[str, Dim]]] = []
-        for step in graph.named_calls():
-            below += _called(program, step, graph, path, symbols, numbers)
-        waiting += reversed(below)
+    for site in _sites(program, lambda graph: graph.named_calls()):
+        for param in site.graph.params:
+            yield join(site.path, str(param.value.name)), param, site.graph, site.symbols
 
 
 def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
     """Every state with its path, in the sizes of the entry; rows of calls are counted."""
+    for site in _sites(program, lambda graph: graph.calls):
+        for state in site.graph.states:
+            type_ = site.graph.sizes.expand_type(site.graph.types[state.past])
+            yield join(site.path, state.name), type_.substitute(site.symbols)
+
+
+def _sites(program: Program, calls: Callable[[Graph], Iterable[Call]]) -> Iterator[CallSite]:
+    """Every graph wherever it is called, each round of a row by itself, callers first."""
     numbers = program.main.sizes.bind(program.numbers)
-    waiting: list[tuple[Graph, str, Mapping[str, Dim]]] = [(program.main, "", {})]
-    while waiting:
-        graph, path, symbols = waiting.pop()
-        for state in graph.states:
-            type_ = graph.sizes.expand_type(graph.types[state.past]).substitute(symbols)
-            yield join(path, state.name), type_
-        below: list[tuple[Graph, str, Mapping[str, Dim]]] = []
-        for step in graph.steps:
-            if isinstance(step, Call):
-                below += _called(program, step, graph, path, symbols, numbers)
-        waiting += reversed(below)
 
+    def below(site: CallSite) -> Iterator[CallSite]:
+        for call in calls(site.graph):
+            inner = site.enter(call, program.graphs)
+            count = call.count and call.count.substitute(site.symbols).evaluate(numbers)
+            rounds = [""] if count is None else [f".{index}" for index in range(count)]
+            yield from (replace(inner, path=f"{inner.path}{each}") for each in rounds)
 
-def _called(
-    program: Program,
-    call: Call,
-    graph: Graph,
-    path: str,
-    symbols: Mapping[str, Dim],
-    numbers: Mapping[str, int],
-) -> Iterator[tuple[Graph, str, Mapping[str, Dim]]]:
-    """The graphs that a call runs, in order, each with its path and symbols."""
-    callee = program.graphs[call.callee]
-    inner = inside(call, graph, callee, symbols)
-    count = call.count and call.count.substitute(symbols).evaluate(numbers)
-    rounds = [""] if count is None else [f".{index}" for index in range(count)]
-    return ((callee, join(path, f"{call.path}{each}"), inner) for each in rounds)
+    return callers_first(entry(program), below)
 
 
 def join(path: str, name: str) -> str:

@@ -14,7 +14,7 @@ from xg.diagnostics.source import Span
 from xg.ir.axes import axes_of
 from xg.ir.dim import Dim, DimError
 from xg.ir.errors import NotWhole, NoValue, TooLong, TooShort
-from xg.ir.graph import Apply, Call, Graph, Program
+from xg.ir.graph import Apply, Graph, Program
 from xg.ir.instances import instances
 from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar, ScalarError
@@ -112,13 +112,12 @@ def listed(numbers: Sequence[object]) -> str:
 
 
 def _too_rare(graph: Graph, numbers: Numbers, places: Places) -> Iterator[Problem]:
-    for step in graph.steps:
-        if isinstance(step, Call) and step.count is not None:
-            number = value_of(step.count, numbers)
-            if number is not None and number < 0:
-                count = graph.sizes.fold(step.count)
-                where = places.get(count.name or "", step.span)
-                yield TooShort(where, str(count), number, 0)
+    for call in graph.calls:
+        number = None if call.count is None else value_of(call.count, numbers)
+        if call.count is not None and number is not None and number < 0:
+            count = graph.sizes.fold(call.count)
+            where = places.get(count.name or "", call.span)
+            yield TooShort(where, str(count), number, 0)
 
 
 def _too_long(graph: Graph, numbers: Numbers) -> Iterator[Problem]:

@@ -10,25 +10,21 @@ from dataclasses import replace
 
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.prune import prune
+from xg.ir.walk import reached
 
 
 def eliminate_dead(program: Program) -> Program:
     """The program without dead steps, and without the graphs that only these call."""
     lent = _lent(program)
-    kept = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
-    called = {program.entry}
-    for key in reversed(kept):  # callers come after their callees
-        if key in called:
-            called.update(step.callee for step in kept[key].steps if isinstance(step, Call))
-    graphs = {key: graph for key, graph in kept.items() if key in called}
-    return replace(program, graphs=graphs)
+    alive = {key: _alive(graph, lent) for key, graph in program.graphs.items()}
+    return replace(program, graphs={key: alive[key] for key in reached(alive, program.entry)})
 
 
 def _lent(program: Program) -> set[tuple[str, str]]:
     """Graph and name of the parameters that a caller reads too."""
     lent: set[tuple[str, str]] = set()
     for graph in program.graphs.values():
-        callees = {step.path: step.callee for step in graph.steps if isinstance(step, Call)}
+        callees = {step.path: step.callee for step in graph.calls}
         for value in graph.foreign:
             path, _, name = str(value.name).partition(".")
             lent.add((callees[path], name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
@@ -10,7 +9,7 @@ from functools import cached_property
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
-from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import Symbols, inside
 from xg.ir.plan import (
     EVERY,
@@ -24,6 +23,7 @@ from xg.ir.plan import (
     placing,
     sized,
 )
+from xg.ir.walk import level_by_level
 from xg.sharding.errors import NoMeshSize, PlacedTwice, PlanMisfit, PlanOfNothing
 
 
@@ -117,7 +117,7 @@ class PlanCache:
         """The reach of every call of a graph, in order."""
         key = graph.key, reach
         if key not in self.calls:
-            calls = ((program.graphs[call.callee], call) for call in calls_of(graph))
+            calls = ((program.graphs[call.callee], call) for call in graph.calls)
             self.calls[key] = tuple(
                 self.reaches.inside(
                     reach, callee.block_id, call.path, repeated=call.count is not None
@@ -127,37 +127,41 @@ class PlanCache:
         return self.calls[key]
 
 
-def calls_of(graph: Graph) -> list[Call]:
-    """The calls of a graph."""
-    return [step for step in graph.steps if isinstance(step, Call)]
-
-
 def placed_values(program: Program) -> Iterator[PlacedValue]:
     """Every value that the program's plan places, in every call; callers first."""
     for planned in planned_graphs(program, PlanCache()):
         yield from planned.placed_values()
 
 
+@dataclass(frozen=True, slots=True)
+class _ReachedGraph:
+    """A graph as one call runs it, under a plan."""
+
+    graph: Graph
+    symbols: Symbols
+    reach: Reach
+
+    def key(self) -> tuple[str, SymbolItems, Reach]:
+        """The identity of a use: equal ones are planned alike."""
+        return self.graph.key, frozenset(self.symbols.items()), self.reach
+
+
 def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]:
     """Every graph of which the program's plan places values, in every call; callers first."""
     if program.plan is None:
         return
-    reach = program.plan.reach(program.main.block_id)
-    waiting: deque[tuple[Graph, Symbols, Reach]] = deque([(program.main, {}, reach)])
-    seen: set[tuple[str, SymbolItems, Reach]] = set()
-    while waiting:
-        graph, symbols, reach = waiting.popleft()
-        key = (graph.key, frozenset(symbols.items()), reach)
-        if key in seen:
-            continue
-        seen.add(key)
-        planned = cache.of(graph, reach)
-        if planned:
-            yield PlannedGraph(planned, symbols, key[1])
-        below = cache.inside(program, graph, reach)
-        for call, inner in zip(calls_of(graph), below, strict=True):
+
+    def below(use: _ReachedGraph) -> Iterator[_ReachedGraph]:
+        inner = cache.inside(program, use.graph, use.reach)
+        for call, reach in zip(use.graph.calls, inner, strict=True):
             callee = program.graphs[call.callee]
-            waiting.append((callee, inside(call, graph, callee, symbols), inner))
+            yield _ReachedGraph(callee, inside(call, use.graph, callee, use.symbols), reach)
+
+    start = _ReachedGraph(program.main, {}, program.plan.reach(program.main.block_id))
+    for use in level_by_level(start, below, _ReachedGraph.key):
+        planned = cache.of(use.graph, use.reach)
+        if planned:
+            yield PlannedGraph(planned, use.symbols, frozenset(use.symbols.items()))
 
 
 def check_placed(reached: Iterable[PlacedValue]) -> None:

@@ -10,7 +10,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axes import axes_of
 from xg.ir.body import topological
 from xg.ir.dim import Dim, number, product
-from xg.ir.graph import Apply, Call, Program
+from xg.ir.graph import Apply, Program
 from xg.ir.instances import instances
 from xg.ir.plan import sized
 from xg.ir.prim import Expr
@@ -88,9 +88,9 @@ def _shapes(program: Program) -> Iterator[tuple[Dim, ...]]:
 
 def _counts(program: Program) -> Iterator[Dim]:
     for graph, symbols in instances(program):
-        for step in graph.steps:
-            if isinstance(step, Call) and step.count is not None:
-                yield step.count.substitute(symbols)
+        yield from (
+            call.count.substitute(symbols) for call in graph.calls if call.count is not None
+        )
 
 
 def bounds(program: Program) -> Iterator[tuple[Dim, Dim]]:

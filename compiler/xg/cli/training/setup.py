@@ -15,7 +15,6 @@ from xg.cli.writer import Writer
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program
 from xg.frontend.typed import Settings
-from xg.ir.graph import Call
 from xg.verify.single_device import single
 from xg_runtime.batches import Source
 from xg_runtime.corpus import Corpus
@@ -82,7 +81,7 @@ class TrainingSetup:
         graphs = self.program.graphs
         graph, rest = graphs.main, tensor.split(".")
         while len(rest) > 1:
-            calls = {step.path: step for step in graph.steps if isinstance(step, Call)}
+            calls = {step.path: step for step in graph.calls}
             if rest[0] not in calls:
                 return None
             call = calls[rest[0]]

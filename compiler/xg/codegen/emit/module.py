@@ -15,7 +15,7 @@ from xg.codegen.emit.header import header, section
 from xg.codegen.emit.line_breaks import arguments, bracketed, indented
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.param_table import param_starts
-from xg.codegen.emit.plan import ModulePlan, reached
+from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.scopes import write_with_stable_names
@@ -24,7 +24,8 @@ from xg.codegen.emit.stepping import StepWriter
 from xg.codegen.emit.templates import HELPERS
 from xg.codegen.emit.writer import may_be_none
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Call, Program, Value
+from xg.ir.graph import Program, Value
+from xg.ir.walk import reached
 
 
 @dataclass(slots=True)
@@ -72,7 +73,9 @@ class ModuleWriter:
     def source(self, add: Add | None = None) -> str:
         """The text, with marked names."""
         main = self.program.entry
-        self.blocks = {key: list(self.block(key)) for key in reached(self.program)}
+        self.blocks = {
+            key: list(self.block(key)) for key in reached(self.program.graphs, self.program.entry)
+        }
         blocks = [part for block in self.blocks.values() for part in block]
         writer = PublicWriter if self.plan.saves else StepWriter
         public = writer(self.dialect, self.plan, self.params, *self.saved[main])
@@ -151,7 +154,7 @@ class ModuleWriter:
     ) -> list[str]:
         """The class of a block's saved values: a tuple, or an object if fields are freed."""
         graph, name = self.program.graphs[key], self.plan.classes[key]
-        calls = {step.saved: step for step in graph.steps if isinstance(step, Call)}
+        calls = {step.saved: step for step in graph.calls}
         kinds: dict[str, str] = {}
         shapes: dict[str, str] = {}
         for value, field in fields.items():

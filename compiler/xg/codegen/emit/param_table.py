@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from xg.codegen.emit.plan import reached
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -13,6 +12,7 @@ from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
+from xg.ir.walk import callers_first, having, reached
 from xg.sharding.shard_spec import placed_cuts
 
 Symbols = Mapping[str, Dim]
@@ -25,21 +25,25 @@ def table_lines(program: Program, scope: Scope) -> list[str]:
 
     The parameters of a graph come before those of its calls.
     """
-    having = _having(program, lambda graph: bool(graph.params))
-    return _returned(_groups(program, scope, _params, having), "ParamTable")
+    present = having(program, lambda graph: bool(graph.params))
+    return _returned(_groups(program, scope, _params, present), "ParamTable")
 
 
 def param_starts(program: Program) -> list[str]:
     """The kinds of starts that parameters have: ``ones``, ``zeros``, ``normal``."""
-    starts = {p.start for key in reached(program) for p in program.graphs[key].params}
+    starts = {
+        p.start
+        for key in reached(program.graphs, program.entry)
+        for p in program.graphs[key].params
+    }
     words = [word for word in ("ones", "zeros") if word in starts]
     return words + (["normal"] if any(isinstance(start, Scalar) for start in starts) else [])
 
 
 def state_lines(program: Program, scope: Scope) -> list[str]:
     """Lines that return a dictionary from the name of a state to shape and kind."""
-    having = _having(program, lambda graph: bool(graph.states))
-    return _returned(_groups(program, scope, _states, having), "CacheTable")
+    present = having(program, lambda graph: bool(graph.states))
+    return _returned(_groups(program, scope, _states, present), "CacheTable")
 
 
 def cut_lines(program: Program, scope: Scope) -> list[str]:
@@ -56,9 +60,9 @@ def cut_lines(program: Program, scope: Scope) -> list[str]:
         found = [(str(p.value.name), _cuts(graph, p.value, program.mesh)) for p in graph.params]
         return [(name, text) for name, text in found if text != "()"]
 
-    having = _having(program, lambda graph: bool(rows(graph, {}, scope)))
+    present = having(program, lambda graph: bool(rows(graph, {}, scope)))
     own = _Group(0, "", [f'"{name}": {text},' for name, text in pairs if text != "()"])
-    groups = [own, *_groups(program, scope, rows, having)]
+    groups = [own, *_groups(program, scope, rows, present)]
     return _returned(_merged(groups), "dict[str, Cuts]")
 
 
@@ -94,15 +98,13 @@ def _returned(groups: Sequence[_Group], kind: str) -> list[str]:
     return [*lines, "return table"]
 
 
-def _groups(program: Program, scope: Scope, rows: Rows, having: frozenset[str]) -> list[_Group]:
-    groups: list[_Group] = []
-    waiting = [_Level(program.main, "", 0, {})]
-    while waiting:
-        level = waiting.pop()
-        groups.append(_Group(level.depth, level.loop, list(level.rows(scope, rows))))
-        inner = [level.below(call, program, scope) for call in _calls(level.graph)]
-        waiting += reversed([each for each in inner if each.graph.key in having])
-    return _merged(groups)
+def _groups(program: Program, scope: Scope, rows: Rows, present: frozenset[str]) -> list[_Group]:
+    def below(level: _Level) -> Iterator[_Level]:
+        calls = (call for call in _calls(level.graph) if call.callee in present)
+        return (level.below(call, program, scope) for call in calls)
+
+    levels = callers_first(_Level(program.main, "", 0, {}), below)
+    return _merged([_Group(each.depth, each.loop, [*each.rows(scope, rows)]) for each in levels])
 
 
 def _merged(groups: Sequence[_Group]) -> list[_Group]:
@@ -118,8 +120,8 @@ def _merged(groups: Sequence[_Group]) -> list[_Group]:
 
 def _calls(graph: Graph) -> list[Call]:
     """One call for each path and callee: later ones share its parameters, and its states."""
-    calls = [step for step in graph.steps if isinstance(step, Call)]
-    return list({(call.path, call.callee): call for call in reversed(calls)}.values())[::-1]
+    last_first = {(call.path, call.callee): call for call in reversed(graph.calls)}
+    return list(last_first.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,13 +202,3 @@ def _start(start: str | Scalar, graph: Graph, symbols: Mapping[str, Dim], scope:
 def _self(scalar: Scalar) -> Iterator[tuple[str, Dim]]:
     for name in scalar.symbols():
         yield name, symbol(name)
-
-
-def _having(program: Program, has: Callable[[Graph], bool]) -> frozenset[str]:
-    """The graphs that have something, or whose calls have."""
-    found: set[str] = set()
-    for key, graph in program.graphs.items():  # callees come first
-        calls = (step.callee for step in graph.steps if isinstance(step, Call))
-        if has(graph) or not found.isdisjoint(calls):
-            found.add(key)
-    return frozenset(found)

@@ -11,7 +11,8 @@ from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.statements import Functions, Mark
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
-from xg.ir.graph import Call, Graph, Program
+from xg.ir.graph import Apply, Graph, Program
+from xg.ir.walk import having
 
 
 @dataclass(slots=True)
@@ -74,10 +75,10 @@ class ModulePlan:
             operators=Functions(spelling, names, kernels),
             functions=functions,
             classes=classes,
-            random=draws_random(program),
+            random=having(program, draws_random),
             shared=shared_params(program),
             above=size_symbols_above(program),
-            stateful=stateful(program),
+            stateful=having(program, lambda graph: bool(graph.states)),
             top=pieces | {program.entry},
             kernels=kernels,
         )
@@ -99,21 +100,12 @@ class ModulePlan:
 
     def passed_sizes(self, graph: Graph) -> frozenset[str]:
         """The variables of the sizes that a graph passes to its calls as numbers."""
-        callees = [step.callee for step in graph.steps if isinstance(step, Call)]
-        return frozenset(spell_symbol(name) for key in callees for name in self.arguments[key])
+        names = (name for call in graph.calls for name in self.arguments[call.callee])
+        return frozenset(map(spell_symbol, names))
 
     def has_path(self, graph: Graph) -> bool:
         """Whether a graph's functions take the path of their parameters."""
         return graph.key not in self.top
-
-
-def reached(program: Program) -> list[str]:
-    """The keys of the entry and all that it calls, callees first."""
-    keys = {program.entry}
-    for key, graph in reversed(list(program.graphs.items())):  # callers first
-        if key in keys:
-            keys.update(step.callee for step in graph.steps if isinstance(step, Call))
-    return [key for key in program.graphs if key in keys]
 
 
 def _symbols(program: Program) -> set[str]:
@@ -131,11 +123,10 @@ def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
     for key, graph in reversed(list(program.graphs.items())):  # callers first
         known = found[key] | carried_symbols(graph)
-        for step in graph.steps:
-            if isinstance(step, Call):
-                callee = program.graphs[step.callee]
-                own = set(callee.sizes.definitions) | _own_numbers(callee)
-                found[step.callee] |= (known | step.sizes.keys()) - own
+        for call in graph.calls:
+            callee = program.graphs[call.callee]
+            own = set(callee.sizes.definitions) | _own_numbers(callee)
+            found[call.callee] |= (known | call.sizes.keys()) - own
     return found
 
 
@@ -153,29 +144,11 @@ def carried_symbols(graph: Graph) -> frozenset[str]:
     return frozenset(name for name in names if name)
 
 
-def draws_random(program: Program) -> frozenset[str]:
-    """The graphs in which, or below which, a random number is drawn."""
-    found: set[str] = set()
-    for key, graph in program.graphs.items():  # callees come first
-        for step in graph.steps:
-            if isinstance(step, Call):
-                if step.callee in found:
-                    found.add(key)
-            else:
-                body = step.op.body([graph.types[v] for v in step.inputs], step.attrs)
-                if any(expr.prim == "dropout_keep" for expr in topological(body.outputs)):
-                    found.add(key)
-    return frozenset(found)
-
-
-def stateful(program: Program) -> frozenset[str]:
-    """The graphs that have states, or whose calls have."""
-    found: set[str] = set()
-    for key, graph in program.graphs.items():  # callees come first
-        calls = (step.callee for step in graph.steps if isinstance(step, Call))
-        if graph.states or not found.isdisjoint(calls):
-            found.add(key)
-    return frozenset(found)
+def draws_random(graph: Graph) -> bool:
+    """Whether a random number is drawn in a graph itself."""
+    steps = (step for step in graph.steps if isinstance(step, Apply))
+    bodies = (step.op.body([graph.types[v] for v in step.inputs], step.attrs) for step in steps)
+    return any(expr.prim == "dropout_keep" for body in bodies for expr in topological(body.outputs))
 
 
 def shared_params(program: Program) -> frozenset[tuple[str, str]]:
@@ -184,13 +157,12 @@ def shared_params(program: Program) -> frozenset[tuple[str, str]]:
     for key, graph in reversed(list(program.graphs.items())):  # callers first
         calls: dict[str, dict[str, None]] = {}  # ranks may run one call's block in several ways
         whole = (key, "*") in shared
-        for step in graph.steps:
-            if isinstance(step, Call):
-                ways = calls.setdefault(step.path, {})
-                again = bool(step.path and ways)
-                ways[step.callee] = None
-                if again or whole or step.loop:
-                    shared.update((callee, "*") for callee in ways)
+        for call in graph.calls:
+            ways = calls.setdefault(call.path, {})
+            again = bool(call.path and ways)
+            ways[call.callee] = None
+            if again or whole or call.loop:
+                shared.update((callee, "*") for callee in ways)
         for value in graph.foreign:
             path, _, name = str(value.name).partition(".")
             shared.add((key, str(value.name)))

@@ -9,13 +9,14 @@ from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.line_breaks import bracketed, broken, indented
 from xg.codegen.emit.locate import Located, Source, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
-from xg.codegen.emit.plan import ModulePlan, carried_symbols, reached
+from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import WIDTH, tuple_of
 from xg.codegen.emit.writer import may_be_none
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.graph import Graph, Program, Value
+from xg.ir.walk import reached
 
 
 @dataclass(slots=True)
@@ -252,10 +253,10 @@ class PublicWriter:
 
 def _is_complete(program: Program) -> bool:
     """Whether the backward functions give a gradient for every parameter."""
-    for key in reached(program):
+    for key in reached(program.graphs, program.entry):
         graph, backward = program.graphs[key], program.backwards[key]
-        calls = {step for step in graph.steps if isinstance(step, Call)}
-        reversed_ = {step.origin for step in backward.steps if isinstance(step, Call)}
+        calls = set(graph.calls)
+        reversed_ = {step.origin for step in backward.calls}
         own = all(param.value in backward.gradients for param in graph.params)
         if not own or not calls <= reversed_:
             return False

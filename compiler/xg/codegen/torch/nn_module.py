@@ -69,7 +69,7 @@ class _Section:
         return self.writer.plan
 
     def _calls(self) -> Iterator[Call]:
-        yield from (step for step in self.entry.steps if isinstance(step, Call))
+        yield from self.entry.calls
 
     def _callees(self) -> list[str]:
         """The graphs below the entry, callers first."""

@@ -61,7 +61,7 @@ class BlockExpander:
         self.sending = {}
         opened: set[str] = set()
         for key, sketch in self.sketches.items():
-            below = [step.callee for step in sketch.graph.steps if isinstance(step, Call)]
+            below = [step.callee for step in sketch.graph.calls]
             sent = (self.sending[callee] for callee in below)
             self.sending[key] = frozenset(_sent(sketch.moves)).union(*sent)
             bars = sketch.inner_collectives or any(_is_bar(step) for step in sketch.graph.steps)

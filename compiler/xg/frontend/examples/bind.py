@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.frontend.blocks import concerning
 from xg.frontend.examples.errors import GivenTwice, NoSuchBlock, NotTaken
-from xg.frontend.examples.example_names import Site, Target, target
+from xg.frontend.examples.example_names import Target, edges_of, target
 from xg.frontend.examples.fit import Fit, Taken, allowed, taken
 from xg.frontend.examples.numbers import Numbers, read
 from xg.frontend.project import Project
@@ -118,7 +118,7 @@ class _Binder:
     def _givens(self, program: Program) -> dict[str, Numbers]:
         """The given arrays, by full name."""
         names = tuple(each.name for each in taken(program))
-        edges = Site(program.main, "", {}).edges()
+        edges = edges_of(program.main)
         places: dict[str, Span] = {}
         found: dict[str, Numbers] = {}
         for given in self.example.givens:

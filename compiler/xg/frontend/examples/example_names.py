@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
@@ -14,11 +14,9 @@ from xg.frontend.examples.errors import (
     RunsAgain,
     TwoMeanings,
 )
-from xg.ir.dim import Dim
-from xg.ir.graph import Call, Graph, Program, Value
-from xg.ir.instances import inside
+from xg.ir.graph import Graph, Program, Value
 from xg.ir.loss import loss_of, scalars
-from xg.ir.parameters import join
+from xg.ir.parameters import CallSite, entry, join
 from xg.ir.tensor import TensorType
 from xg.passes.resolve.errors import Refused
 from xg.syntax import ast
@@ -45,33 +43,22 @@ class Target:
         return join(self.path, str(self.primal.name))
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """The graph that runs under a path, and its symbols in the sizes of the entry."""
-
-    graph: Graph
-    path: str
-    symbols: Mapping[str, Dim]
-
-    def edges(self) -> dict[str, Value]:
-        """The results of its steps, by name; an output also under that of its port."""
-        made = (v for step in self.graph.steps for v in step.outputs if v.role == "edge")
-        found = {value.name: value for value in made if value.name is not None}
-        ports = zip(self.graph.output_names, self.graph.outputs, strict=True)
-        taken = {*self.graph.inputs, *self.graph.param_values()}
-        return found | {n: value for n, value in ports if value not in taken and n not in found}
-
-    def given(self) -> dict[str, Value]:
-        """Its inputs and parameters, by name."""
-        values = (*self.graph.inputs, *self.graph.param_values())
-        return {str(value.name): value for value in values}
+def edges_of(graph: Graph) -> dict[str, Value]:
+    """The results of a graph's steps, by name; an output also under that of its port."""
+    results = (v for step in graph.steps for v in step.outputs if v.role == "edge")
+    named = {value.name: value for value in results if value.name is not None}
+    ports = zip(graph.output_names, graph.outputs, strict=True)
+    taken = {*graph.inputs, *graph.param_values()}
+    return named | {n: value for n, value in ports if value not in taken and n not in named}
 
 
 def target(program: Program, path: ast.Path) -> Target:
     """The subject of a claim; raises Refused."""
     *calls, last = (segment.name for segment in path.segments)
     site = _site(program, tuple(calls), path)
-    edges, given = site.edges(), site.given()
+    edges = edges_of(site.graph)
+    taken = (*site.graph.inputs, *site.graph.param_values())
+    given = {str(value.name): value for value in taken}
     primal = last.removeprefix("d") if last.startswith("d") else None
     of = edges.get(primal or "") or given.get(primal or "")
     if last in edges:
@@ -85,7 +72,7 @@ def target(program: Program, path: ast.Path) -> Target:
     return _gradient(program, _target(site, path.name, of, gradient=True), path.span)
 
 
-def _target(site: Site, name: str, value: Value, *, gradient: bool) -> Target:
+def _target(site: CallSite, name: str, value: Value, *, gradient: bool) -> Target:
     graph = site.graph
     type_ = graph.sizes.expand_type(graph.types[value]).substitute(site.symbols)
     spelled = str(TensorType(graph.shape(value)))
@@ -111,7 +98,7 @@ def site_graph(program: Program, path: str) -> Graph:
     return site.graph
 
 
-def _site(program: Program, calls: tuple[str, ...], path: ast.Path) -> Site:
+def _site(program: Program, calls: tuple[str, ...], path: ast.Path) -> CallSite:
     """Where a path of calls leads; raises Refused."""
     site = _walk(program, calls)
     if site is None:
@@ -122,41 +109,31 @@ def _site(program: Program, calls: tuple[str, ...], path: ast.Path) -> Site:
     return site
 
 
-def _walk(program: Program, calls: tuple[str, ...]) -> Site | None:
-    site, rest = Site(program.main, "", {}), list(calls)
+def _walk(program: Program, calls: tuple[str, ...]) -> CallSite | None:
+    site, rest = entry(program), list(calls)
     numbers = program.main.sizes.bind(program.numbers)
     while rest:
         call = next((c for c in site.graph.named_calls() if c.path == rest[0]), None)
         if call is None:
             return None
-        site, rest = _called(program, site, call), rest[1:]
+        site, rest = site.enter(call, program.graphs), rest[1:]
         if call.count is not None:
             count = call.count.substitute(site.symbols).evaluate(numbers)
             if not rest or not rest[0].isdecimal() or int(rest[0]) >= count:
                 return None
-            site = Site(site.graph, join(site.path, str(int(rest[0]))), site.symbols)
+            site = replace(site, path=join(site.path, str(int(rest[0]))))
             rest = rest[1:]
     return site
-
-
-def _called(program: Program, site: Site, call: Call) -> Site:
-    callee = program.graphs[call.callee]
-    symbols = inside(call, site.graph, callee, site.symbols)
-    return Site(callee, join(site.path, call.path), symbols)
 
 
 def _again(program: Program, calls: tuple[str, ...]) -> str:
     """The first call on the way that is made more than once, if any."""
     graph, way = program.main, ""
     for name in calls:
-        found = [step for step in _calls(graph) if step.path == name]
+        found = [call for call in graph.calls if call.path == name]
         way = join(way, name)
         if len(found) > 1:
             return way
         if found:
             graph = program.graphs[found[0].callee]
     return ""
-
-
-def _calls(graph: Graph) -> Iterator[Call]:
-    return (step for step in graph.steps if isinstance(step, Call))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -11,8 +10,10 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import FAMILY
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.parameters import join
 from xg.ir.placement import PARTIAL, Placement
 from xg.ir.tensor import TensorType, spell_shape
+from xg.ir.walk import level_by_level
 
 Key = tuple[Pass, str, str]
 
@@ -76,14 +77,13 @@ def moved_edges(program: Program) -> Mapping[Value, Edge]:
 
 def _called(program: Program) -> Iterator[tuple[str, Graph]]:
     """Every graph with the way to it, callers first; a row is one call."""
-    waiting = deque([("", program.main)])
-    while waiting:
-        where, graph = waiting.popleft()
-        yield where, graph
-        for call in graph.named_calls():
+
+    def below(use: tuple[str, Graph]) -> Iterator[tuple[str, Graph]]:
+        for call in use[1].named_calls():
             path = call.path if call.count is None else f"{call.path}.*"
-            below = f"{where}.{path}" if where else path
-            waiting.append((below, program.graphs[call.callee]))
+            yield join(use[0], path), program.graphs[call.callee]
+
+    return level_by_level(("", program.main), below)
 
 
 def _forward(where: str, graph: Graph) -> Iterator[Edge]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Backward, Call, Graph, Program, Step, Value
-from xg.ir.instances import Symbols, inside
+from xg.ir.graph import Backward, Graph, Program, Step, Value
+from xg.ir.instances import Symbols
+from xg.ir.parameters import CallSite, entry
+from xg.ir.walk import level_by_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +43,14 @@ class BlockUse:
 
 def block_uses(program: Program) -> list[BlockUse]:
     """The entry first, then what it calls, callers before callees."""
-    found: dict[str, BlockUse] = {}
-    waiting: list[tuple[Graph, Symbols, str]] = [(program.main, {}, "")]
-    while waiting:
-        graph, symbols, path = waiting.pop(0)
-        if graph.key in found:
-            continue
-        backward = program.backwards[graph.key]
-        found[graph.key] = BlockUse(len(found), graph, backward, symbols, path)
-        for call in graph.steps:
-            if isinstance(call, Call):
-                callee = program.graphs[call.callee]
-                below = call.path if call.count is None else f"{call.path}.0"
-                inner = inside(call, graph, callee, symbols)
-                waiting.append((callee, inner, f"{path}.{below}".lstrip(".")))
-    return list(found.values())
+
+    def below(site: CallSite) -> Iterator[CallSite]:
+        for call in site.graph.calls:
+            inner = site.enter(call, program.graphs)
+            yield inner if call.count is None else replace(inner, path=f"{inner.path}.0")
+
+    sites = level_by_level(entry(program), below, lambda site: site.graph.key)
+    return [
+        BlockUse(place, site.graph, program.backwards[site.graph.key], site.symbols, site.path)
+        for place, site in enumerate(sites)
+    ]

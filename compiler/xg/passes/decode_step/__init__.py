@@ -17,12 +17,13 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Graph, Param, Program, Value
 from xg.ir.tensor import TensorType
+from xg.ir.walk import answers
 from xg.passes.decode_step.assemble import Assembler
 from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
 from xg.passes.decode_step.errors import NoPositions
 from xg.passes.decode_step.prologue import prologue_graph
-from xg.passes.decode_step.step_plan import Asking, Called, Kept, StepPlan, StepRequest, Used
+from xg.passes.decode_step.step_plan import Called, Kept, StepPlan, StepRequest, Used
 
 
 def decode_step(program: Program, output: str | None = None) -> Program:
@@ -108,24 +109,8 @@ def _past(program: Program) -> Dim:
 
 
 def _plans(program: Program, request: StepRequest, past: Dim) -> dict[StepRequest, StepPlan]:
-    """The plans of a request and of all that it asks, callees first; no recursion."""
-    done: dict[StepRequest, StepPlan] = {}
-    stack: list[tuple[StepRequest, Asking]] = [
-        (request, BlockPlanner(program, request, past).plan())
-    ]
-    answer: StepPlan | None = None
-    while stack:
-        current, planning = stack[-1]
-        try:
-            asked = planning.send(answer) if answer is not None else next(planning)
-        except StopIteration as stop:
-            done[current] = answer = stop.value
-            stack.pop()
-            continue
-        answer = done.get(asked)
-        if answer is None:
-            stack.append((asked, BlockPlanner(program, asked, past).plan()))
-    return done
+    """The plans of a request and of all that it asks, callees first."""
+    return answers(request, lambda asked: BlockPlanner(program, asked, past).plan(), {})
 
 
 def _with_state(plan: StepPlan) -> StepPlan:

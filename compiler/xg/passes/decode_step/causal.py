@@ -19,6 +19,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 from xg.ir.scalar import Scalar
+from xg.ir.walk import answers
 from xg.passes.decode_step.errors import LooksAhead
 from xg.passes.decode_step.fact import Fact, Pair, apply, compared, facts_of
 
@@ -41,20 +42,7 @@ def check_causal(program: Program, lengths: Mapping[str, str | None], past: Dim)
         return _Checker(graph, lengths[graph.key], past).check(asked[1])
 
     first: Asked = (program.entry, (NOTHING,) * len(program.main.inputs))
-    stack = [(first, checking(first))]
-    done: dict[Asked, Answer] = {}
-    answer: Answer | None = None
-    while stack:
-        current, running = stack[-1]
-        try:
-            asked = running.send(answer) if answer is not None else next(running)
-        except StopIteration as stop:
-            done[current] = answer = stop.value
-            stack.pop()
-            continue
-        answer = done.get(asked)
-        if answer is None:
-            stack.append((asked, checking(asked)))
+    answers(first, checking, {})
 
 
 class _Ahead(Exception):

@@ -17,11 +17,9 @@ def open_sizes(graphs: Graphs) -> Iterator[OpenSize | OpenTwice]:
     for key, graph in graphs.items():
         bound = bound_names(graph)
         names = {name: graph.block for name in _mentioned(graph) if not _is_own(name, graph)}
-        for step in graph.steps:
-            if not isinstance(step, Call):
-                continue
-            opened = {n: b for n, b in left[step.callee].items() if n not in step.sizes}
-            yield from _refused(graph, step, graphs[step.callee], opened, bound)
+        for call in graph.calls:
+            opened = {n: b for n, b in left[call.callee].items() if n not in call.sizes}
+            yield from _refused(graph, call, graphs[call.callee], opened, bound)
             names |= {name: block for name, block in opened.items() if name not in bound}
         left[key] = names
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xg.ir.dim import Dim
 from xg.ir.graph import Call, Graph
-from xg.ir.instances import inside
+from xg.ir.parameters import CallSite, join
 from xg.ir.tensor import Shape, spell_shape
+from xg.ir.walk import callers_first
 from xg.passes.infer.errors import SharedShape
 
 Graphs = Mapping[str, Graph]
@@ -16,12 +16,10 @@ Graphs = Mapping[str, Graph]
 def shared_shapes(graph: Graph, graphs: Graphs) -> Iterator[SharedShape]:
     """The errors in the calls of a typed graph that share a name."""
     first: dict[str, Call] = {}
-    for step in graph.steps:
-        if not isinstance(step, Call):
-            continue
-        known = first.setdefault(step.path, step)
-        if known.sizes != step.sizes:
-            yield from _differences(graph, known, step, graphs)
+    for call in graph.calls:
+        before = first.setdefault(call.path, call)
+        if before.sizes != call.sizes:
+            yield from _differences(graph, before, call, graphs)
 
 
 def _differences(graph: Graph, first: Call, again: Call, graphs: Graphs) -> Iterator[SharedShape]:
@@ -35,13 +33,11 @@ def _differences(graph: Graph, first: Call, again: Call, graphs: Graphs) -> Iter
 
 def _params(graph: Graph, call: Call, graphs: Graphs) -> Iterator[tuple[str, Shape]]:
     """Every parameter of a call and of its callees, by path, its shape in the caller's sizes."""
-    waiting: list[tuple[str, Graph, Call, Mapping[str, Dim]]] = [("", graph, call, {})]
-    while waiting:
-        path, caller, step, symbols = waiting.pop()
-        callee = graphs[step.callee]
-        below = inside(step, caller, callee, symbols)
-        here = f"{path}{step.path}."
-        for param in callee.params:
-            yield here + str(param.value.name), callee.types[param.value].substitute(below).shape
-        calls = (inner for inner in callee.steps if isinstance(inner, Call))
-        waiting.extend((here, callee, inner, below) for inner in calls)
+
+    def below(site: CallSite) -> Iterator[CallSite]:
+        return (site.enter(inner, graphs) for inner in site.graph.calls)
+
+    for site in callers_first(CallSite(graph, "", {}).enter(call, graphs), below):
+        for param in site.graph.params:
+            shape = site.graph.types[param.value].substitute(site.symbols).shape
+            yield join(site.path, str(param.value.name)), shape

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Call, Graph
+from xg.ir.graph import Graph
 from xg.ir.recent import Recent
 from xg.ir.tensor import Sizes, TensorType
 
@@ -70,7 +70,7 @@ class TypedGraphs:
         self.signatures.next_round()
 
     def _callees(self, source: Graph, graphs: Mapping[str, Graph]) -> tuple[Signature, ...]:
-        calls = (step for step in source.steps if isinstance(step, Call))
+        calls = source.calls
         return tuple(self._signature(graphs[call.callee]) for call in calls)
 
     def _signature(self, graph: Graph) -> Signature:

@@ -10,7 +10,8 @@ from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import ExpandedOperators
 from xg.diagnostics.source import Span
-from xg.ir.graph import Call, Graph, Program
+from xg.ir.graph import Graph, Program
+from xg.ir.walk import Circular, ordered
 from xg.passes.resolve.arguments import block_arguments
 from xg.passes.resolve.call_errors import CallsItself, NoBlock
 from xg.passes.resolve.errors import Refused
@@ -125,30 +126,10 @@ def _program(linked: Linked, entry: Instance, known: ResolvedGraphs) -> Program:
     if problems:
         raise Refused(*problems)
     mesh = {name: size for name, size in linked.mesh.items() if size is not None}
-    return Program(_callees_first(graphs, keys[entry]), keys[entry], mesh=mesh)
-
-
-def _callees_first(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:
-    """The graphs in an order where callees precede callers; a cycle is refused."""
-    done: dict[str, Graph] = {}
-    trail: dict[str, None] = {}
-    stack: list[tuple[str, bool]] = [(entry, False)]
-    while stack:
-        key, ready = stack.pop()
-        if ready:
-            trail.popitem()
-            done[key] = graphs[key]
-            continue
-        if key in done:
-            continue
-        if key in trail:
-            names = list(trail)
-            raise Refused(_ring([graphs[name] for name in names[names.index(key) :]]))
-        trail[key] = None
-        stack.append((key, True))
-        calls = [step for step in graphs[key].steps if isinstance(step, Call)]
-        stack.extend((step.callee, False) for step in reversed(calls))
-    return done
+    try:
+        return Program(ordered(graphs, keys[entry]), keys[entry], mesh=mesh)
+    except Circular as circular:
+        raise Refused(_ring([graphs[key] for key in circular.ring])) from None
 
 
 def _ring(graphs: Sequence[Graph]) -> CallsItself:
@@ -157,7 +138,6 @@ def _ring(graphs: Sequence[Graph]) -> CallsItself:
     ordered = [*graphs[first:], *graphs[:first]]
     calls: list[tuple[str, Span]] = []
     for graph, following in zip(ordered, [*ordered[1:], ordered[0]], strict=True):
-        steps = (step for step in graph.steps if isinstance(step, Call))
-        call = next(step for step in steps if step.callee == following.key)
+        call = next(call for call in graph.calls if call.callee == following.key)
         calls.append((graph.block, call.span))
     return CallsItself(tuple(calls))

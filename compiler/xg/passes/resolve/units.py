@@ -13,6 +13,7 @@ from xg.ir.dim import Dim
 from xg.ir.op import Op
 from xg.ir.recent import Recent
 from xg.ir.tensor import LargeDefinition, Sizes
+from xg.ir.walk import callees_first
 from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import Reader
@@ -166,23 +167,11 @@ def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> L
 
 def _units(module: ast.Module, load: Load, defined: Defined) -> list[Unit]:
     """Every file once, imported ones first; a cycle is refused by `load`."""
-    done: dict[int, Unit] = {}
-    order: list[Unit] = []
-    stack: list[tuple[ast.Module, bool]] = [(module, False)]
-    while stack:
-        current, ready = stack.pop()
-        if id(current) in done:
-            continue
-        imported = [(use, load(use)) for use in current.uses]
-        if not ready:
-            stack.append((current, True))
-            stack.extend((other, False) for _, other in imported)
-            continue
-        taken = [(use, done[id(other)]) for use, other in imported]
-        unit = _unit(current, len(order), taken, defined)
-        done[id(current)] = unit
-        order.append(unit)
-    return order
+    units: dict[int, Unit] = {}
+    for current in callees_first(module, lambda each: map(load, reversed(each.uses)), id):
+        taken = [(use, units[id(load(use))]) for use in current.uses]
+        units[id(current)] = _unit(current, len(units), taken, defined)
+    return list(units.values())
 
 
 def _unit(

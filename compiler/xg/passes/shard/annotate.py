@@ -14,6 +14,7 @@ from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, PlacementRequest, State, shard
 from xg.ir.plan import Reach, Reaches, placing
+from xg.ir.walk import ordered
 from xg.sharding.apply_plan import entries_of
 
 Requests = dict[Value, dict[str, PlacementRequest]]
@@ -54,8 +55,7 @@ class Annotator:
         entry = self.name(program.entry, begin)
         while self.waiting:
             self.add(*self.waiting.pop())
-        graphs = {key: self.graphs[key] for key in self.callees_first(entry)}
-        annotated = replace(program, graphs=graphs, entry=entry)
+        annotated = replace(program, graphs=ordered(self.graphs, entry), entry=entry)
         return replace(annotated, mesh=_gathered_last(annotated))
 
     def name(self, key: str, reach: Reach) -> str:
@@ -100,22 +100,6 @@ class Annotator:
     def _below(self, call: Call, reach: Reach) -> Reach:
         block = self.source[call.callee].block_id
         return self.reaches.inside(reach, block, call.path, repeated=call.count is not None)
-
-    def callees_first(self, entry: str) -> list[str]:
-        """The keys in the order of a program."""
-        order: dict[str, None] = {}
-        stack = [(entry, False)]
-        while stack:
-            key, ready = stack.pop()
-            if key in order:
-                continue
-            if ready:
-                order[key] = None
-                continue
-            stack.append((key, True))
-            calls = [step for step in self.graphs[key].steps if isinstance(step, Call)]
-            stack.extend((call.callee, False) for call in reversed(calls))
-        return list(order)
 
 
 def _by_hand(graph: Graph) -> Requests:

@@ -12,6 +12,7 @@ from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program
 from xg.ir.placement import CONSTANT, INVARIANT, State
 from xg.ir.tensor import Sizes
+from xg.ir.walk import answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing
 from xg.passes.shard.divisions import Divisions
@@ -73,34 +74,21 @@ class Elaboration:
         main = program.main
         inputs = _entering(main, self.axis)
         request = CallRequest(main.key, inputs, (None,) * len(main.outputs), is_entry=True)
-        entry = self._place(request).graph
-        return replace(program, graphs=self._reached(entry), entry=entry.key)
+        entry = answers(request, self._work, self.done)[request].graph.key
+        return replace(program, graphs=ordered(self.graphs, entry), entry=entry)
 
-    def _place(self, entry: CallRequest) -> PlacedCall:
-        """A request and all that it asks for; calls may be nested deeply, so without recursion."""
-        if entry in self.done:
-            return self.done[entry]
-        stack: list[tuple[CallRequest, Placing]] = [(entry, self._begun(entry))]
-        answer: PlacedCall | None = None
-        while stack:
-            request, placing = stack[-1]
-            try:
-                wanted = placing.send(answer) if answer else next(placing)
-            except StopIteration as finished:
-                answer = self.done[request] = self._keyed(finished.value)
-                stack.pop()
-                continue
-            answer = self.done.get(wanted)
-            if answer is None:
-                stack.append((wanted, self._begun(wanted)))
-        return self.done[entry]
-
-    def _begun(self, request: CallRequest) -> Placing:
+    def _work(self, request: CallRequest) -> Placing:
+        """Place a requested graph, unless the same was placed before, under a key of its own."""
         graph = self.source[request.key]
-        if request.key not in self.cores:
-            return self._fresh(graph, request).run()
-        kind = self._kind(graph)
-        return self.blocks.placing(kind, graph, request, lambda: self._fresh(graph, request))
+
+        def fresh() -> BlockPlacer:
+            return self._fresh(graph, request)
+
+        if request.key in self.cores:
+            placed = yield from self.blocks.placing(self._kind(graph), graph, request, fresh)
+        else:
+            placed = yield from fresh().run()
+        return self._keyed(placed)
 
     def _fresh(self, graph: Graph, request: CallRequest) -> BlockPlacer:
         return BlockPlacer(
@@ -137,9 +125,6 @@ class Elaboration:
             placed.request, graph, placed.outputs, placed.casts, placed.moved, placed.core
         )
 
-    def _reached(self, entry: Graph) -> dict[str, Graph]:
-        return {graph.key: graph for graph in _callees_first(entry, self.graphs)}
-
 
 def named(program: Program, elaborations: Sequence[Elaboration]) -> Program:
     """The program under readable keys: those of the graphs that its own were made from."""
@@ -154,22 +139,6 @@ def named(program: Program, elaborations: Sequence[Elaboration]) -> Program:
         taken.add(names[key])
     graphs = {names[key]: _renamed(graph, names) for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs, entry=names[program.entry])
-
-
-def _callees_first(entry: Graph, graphs: Mapping[str, Graph]) -> list[Graph]:
-    order: dict[str, Graph] = {}
-    stack = [(entry, False)]
-    while stack:
-        graph, ready = stack.pop()
-        if graph.key in order:
-            continue
-        if ready:
-            order[graph.key] = graph
-            continue
-        stack.append((graph, True))
-        callees = [graphs[step.callee] for step in graph.steps if isinstance(step, Call)]
-        stack.extend((callee, False) for callee in reversed(callees))
-    return list(order.values())
 
 
 def _renamed(graph: Graph, names: dict[str, str]) -> Graph:

@@ -74,7 +74,7 @@ class _Local:
             **{v: {**p, self.axis: same(p[self.axis])} for v, p in self.placements.items()},
             **backward.placements,
         }
-        calls = {call.saved: call for call in forward.steps if isinstance(call, Call)}
+        calls = {call.saved: call for call in forward.calls}
         steps = tuple(
             replace(step, origin=calls[step.saved]) if isinstance(step, Call) else step
             for step in self._steps(backward)

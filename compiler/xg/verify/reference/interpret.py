@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from xg.ir.instances import inside
 from xg.ir.loop import Loop
 from xg.ir.parameters import join, param_specs
 from xg.ir.tensor import TensorType
+from xg.ir.walk import level_by_level
 from xg.verify.reference.body_cache import BodyCache
 from xg.verify.reference.evaluate import FLOATS, Arithmetic, Context, Mesh, evaluate
 from xg.verify.reference.random import key, normal
@@ -82,13 +84,10 @@ class Interpreter:
 
     def next_states(self, record: Record) -> dict[str, Array]:
         """The states of every call for the next step, by path."""
-        found: dict[str, Array] = {}
-        waiting = [record]
-        while waiting:
-            one = waiting.pop()
-            found |= {join(one.path, s.name): one.values[s.next] for s in one.graph.states}
-            waiting += [each for records in one.calls.values() for each in records]
-        return found
+        runs = level_by_level(record, lambda run: chain.from_iterable(run.calls.values()))
+        return {
+            join(run.path, s.name): run.values[s.next] for run in runs for s in run.graph.states
+        }
 
     def backward(self, record: Record, d_outputs: Arrays) -> dict[str, Array]:
         """Gradients of all parameters (by path) and float inputs; a missing cotangent is zero."""

@@ -1,0 +1,123 @@
+"""Walks over graphs and what they call: without recursion, however deeply calls are nested."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from xg.ir.graph import Graph, Program
+
+Node = TypeVar("Node")
+Request = TypeVar("Request", bound=Hashable)
+Answer = TypeVar("Answer")
+
+
+class Circular(Exception):
+    """A node that is below itself; `ring` leads from it to the last node before it."""
+
+    def __init__(self, ring: list[Any]) -> None:
+        self.ring = ring
+
+
+def callers_first(start: Node, below: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """Every use of a node, each before those below it, which follow at once and in order."""
+    stack = [start]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(list(below(node))))
+
+
+def level_by_level(
+    start: Node,
+    below: Callable[[Node], Iterable[Node]],
+    key: Callable[[Node], Hashable] | None = None,
+) -> Iterator[Node]:
+    """Every node before those further down; with `key`, only the first of equal keys."""
+    waiting, seen = deque([start]), set[Hashable]()
+    while waiting:
+        node = waiting.popleft()
+        if key is not None:
+            identity = key(node)
+            if identity in seen:
+                continue
+            seen.add(identity)
+        yield node
+        waiting.extend(below(node))
+
+
+def callees_first(
+    start: Node,
+    below: Callable[[Node], Iterable[Node]],
+    key: Callable[[Node], Hashable] | None = None,
+) -> list[Node]:
+    """Every node once, by its key, after those below it; raises Circular."""
+    done: dict[Hashable, Node] = {}
+    trail: dict[Hashable, Node] = {}
+    stack = [(start, False)]
+    while stack:
+        node, is_ready = stack.pop()
+        identity = node if key is None else key(node)
+        if is_ready:
+            done[identity] = trail.pop(identity)
+            continue
+        if identity in done:
+            continue
+        if identity in trail:
+            raise Circular(list(trail.values())[list(trail).index(identity) :])
+        trail[identity] = node
+        stack.append((node, True))
+        stack.extend((each, False) for each in reversed(list(below(node))))
+    return list(done.values())
+
+
+def answers(
+    start: Request,
+    work: Callable[[Request], Generator[Request, Answer, Answer]],
+    done: dict[Request, Answer],
+) -> dict[Request, Answer]:
+    """The answers to a request and all that it asks, callees first, added to those in `done`.
+
+    The work on a request yields the requests that it depends on, and is sent their answers.
+    """
+    if start in done:
+        return done
+    stack = [(start, work(start))]
+    answer: Answer | None = None
+    while stack:
+        request, working = stack[-1]
+        try:
+            asked = working.send(answer) if answer is not None else next(working)
+        except StopIteration as finished:
+            answer = done[request] = finished.value
+            stack.pop()
+            continue
+        answer = done.get(asked)
+        if answer is None:
+            stack.append((asked, work(asked)))
+    return done
+
+
+def ordered(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:
+    """The graphs that an entry reaches, callees first; raises Circular with their keys."""
+    keys = callees_first(entry, lambda key: (call.callee for call in graphs[key].calls))
+    return {key: graphs[key] for key in keys}
+
+
+def reached(graphs: Mapping[str, Graph], entry: str) -> list[str]:
+    """The keys of the entry and all that it calls, in the order of `graphs`: callees first."""
+    keys = {entry}
+    for key in reversed(list(graphs)):  # callers before their callees
+        if key in keys:
+            keys.update(call.callee for call in graphs[key].calls)
+    return [key for key in graphs if key in keys]
+
+
+def having(program: Program, has: Callable[[Graph], bool]) -> frozenset[str]:
+    """The keys of the graphs that have something, or that call one which has."""
+    keys: set[str] = set()
+    for key, graph in program.graphs.items():  # callees come first
+        if any(call.callee in keys for call in graph.calls) or has(graph):
+            keys.add(key)
+    return frozenset(keys)
