@@ -88,7 +88,6 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "SM": (
         Sample({"a": floats(S, B, S_k)}, {"mask": "causal", "scale": 0.5}, axes("S, S_k")),
         Sample({"a": floats(S_k, S, D)}, {"mask": "causal"}, axes("S, S_k")),
-        Sample({"a": floats(B, S, D)}, axes=axes("D")),
         Sample({"a": floats(S, S_k)}, leading=("a",)),
         Sample({"a": floats(S, S_k)}, {"scale": 0.3, "mask": "causal"}, leading=("a",)),
         Sample({"a": floats(S, S)}, {"mask": "causal"}),

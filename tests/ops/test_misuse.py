@@ -21,6 +21,7 @@ CASES = [
     ("R", Sample({"x": BSD}, targets=((B, D_h),)), "R cannot make [B, D_h] from [B, S, D]"),
     ("SM", Sample({"a": BSD}, {"mask": "causal"}, axes("S")),
      "SM needs the axis of queries and the axis of keys"),
+    ("SM", Sample({"a": BSD}, axes=axes("S, D")), "SM works along axes only where it is causal"),
     ("R", Sample({"x": floats(S, S)}, targets=((S, S),)), "in more than one way"),
     ("R", Sample({"x": floats(S, S * D)}, targets=((S * D, S),)), "in more than one way"),
     ("R", Sample({"x": floats(*map(number, (6, 4)))}, targets=((number(4), number(6)),)),

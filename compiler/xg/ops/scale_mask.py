@@ -37,11 +37,13 @@ def configure(use: Use) -> Attrs:
 
 def _axes(use: Use) -> Axes:
     """The axes of queries and keys that the brackets name, the last two without."""
-    named = use.named_axes()
-    if not named or named == LAST_TWO[1:]:
+    if use.axes is None:
         return LAST_TWO
-    if len(named) == 1 and use.own["mask"] != "causal":
-        return named
+    if use.own["mask"] != "causal":
+        raise Misuse(
+            "SM works along axes only where it is causal", help=("leave the brackets out",)
+        )
+    named = use.named_axes()
     if len(named) != 2:
         raise Misuse(
             "SM needs the axis of queries and the axis of keys", help=("name them: SM[S, S_k]",)

@@ -12,7 +12,13 @@ from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.limits import LabelLength, NumberDigits, Rank
 from xg.diagnostics.source import Source, Span
 from xg.syntax import ast
-from xg.syntax.errors import ArgumentOrder, FractionInPath, InfiniteNumber, NumberedAxis
+from xg.syntax.errors import (
+    ArgumentOrder,
+    FractionInPath,
+    InfiniteNumber,
+    NumberedAxis,
+    RangeWithoutShape,
+)
 from xg.syntax.spelling import GLYPHS, ascii_name
 from xg.syntax.tokens import Token
 
@@ -172,6 +178,8 @@ class TermBuilder:
         self, span: Span, name: Token, shape: ast.Shape | None, range: ast.Expr | None
     ) -> ast.Port:
         """`ids [B, S] in V`."""
+        if range is not None and shape is None:
+            self.problems.append(RangeWithoutShape(self._span(name)))
         return ast.Port(span, self._name(name), shape, range)
 
     def ports(self, _: Span, *ports: ast.Port) -> tuple[ast.Port, ...]:

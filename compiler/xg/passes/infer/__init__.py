@@ -19,6 +19,7 @@ from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
 from xg.ir.instances import too_many_operators
 from xg.ir.loop import stacked
 from xg.ir.op import Op
+from xg.ir.scalar import ScalarError
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
 from xg.passes.infer.advice import advice
@@ -191,7 +192,12 @@ class _Typist:
         types = tuple(self._type(value) for value in node.inputs)
         self._check_kinds(node, types)
         attrs = self._configured(node, types)
-        body = node.op.body(types, attrs)
+        try:
+            body = node.op.body(types, attrs)
+        except ScalarError as error:
+            raise Mistyped(
+                OperatorMisuse(node.span, f"{node.op.glyph}: {error}", "", (), ())
+            ) from None
         outputs = _output_types(body, types, attrs)
         for value, type_ in zip(node.outputs, outputs, strict=False):
             Rank.check(len(type_.shape), node.span)
@@ -340,7 +346,8 @@ class _Typist:
                         span, state.name, written, "becomes", actual, value.span
                     )
                 else:
-                    help = advice(found.shape, wanted.shape, names)
+                    same = wanted.shape == found.shape
+                    help = "" if same else advice(found.shape, wanted.shape, names)
                     problem = LabelMismatch(span, written, actual, help)
                 self.problems[problem] = None
 

@@ -217,8 +217,12 @@ def start(reader: Reader, expr: ast.Expr) -> str | Scalar:
     match expr:
         case ast.Path(name="ones" | "zeros" as word):
             return word
-        case ast.Call(operator=ast.Name(name="normal"), arguments=(argument,)):
-            return reader.scalar(argument.value)
+        case ast.Call(
+            operator=ast.Name(name="normal"),
+            axes=None,
+            arguments=(ast.Argument(name=None, value=deviation),),
+        ):
+            return reader.scalar(deviation)
         case _:
             raise Refused(
                 BadArgument(

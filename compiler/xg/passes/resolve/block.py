@@ -20,6 +20,7 @@ from xg.passes.resolve.errors import (
 )
 from xg.passes.resolve.instance import Request
 from xg.passes.resolve.lookups import Lookups
+from xg.passes.resolve.mentions import Mentions
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
@@ -150,14 +151,22 @@ class _BlockResolver:
         unknown = [problem.name for problem in problems if isinstance(problem, UnknownValue)]
         return {name for name in params if any(nearest(other, [name]) for other in unknown)}
 
+    def _used(self) -> set[str]:
+        """Names that are read, in any choice of options; maybe, where that cannot be known."""
+        mentions = Mentions.of(*self.block.chains, *self.block.nexts)
+        own = {own.name.name for own in self.block.own if own.words}
+        if self.problems or mentions.nodes & (own | self.scope.linked.options.keys()):
+            return mentions.values | self._meant()
+        return {str(v.name) for v in self.scope.read} | Mentions.of(*self.block.nexts).values
+
     def _refuse_unfinished(self) -> None:
         for port in self.block.outputs:
             name = port.name.name
             if name not in self.scope.values and name not in self.scope.spoiled:
                 self.problems.append(Refused(OutputMissing(port.span, name)))
-        mentioned = _mentioned(self.block) | self._meant()
+        used = self._used()
         for decl in self.block.params:
-            if decl.name.name not in mentioned:
+            if decl.name.name not in used:
                 self.problems.append(Refused(UnusedParam(decl.span, decl.name.name)))
         if self.problems:
             raise Refused(*(p for refused in self.problems for p in refused.problems))
@@ -167,25 +176,3 @@ def _labels(chain: ast.Chain) -> set[str]:
     """Every name that a chain would have made."""
     labels = [chain.label, *(use.label for use in chain.steps)]
     return {port.name.name for label in labels if label for port in label.ports}
-
-
-def _mentioned(block: ast.Block) -> set[str]:
-    """Every name used as a value, in any choice of options."""
-    names: set[str] = set()
-    pending: list[object] = [*block.chains, *(binding.value for binding in block.nexts)]
-    while pending:
-        part = pending.pop()
-        match part:
-            case ast.Path():
-                names.add(part.segments[0].name)
-            case ast.Chain():
-                pending.extend((*part.sources, *part.steps))
-            case ast.NodeUse():
-                pending.extend((*part.arguments, *(a.operand for a in part.attachments)))
-            case ast.Call():
-                pending.extend(part.arguments)
-            case ast.Argument():
-                pending.append(part.value)
-            case _:
-                pass
-    return names

@@ -82,10 +82,10 @@ class NameTwice(Problem):
     """A name made a second time."""
 
     code = "XG0204"
-    title = "{name} is made twice"
+    title = "the name {name} is given twice"
     label = "again here"
     also = (("first", "first here"),)
-    fix = "every name is made once; choose another"
+    fix = "every name is given once; choose another"
     span: Span
     name: str
     first: Span

@@ -100,8 +100,10 @@ class Reader:
                 return self.numbers[name]
             case ast.Path():
                 return scalar_size(self._symbol(expr))
-            case ast.Call() if expr.operator.name in FUNCTIONS and len(expr.arguments) == 1:
-                return function(expr.operator.name, self.scalar(expr.arguments[0].value))
+            case ast.Call(axes=None, arguments=(ast.Argument(name=None, value=value),)) if (
+                expr.operator.name in FUNCTIONS
+            ):
+                return function(expr.operator.name, self.scalar(value))
             case ast.Negation():
                 return -self.scalar(expr.operand)
             case ast.Power():

@@ -8,6 +8,7 @@ from itertools import pairwise
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import parted
+from xg.passes.resolve.mentions import Mentions
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.syntax import ast
 from xg.syntax.tree import walk
@@ -40,13 +41,7 @@ def unused_axes(module: ast.Module, others: Sequence[ast.Module]) -> Iterator[Me
     """The axes that a file declares and that neither it nor the files it uses name again."""
     if not module.meshes:
         return
-    named = {
-        tree.name
-        for each in (module, *others)
-        for part in (*each.blocks, *each.plans)
-        for tree in walk(part)
-        if isinstance(tree, ast.Path)
-    }
+    named = Mentions.of(*(part for m in (module, *others) for part in (*m.blocks, *m.plans))).sizes
     for decl in module.meshes:
         if decl.name.name not in named:
             yield MeshUnused(decl.name.span, decl.name.name)

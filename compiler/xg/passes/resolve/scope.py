@@ -82,9 +82,12 @@ class Scope:
         words, chosen = self.option(name) or (None, "")
         if words is None:
             raise Refused(UnknownOption(guard.option.span, name, tuple(self.linked.options)))
+        first: dict[str, ast.Name] = {}
         for word in guard.words:
             if word.name not in words:
                 raise Refused(UnknownWord(word.span, name, word.name, words))
+            if first.setdefault(word.name, word) is not word:
+                raise Refused(NameTwice(word.span, word.name, first[word.name].span))
         return chosen in [word.name for word in guard.words]
 
     def option(self, name: str) -> tuple[tuple[str, ...], str] | None:
@@ -147,7 +150,7 @@ class Scope:
     def _promise(self, value: Value, written: ast.Port, label: ast.Port) -> None:
         """Hold a value to what an output promises, where its label has a shape of its own."""
         assert written.shape
-        if label.shape and label.shape != written.shape:
+        if label.shape and (label.shape, label.range) != (written.shape, written.range):
             self._claim(value, self.reader.type(written.shape, written.range), written.span)
         self.lay(value, written.shape)
 

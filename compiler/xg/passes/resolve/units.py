@@ -14,6 +14,7 @@ from xg.ir.op import Op
 from xg.ir.recent import Recent
 from xg.ir.tensor import LargeDefinition, Sizes
 from xg.ir.walk import callees_first
+from xg.passes.resolve.declarations import declared_in_vain
 from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
 from xg.passes.resolve.expressions import Reader
@@ -177,6 +178,9 @@ def _units(module: ast.Module, load: Load, defined: Defined) -> list[Unit]:
 def _unit(
     module: ast.Module, number: int, imported: list[tuple[ast.Use, Unit]], defined: Defined
 ) -> Unit:
+    vain = declared_in_vain(module)
+    if vain:
+        raise Refused(*vain)
     blocks: dict[str, Located] = {}
     operators: dict[str, Op] = {}
     for use, other in imported:

@@ -39,6 +39,7 @@ from xg.syntax.errors.trees import (
     NamelessResult,
     NamesInTheMiddle,
     NumberedAxis,
+    RangeWithoutShape,
     WildcardOutsidePlan,
     WrongEdition,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "NamesInTheMiddle",
     "NotText",
     "NumberedAxis",
+    "RangeWithoutShape",
     "ReservedName",
     "Semicolon",
     "StackedPower",

@@ -35,6 +35,15 @@ class MissingShape(Problem):
     what: str
 
 
+class RangeWithoutShape(Problem):
+    """A range behind a name that has no shape in this place."""
+
+    code = "XG0139"
+    title = "the range of {span.text!q} has no shape before it"
+    fix = "write the axes first, as in `ids [B, S] in V`"
+    span: Span
+
+
 class WildcardOutsidePlan(Problem):
     """`_` where there is nothing to match."""
 
