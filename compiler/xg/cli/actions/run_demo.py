@@ -11,7 +11,7 @@ from xg.cli.actions.run_verify import by_default
 from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
-from xg.cli.render.table import table
+from xg.cli.render.table import aligned
 from xg.cli.target import Target
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import train_on_ranks
@@ -105,7 +105,7 @@ def _lines(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator
         verdict = "proven" if each.passed else "FAILED"
         rows.append((each.name, str(len(each.files)), str(len(found)), f"{worst:.1e}", verdict))
     yield ""
-    yield from table(rows, frozenset({1, 2, 3}))
+    yield from aligned(rows, frozenset({1, 2, 3}))
     yield ""
     yield f"training {MODEL}: {outcome.steps} steps, {outcome.speed:,.0f} tokens/s"
     yield f"loss {outcome.losses[0]:.3f} at first, {_last(outcome):.3f} over the last steps"

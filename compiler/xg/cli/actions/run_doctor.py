@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from tempfile import TemporaryFile
@@ -15,7 +14,7 @@ from xg.cli.actions.run_lsp import MISSING
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.render.json_text import json_text
-from xg.cli.render.table import table
+from xg.cli.render.table import Column, Table
 from xg.codegen.backend import Backend, backends
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.font import FAMILY, FOLDER
@@ -33,6 +32,14 @@ class Finding:
     fix: str = ""
 
 
+_COLUMNS: tuple[Column[Finding], ...] = (
+    Column("", "state", lambda finding: finding.state),
+    Column("", "thing", lambda finding: finding.thing),
+    Column("", "detail", lambda finding: finding.detail),
+    Column(None, "fix", lambda finding: finding.fix),
+)
+
+
 def run(options: Namespace, console: Console) -> int:
     """Look, and say; exit 1 if something is missing that xg needs."""
     found = [
@@ -47,11 +54,12 @@ def run(options: Namespace, console: Console) -> int:
         *(_backend(each) for each in backends().values() if each.runs.extra),
         _editor(),
     ]
+    table = Table(_COLUMNS, found)
     missing = any(finding.state == "missing" for finding in found)
     if options.json:
-        console.write(json_text({"findings": [asdict(finding) for finding in found]}))
+        console.write(json_text({"findings": table.data()}))
     else:
-        for line in table([(f.state, f.thing, f.detail) for f in found]):
+        for line in table.lines():
             console.say(line)
         for finding in found:
             if finding.fix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from xg import ops
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.render.json_text import json_text
-from xg.cli.render.table import table
+from xg.cli.render.table import Column, Table, aligned
 from xg.diagnostics.terminal import printable
 from xg.figures import dot, render
 from xg.figures.model.dictionary import dictionary
@@ -20,6 +20,17 @@ from xg.ir.signature import signature
 from xg_runtime import files
 
 SIGNS = {"@": "•", "+": "⊕", "*": "⊙"}  # as a keyboard has them
+
+_COLUMNS: tuple[Column[Op], ...] = (
+    Column("glyph", "glyph", lambda op: op.glyph),
+    Column("name", "name", lambda op: op.name),
+    Column("signature", "signature", signature),
+    Column(None, "family", lambda op: op.family),
+    Column("meaning", "meaning", lambda op: op.meaning),
+    Column(None, "formula", lambda op: op.formula),
+    Column(None, "gradient", lambda op: op.gradient),
+    Column(None, "source", lambda op: op.source),
+)
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -32,10 +43,11 @@ def run(options: Namespace, console: Console) -> int:
     if name is not None and not chosen:
         console.note(f"xg ops: no operator is called {printable(name)}{_instead(name, every)}")
         return USAGE
+    table = Table(_COLUMNS, chosen)
     if options.json:
-        console.write(json_text({"operators": [_as_data(op) for op in chosen]}))
+        console.write(json_text({"operators": table.data()}))
     else:
-        for line in _table(every) if name is None else _in_full(chosen[0]):
+        for line in table.lines() if name is None else _in_full(chosen[0]):
             console.say(line)
     return FINE
 
@@ -68,32 +80,7 @@ def _instead(name: str, every: list[Op]) -> str:
     return f": did you mean {close[0]}?" if close else ""
 
 
-def _table(every: list[Op]) -> Iterator[str]:
-    rows = [(op.glyph, op.name, signature(op), op.meaning) for op in every]
-    yield from table([("glyph", "name", "signature", "meaning"), *rows])
-
-
 def _in_full(op: Op) -> Iterator[str]:
-    facts = [
-        ("signature", signature(op)),
-        ("family", op.family),
-        ("meaning", op.meaning),
-        ("formula", op.formula),
-        ("gradient", op.gradient),
-        ("source", op.source),
-    ]
+    facts = [(str(column.key), str(column.value(op))) for column in _COLUMNS[2:]]
     yield f"{op.glyph}  {op.name}"
-    yield from (f"  {line}" for line in table([fact for fact in facts if fact[1]]))
-
-
-def _as_data(op: Op) -> Mapping[str, str]:
-    return {
-        "glyph": op.glyph,
-        "name": op.name,
-        "family": op.family,
-        "signature": signature(op),
-        "meaning": op.meaning,
-        "formula": op.formula,
-        "gradient": op.gradient,
-        "source": op.source,
-    }
+    yield from aligned([fact for fact in facts if fact[1]], indent="  ")

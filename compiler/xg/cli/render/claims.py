@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from xg.cli.render.table import table
+from xg.cli.render.amounts import data_of
+from xg.cli.render.table import aligned
 from xg.diagnostics.terminal import printable
 from xg.frontend.examples.numbers import Printed
 from xg.verify.examples.claim_check import Checked
@@ -42,7 +43,7 @@ def _claim(judged: Judged) -> Iterator[str]:
     claim = judged.claim
     place = f"{printable(claim.place)}: " if claim.place else ""
     yield f"{place}{claim.target.name} {claim.target.spelled}, line {claim.span.line}"
-    yield from (f"  {line}".rstrip() for line in table(_rows(judged)))
+    yield from aligned(_rows(judged), indent="  ")
     yield f"  from the givens: {_said(judged.from_givens)}"
     if judged.from_printed is None:
         yield "  from what is printed before: too many numbers to follow their rounding"
@@ -148,7 +149,7 @@ def as_data(file: str, checked: Checked) -> Mapping[str, object]:
 def _claim_data(judged: Judged, checked: Checked) -> Mapping[str, object]:
     claim = judged.claim
     row = checked.differences.get(claim.target.name)
-    difference = row and {"error": _finite(row.error), "verdict": row.verdict, "reason": row.reason}
+    difference = row and {"error": data_of(row.error), "verdict": row.verdict, "reason": row.reason}
     return {
         "name": claim.target.name,
         "place": claim.place,
@@ -169,7 +170,7 @@ def _verdict_data(verdict: Verdict) -> Mapping[str, object]:
         "passed": verdict.passed,
         "holding": int(verdict.holds.sum()),
         "numbers": verdict.holds.size,
-        "largest_error": _finite(verdict.largest),
+        "largest_error": data_of(verdict.largest),
         "values": _nested(verdict.value),
         "holds": verdict.holds.tolist(),
     }
@@ -177,10 +178,6 @@ def _verdict_data(verdict: Verdict) -> Mapping[str, object]:
 
 def _nested(array: Array) -> object:
     """An array as lists; what is not finite is null, which JSON has."""
-    finite = np.array([_finite(float(number)) for number in array.flat], dtype=object)
+    finite = np.array([data_of(float(number)) for number in array.flat], dtype=object)
     lists: object = finite.reshape(array.shape).tolist()
     return lists
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None

@@ -14,7 +14,7 @@ from xg.cli.render.cost_data import as_data
 from xg.cli.render.cost_sections import ESTIMATE
 from xg.cli.render.cost_text import sizes
 from xg.cli.render.json_text import json_text
-from xg.cli.render.table import table
+from xg.cli.render.table import aligned
 from xg.cost.communication import total_bytes, total_formula
 from xg.cost.hardware import Machine
 from xg.cost.report import CostReport, report
@@ -76,12 +76,11 @@ def _lines(found: Sequence[PlanCost], dtype: str) -> Iterator[str]:
     yield f"{first.cost.program.main.block}, one step of one rank, {dtype}: {_all_sizes(compiled)}"
     names = [each.machine.name for each in first.estimates]
     rows = [(*_HEAD, *names), *(_row(each.name or "one device", each.report) for each in compiled)]
-    right = frozenset(range(2, len(_HEAD) + len(names)))
-    yield from (f"  {line}" for line in table(rows, right))
+    yield from aligned(rows, frozenset(range(2, len(_HEAD) + len(names))), "  ")
     yield from (f"  {each.name} is refused: {each.refused}" for each in found if not each.report)
     yield ""
     yield "elements that a rank sends around a ring"
-    yield from (f"  {line}" for line in table([*_formulas(compiled)]))
+    yield from aligned([*_formulas(compiled)], indent="  ")
     yield ""
     yield "held: parameters, gradients, both moments of Adam, saved activations; naive and ring:"
     yield "elements that a rank sends"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xg.cli.render.amounts import evaluated
+from xg.cli.render.amounts import Evaluated, data_of
 from xg.cost.communication import SHORT, Sent
 from xg.ir.dim import Dim
 from xg.pages.diff import Change, Difference, Edge
@@ -60,10 +60,6 @@ def _collective(change: Change[Sent]) -> Data:
 
 def _cost(difference: Difference, before: Dim, after: Dim) -> Data:
     return {
-        "before": _both(before, difference.before.report.numbers),
-        "after": _both(after, difference.after.report.numbers),
+        "before": data_of(Evaluated(before, difference.before.report.numbers)),
+        "after": data_of(Evaluated(after, difference.after.report.numbers)),
     }
-
-
-def _both(dim: Dim, numbers: Mapping[str, int]) -> Data:
-    return {"formula": str(dim), "number": evaluated(dim, numbers)}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from xg.cli.render.amounts import evaluated
-from xg.cli.render.table import table
+from xg.cli.render.table import Column, Table, aligned
 from xg.cost.communication import SHORT, Sent, Way, total_formula
 from xg.pages.diff import Change, Difference, Edge
 from xg.pages.diff.compare import block_of
@@ -28,26 +28,15 @@ def lines(difference: Difference) -> Iterator[str]:
         if changed:
             yield ""
             yield f"edges of the {direction} pass, as one rank holds them"
-            yield from _indented(_edges(changed))
+            yield from Table(_EDGES, changed).lines("  ")
     if difference.collectives:
         yield ""
         yield "collectives, in elements around a ring"
-        yield from _indented([*map(_collective, difference.collectives)])
+        yield from aligned([*map(_collective, difference.collectives)], indent="  ")
     yield ""
     yield "cost of one rank, bytes of float32"
-    yield from _indented([*_costs(difference)], 1, 2, 3)
+    yield from aligned([*_costs(difference)], frozenset({1, 2, 3}), "  ")
     yield from _formulas(difference)
-
-
-def _edges(changed: Sequence[Change[Edge]]) -> Sequence[tuple[str, ...]]:
-    """Where it is, its name, and how it was and is."""
-    rows: list[tuple[str, ...]] = []
-    for each in changed:
-        edge = each.present
-        rows.append(
-            (sign(each), edge.where or "·", edge.name, *placements_text(each), _maker(each))
-        )
-    return [("", "where", "edge", "before", "after", ""), *rows]
 
 
 def sign(change: Change[Edge] | Change[Sent]) -> str:
@@ -79,6 +68,16 @@ def _maker(change: Change[Edge]) -> str:
     if before is None or after is None or before.maker == after.maker:
         return ""
     return f"made by {after.maker}, was {before.maker}"
+
+
+_EDGES: tuple[Column[Change[Edge]], ...] = (
+    Column("", None, sign),
+    Column("where", None, lambda each: each.present.where or "·"),
+    Column("edge", None, lambda each: each.present.name),
+    Column("before", None, lambda each: placements_text(each)[0]),
+    Column("after", None, lambda each: placements_text(each)[1]),
+    Column("", None, _maker),
+)
 
 
 def _collective(change: Change[Sent]) -> tuple[str, ...]:
@@ -114,9 +113,3 @@ def _formulas(difference: Difference) -> Iterator[str]:
             old, new = (total_formula(each, way) for each in sent)
         if name != "ring bytes":  # four times the elements
             yield f"  {name}: {old}" + (f" -> {new}" if new != old else ", as before")
-
-
-def _indented(rows: Sequence[Sequence[str]], *right: int) -> Iterator[str]:
-    width = max(map(len, rows))
-    filled = [(*row, *[""] * (width - len(row))) for row in rows]
-    yield from (f"  {line}" for line in table(filled, frozenset(right)))

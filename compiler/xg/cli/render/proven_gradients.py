@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from xg.cli.render.amounts import data_of
 from xg.codegen.backend import backends
-from xg_runtime.gradtable import table
+from xg_runtime.gradtable import as_json, table
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
@@ -51,26 +52,9 @@ def as_data(file: str, settings: Settings, proof: Proof) -> Mapping[str, object]
         "sizes": dict(sorted(proof.sizes.items())),
         "seed": proof.gradients.seed,
         "passed": proof.passed,
-        "gradients": [
-            {
-                "name": row.name,
-                "shape": list(row.shape),
-                "coordinates": row.coordinates,
-                "directions": row.directions,
-                "error": _finite(row.error),
-                "tolerance": row.tolerance,
-                "verdict": row.verdict,
-                "reason": row.reason,
-            }
-            for row in proof.gradients.rows
-        ],
+        "gradients": as_json(proof.gradients)["gradients"],
         "references": {
-            backend: {"error": _finite(reference.error), "first_difference": reference.first}
+            backend: {"error": data_of(reference.error), "first_difference": reference.first}
             for backend, reference in proof.references.items()
         },
     }
-
-
-def _finite(number: float) -> float | None:
-    """JSON has no infinity."""
-    return number if abs(number) < float("inf") else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Final
 
-from xg.cli.render.table import table
+from xg.cli.render.table import Column, Table
 from xg.codegen.backend import backends
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ WHY: Final[Mapping[str, str]] = {
     "unused": "brings what no output or gradient depends on",
     "not needed": "NOT NEEDED: without it nothing differs",
 }
-HEAD: Final = ("pass", "collective", "over", "calls", "elements", "as formulas say")
 
 
 def lines(file: str, settings: Settings, proof: RankProof) -> Iterator[str]:
@@ -54,7 +53,7 @@ def _mesh(proof: RankProof) -> Mapping[str, int]:
 
 
 def _floats(floats: Floats) -> Iterator[str]:
-    yield from table([HEAD, *map(_cells, floats.sent)], frozenset({3, 4}))
+    yield from _sent(floats).lines()
     for backend, found in floats.agreements.items():
         counted = f"{found.outputs} outputs and {found.gradients} gradients"
         if found.first is None:
@@ -82,11 +81,32 @@ def _controls(controls: Sequence[Control]) -> Iterator[str]:
             yield f"  {each.kind} over {each.over} {WHY[each.verdict]}: {each.code}"
 
 
-def _cells(sent: Sent) -> tuple[str, ...]:
-    calls, elements = sent.counted
+def _sent(floats: Floats) -> Table[Sent]:
+    """The collectives that ran, and what the formulas say of them."""
+    return Table(
+        (
+            Column("pass", "pass", lambda sent: sent.direction),
+            Column("collective", "collective", lambda sent: sent.kind),
+            Column("over", "over", lambda sent: sent.over),
+            _number("calls", lambda sent: sent.counted[0]),
+            _number("elements", lambda sent: sent.counted[1]),
+            Column("as formulas say", "expected", _expected, _agreement),
+        ),
+        floats.sent,
+    )
+
+
+def _number(name: str, value: Callable[[Sent], int]) -> Column[Sent]:
+    return Column(name, name, value, lambda sent: f"{value(sent):,}", right=True)
+
+
+def _expected(sent: Sent) -> Mapping[str, object]:
+    return {"calls": sent.said[0], "elements": sent.said[1]}
+
+
+def _agreement(sent: Sent) -> str:
     agrees = "yes" if sent.agrees else "NO: {:,} calls of {:,}".format(*sent.said)
-    bundled = f", bundling {sent.said[0]:,} calls" if sent.saves_calls else ""
-    return sent.direction, sent.kind, sent.over, f"{calls:,}", f"{elements:,}", agrees + bundled
+    return agrees + (f", bundling {sent.said[0]:,} calls" if sent.saves_calls else "")
 
 
 def _exact(found: Sequence[Exact]) -> str:
@@ -140,17 +160,7 @@ def _floats_data(floats: Floats) -> Mapping[str, object]:
         },
         "edges": floats.edges
         and {"compared": floats.edges.count, "first_difference": floats.edges.first},
-        "sent": [
-            {
-                "pass": each.direction,
-                "collective": each.kind,
-                "over": each.over,
-                "calls": each.counted[0],
-                "elements": each.counted[1],
-                "expected": {"calls": each.said[0], "elements": each.said[1]},
-            }
-            for each in floats.sent
-        ],
+        "sent": _sent(floats).data(),
         "controls": [
             {"collective": c.kind, "over": c.over, "code": c.code, "verdict": c.verdict}
             for c in floats.controls
