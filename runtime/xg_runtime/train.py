@@ -97,23 +97,12 @@ def train(
         state = _resumed(folder, known, state, world, previous=resume == "previous")
     else:
         check_free(folder, overwrite=overwrite)
-    keep_until = state.step if resume else -1
+    stepper = replace(_stepper(module, source, config, accuracy, world), split=split)
     catching = contextlib.nullcontext(stop) if stop else Interrupt()
-    with catching as asked, _log(world, folder, keep_until) as log:
-        shown = stream or sys.stderr if world.leads else io.StringIO()
-        progress = Progress(shown, state.step, config.steps, source.items, source.unit)
-        stepper = replace(_stepper(module, source, config, accuracy, world), split=split)
-        run = _Run(stepper, config, folder, log, progress, is_new=resume is None)
-        try:
-            state, requested = run.go(state, asked)
-        finally:
-            progress.close()
-            if world.leads:
-                chances = accuracy.chances if accuracy else None
-                drawn = curve.draw(log.records, references or {}, chances)
-                files.write(folder / CURVE, drawn.encode())
-        speed = progress.speed(state.step)
-    return Outcome(folder, state.step, requested, log.records, state.params, speed, source.unit)
+    with catching as asked, _log(world, folder, state.step if resume else -1) as log:
+        progress = _progress(stream, state.step, stepper, config)
+        run = _Run(stepper, config, folder, log, progress, references or {}, resume is None)
+        return run.go(state, asked)
 
 
 def check_free(folder: Path, *, overwrite: bool) -> None:
@@ -127,6 +116,13 @@ def _log(world: World, folder: Path, keep_until: int) -> Log:
     return Log(folder / LOG, keep_until=keep_until) if world.leads else NoLog()
 
 
+def _progress(stream: TextIO | None, first: int, stepper: Stepper, config: TrainConfig) -> Progress:
+    """What a run shows of itself; only the first rank shows anything."""
+    shown = stream or sys.stderr if stepper.world.leads else io.StringIO()
+    source = stepper.source
+    return Progress(shown, first, config.steps, source.items, source.unit)
+
+
 @dataclass(frozen=True)
 class _Run:
     """The loop and what it writes to."""
@@ -136,9 +132,25 @@ class _Run:
     folder: Path
     log: Log
     progress: Progress
+    references: Mapping[str, float]
     is_new: bool  # not resumed
 
-    def go(self, state: Checkpoint, asked: Interrupt) -> tuple[Checkpoint, str | None]:
+    def go(self, state: Checkpoint, asked: Interrupt) -> Outcome:
+        """Train, and draw the curve, also of a run that breaks."""
+        try:
+            state, requested = self._steps(state, asked)
+        finally:
+            self.progress.close()
+            if self.stepper.world.leads:
+                accuracy = self.stepper.accuracy
+                chances = accuracy.chances if accuracy else None
+                drawn = curve.draw(self.log.records, self.references, chances)
+                files.write(self.folder / CURVE, drawn.encode())
+        speed, unit = self.progress.speed(state.step), self.stepper.source.unit
+        records = self.log.records
+        return Outcome(self.folder, state.step, requested, records, state.params, speed, unit)
+
+    def _steps(self, state: Checkpoint, asked: Interrupt) -> tuple[Checkpoint, str | None]:
         """Step until the end or a request to stop; return the last state, which is saved."""
         if self.is_new:
             self._evaluate(state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from xg.importing.diagram import Arrangement, Step
 from xg.importing.dims import Dims, spell
@@ -127,32 +127,24 @@ def node_text(step: Step, own: list[str], op_names: Mapping[str, str], dims: Dim
         case "R" | "T" | "BC":
             return step.operator + (arrangement_text(step, dims) or "")
         case "LN":
-            return f"LN({', '.join([*own, *_eps(attrs['eps'], own)])})"
+            return _call("LN", [*own, *_eps(attrs["eps"], own)])
         case "SM":
-            product = step.data[0]
-            sizes = [size for size in product.axes[-1:] if size is not None]
-            sizes = [*attrs.get("contracted", ()), *sizes]
-            scale = scale_text(attrs["c"], sizes, dims)
-            if not attrs["causal"]:
-                return f"SM({scale})" if scale != "1" else "SM"
-            return f"SM({scale}, causal)" if scale != "1" else "SM(mask=causal)"
+            scale = _scale(step, step.data[0].axes[-1:], dims)
+            mask = ["causal" if scale != "1" else "mask=causal"] if attrs["causal"] else []
+            return _call("SM", [scale, *mask] if scale != "1" else mask)
         case "scale":
-            sizes = [size for size in step.data[0].axes[::-1] if size is not None]
-            sizes = [*attrs.get("contracted", ()), *sizes]
-            return f"scale({scale_text(attrs['c'], sizes, dims)})"
+            return _call("scale", [_scale(step, step.data[0].axes[::-1], dims)])
         case "DO":
-            return f"DO({number_text(attrs['p'])})"
+            return _call("DO", [number_text(attrs["p"])])
         case "GELU" | "MSE" | "BCE":
-            return step.operator + (f"({attrs['word']})" if attrs["word"] else "")
+            return _call(step.operator, [attrs["word"]])
         case "CE":
-            words = [attrs["word"]] if attrs["word"] else []
-            ignored = f"ignore={attrs['ignore']}"
-            return f"CE({', '.join([*words, ignored])})"
+            return _call("CE", [attrs["word"], f"ignore={attrs['ignore']}"])
         case "RoPE":
             base = number_text(attrs["base"])
-            return "RoPE" if base == "10000" else f"RoPE(base={base})"
+            return _call("RoPE", [] if base == "10000" else [f"base={base}"])
         case "Emb":
-            return f"Emb({own[0]})"
+            return _call("Emb", own[:1])
         case "mean" | "sum":
             axes = ", ".join(axis_name(step.data[0], place, dims) for place in attrs["over"])
             return f"{step.operator}[{axes}]"
@@ -162,10 +154,21 @@ def node_text(step: Step, own: list[str], op_names: Mapping[str, str], dims: Dim
         case "slice":
             return _slice_text(step, dims)
         case "op":
-            name = op_names[str(attrs["formula"])]
-            return f"{name}({', '.join(own)})" if own else name
+            return _call(op_names[str(attrs["formula"])], own)
         case _:
             return step.operator
+
+
+def _call(name: str, arguments: Iterable[str | None]) -> str:
+    """An operator with those of its arguments that say anything."""
+    words = ", ".join(filter(None, arguments))
+    return f"{name}({words})" if words else name
+
+
+def _scale(step: Step, axes: Sequence[Size | None], dims: Dims) -> str:
+    """The scale of scores, by the sizes that it may follow from."""
+    sizes = [size for size in axes if size is not None]
+    return scale_text(step.attrs["c"], [*step.attrs.get("contracted", ()), *sizes], dims)
 
 
 def _slice_text(step: Step, dims: Dims) -> str:

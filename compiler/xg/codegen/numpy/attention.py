@@ -130,17 +130,17 @@ def attend(
     for batch in batches(q, k):
         scaled = q[batch] * scale
         for rows, keys, hidden in parts:
-            e = scores(scaled[..., rows, :], k[batch][..., keys, :], hidden)
-            if m is not None:
-                np.copyto(e, -np.inf, where=turned(m[batch], rows, keys) == 0)
+            seen = turned(m, batch, rows, keys)
+            e = scores(scaled[..., rows, :], k[batch][..., keys, :], hidden, seen)
             peak = e.max(axis=-2, keepdims=True, initial=-np.inf)
             peak[peak == -np.inf] = 0
             e -= peak
             np.exp(e, out=e)
             total = e.sum(axis=-2, keepdims=True)
             total[total == 0] = 1
-            if keep is not None:
-                e *= turned(keep[batch], rows, keys)
+            stays = turned(keep, batch, rows, keys)
+            if stays is not None:
+                e *= stays
             out = y[batch][..., rows, :]
             np.matmul(e.swapaxes(-1, -2), v[batch][..., keys, :], out=out)
             out /= total.swapaxes(-1, -2)
@@ -164,53 +164,52 @@ def d_attend(
 ) -> tuple[Array, Array, Array]:
     """Gradient of attention, its weights computed again in the same tiles."""
     dq, dk, dv = merging(q, q), merging(k, k), merging(v, v)
-    dk[...] = 0
-    dv[...] = 0
+    dk[...] = dv[...] = 0
     parts = tiles(q, k, mask)
     for batch in batches(q, k):
         scaled = q[batch] * scale
         delta = np.einsum("...d,...d->...", dy[batch], y[batch])[..., None, :]
         for rows, keys, hidden in parts:
-            p = scores(scaled[..., rows, :], k[batch][..., keys, :], hidden)
-            if m is not None:
-                np.copyto(p, -np.inf, where=turned(m[batch], rows, keys) == 0)
+            columns, seen = k[batch][..., keys, :], turned(m, batch, rows, keys)
+            p = scores(scaled[..., rows, :], columns, hidden, seen)
             p -= lse[batch][..., rows, :].swapaxes(-1, -2)
             np.exp(p, out=p)
             d_out = dy[batch][..., rows, :]
             dz = v[batch][..., keys, :] @ d_out.swapaxes(-1, -2)
-            kept = p
-            if keep is not None:
-                kept = p * turned(keep[batch], rows, keys)
-                dz *= turned(keep[batch], rows, keys)
+            kept, stays = p, turned(keep, batch, rows, keys)
+            if stays is not None:
+                kept = p * stays
+                dz *= stays
                 dz *= factor
             dv[batch][..., keys, :] += kept @ d_out
             dz -= delta[..., rows]
             dz *= p
             dk[batch][..., keys, :] += dz @ scaled[..., rows, :]
-            columns = k[batch][..., keys, :]
             np.matmul(dz.swapaxes(-1, -2), columns, out=dq[batch][..., rows, :])
     dq *= scale
     dv *= factor
     return dq, dk, dv
 
 
-def scores(q: Array, k: Array, hidden: Array | None) -> Array:
-    """``K Q⊤``, plus `hidden` in the last of its rows."""
+def scores(q: Array, k: Array, hidden: Array | None, seen: Array | None) -> Array:
+    """``K Q⊤``, plus `hidden` in the last of its rows, -inf where `seen` is 0."""
     z = k @ q.swapaxes(-1, -2)
     if hidden is not None:
         z[..., z.shape[-2] - hidden.shape[0] :, :] += hidden
+    if seen is not None:
+        np.copyto(z, -np.inf, where=seen == 0)
     return z
 
 
-def turned(pairs: Array, rows: slice, keys: slice) -> Array:
-    """A part of ``[.., S, S_k]`` as keys by queries."""
-    return pairs[..., rows, keys].swapaxes(-1, -2)
+def turned(pairs: Array | None, batch: slice, rows: slice, keys: slice) -> Array | None:
+    """A part of ``[.., S, S_k]`` as keys by queries, if there is one."""
+    return None if pairs is None else pairs[batch][..., rows, keys].swapaxes(-1, -2)
 
 
-def batches(q: Array, k: Array) -> list[Any]:
+def batches(q: Array, k: Array) -> list[slice]:
     """Parts of the first axis whose scores stay in the cache of a core."""
     if q.ndim == 2:
-        return [...]
+        return [slice(None)]
     pairs = math.prod(q.shape[1:-1]) * k.shape[-2]
     step = max(1, 2**17 // max(1, pairs))
     return [slice(start, start + step) for start in range(0, q.shape[0], step)]
