@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
 
 from xg.codegen.backend import Form, backends
 
@@ -30,3 +32,26 @@ def with_calls() -> list[str]:
 def in_words_alone() -> list[str]:
     """The names of those whose modules differ from the first one's in their words alone."""
     return [name for name, backend in list(backends().items())[1:] if not backend.pipeline]
+
+
+def as_arrays_of(backend: str) -> Callable[[Any], Any]:
+    """The function that makes an array of NumPy one of the library that a backend computes with."""
+    library: Any = import_module(backends()[backend].runs.library)
+    return library.asarray
+
+
+def narrow(tolerance: float, half_tolerance: float) -> list[tuple[str, bool, str, float]]:
+    """Backends, whether fused, in the narrow types that they compute in, with a bound for each.
+
+    In float32 the first backend's readable code stands for what all have in common, and the fused
+    code of the others for what is their own.
+    """
+    first, *others = with_calls()
+    single = [(first, False), *((name, True) for name in others)]
+    half = [
+        (name, fused) for name in others if backends()[name].runs.half for fused in (True, False)
+    ]
+    return [
+        *((*each, "float32", tolerance) for each in single),
+        *((*each, "bfloat16", half_tolerance) for each in half),
+    ]

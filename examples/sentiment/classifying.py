@@ -19,6 +19,7 @@ from examples.sentiment.model import Classifier, compiled_again
 from examples.sentiment.reviews import NAMES
 from examples.sentiment.training import LEXICON
 from examples.sentiment.words import words
+from xg.driver import BACKENDS
 from xg_runtime import checkpoint
 from xg_runtime.errors import CheckpointError, FileError, InputError
 from xg_runtime.module import Arrays, Module
@@ -45,7 +46,7 @@ class TrainedClassifier:
 
     @classmethod
     def read(
-        cls, folder: Path, *, previous: bool = False, backend: str = "numpy"
+        cls, folder: Path, *, previous: bool = False, backend: str | None = None
     ) -> TrainedClassifier:
         """The classifier that a run has trained.
 
@@ -85,7 +86,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--previous", action="store_true", help="from the checkpoint before the newest"
     )
-    parser.add_argument("--backend", choices=("numpy", "torch"), default="numpy")
+    parser.add_argument("--backend", choices=BACKENDS, default=BACKENDS[0])
     parser.add_argument("--json", action="store_true", help="the answers as data")
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 import pytest
-from backends import with_calls
+from backends import narrow, with_calls
 from models.families import Arrays
 from models.witness import Witness
 
@@ -62,15 +62,7 @@ def test_logits_loss_and_every_gradient_agree(
     assert misses(witness, module, witness.held.params) == {}
 
 
-NARROW: Final = (
-    ("numpy", False, "float32", 1e-4),
-    ("torch", True, "float32", 1e-4),
-    ("torch", True, "bfloat16", 0.2),
-    ("torch", False, "bfloat16", 0.2),
-)
-
-
-@pytest.mark.parametrize(("backend", "kernels", "dtype", "bound"), NARROW)
+@pytest.mark.parametrize(("backend", "kernels", "dtype", "bound"), narrow(1e-4, 0.2))
 def test_narrow_numbers_stay_within_their_rounding(
     witness: Witness, backend: str, kernels: bool, dtype: str, bound: float
 ) -> None:

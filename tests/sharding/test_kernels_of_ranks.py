@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from backends import writing
+from backends import as_arrays_of, writing
 from numpy.typing import NDArray
 
 import xg
@@ -41,9 +40,8 @@ def compiled(backend: str, kernels: bool) -> ModuleType:
 def step(backend: str, kernels: bool, arrays: Arrays, seed: int | None) -> Arrays:
     """Outputs and gradients of a rank, given what all of them have together."""
     module = compiled(backend, kernels)
-    given: dict[str, Any] = arrays
-    if backend == "torch":
-        given = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    own = as_arrays_of(backend)
+    given: dict[str, Any] = {name: own(array) for name, array in arrays.items()}
     mine = ranks.local_shards(given, module.cuts())
     inputs = {name: mine.pop(name) for name in ("ids", "t")}
     d_outputs = {"loss": mine.pop("dloss")}

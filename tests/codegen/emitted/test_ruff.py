@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from backends import with_kernels, writing
 
 import xg
 
@@ -21,11 +22,11 @@ def sources() -> Iterator[tuple[str, str]]:
     for file, plan in (("t5", None), ("bert", "FSDP"), ("llama", "SP"), ("vit", None)):
         (path,) = DIAGRAMS.rglob(f"{file}.xg")
         program = xg.compile(path, plan=plan)
-        for backend in ("numpy", "torch"):
+        for backend in with_kernels():
             yield f"{file}_{backend}", program.source(backend)
             yield f"{file}_{backend}_kernels", program.source(backend, kernels=True)
     step = xg.compile(DIAGRAMS / "models" / "gpt2.xg").step()
-    yield from ((f"step_{backend}", step.source(backend)) for backend in ("numpy", "torch"))
+    yield from ((f"step_{backend}", step.source(backend)) for backend in writing("step"))
 
 
 @pytest.fixture(scope="module")

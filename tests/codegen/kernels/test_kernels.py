@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
+from backends import as_arrays_of
 from codegen.kernels.cases import Case, cases
 from numpy.typing import NDArray
 
@@ -50,9 +50,8 @@ def results(
     case: Case, backend: str, function: Function, dtype: str = "float64"
 ) -> list[Array | None]:
     """What a kernel makes of a case; operands that something else reads stay what they were."""
-    before, given = in_type(case.arrays, dtype), list[Any](in_type(case.arrays, dtype))
-    if backend == "torch":
-        given = [None if a is None else torch.from_numpy(a) for a in given]
+    own, before = as_arrays_of(backend), in_type(case.arrays, dtype)
+    given = [None if a is None else own(a) for a in in_type(case.arrays, dtype)]
     made = function(*given, *case.numbers, *case.drawn)
     names = case.function.head[1:].split(", ")
     for name, old, now in zip(names, before, given, strict=False):

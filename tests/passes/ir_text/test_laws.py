@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from backends import with_calls
 from library import LIBRARY
 from numpy.typing import NDArray
 
@@ -133,7 +134,7 @@ def _code(program: Program, backend: str, *, kernels: bool) -> str:
 
 
 @pytest.mark.parametrize("plan", [None, "TP"])
-@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("backend", with_calls())
 def test_what_was_read_gives_the_same_code(plan: str | None, backend: str) -> None:
     histories = Case("models/llama", "GQA", plan).histories()
     for program in [next(histories).result, next(histories).result]:

@@ -201,9 +201,16 @@ def scores(q: Array, k: Array, hidden: Array | None, seen: Array | None) -> Arra
     return z
 
 
-def turned(pairs: Array | None, batch: slice, rows: slice, keys: slice) -> Array | None:
+def turned(
+    pairs: Array | None,
+    batch: slice,
+    rows: slice,
+    keys: slice,
+) -> Array | None:
     """A part of ``[.., S, S_k]`` as keys by queries, if there is one."""
-    return None if pairs is None else pairs[batch][..., rows, keys].swapaxes(-1, -2)
+    if pairs is None:
+        return None
+    return pairs[batch][..., rows, keys].swapaxes(-1, -2)
 
 
 def batches(q: Array, k: Array) -> list[slice]:
