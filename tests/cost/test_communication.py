@@ -83,9 +83,22 @@ def test_sequence_parallel_sends_as_much_as_tensor_parallel() -> None:
     assert rest == [D] * 6  # two LNs, and the biases behind the sums
 
 
-def test_fully_sharded_gathers_once_and_scatters_once() -> None:
-    """What was gathered is kept for the backward pass, so it is 2(N - 1)/N |W| and not 3."""
+def test_zero_3_gathers_twice_and_scatters_once() -> None:
+    """Biases are gathered once: no gradient reads them."""
     parts = layer(planned("FSDP"))
+    read = D * D * 4 + D * D_FF * 2 + D * 2
+    whole = D * D * 4 + D * D_FF * 2 + D * 9 + D_FF
+    assert total(parts, "ring") == around_a_ring(N_D) * whole + around_a_ring(N_D) * read / 2
+    assert {(each.direction, each.kind) for each in parts} == {
+        ("forward", "all_gather"),
+        ("backward", "all_gather"),
+        ("backward", "reduce_scatter"),
+    }
+
+
+def test_zero_2_gathers_once_and_scatters_once() -> None:
+    """What was gathered is kept for the backward pass, so it is 2(N - 1)/N |W| and not 3."""
+    parts = layer(planned("ZeRO2"))
     whole = D * D * 4 + D * D_FF * 2 + D * 9 + D_FF
     assert total(parts, "ring") == around_a_ring(N_D) * whole
     assert {(each.direction, each.kind) for each in parts} == {

@@ -130,6 +130,8 @@ class _Counter:
         saved = self.backward.saved if self.backward else ()
         kept = {value for value in saved if value.role != "saved"}
         for call in self.graph.calls:
+            if call.saved in self._again():
+                continue
             callee = self.graphs[call.callee]
             inner = self.callees[call.callee].kept
             pairs = zip(callee.inputs, call.inputs, strict=True)
@@ -177,6 +179,9 @@ class _Counter:
         once = self._once(call)
         if call.path in seen:
             once = replace(once, parameters=ZERO)
+        if call.saved in self._again():
+            once = replace(once, backward=once.backward + once.forward, saved=ZERO)
+            inner = replace(inner, kept=frozenset[Value]())
         seen.add(call.path)
         rounds = once.times(call.rounds or ONE)
         if call.loop:  # every round reads the same parameters
@@ -188,6 +193,11 @@ class _Counter:
         if call.loop is not None:
             name = f"{name} over {self.graph.sizes.fold(call.loop.length)}"
         return CostRow(name, call.span.line, self._expanded(amount), call.callee, call)
+
+    def _again(self) -> frozenset[Value]:
+        """The saved values of calls that the backward pass runs again."""
+        steps = self.backward.steps if self.backward else ()
+        return frozenset(step.saved for step in steps if isinstance(step, Call) and step.again)
 
     def _once(self, call: Call) -> Amount:
         """The cost of one of a call's rounds, in the sizes of this block."""
@@ -223,7 +233,7 @@ class _Counter:
         return total
 
     def _backward_flops(self) -> dict[Value | None, Dim]:
-        """FLOPs of the backward steps by what the forward step they answer makes.
+        """FLOPs of the backward steps by what the forward step they answer, or repeat, makes.
 
         None: sums of a fan-out, and what answers a cast, which no rank runs.
         """
@@ -233,7 +243,8 @@ class _Counter:
                 found[step.outputs[0]] = ZERO
         for step in self.backward.steps if self.backward else ():
             if isinstance(step, Apply):
-                made = step.origin.outputs[0] if step.origin else None
+                source = step if step.again else step.origin
+                made = source.outputs[0] if source else None
                 answered = made if made in found else None
                 found[answered] = found[answered] + flops(self._body(step, self.backward).outputs)
         return found
@@ -258,7 +269,7 @@ class _Counter:
         if self.backward is None:
             return total
         for call in self.backward.calls:
-            if call.rounds is None:
+            if call.rounds is None or call.again:
                 continue
             shapes = [self.backward.types[value].shape for value in call.outputs[1:]]
             if call.loop and call.origin:

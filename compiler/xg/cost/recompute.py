@@ -5,7 +5,8 @@
     per block   of every call in the block only the inputs are kept; each is run again, one by one
 
 Selective is that of Korthikanti et al., "Reducing Activation Recomputation in Large Transformer
-Models", 2022. The policies are numbers of a report: generated code saves all.
+Models", 2022. The policies are numbers of a report; code follows a plan,
+which says of values and calls what is computed `again`.
 """
 
 from __future__ import annotations

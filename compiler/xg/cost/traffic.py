@@ -36,6 +36,10 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
+Bindings = dict[str, dict[frozenset[tuple[str, Dim]], Dim]]  # how often a graph runs, by symbols
+NO_SYMBOLS: Final = frozenset[tuple[str, Dim]]()
+
+
 @dataclass(frozen=True, slots=True)
 class Sending:
     """One collective over the mesh axis `over`, called `count` times with `payload` elements.
@@ -63,45 +67,42 @@ class Sending:
 def traffic(program: Program) -> tuple[Sending, ...]:
     """Everything that a placed and differentiated program sends, callers before callees.
 
+    Steps of the forward pass that a backward pass runs again are sent again.
+
     Nothing is sent on a mesh axis of one rank, though it is counted here.
     """
-    forward = [
-        sending
-        for graph, symbols, count in _calls(program, reverse=False)
-        for step in graph.steps
-        if isinstance(step, Apply)
-        for sending in _Pass(program, graph, None).of(step, symbols, count)
-    ]
-    backward = [
-        sending
-        for graph, symbols, count in _calls(program, reverse=True)
-        for step in program.backwards[graph.key].steps
-        if isinstance(step, Apply)
-        for sending in _Pass(program, graph, program.backwards[graph.key]).of(step, symbols, count)
-    ]
-    return (*forward, *backward)
+    forward = {program.entry: {NO_SYMBOLS: ONE}}
+    again: Bindings = {}
+    found = [*_sent_in(program, forward, None, "forward")]
+    if program.backwards:
+        found += _sent_in(program, {program.entry: {NO_SYMBOLS: ONE}}, again, "backward")
+        found += _sent_in(program, again, None, "backward")
+    return tuple(found)
 
 
-def _calls(program: Program, *, reverse: bool) -> Iterator[tuple[Graph, Symbols, Dim]]:
-    """Every graph under every binding of its symbols, and how often one pass runs it."""
-    if reverse and not program.backwards:
-        return
-    bindings: dict[str, dict[frozenset[tuple[str, Dim]], Dim]] = {
-        program.entry: {frozenset[tuple[str, Dim]](): ONE}
-    }
+def _sent_in(
+    program: Program, bindings: Bindings, again: Bindings | None, direction: Pass
+) -> Iterator[Sending]:
+    """The communication of the graphs under these bindings and of those that they call.
+
+    Without `again` the forward graphs run, with it the backward ones; it gets the forward graphs
+    that these run again.
+    """
     for key in reversed([*program.graphs]):  # callers first, so that each is complete when left
         graph = program.graphs[key]
+        backward = None if again is None else program.backwards[key]
+        sender = _Pass(program, graph, backward, direction)
         for binding, count in bindings.get(key, {}).items():
             symbols = dict(binding)
-            yield graph, symbols, count
-            steps = program.backwards[key].steps if reverse else graph.steps
-            for step in steps:
+            for step in (backward or graph).steps:
                 if isinstance(step, Apply):
+                    yield from sender.of(step, symbols, count)
                     continue
                 callee = program.graphs[step.callee]
                 below = frozenset(inside(step.origin or step, graph, callee, symbols).items())
                 times = _times(step, graph).substitute(symbols) * count
-                known = bindings.setdefault(callee.key, {})
+                runs = bindings if again is None or not step.again else again
+                known = runs.setdefault(callee.key, {})
                 known[below] = known[below] + times if below in known else times
 
 
@@ -111,17 +112,18 @@ def _times(call: Call, graph: Graph) -> Dim:
 
 @dataclass(frozen=True, slots=True)
 class _Pass:
-    """One pass of one graph."""
+    """One pass of one graph, in the `direction` of the program's."""
 
     program: Program
     graph: Graph
     backward: Backward | None
+    direction: Pass
 
     def of(self, step: Apply, symbols: Symbols, count: Dim) -> Iterator[Sending]:
         """The communication of a step whose graph runs `count` times with these symbols."""
         for kind, over, payload in self._sent(step):
             yield Sending(
-                "backward" if self.backward else "forward",
+                self.direction,
                 kind,
                 over,
                 self.graph.sizes.expand(payload).substitute(symbols),

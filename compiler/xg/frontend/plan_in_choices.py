@@ -19,6 +19,7 @@ from xg.sharding.apply_plan import (
     PlannedValue,
     SymbolItems,
     check_placed,
+    is_about_memory,
     on_axes,
     planned_graphs,
 )
@@ -147,7 +148,7 @@ class PlanCheck:
         self._check_layouts(typed, planned)
         used = {axis for each in planned for axis in self.axes[each.planned]}
         try:
-            mesh = on_axes(typed, used, places_any=bool(planned)).mesh
+            mesh = on_axes(typed, used, places_any=bool(planned) or is_about_memory(typed)).mesh
         except DiagnosticError:
             return
         self._check_moves(replace(program.alive, plan=self.plan, mesh=mesh))

@@ -23,7 +23,7 @@ from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, AxisMap
 
 if TYPE_CHECKING:
-    from xg.ir.plan import Plan
+    from xg.ir.plan import Memory, Plan
 
 Role = Literal["input", "param", "state", "edge", "cache", "saved", "cotangent"]
 
@@ -92,7 +92,8 @@ class Apply:
 
     `place` is its name in the block, from which random numbers are drawn. `attrs` are complete
     after shape inference. In a backward graph `origin` is the step that this one differentiates;
-    the sum of a fan-out has none. `parts` are the steps that a fused one replaces.
+    the sum of a fan-out has none. `parts` are the steps that a fused one replaces. A forward step
+    that a backward graph runs `again` makes the values of the forward graph.
     """
 
     op: Op
@@ -104,6 +105,7 @@ class Apply:
     pending: Pending = field(default_factory=Pending)
     origin: Apply | None = None
     parts: tuple[Apply, ...] = ()
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,7 +121,8 @@ class Call:
 
     In a backward graph `origin` is the call that this one differentiates: it runs the backward
     graph of the callee on the values that that call saved, the rounds of a row in reverse.
-    Cotangents of the callee's float outputs go in, gradients of its float inputs come out.
+    Cotangents of the callee's float outputs go in, gradients of its float inputs come out. One that
+    runs the forward graph `again` makes what that call saved.
     """
 
     callee: str
@@ -133,6 +136,7 @@ class Call:
     origin: Call | None = None
     loop: Loop | None = None
     starts: Mapping[str, Value] = field(default_factory=dict[str, Value])
+    again: bool = False
 
     @property
     def rounds(self) -> Dim | None:
@@ -158,8 +162,9 @@ class Graph:
     the values whose shape in the file is divided by mesh axes: types are always global. `aliases`
     are labels of values that have a name already, where a choice of options leaves out the nodes
     between. `mentions` are the dims in its text. `placement_requests` are the requested placements
-    of values by mesh axis, `placements` the actual ones. `file` is the number of its file among
-    those of the program.
+    of values by mesh axis, `placements` the actual ones. `memory` is what a plan says about values
+    by name, and about all of them: whether the backward pass computes them again. `file` is the
+    number of its file among those of the program.
     """
 
     key: str
@@ -185,6 +190,7 @@ class Graph:
         default_factory=dict[Value, Mapping[str, PlacementRequest]]
     )
     placements: Mapping[Value, Placement] = field(default_factory=dict[Value, Placement])
+    memory: Mapping[str, Memory] = field(default_factory=dict[str, "Memory"])
     file: int = 0
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Final
+from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
@@ -19,6 +19,10 @@ from xg.ir.tensor import Shape, Sizes
 BlockId = tuple[int, str]  # the number of a file in the program, and the name of a block in it
 
 EVERY: Final = "*"  # a segment of a path: every parameter at its end, any call or round before it
+WHOLE: Final = "."  # the end of a path that led into a call: all that the call computes
+
+# Whether a backward pass computes a value again, or finds it kept.
+Memory = Literal["again", "keep"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +33,18 @@ class Entry:
     from there, ``("layers", "*", "attn", "W_Q")``; sizes are those of the block at its end. `use`
     is the placement of a parameter while it is used, if it differs from `rest`. The entry covers
     the mesh axes `over`, those that its plan mentions anywhere (an axis that it does not shard over
-    is replicated); about others it says nothing.
+    is replicated); about others it says nothing. `memory` is about what is used in the backward
+    pass: the value, in use, or all that a call computes; an entry without `rest` says only that.
     """
 
     block: BlockId
     path: tuple[str, ...]
-    rest: Layout
+    rest: Layout | None
     use: Layout | None
     over: frozenset[str]
     plan: str
     span: Span
+    memory: Memory | None = None
 
     def __hash__(self) -> int:
         return hash((self.span, self.path, self.plan))  # of what tells most entries apart
@@ -85,7 +91,12 @@ class Reach:
 
         Entries of plans of that block begin here. A row takes the segment of its rounds too.
         """
-        gone = (_entered(entry.path, path, repeated=repeated) for entry in self.here)
+        gone = (
+            (WHOLE,)
+            if entry.memory and entry.path == (path,)
+            else _entered(entry.path, path, repeated=repeated)
+            for entry in self.here
+        )
         inside = [
             replace(entry, path=rest) for entry, rest in zip(self.here, gone, strict=True) if rest
         ]
@@ -130,6 +141,8 @@ def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ..
     """The rest of a path inside a call; nothing if it leads elsewhere."""
     if tuple(path) == (EVERY,):
         return (EVERY,)
+    if tuple(path) == (WHOLE,):
+        return ()  # what this calls is kept while it is computed again
     if path[0] not in (call, EVERY):
         return ()
     below = tuple(path[1:])
@@ -197,6 +210,8 @@ def placing(entries: Iterable[Entry], shape: Shape, sizes: Sizes) -> Placing:
     """The combined placement of a value of this shape; raises Misfit and Clash."""
     said: dict[str, tuple[Entry, int | None, int | None]] = {}
     for entry in entries:
+        if entry.rest is None:
+            continue
         rest = cut_axes(entry.rest, shape, sizes)
         use = rest if entry.use is None else cut_axes(entry.use, shape, sizes)
         written = dict.fromkeys((*rest, *use, *sorted(entry.over)))  # outermost first

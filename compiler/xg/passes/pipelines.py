@@ -12,6 +12,7 @@ from xg.passes.drop_mesh import drop_mesh
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.fuse import fuse
 from xg.passes.outline import outline
+from xg.passes.recomputation import recompute
 from xg.passes.runner import Pass
 from xg.passes.shard import annotate, check, join, localise, place
 from xg.sharding.apply_plan import with_mesh
@@ -24,6 +25,9 @@ ELIMINATE_DEAD: Final = Pass(
 ANNOTATE: Final = Pass("annotate", "writes what a plan asks for on the values it reaches", annotate)
 PLACE: Final = Pass("place", "places every value on the mesh and inserts the collectives", place)
 DIFFERENTIATE: Final = Pass("differentiate", "derives the backward graphs", differentiate)
+RECOMPUTE: Final = Pass(
+    "recompute", "runs forward steps again in backward passes, as a plan says", recompute
+)
 CHECK: Final = Pass("check", "types every step once more; gradients must be dual", check)
 JOIN: Final = Pass("join", "sends over several mesh axes at once what each would send", join)
 LOCALIZE: Final = Pass("localize", "writes the program of one rank", localise)
@@ -32,7 +36,7 @@ OUTLINE: Final = Pass("outline", "makes the entry a sequence of calls", outline)
 
 SINGLE: Final = (DROP_MESH, ELIMINATE_DEAD, DIFFERENTIATE)
 PLACED: Final = (ELIMINATE_DEAD, ANNOTATE, PLACE)
-RANK: Final = (*PLACED, DIFFERENTIATE, CHECK, JOIN, LOCALIZE)
+RANK: Final = (*PLACED, DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE)
 PARALLEL: Final = (NUMBER_MESH, *RANK)
 FUSED: Final = (FUSE, DIFFERENTIATE)
 FUSED_RANK: Final = (FUSE, *RANK)
@@ -40,5 +44,5 @@ STEP: Final = (ELIMINATE_DEAD, DIFFERENTIATE)  # what a decoder computes before 
 BLOCKS: Final = (OUTLINE, DIFFERENTIATE)  # what an `nn.Module` runs under autograd
 EVERY_PASS: Final = (
     *(DROP_MESH, NUMBER_MESH, ELIMINATE_DEAD, ANNOTATE, PLACE),
-    *(DIFFERENTIATE, CHECK, JOIN, LOCALIZE, FUSE, OUTLINE),
+    *(DIFFERENTIATE, RECOMPUTE, CHECK, JOIN, LOCALIZE, FUSE, OUTLINE),
 )

@@ -13,8 +13,10 @@ from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import Symbols, inside
 from xg.ir.plan import (
     EVERY,
+    WHOLE,
     Clash,
     Entry,
+    Memory,
     Misfit,
     Placing,
     Reach,
@@ -85,6 +87,21 @@ def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
         entries = placements_of(near, is_param=value in params)
         if entries:
             found[value] = tuple(dict.fromkeys((*found.get(value, ()), *entries)))
+    return found
+
+
+def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
+    """Whether a reach has a graph's values computed again, by name, and all of them.
+
+    Where plans differ, a value is kept.
+    """
+    found: dict[str, Memory] = {}
+    for value, entries in entries_of(graph, reach).items():
+        words = {entry.memory for entry in entries if entry.memory}
+        if words:
+            found[str(value.name)] = "keep" if "keep" in words else "again"
+    if any(entry.path == (WHOLE,) and entry.memory == "again" for entry in reach.here):
+        found[WHOLE] = "again"
     return found
 
 
@@ -181,7 +198,8 @@ def check_placed(reached: Iterable[PlacedValue]) -> None:
 
 
 def _misfit(planned: PlannedValue, misfit: Misfit) -> PlanMisfit:
-    entry = next(e for e in planned.entries if misfit.layout in (e.rest, e.use))
+    layout = misfit.layout
+    entry = next(e for e in planned.entries if layout is e.rest or layout is e.use)
     graph, value = planned.graph, planned.value
     shape = "[" + ", ".join(map(str, graph.shape(value))) + "]"
     return PlanMisfit(entry.span, str(value.name), str(misfit.layout), shape, value.span)
@@ -194,7 +212,14 @@ def with_mesh(program: Program) -> Program:
     """
     reached = list(placed_values(program))
     used = {axis for each in reached for _, axes in each.planned.cuts for axis in axes}
-    return on_axes(program, used, places_any=bool(reached))
+    return on_axes(program, used, places_any=bool(reached) or is_about_memory(program))
+
+
+def is_about_memory(program: Program) -> bool:
+    """Whether the plan says of a block of the program what is computed again."""
+    blocks = {graph.block_id for graph in program.graphs.values()}
+    entries = program.plan.entries if program.plan else ()
+    return any(entry.memory and entry.block in blocks for entry in entries)
 
 
 def on_axes(program: Program, used: Iterable[str], *, places_any: bool) -> Program:

@@ -58,7 +58,8 @@ def _cells(
 ) -> Iterator[_Cell]:
     """Everything that is aligned; columns are numbered by block or by paragraph."""
     labels = {tree.span.end: tree for tree in walk(module) if isinstance(tree, ast.Label)}
-    rests = {line.at_rest.span.start for plan in module.plans for line in plan.placements}
+    places = [line.at_rest or line.memory for plan in module.plans for line in plan.placements]
+    rests = {place.span.start for place in places if place}
     block = paragraph = 0
     previous = ""
     for line in lines:

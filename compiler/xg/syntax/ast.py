@@ -262,11 +262,12 @@ class Block(Syntax):
 
 @syntax
 class Placement(Syntax):
-    """`W_Q, W_K [D, D/N_T]`, `* [_/N_D, ..] -> [..]`: placements of values, at rest and in use."""
+    """`* [_/N_D, ..] -> [..] again`, `W, b keep`: places at rest and in use, and the memory."""
 
     targets: tuple[Path, ...]
-    at_rest: Shape
+    at_rest: Shape | None
     in_use: Shape | None
+    memory: Name | None
 
 
 @syntax

@@ -11,11 +11,12 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.build_chains import ChainBuilder
-from xg.syntax.errors import MissingShape, WildcardOutsidePlan, WrongEdition
+from xg.syntax.errors import MissingShape, UnknownMemory, WildcardOutsidePlan, WrongEdition
 from xg.syntax.tokens import Token
 from xg.syntax.tree import Syntax
 
 EDITION = 1
+MEMORY = ("again", "keep")
 
 Kind = TypeVar("Kind", bound=Syntax)
 Items: TypeAlias = "Syntax | tuple[Syntax, ...] | None"
@@ -167,11 +168,25 @@ class ModuleBuilder(ChainBuilder):
         targets: tuple[ast.Path, ...],
         at_rest: ast.Shape,
         in_use: ast.Shape | None,
+        memory: Token | None,
     ) -> ast.Placement:
         """`W_Q, W_K [D, D/N_T]`."""
         while self._wildcards and self._wildcards[-1].start >= span.start:
             self._wildcards.pop()
-        return ast.Placement(span, targets, at_rest, in_use)
+        word = self._memory(memory) if memory else None
+        return ast.Placement(span, targets, at_rest, in_use, word)
+
+    def recomputation(
+        self, span: Span, targets: tuple[ast.Path, ...], memory: Token
+    ) -> ast.Placement:
+        """`layers again`."""
+        return ast.Placement(span, targets, None, None, self._memory(memory))
+
+    def _memory(self, word: Token) -> ast.Name:
+        name = self._name(word)
+        if name.name not in MEMORY:
+            self.problems.append(UnknownMemory(name.span))
+        return name
 
     def placements(self, _: Span, *placements: ast.Placement | None) -> tuple[Syntax, ...]:
         """The lines of a plan."""

@@ -21,7 +21,7 @@ from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.passes.pipelines import RANK, SINGLE
 from xg.passes.runner import run
-from xg.sharding.apply_plan import check_placed, placed_values, with_mesh
+from xg.sharding.apply_plan import check_placed, is_about_memory, placed_values, with_mesh
 from xg.sharding.divisibility import check_shares
 from xg.verify.facts import bounds, shard_sizes
 from xg.verify.proof_sizes import verification_sizes
@@ -46,6 +46,9 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     Raises DiagnosticError where the plan does not fit, or numbers that are set cannot be shared.
     """
     mesh = mesh_sizes(project)
+    if plan is not None:  # neighbours of the axes that it has differ
+        axes = plan_named(project, plan, {**mesh, **settings}).mesh
+        mesh |= dict(zip(axes, cycle(RANKS), strict=False))
     chosen: dict[str, str | int] = {**mesh, **settings}
     typed = _typed(project, block, plan, chosen)
     given = {name: value for name, value in settings.items() if isinstance(value, int)}
@@ -71,11 +74,11 @@ def mesh_sizes(project: Project) -> dict[str, int]:
 
 
 def reaches(project: Project, block: str | None, plan: str, settings: Settings) -> bool:
-    """Whether a plan places anything in a block."""
+    """Whether a plan places anything in a block, or says what it computes again."""
     chosen: dict[str, str | int] = {**mesh_sizes(project), **settings}
     typed = shape_project(project, block, chosen)
     named = replace(typed, plan=plan_named(project, plan, chosen))
-    return next(iter(placed_values(named)), None) is not None
+    return next(iter(placed_values(named)), None) is not None or is_about_memory(named)
 
 
 def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> Program:

@@ -37,9 +37,9 @@ def test_a_shipped_plan_fits(file: str, plan: str) -> None:
     typed = type_project(project(file), MODELS[file], {}, plan)
     assert set(with_mesh(typed).mesh) == set(found.mesh)
     values = list(placed_values(typed))
-    assert {entry.plan for one in values for entry in one.planned.entries} == {
-        entry.plan for entry in found.entries
-    }
+    placing = {entry.plan for entry in found.entries if entry.rest}
+    reached = {entry for one in values for entry in one.planned.entries}
+    assert {entry.plan for entry in reached if entry.rest} == placing
     if plan == "FSDP":
         params = [one for one in values if one.planned.value.role == "param"]
         count = sum(len(graph.params) for graph in typed.graphs.values())

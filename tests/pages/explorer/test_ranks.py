@@ -78,7 +78,8 @@ def test_what_is_sent_is_what_xg_cost_says(name: str, plan: str | None, block: s
             view = {"f": "forward", "b": "backward"}[number[0]]
             step = known["blocks"][int(place)][view][int(number[1:])]
             sign, *_ = known["operators"][step["operator"]]
-            assert view == part.direction
+            # A call that the backward pass runs again sends where its forward pass did.
+            assert view == part.direction or part.direction == "backward"
             assert sign == row[1] or sign not in SHORT.values()  # or it sends inside
             assert step.get("line", part.line) == part.line
 

@@ -81,7 +81,7 @@ def recomputing(report: CostReport) -> Iterator[str]:
     if len(report.policies) < 2:
         return
     yield ""
-    yield "recompute policies, an analysis: generated code saves all"
+    yield "recompute policies, an analysis; a plan chooses by `again` and `keep`"
     yield from tables.policies(report).lines("  ")
     for each in report.policies[1:]:
         yield f"  {each.name}: saved {each.saved}; again {each.again}{_again(each.sent)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from xg.codegen.emit.deferred_all_reduce import (
@@ -11,6 +11,7 @@ from xg.codegen.emit.deferred_all_reduce import (
     deferred_all_reduces,
 )
 from xg.codegen.emit.forward import Forward
+from xg.codegen.emit.forward_call import run_call
 from xg.codegen.emit.free_saved import free_saved
 from xg.codegen.emit.gradient_names import gradient_names, sums_with_seeds
 from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
@@ -27,6 +28,7 @@ from xg.codegen.emit.writer import (
     BlockWriter,
     count_uses,
     may_be_none,
+    names_by_label,
     place_text,
     read_values,
     size_variables,
@@ -70,9 +72,16 @@ class _BackwardWriter(BlockWriter):
             scope=scope,
             names=names,
             types=backward.types,
-            wanted=gradient_names(
-                backward, forward.names, plan.program.graphs, _gradient_functions(plan, backward)
-            ),
+            wanted={
+                **gradient_names(
+                    backward,
+                    forward.names,
+                    plan.program.graphs,
+                    _gradient_functions(plan, backward),
+                ),
+                **names_by_label(graph),
+                **dict(_names_again(backward, forward)),
+            },
             fixed=frozenset(_fixed(backward)),
             uses=count_uses(backward.steps, tuple(backward.gradients.values())),
             backward=True,
@@ -87,6 +96,8 @@ class _BackwardWriter(BlockWriter):
         for value in backward.saved:
             texts[value] = Text(f"saved.{self.fields[value]}")
         seeds = [self.statements.name(seed) for seed in backward.cotangents.values()]
+        redrawn = graph.key in self.plan.redrawn
+        drawn = ["seed = saved.seed"] if redrawn else []
         params = [value for value in graph.param_values() if self.statements.uses[value]]
         taken = self.take_params(params)
         read = set(read_values(backward.steps)) | set(backward.gradients.values())
@@ -94,8 +105,10 @@ class _BackwardWriter(BlockWriter):
         for step in order.steps:
             if isinstance(step, Apply) and step in order.begun:
                 self.statements.begin(step)
+            elif isinstance(step, Call) and step.again:
+                run_call(self, step, [v for v in step.outputs if v not in read])
             elif isinstance(step, Apply):
-                self.statements.apply(step, [v for v in step.outputs if v in read])
+                self.statements.apply(step, self._needed(step, read))
             else:
                 self._call(step)
         results = [
@@ -110,9 +123,17 @@ class _BackwardWriter(BlockWriter):
         types = self.type_lines(seeds, seeds)
         head = self._head(seeds, len(results))
         if self.plan.frees_saved:  # fused code has no lines for single steps
-            body = free_saved([*taken, *sizes, *types, *code], self._tensors())
+            body = free_saved([*drawn, *taken, *sizes, *types, *code], self._tensors())
             return [*head, *indented([*self._docstring(), *body])]
-        return self.function(head, [*self._docstring(), *taken, *sizes, *types], code)
+        return self.function(head, [*self._docstring(), *drawn, *taken, *sizes, *types], code)
+
+    def _needed(self, step: Apply, read: Container[Value]) -> list[Value]:
+        """The outputs that a step gives; of one that runs again those that it gave before."""
+        if not step.again:
+            return [value for value in step.outputs if value in read]
+        before = {v for v in step.outputs if v.role != "cache" or v in self.fields}
+        self.statements.unread |= {value for value in before if value not in read}
+        return [value for value in step.outputs if value in read or value in before]
 
     def _order(self, backward: Backward) -> Overlap:
         """The steps as they are written: late sums are left to the end, others begun early."""
@@ -201,7 +222,7 @@ class _BackwardWriter(BlockWriter):
     def _call(self, call: Call) -> None:
         cotangents = [self.statements.materialize(v).text for v in call.inputs]
         results = [(v, self.statements.name(v)) for v in call.outputs]
-        saved = f"saved.{self.fields[call.saved]}"
+        saved = self.statements.texts[call.saved].text
         function = f"d_{self.plan.functions[call.callee]}"
         callee = self.plan.program.graphs[call.callee].block
         shapes = [self.statements.types[value].shape for value in call.outputs[:1]]
@@ -237,7 +258,7 @@ class _BackwardWriter(BlockWriter):
     ) -> list[str]:
         """The rounds of a loop, the last one first."""
         function = f"d_{self.plan.functions[call.callee]}"
-        saved = f"saved.{self.fields[call.saved]}"
+        saved = self.statements.texts[call.saved].text
         reverse = self.plan.program.backwards[call.callee]
         writer = LoopWriter(
             call, loop, self.names, self.statements.types, self.plan.spelling.stack, comment
@@ -261,6 +282,15 @@ def _gradient_functions(plan: ModulePlan, backward: Backward) -> set[str]:
     steps = [step for step in backward.steps if isinstance(step, Apply)]
     operators = {plain(function_name(step.op.name)) for step in steps}
     return operators | {f"d_{plain(name)}" for name in plan.functions.values()}
+
+
+def _names_again(backward: Backward, forward: Forward) -> Iterator[tuple[Value, str]]:
+    """The names in the forward function of what is computed again."""
+    for step in backward.steps:
+        if step.again:
+            for value in step.outputs:
+                if value in forward.names:
+                    yield value, forward.names[value]
 
 
 def _fixed(backward: Backward) -> Iterator[Value]:

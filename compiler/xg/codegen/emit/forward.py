@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
+from xg.codegen.emit.forward_call import run_call
+from xg.codegen.emit.line_breaks import bracketed, wrapped
 from xg.codegen.emit.locate import Source
-from xg.codegen.emit.loops import LoopWriter
-from xg.codegen.emit.names import Names, identifier, safe, spell_symbol
+from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.plan import ModulePlan
-from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, place_of
 from xg.codegen.emit.support import private
@@ -24,9 +23,7 @@ from xg.codegen.emit.writer import (
     size_variables,
 )
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.loop import Loop
+from xg.ir.graph import Apply, Graph, Value
 from xg.ir.tensor import TensorType
 
 
@@ -88,18 +85,29 @@ class _ForwardWriter(BlockWriter):
         taken = [*self.take_params(params), *self._take_states()]
         needed = set(read_values(graph.steps)) | set(self.saved) | set(graph.outputs)
         needed |= {state.next for state in graph.states}
+        again = self._caches_again()
+        self.statements.unread |= again - needed
+        needed |= again
         for step in graph.steps:
             if isinstance(step, Apply):
                 keep = [v for v in step.outputs if v in needed or v.role != "cache"]
                 self.statements.apply(step, keep)
             else:
-                self._call(step)
+                run_call(self, step)
         results = [self.statements.materialize(value).text for value in graph.outputs]
         fields = self._saved_fields()
         code = [*self.statements.lines, *self._keep(), *self._return(results, fields)]
         sizes = self.size_lines(self._sources(params), code)
         before = [*self._docstring(), *taken, *sizes, *self._type_lines()]
         return self.function(self._head(inputs), before, code)
+
+    def _caches_again(self) -> set[Value]:
+        """Caches of the steps that the backward pass runs again: both call the same function."""
+        backward = self.plan.program.backwards.get(self.graph.key)
+        steps = backward.steps if backward else ()
+        read = set(read_values(steps))
+        again = [step for step in steps if isinstance(step, Apply) and step.again]
+        return {v for step in again for v in step.outputs if v.role == "cache" and v in read}
 
     def _sources(self, params: Sequence[Value]) -> list[Source]:
         types = self.graph.types
@@ -140,13 +148,15 @@ class _ForwardWriter(BlockWriter):
 
     def _saved_fields(self) -> list[str]:
         names = Names(size_variables(self.graph))  # sizes may be saved beside them
+        names.reserve(["seed"] if self.graph.key in self.plan.redrawn else [])
         texts: list[str] = []
         for value in self.saved:
             text = self.statements.materialize(value).text
             field_name = text.removesuffix("_saved") if value.role == "saved" else text
             self.fields[value] = names.fresh(field_name)
             texts.append(text)
-        return [*texts, *self._saved_sizes()]
+        seed = ["seed"] if self.graph.key in self.plan.redrawn else []
+        return [*texts, *self._saved_sizes(), *seed]
 
     def _saved_sizes(self) -> list[str]:
         names = [spell_symbol(name) for name in self.saved_sizes]
@@ -187,74 +197,6 @@ class _ForwardWriter(BlockWriter):
             *bracketed(f"saved = {saved}", fields, ")", 4),
             f"return {', '.join([*results, 'saved'])}",
         ]
-
-    def _call(self, call: Call) -> None:
-        mentions = [self.statements.materialize(value).text for value in call.inputs]
-        outputs = [self.statements.name(value) for value in call.outputs]
-        called = identifier(call.path or "rounds")
-        name = self.names.fresh(f"{called}_saved") if self.plan.saves else ""
-        self.statements.texts[call.saved] = Text(name)
-        function = self.plan.functions[call.callee]
-        given = ["params", *(["cache", "kept"] if call.callee in self.plan.stateful else [])]
-        rest = [
-            self.scope.size(call.sizes.get(name, symbol(name))).text
-            for name in self.plan.arguments[call.callee]
-        ]
-        shape = self.graph.types[call.outputs[0]].shape
-        comment = f"{shape_text(shape, self.scope.sizes)}, {place_of([call.span])}"
-        if call.loop:
-            self._loop(call, call.loop, comment, mentions, outputs, name, rest)
-            return
-        rest += ["seed=seed"] if call.callee in self.plan.random else []
-        if call.count is None:
-            targets = ", ".join([*outputs, *([name] if name else [])])
-            args = [*given, self.below(call.path), *mentions, *rest]
-            code = f"{targets} = {function}({', '.join(args)})"
-            self.statements.add(commented(code, comment), (call,))
-            return
-        count = self.scope.size(call.count).text
-        path = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
-        args = [*given, path, outputs[0], *mentions[1:], *rest]
-        one = self.names.fresh(f"{function}_saved") if name else ""
-        targets = f"{outputs[0]}, {one}" if name else outputs[0]
-        code = f"{targets} = {function}({', '.join(args)})"
-        lines = [
-            f"{outputs[0]} = {mentions[0]}",
-            *([f"{name}: list[{self.plan.classes[call.callee]}] = []"] if name else []),
-            f"for i in range({count}):",
-            *indented(commented(code, comment, 8)),
-            *([f"    {name}.append({one})"] if name else []),
-        ]
-        self.statements.add(lines, (call,))
-
-    def _loop(
-        self,
-        call: Call,
-        loop: Loop,
-        comment: str,
-        operands: Sequence[str],
-        outputs: Sequence[str],
-        name: str,
-        rest: Sequence[str],
-    ) -> None:
-        """Rounds over an axis, each with a seed of its own."""
-        function = self.plan.functions[call.callee]
-        seeded = call.callee in self.plan.random
-        seed = self.scope.use("round_seed") if seeded else ""
-        self.plan.operators.support.update(dict.fromkeys(["round_seed"] if seeded else []))
-
-        def one_round(index: str, mentions: Sequence[str]) -> str:
-            args = ["params", self.below(call.path), *mentions, *rest]
-            args += [f"seed={seed}(seed, {index})"] if seeded else []
-            return f"{function}({', '.join(args)})"
-
-        writer = LoopWriter(
-            call, loop, self.names, self.graph.types, self.plan.spelling.stack, comment
-        )
-        kept = (name, self.plan.classes[call.callee], f"{function}_saved") if name else None
-        count = self.scope.size(loop.length).text
-        lines = writer.forward(operands, outputs, kept, count, one_round)
-        self.statements.add(lines, (call,))
 
 
 def _written(type_: TensorType) -> str:

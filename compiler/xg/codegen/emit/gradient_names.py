@@ -92,7 +92,7 @@ class _Namer:
 
     def outputs(self) -> Iterator[tuple[_Node, Value]]:
         """Every value that a step gives, with the node."""
-        for step in self.backward.steps:
+        for step in (step for step in self.backward.steps if not step.again):
             for place, value in enumerate(step.outputs):
                 yield self._node(step, place, value), value
 
@@ -143,7 +143,8 @@ def _forward_values(backward: Backward) -> dict[Value, Value]:
 
 def _is_sum(step: Step) -> bool:
     """Whether a step adds up the parts of a gradient."""
-    return isinstance(step, Apply) and step.origin is None and len(step.inputs) > 1
+    alone = isinstance(step, Apply) and step.origin is None and not step.again
+    return alone and len(step.inputs) > 1
 
 
 def _moves(step: Apply) -> bool:

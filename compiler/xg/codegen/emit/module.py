@@ -165,6 +165,7 @@ class ModuleWriter:
                 kinds[field] = "Array | None" if may_be_none(value) else "Array"
                 shapes[field] = f"  # {shape_text(graph.types[value].shape, graph.sizes)}"
         kinds |= {spell_symbol(size): "int" for size in sizes}
+        kinds |= {"seed": self.plan.spelling.seed} if key in self.plan.redrawn else {}
         function = self.plan.functions[key]
         base = "" if self.plan.frees_saved else "(NamedTuple)"
         return [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import field
 
 from xg.codegen.emit.kernel import Kernels
@@ -11,7 +11,7 @@ from xg.codegen.emit.spelling import Spelling
 from xg.codegen.emit.statements import Functions, Mark
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
-from xg.ir.graph import Apply, Graph, Program
+from xg.ir.graph import Apply, Call, Graph, Program, Step
 from xg.ir.walk import having
 
 
@@ -20,7 +20,8 @@ class ModulePlan:
     """Decisions that the functions of a module share.
 
     `functions` and `classes` name each graph's functions; `random` are the graphs that draw random
-    numbers; `shared` are parameters (graph, name) that more than one place has a gradient for.
+    numbers, `redrawn` those whose backward pass draws them again; `shared` are parameters (graph,
+    name) that more than one place has a gradient for.
     `above` are the symbols that a graph's callers know, `arguments` those of them that its function
     takes as numbers. `stateful` are the graphs that keep something from step to step, or whose
     calls do. `top` are the graphs whose parameters go by their own names, without a path: the
@@ -34,6 +35,7 @@ class ModulePlan:
     functions: Mapping[str, str]
     classes: Mapping[str, str]
     random: frozenset[str]
+    redrawn: frozenset[str]
     shared: frozenset[tuple[str, str]]
     above: Mapping[str, frozenset[str]]
     stateful: frozenset[str]
@@ -63,6 +65,7 @@ class ModulePlan:
         names.reserve(kernels.helpers() if kernels else ())
         functions: dict[str, str] = {}
         classes: dict[str, str] = {}
+        random = having(program, draws_random)
         for key, graph in program.graphs.items():
             name = snake(graph.block)
             functions[key] = names.fresh(name)
@@ -75,7 +78,8 @@ class ModulePlan:
             operators=Functions(spelling, names, kernels),
             functions=functions,
             classes=classes,
-            random=having(program, draws_random),
+            random=random,
+            redrawn=draws_again(program, random),
             shared=shared_params(program),
             above=size_symbols_above(program),
             stateful=having(program, lambda graph: bool(graph.states)),
@@ -147,8 +151,24 @@ def carried_symbols(graph: Graph) -> frozenset[str]:
 def draws_random(graph: Graph) -> bool:
     """Whether a random number is drawn in a graph itself."""
     steps = (step for step in graph.steps if isinstance(step, Apply))
-    bodies = (step.op.body([graph.types[v] for v in step.inputs], step.attrs) for step in steps)
-    return any(expr.prim == "dropout_keep" for body in bodies for expr in topological(body.outputs))
+    return any(_draws(step, graph, ()) for step in steps)
+
+
+def draws_again(program: Program, random: frozenset[str]) -> frozenset[str]:
+    """The graphs whose backward pass draws random numbers of the forward pass again."""
+    return frozenset(
+        key
+        for key, backward in program.backwards.items()
+        if any(step.again and _draws(step, backward, random) for step in backward.steps)
+    )
+
+
+def _draws(step: Step, graph: Graph, random: Container[str]) -> bool:
+    """Whether a step draws random numbers, or calls one of the graphs that do."""
+    if isinstance(step, Call):
+        return step.callee in random
+    body = step.op.body([graph.types[v] for v in step.inputs], step.attrs)
+    return any(expr.prim == "dropout_keep" for expr in topological(body.outputs))
 
 
 def shared_params(program: Program) -> frozenset[tuple[str, str]]:

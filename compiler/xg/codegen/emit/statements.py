@@ -93,8 +93,8 @@ class Statements:
 
     `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
     `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
-    should be called, `again` which value takes over the name of which; `marks` say which lines
-    compute which steps.
+    should be called, `again` which value takes over the name of which; `unread` values get none;
+    `marks` say which lines compute which steps.
     """
 
     spelling: Spelling
@@ -108,6 +108,7 @@ class Statements:
     backward: bool
     place: str = '"{}"'
     again: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
+    unread: set[Value] = field(default_factory=set[Value])
     texts: dict[Value, Text] = field(default_factory=dict[Value, Text])
     waiting: dict[Value, Waiting] = field(default_factory=dict[Value, Waiting])
     producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
@@ -284,7 +285,7 @@ class Statements:
     def _assign(self, values: Sequence[Value], text: Text, steps: Sequence[Apply]) -> None:
         for value in {v: None for step in steps for v in step.inputs}:
             self.waiting.pop(value, None)
-        targets = ", ".join(self.name(value) for value in values)
+        targets = ", ".join("_" if v in self.unread else self.name(v) for v in values)
         comment = self._comment(values, steps)
         self.add(commented(f"{targets} = {text.text}", comment), steps)
 
@@ -303,6 +304,8 @@ class Statements:
         """The roles of the steps of a backward pass; none in a forward pass."""
         if not self.backward:
             return []
+        if all(step.again for step in steps):
+            return ["again"]
         moves = [step for step in steps if step.origin is None or step.op.family == "collective"]
         grads = [step.origin.op.name for step in steps if step.origin and step not in moves]
         names = ", ".join(dict.fromkeys(grads))

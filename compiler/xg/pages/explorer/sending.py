@@ -17,12 +17,15 @@ Way = Literal["naive", "ring"]
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The data of a `placed` program's blocks; `ids` are its steps by their results."""
+    """The data of a `placed` program's blocks.
+
+    `ids` are its steps by their results, and by whether a backward pass runs them again.
+    """
 
     placed: Program
     program: Program
     formulas: Formulas
-    ids: Mapping[Value, str]
+    ids: Mapping[tuple[Value, bool], str]
 
     @classmethod
     def of(
@@ -30,7 +33,7 @@ class Sending:
     ) -> Sending:
         """The data needed for a rank's program."""
         steps = (pair for use in uses for pair in use.steps())
-        ids = {value: name for name, step in steps for value in step.outputs[:1] if value}
+        ids = {(value, step.again): name for name, step in steps for value in step.outputs[:1]}
         return cls(placed, program, formulas, ids)
 
     def data(self, use: BlockUse) -> list[list[object]]:
@@ -51,7 +54,7 @@ class Sending:
             part.over,
             *(self._place(use, dim) for dim in dims),
             part.bytes_each,
-            self.ids[part.step.outputs[0]],
+            self.ids[part.step.outputs[0], part.step.again],
         ]
 
     def _place(self, use: BlockUse, dim: Dim) -> int:

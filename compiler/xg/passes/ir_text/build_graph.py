@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from lark import Token
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Backward, Carry, Graph, Param, State, Value
 from xg.ir.placement import same
-from xg.ir.plan import BlockId
+from xg.ir.plan import BlockId, Memory
 from xg.passes.ir_text.build_steps import StepBuilder
 from xg.passes.ir_text.build_values import Values
 from xg.passes.ir_text.errors import Meaningless
@@ -21,6 +21,7 @@ from xg.passes.ir_text.records import (
     GraphText,
     LayoutText,
     LineText,
+    MemoryText,
     NamesText,
     PairsText,
     ParamText,
@@ -64,6 +65,11 @@ def forward_graph(text: GraphText, builder: StepBuilder, block: BlockId, title: 
         aliases=tuple((str(name), scope.value(value)) for name, value in lines.pairs("alias")),
         placement_requests=values.placement_requests,
         placements=values.placements,
+        memory={
+            name: cast("Memory", word)
+            for line in lines.of(MemoryText)
+            for name, word in line.said.items()
+        },
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from typing import cast
 
 from lark import Token
 
@@ -10,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
 from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Backward, Graph, Program
-from xg.ir.plan import Entry, Plan
+from xg.ir.plan import Entry, Memory, Plan
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.block_labels import labelled, usual_label
 from xg.passes.ir_text.build_graph import backward_graph, forward_graph
@@ -97,11 +98,12 @@ class _Builder:
         return Entry(
             block=labelled(str(text.block)),
             path=tuple(text.path.split(".")),
-            rest=_layout(text.rest),
+            rest=None if text.rest is None else _layout(text.rest),
             use=None if text.use is None else _layout(text.use),
             over=text.over,
             plan=text.plan,
             span=self._span(text.block),
+            memory=cast("Memory | None", text.memory),
         )
 
 

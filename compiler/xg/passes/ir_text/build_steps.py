@@ -37,6 +37,8 @@ class StepBuilder:
             step = self._step(text, text.use)
         except Meaningless as error:
             raise Meaningless(str(error), error.line or text.first.line) from None
+        if text.again:
+            return replace(step, again=True)
         if self.forward is None and text.outputs:
             self.values.scope.makers[str(text.outputs[0].name)] = step
         return step
@@ -52,6 +54,13 @@ class StepBuilder:
         sizes = {name: as_dim(dim) for name, dim in use.sizes.items()}
         count = None if use.count is None else as_dim(use.count)
         if use.verb == "call":
+            if text.again:
+                before = self._origin(text.first, use.verb)
+                outputs, saved = self._before(text.outputs), getattr(before, "saved", None)
+                if saved is None:
+                    raise Meaningless("expected the name of what a call makes", use.verb.line)
+                call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes)
+                return replace(call, loop=_loop(use.loop))
             outputs = self._made(text.outputs, "edge")
             saved = Value(None, "saved", span)
             if text.outputs:
@@ -75,6 +84,10 @@ class StepBuilder:
     def _made(self, texts: tuple[ValueText, ...], role: Role) -> tuple[Value, ...]:
         return tuple(self.values.make(text, role) for text in texts)
 
+    def _before(self, texts: tuple[ValueText, ...]) -> tuple[Value, ...]:
+        """The values of the forward pass that a step makes again."""
+        return tuple(self.values.again(text) for text in texts)
+
     # ---- operators ------------------------------------------------------------------------------
 
     def _apply(self, text: StepText, use: ApplyText) -> Apply:
@@ -88,8 +101,10 @@ class StepBuilder:
         op = self._operator(text, use, types, origin)
         body = _body(op, types, attrs, use)
         roles = self._roles(len(text.outputs), body)
-        outputs = tuple(
-            self.values.make(value, role) for value, role in zip(text.outputs, roles, strict=True)
+        outputs = (
+            self._before(text.outputs)
+            if text.again
+            else tuple(map(self.values.make, text.outputs, roles))
         )
         place = _place(use, outputs)
         span = self.values.line(text.first)

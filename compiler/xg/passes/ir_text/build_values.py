@@ -74,6 +74,14 @@ class Values:
             declared = TensorType(tuple(as_dim(dim) for dim in text.shown))
         value = Value(bare(text.name), kind, self.span(text.name), declared)
         self.scope.add(text.name, value)
+        return self._told(value, text)
+
+    def again(self, text: ValueText) -> Value:
+        """A value of the forward pass where the backward pass makes it once more."""
+        return self._told(self.scope.value(text.name), text)
+
+    def _told(self, value: Value, text: ValueText) -> Value:
+        """A value with all that its text says of it in the tables."""
         if text.type is not None:
             self.types[value] = self.type(text.type)
         if text.placement is not None:

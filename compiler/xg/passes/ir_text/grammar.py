@@ -22,7 +22,7 @@ LINE_WORDS: Final = frozenset(
             "d",
             "totals",
         ),
-        *("alias", "layout", "block", "title", "sizes", "op", "part"),
+        *("alias", "layout", "memory", "again", "block", "title", "sizes", "op", "part"),
     }
 )
 CONSTANTS: Final = frozenset({"true", "false", "none"})  # no size is printed so by itself
@@ -40,7 +40,7 @@ program: "program" key _NL program_line*
     | "plan" STRING STRING ["over" plan_axes] _NL entry* -> plan
 plan_axes: plan_axis ("," plan_axis)*
 plan_axis: NAME ["=" INT]
-entry: "entry" NAME STRING cut ["use" cut] "over" [names] "in" STRING _NL
+entry: "entry" NAME STRING [cut] ["use" cut] "over" [names] "in" STRING ["memory" NAME] _NL
 cut: "[" [cut_part ("," cut_part)*] "]"
 cut_part: "_" ["|" over] -> any_part
     | expr ["|" over] -> sized_part
@@ -62,12 +62,13 @@ result: NAME type
     | "totals" pairs _NL -> totals
     | "alias" pairs _NL -> aliases
     | "layout" NAME bindings _NL -> layout
+    | "memory" STRING NAME ("," STRING NAME)* _NL -> memory
     | "block" NAME _NL -> block
     | "title" STRING _NL -> title
 begin: NAME | "normal" "(" expr ")" -> normal
 sizes: "sizes" "{{" [bindings] "}}" ["defaults" counts] ["mesh" names] ["local" names] _NL
 
-step: outputs "=" (apply | call) _NL [definition] part*
+step: [AGAIN] outputs "=" (apply | call) _NL [definition] part*
 part: "part" outputs "=" apply _NL
 outputs: "(" ")" | values
 apply: GLYPH "(" [names] ")" "{{" [attrs] "}}" ["at" path] ["from" NAME] ["for" names]
@@ -131,6 +132,7 @@ path: NAME | STRING
 
 GRAPH: "graph"
 REVERSED: "reversed"
+AGAIN: "again"
 BACKWARD.2: /backward(?= )/
 CALL.2: /call(?= )/
 KEY: /{PLAIN_KEY}/

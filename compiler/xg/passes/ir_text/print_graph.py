@@ -105,6 +105,9 @@ class GraphPrinter:
         for value, cuts in graph.layouts.items():
             axes = ", ".join(f"{axis} = {place}" for axis, place in cuts.items())
             yield f"layout {self._name(value)} {axes}"
+        if graph.memory and not isinstance(graph, Backward):
+            said = [f"{quoted(name)} {memory}" for name, memory in graph.memory.items()]
+            yield f"memory {', '.join(said)}"
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -152,10 +155,9 @@ class GraphPrinter:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _step(self, step: Step, types: Types) -> Iterator[str]:
-        if isinstance(step, Apply):
-            yield from self._apply(step, types)
-        else:
-            yield self._call(step)
+        lines = self._apply(step, types) if isinstance(step, Apply) else iter((self._call(step),))
+        yield ("again " if step.again else "") + next(lines)
+        yield from lines
 
     def _call(self, call: Call) -> str:
         if call.origin is None and call.outputs:
@@ -179,7 +181,8 @@ class GraphPrinter:
     def _apply(self, step: Apply, types: Types) -> Iterator[str]:
         body = self._body(step, types)
         caches = len(step.outputs) - (len(body.caches) if body else 0)
-        usual = "cotangent" if isinstance(self.graph, Backward) else "edge"
+        differentiates = isinstance(self.graph, Backward) and not step.again
+        usual = "cotangent" if differentiates else "edge"
         roles = [usual if place < caches else "cache" for place in range(len(step.outputs))]
         outputs = [self._value(v, role) for v, role in zip(step.outputs, roles, strict=True)]
         line = f"{', '.join(outputs) or '()'} = {self._use(step)}{self._place(step, body)}"

@@ -20,9 +20,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def _entry(entry: Entry) -> str:
     use = f" use {_layout(entry.use)}" if entry.use is not None else ""
-    lies = f"{quoted('.'.join(entry.path))} {_layout(entry.rest)}{use}"
+    rest = f" {_layout(entry.rest)}" if entry.rest is not None else ""
+    lies = f"{quoted('.'.join(entry.path))}{rest}{use}"
     over = ", ".join(sorted(entry.over))
-    return f"entry {label(entry.block)} {lies} over {over} in {quoted(entry.plan)}"
+    memory = f" memory {entry.memory}" if entry.memory else ""
+    return f"entry {label(entry.block)} {lies} over {over} in {quoted(entry.plan)}{memory}"
 
 
 def _layout(layout: Layout) -> str:

@@ -145,6 +145,7 @@ class StepText:
     use: ApplyText | CallText
     definition: Definition | None = None
     parts: tuple[StepText, ...] = ()
+    again: bool = False
 
     @property
     def first(self) -> Token:
@@ -223,6 +224,13 @@ class LayoutText:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryText:
+    """Whether values are computed again or kept, by name."""
+
+    said: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class WordText:
     """A line of one text: ``block`` or ``title``."""
 
@@ -240,6 +248,7 @@ LineText: TypeAlias = (
     | NamesText
     | PairsText
     | LayoutText
+    | MemoryText
     | WordText
 )
 
@@ -269,10 +278,11 @@ class EntryText:
 
     block: Token
     path: str
-    rest: CutText
+    rest: CutText | None
     use: CutText | None
     over: frozenset[str]
     plan: str
+    memory: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,13 +82,14 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         self,
         block: Token,
         path: Token,
-        rest: r.CutText,
+        rest: r.CutText | None,
         use: r.CutText | None,
         over: r.Names | None,
         plan: Token,
+        memory: Token | None,
     ) -> r.EntryText:
-        axes = frozenset(map(str, over or ()))
-        return r.EntryText(block, unquoted(path), rest, use, axes, unquoted(plan))
+        axes, word = frozenset(map(str, over or ())), memory and str(memory)
+        return r.EntryText(block, unquoted(path), rest, use, axes, unquoted(plan), word)
 
     def cut(self, *parts: CutPart | EllipsisType | None) -> r.CutText:
         sized = tuple(part for part in parts if isinstance(part, tuple))
@@ -160,6 +161,9 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def layout(self, value: Token, cuts: Mapping[str, Expression]) -> r.LayoutText:
         return r.LayoutText(value, cuts)
 
+    def memory(self, *said: Token) -> r.MemoryText:
+        return r.MemoryText(dict(zip(map(unquoted, said[::2]), map(str, said[1::2]), strict=True)))
+
     def block(self, name: Token) -> r.WordText:
         return r.WordText("block", str(name))
 
@@ -180,12 +184,13 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
 
     def step(
         self,
+        again: Token | None,
         outputs: tuple[r.ValueText, ...],
         use: r.ApplyText | r.CallText,
         definition: r.Definition | None,
         *parts: r.StepText,
     ) -> r.StepText:
-        return r.StepText(outputs, use, definition, parts)
+        return r.StepText(outputs, use, definition, parts, again is not None)
 
     def part(self, outputs: tuple[r.ValueText, ...], use: r.ApplyText) -> r.StepText:
         return r.StepText(outputs, use)

@@ -39,7 +39,7 @@ class Places:
         default_factory=dict[Located, "tuple[list[tuple[str, _Step]], frozenset[str]]"]
     )
 
-    def end_of(self, block: Located, path: ast.Path) -> End:
+    def end_of(self, block: Located, path: ast.Path, *, may_be_call: bool = False) -> End:
         """Where a path of a plan of `block` leads; raises Refused if nowhere."""
         steps = [_Step(block)]
         *way, last = path.segments
@@ -50,6 +50,9 @@ class Places:
         if last.name == EVERY:
             return End(dims, is_param=True)
         places = [step.located for step in steps if not step.row]
+        calls = [name for place in places for name, _ in self._of(place)[0]]
+        if may_be_call and last.name in calls:
+            return End(dims, is_param=False)
         if not any(last.name in self._of(place)[1] for place in places):
             known = [name for place in places for name in sorted(self._of(place)[1])]
             raise Refused(_nothing(steps, last, "value", tuple(known)))

@@ -177,6 +177,21 @@ class UseOfNoParam(Problem):
     name: str
 
 
+class MemoryOfParam(Problem):
+    """A parameter that is to be computed again, and is not computed at all."""
+
+    code = "XG0244"
+    title = "{name} is a parameter, which nothing computes"
+    label = "{word} what?"
+    fix = (
+        "write this behind `->`, where a parameter is gathered for use: [_/N_D, ..] -> [..] again",
+        "name an edge by its label, or a call: layers again",
+    )
+    span: Span
+    name: str
+    word: str
+
+
 class TwoLayouts(Problem):
     """A value that the file cuts in two ways."""
 

@@ -7,12 +7,14 @@ from dataclasses import field, replace
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.plan import Entry, Layout, Plan
+from xg.ir.axis_cuts import Layout
+from xg.ir.plan import Entry, Memory, Plan
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import Reader
 from xg.passes.resolve.paths import End, Places, reachable
 from xg.passes.resolve.plan_errors import (
     CircularPlan,
+    MemoryOfParam,
     PlanOfUnknown,
     PlanTwice,
     UnknownMesh,
@@ -178,18 +180,21 @@ class _Plans:
     def _entry(
         self, plan: ast.Plan, block: Located, placement: ast.Placement, path: ast.Path
     ) -> Entry:
-        end = self.places.end_of(block, path)
+        end = self.places.end_of(block, path, may_be_call=placement.at_rest is None)
         use = self._layout(placement.in_use, end) if placement.in_use else None
         if placement.in_use and not end.is_param:
             raise Refused(UseOfNoParam(placement.in_use.span, path.name))
+        if placement.memory and end.is_param and not placement.in_use:
+            raise Refused(MemoryOfParam(placement.memory.span, path.name, placement.memory.name))
         return Entry(
             block=(block.unit.number, block.block.name.name),
             path=tuple(segment.name for segment in path.segments),
-            rest=self._layout(placement.at_rest, end),
+            rest=self._layout(placement.at_rest, end) if placement.at_rest else None,
             use=use,
             over=frozenset(),  # known when all texts of the plan are read
             plan=plan.name.name,
             span=path.span,
+            memory=_memory(placement.memory),
         )
 
     def _layout(self, shape: ast.Shape, end: End) -> Layout:
@@ -201,6 +206,12 @@ class _Plans:
                 if divisor.name not in mesh | self.linked.dims | end.dims:
                     raise Refused(UnknownMesh(divisor.span, divisor.name, tuple(self.linked.mesh)))
         return Reader(self.linked.dims | end.dims, mesh, {}).layout(shape, plan=True)
+
+
+def _memory(word: ast.Name | None) -> Memory | None:
+    if word is None:
+        return None
+    return "again" if word.name == "again" else "keep"
 
 
 def _mentioned(entry: Entry) -> Iterator[str]:

@@ -13,9 +13,9 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, PlacementRequest, State, shard
-from xg.ir.plan import Reach, Reaches, placing
+from xg.ir.plan import Memory, Reach, Reaches, placing
 from xg.ir.walk import ordered
-from xg.sharding.apply_plan import entries_of
+from xg.sharding.apply_plan import entries_of, memory_of
 
 Requests = dict[Value, dict[str, PlacementRequest]]
 Core = int  # of `xg.passes.shard.placed_before`
@@ -85,7 +85,13 @@ class Annotator:
             else step
             for step in graph.steps
         )
-        self.graphs[name] = replace(graph, key=name, steps=steps, placement_requests=requests)
+        self.graphs[name] = replace(
+            graph,
+            key=name,
+            steps=steps,
+            placement_requests=requests,
+            memory=self._memory(graph, reach),
+        )
         if key in self.of_core:
             self.cores[name] = self.of_core[key]
 
@@ -96,6 +102,18 @@ class Annotator:
         if (core, reach) not in self.planned:
             self.planned[core, reach] = _planned(graph, reach)
         return self.planned[core, reach]
+
+    def _memory(self, graph: Graph, reach: Reach) -> dict[str, Memory]:
+        """Whether a plan has values computed again, by their names, and all of them."""
+        if not any(entry.memory for entry in reach.here):
+            return {}
+        said = memory_of(graph, reach)
+        for value in graph.foreign:
+            path, _, inside = str(value.name).partition(".")
+            call = next(step for step in graph.named_calls() if step.path == path)
+            lent = memory_of(self.source[call.callee], self._below(call, reach)).get(inside)
+            said |= {str(value.name): lent} if lent else {}
+        return said
 
     def _below(self, call: Call, reach: Reach) -> Reach:
         block = self.source[call.callee].block_id
@@ -112,7 +130,8 @@ def _planned(graph: Graph, reach: Reach) -> Requests:
     found: Requests = {}
     for value, entries in entries_of(graph, reach).items():
         said = placing(entries, graph.types[value].shape, graph.sizes)
-        found[value] = _cut(said.rest, said.use, sorted(said.over))
+        if said.over:
+            found[value] = _cut(said.rest, said.use, sorted(said.over))
     return found
 
 

@@ -91,6 +91,9 @@ class _Checker:
 
     def _step(self, step: Apply, backward: Backward) -> None:
         found = self._typed(step)
+        if step.again:
+            self._meet_again(step, found)
+            return
         for value, state in zip(step.outputs, found, strict=True):
             of = backward.of.get(value)
             self.states[value] = state
@@ -102,8 +105,18 @@ class _Checker:
             elif state != wanted:
                 self._refuse(of, state)
 
+    def _meet_again(self, step: Apply, found: Sequence[State]) -> None:
+        """A forward step that is run again must make its values where they were."""
+        for value, state in zip(step.outputs, found, strict=True):
+            before = self.states[value]
+            if state != before and not (state.is_same and before.kind == "S"):
+                raise Unsound(f"{step.op.glyph} makes {state}, not {before}, again")
+
     def _call(self, step: Call, backward: Backward) -> None:
         callee = self.graphs[step.callee]
+        if step.again:
+            self._meet(step.inputs, [same(_state(callee, v, self.axis)) for v in callee.inputs])
+            return
         for value, cotangent in zip(backward.cotangents, step.inputs, strict=True):
             if self.states[cotangent] != _dual(_state(callee, value, self.axis)):
                 self._refuse(value, self.states[cotangent])

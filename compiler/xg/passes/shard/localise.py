@@ -76,7 +76,9 @@ class _Local:
         }
         calls = {call.saved: call for call in forward.calls}
         steps = tuple(
-            replace(step, origin=calls[step.saved]) if isinstance(step, Call) else step
+            replace(step, origin=calls[step.saved])
+            if isinstance(step, Call) and not step.again
+            else step
             for step in self._steps(backward)
         )
         outputs = self._all(backward.outputs)

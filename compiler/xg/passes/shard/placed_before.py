@@ -57,7 +57,13 @@ class _Before:
             for step in before.steps
         )
         requests = {moved.get(v, v): each for v, each in graph.placement_requests.items()}
-        now = replace(before, steps=steps, placement_requests=requests, sizes=graph.sizes)
+        now = replace(
+            before,
+            steps=steps,
+            placement_requests=requests,
+            sizes=graph.sizes,
+            memory=graph.memory,
+        )
         placed = self.placed
         return PlacedCall(request, now, placed.outputs, placed.casts, placed.moved, placed.core)
 

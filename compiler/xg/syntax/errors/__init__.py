@@ -40,6 +40,7 @@ from xg.syntax.errors.trees import (
     NamesInTheMiddle,
     NumberedAxis,
     RangeWithoutShape,
+    UnknownMemory,
     WildcardOutsidePlan,
     WrongEdition,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "UnclosedText",
     "Unexpected",
     "UnknownCharacter",
+    "UnknownMemory",
     "UnquotedFile",
     "WildcardOutsidePlan",
     "WrongBracket",

@@ -52,6 +52,18 @@ class WildcardOutsidePlan(Problem):
     span: Span
 
 
+class UnknownMemory(Problem):
+    """A word behind a line of a plan that says nothing there."""
+
+    code = "XG0140"
+    title = "a line of a plan cannot end with {span.text!q}"
+    fix = (
+        "`again`: the backward pass computes it again",
+        "`keep`: it is kept for the backward pass",
+    )
+    span: Span
+
+
 class ArgumentOrder(Problem):
     """An argument in order behind one by name."""
 

@@ -206,6 +206,8 @@ class Interpreter:
         for step in backward.steps:
             if isinstance(step, Apply):
                 self._apply(step, record, backward.types, values)
+            elif step.again:
+                self._call(step, record)
             else:
                 self._reverse_call(step, record, values, gradients)
             self._override(record.path, step.outputs, values)
