@@ -1,14 +1,9 @@
-"""Random plans of random programs: what is not refused agrees with one device.
-
-``python -m fuzz.plans COUNT SEED`` tries many.
-"""
+"""Random plans of random programs: what is not refused agrees with one device."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from multiprocessing import Pool
 from random import Random
 
 from fuzz.program import generate
@@ -32,7 +27,6 @@ from xg_runtime.errors import InputError, RankError
 AXES = ("N_D", "N_T")
 CUT = 0.35  # how often a value that could be cut is
 LABELS = 0.1  # and an edge that has a label
-CHUNK = 25
 
 
 def with_plan(sketch: Sketch, random: Random) -> str:
@@ -137,7 +131,7 @@ def differs(many: Program, seed: int) -> str:
     return str(found.first or exact or (wrong and wrong[0]) or "")
 
 
-def main(first: int, last: int) -> tuple[Counter[str], list[str]]:
+def tried(first: int, last: int) -> tuple[Counter[str], list[str]]:
     """How often each came out, and what failed."""
     verdicts, failures = Counter[str](), list[str]()
     for seed in range(first, last):
@@ -146,13 +140,3 @@ def main(first: int, last: int) -> tuple[Counter[str], list[str]]:
         except Failure as failure:
             failures.append(f"# seed {seed}\n{failure}")
     return verdicts, failures
-
-
-if __name__ == "__main__":
-    total, start = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    bounds = [(s, min(s + CHUNK, start + total)) for s in range(start, start + total, CHUNK)]
-    with Pool() as pool:
-        results = pool.starmap(main, bounds)
-    print(*(failure for _, failures in results for failure in failures), sep="\n")  # noqa: T201
-    print(sum((verdicts for verdicts, _ in results), Counter[str]()))  # noqa: T201
-    sys.exit(any(failures for _, failures in results))

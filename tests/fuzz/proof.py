@@ -20,11 +20,10 @@ from xg.diagnostics.source import Source
 from xg.driver import BACKENDS
 from xg.ir.graph import Program
 from xg.ir.size_checks import check_numbers
-from xg.passes.differentiate import differentiate
-from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.infer import infer
-from xg.passes.outline import outline
+from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, STEP
 from xg.passes.resolve import resolve
+from xg.passes.runner import run
 from xg.syntax import ast
 from xg.syntax.format import format
 from xg.syntax.parse import parse
@@ -95,7 +94,7 @@ def _others(program: Program, seed: int) -> Iterator[Generated]:
 
 def on_arrays(backend: Backend, program: Program) -> Generated:
     """The module of a backend on arrays."""
-    derived = differentiate(outline(program)) if backend.pipeline else None
+    derived = run(BLOCKS, program).result if backend.pipeline else None
     source = backend.source(program, derived, kernels=False)
     return cast(Generated, backend.on_arrays(load(source, f"case_{backend.name}")))
 
@@ -117,7 +116,7 @@ def compiled(tree: ast.Module, sketch: Provable, *, dead: bool) -> Program:
     """The program with its backward pass, with or without its dead steps."""
     typed = infer(resolve(tree, _no_file, None, sketch.settings))
     check_numbers(typed, {})
-    return differentiate(typed if dead else eliminate_dead(typed))
+    return run((DIFFERENTIATE,) if dead else STEP, typed).result
 
 
 def _no_file(use: ast.Use) -> ast.Module:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fuzz.plans import main, prove_text
+from fuzz.plans import prove_text, tried
 from fuzz.recorded import read, recorded
 
 PLANS = 200
@@ -14,7 +14,7 @@ CHUNK = 50
 
 @pytest.mark.parametrize("start", range(0, PLANS, CHUNK))
 def test_random_plans(start: int) -> None:
-    verdicts, failures = main(start, start + CHUNK)
+    verdicts, failures = tried(start, start + CHUNK)
     assert not failures, "\n".join(failures)
     assert verdicts["proven"] > 3
 

@@ -32,9 +32,7 @@ def outline(program: Program) -> Program:
                     call = replace(call, callee=pieces[-1].key, loop=None, sizes={})
                 steps.append(call)
         else:
-            distinct = len(set(main.outputs)) == len(main.outputs)
-            whole = len(run) == len(main.steps) and distinct
-            piece = main if whole else _piece(main, run, len(pieces) + 1)
+            piece = main if _is_piece(main, run) else _piece(main, run, len(pieces) + 1)
             if piece.outputs:  # else nothing reads what it computes
                 pieces.append(piece)
                 steps.append(_call(piece))
@@ -56,6 +54,13 @@ def _runs(main: Graph) -> Iterator[list[Apply | Call]]:
     """The steps, calls and operators apart."""
     for _, run in groupby(main.steps, lambda step: isinstance(step, Call)):
         yield list(run)
+
+
+def _is_piece(main: Graph, run: Sequence[Apply | Call]) -> bool:
+    """Whether an entry is one piece as it is: it makes all that it gives, and gives it once."""
+    made = {value for step in run for value in step.outputs}
+    once = len(set(main.outputs)) == len(main.outputs)
+    return len(run) == len(main.steps) and once and made.issuperset(main.outputs)
 
 
 def _call(piece: Graph) -> Call:

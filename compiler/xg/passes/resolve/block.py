@@ -12,6 +12,7 @@ from xg.ir.tensor import TensorType
 from xg.passes.resolve.arguments import start
 from xg.passes.resolve.chains import read_statement
 from xg.passes.resolve.errors import (
+    NameTwice,
     OutputMissing,
     Refused,
     UnknownValue,
@@ -57,7 +58,7 @@ class _BlockResolver:
                 self.problems.append(refused)
                 self.scope.spoiled.update(_labels(chain))
         self._refuse_unfinished()
-        outputs = tuple(self.scope.values[port.name.name] for port in self.block.outputs)
+        outputs = self._outputs()
         states = tuple(carries(self.scope, pasts))
         results = (*self.block.outputs, *self.block.states)
         tables = self._tables()
@@ -89,6 +90,15 @@ class _BlockResolver:
     def _output_types(self) -> tuple[TensorType, ...]:
         shapes = [(port.shape, port.range) for port in self.block.outputs]
         return tuple(self.scope.reader.type(shape, range_) for shape, range_ in shapes if shape)
+
+    def _outputs(self) -> tuple[Value, ...]:
+        """The values that leave. What leaves as it came is held to the output's type here."""
+        values = tuple(self.scope.values[port.name.name] for port in self.block.outputs)
+        ports = zip(self.block.outputs, self._output_types(), values, strict=True)
+        for port, type_, value in ports:
+            if value.role != "edge" and value.name == port.name.name:
+                self.scope.claims.append((value, type_, port.span))
+        return values
 
     def _input(self, port: ast.Port) -> Value:
         assert port.shape is not None
@@ -160,8 +170,11 @@ class _BlockResolver:
         return {str(v.name) for v in self.scope.read} | Mentions.of(*self.block.nexts).values
 
     def _refuse_unfinished(self) -> None:
+        first: dict[str, ast.Name] = {}
         for port in self.block.outputs:
             name = port.name.name
+            if first.setdefault(name, port.name) is not port.name:
+                self.problems.append(Refused(NameTwice(port.name.span, name, first[name].span)))
             if name not in self.scope.values and name not in self.scope.spoiled:
                 self.problems.append(Refused(OutputMissing(port.span, name)))
         used = self._used()

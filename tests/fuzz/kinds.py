@@ -1,0 +1,76 @@
+"""The kinds of cases that the fuzzer makes, each from a seed: a new one is a line in `KINDS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from fuzz import plans, texts
+from fuzz.hunt import hunt
+from fuzz.laws import LAWS, check_law, drawn
+from fuzz.program import generate
+from fuzz.proof import Failure
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A case that failed: the content of a small file that shows it, and what happened."""
+
+    file: bytes
+    message: str
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Cases by their seeds; `night` is how many of them `./dev verify-all` tries."""
+
+    name: str
+    says: str
+    night: int
+    check: Callable[[int], Failed | None]
+    suffix: str = ".xg"
+
+
+def _program(seed: int) -> Failed | None:
+    found = next(hunt([seed]), None)
+    return found and Failed(str(found).encode(), found.message)
+
+
+def _law(seed: int) -> Failed | None:
+    sketch = generate(seed)
+    try:
+        case = drawn(sketch, seed)
+        for law in LAWS:
+            check_law(law, sketch, case, seed)
+    except Failure as failure:
+        return Failed(str(sketch).encode(), str(failure))
+    return None
+
+
+def _plan(seed: int) -> Failed | None:
+    try:
+        plans.prove_plan(seed)
+    except Failure as failure:
+        return Failed(plans.with_plan(generate(seed), Random(seed)).encode(), str(failure))
+    return None
+
+
+def _text(seed: int) -> Failed | None:
+    data = texts.text_of(seed)
+    kind, message = texts.text_failure(data, seed)
+    if not kind:
+        return None
+    small = texts.shortest(data, kind, seed)
+    return Failed(small, texts.text_failure(small, seed)[1] or message)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("programs", "random programs, against every reference", 200_000, _program),
+        Kind("laws", "programs rewritten as changes nothing", 20_000, _law),
+        Kind("plans", "random plans, against one device", 20_000, _plan),
+        Kind("texts", "texts changed by token and by byte, bombs", 500_000, _text),
+    )
+}

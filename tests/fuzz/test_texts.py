@@ -1,0 +1,44 @@
+"""Texts that nobody would write are read to an end, and what is accepted compiles."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz import texts
+from fuzz.shrink_text import shrink_text
+from fuzz.texts import text_failure, text_of
+
+TEXTS = 1_000
+CHUNK = 250
+
+
+@pytest.mark.parametrize("start", range(0, TEXTS, CHUNK))
+def test_changed_texts(start: int) -> None:
+    tried = ((seed, text_failure(text_of(seed), seed)) for seed in range(start, start + CHUNK))
+    failures = [f"seed {seed}: {message}" for seed, (kind, message) in tried if kind]
+    assert not failures, "\n".join(failures)
+
+
+def test_a_text_is_made_as_short_as_its_failure() -> None:
+    text = "dim B = 3\n\nblock Main(x [B]) -> y [B] {\n    x -> tanh : y\n}\n"
+    assert shrink_text(text, lambda shorter: "tanh" in shorter and "[" in shorter) == "[tanh"
+
+
+def test_failures_of_every_sort_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controls: an endless loop, an error of Python, a layout that changes the program."""
+    text = b"dim B = 3\nblock Main(x [B]) -> y [B] {\n    x -> tanh : y\n}\n"
+    assert text_failure(text) == ("", "")
+
+    def endless(*_: object) -> None:
+        while True:
+            pass
+
+    def wrong(*_: object) -> str:
+        return "dim B = 4\n"
+
+    def broken(*_: object) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(texts, "SECONDS", 0.2)
+    for replacement, kind in ((endless, "slow"), (wrong, "assert fmt"), (broken, "KeyError")):
+        monkeypatch.setattr(texts, "format", replacement)
+        assert text_failure(text)[0].startswith(kind)
