@@ -238,6 +238,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "gt": lambda y, d: (None, None),
     "ge": lambda y, d: (None, None),
     "eq": lambda y, d: (None, None),
+    "and": lambda y, d: (None, None),
+    "or": lambda y, d: (None, None),
     "as_float": lambda y, d: (None,),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,

@@ -25,7 +25,8 @@ Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ..
 
 UNARY: Final = frozenset({"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos"})
 ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
-COMPARE: Final = frozenset({"gt", "ge", "eq"})
+COMPARE: Final = frozenset({"gt", "ge", "eq", "and", "or"})  # give booleans
+WHOLE: Final = frozenset({"add", "sub", "mul", "maximum", "minimum"})  # of integers an integer
 
 
 class ShapeError(Exception):
@@ -116,7 +117,7 @@ def const(value: Operand) -> Expr:
     return Expr("const", (), (), "float", (("value", scalar),))
 
 
-def integer(value: int) -> Expr:
+def integer(value: int | Scalar) -> Expr:
     """A whole number that stays one, as an index does."""
     return Expr("const", (), (), "int", (("value", as_scalar(value)),))
 
@@ -131,7 +132,7 @@ def iota(length: Dim, start: Dim = ZERO) -> Expr:
 
 def unary(prim: str, x: Expr) -> Expr:
     """An elementwise function: neg, exp, log, sqrt, tanh, erf, sin or cos."""
-    return Expr(prim, (x,), x.shape)
+    return Expr(prim, (x,), x.shape, "int" if prim == "neg" and x.kind == "int" else "float")
 
 
 def exp(x: Expr) -> Expr:
@@ -170,10 +171,12 @@ def cos(x: Expr) -> Expr:
 
 
 def binary(prim: str, a: Operand, b: Operand) -> Expr:
-    """An elementwise function of two; comparisons give booleans."""
+    """An elementwise function of two; comparisons give booleans, integers stay integers."""
     left, right = const(a), const(b)
     shape = broadcast_shapes(left.shape, right.shape)
-    return Expr(prim, (left, right), shape, "bool" if prim in COMPARE else "float")
+    whole = prim in WHOLE and left.kind == right.kind == "int"
+    kind: Kind = "bool" if prim in COMPARE else "int" if whole else "float"
+    return Expr(prim, (left, right), shape, kind)
 
 
 def maximum(a: Operand, b: Operand) -> Expr:

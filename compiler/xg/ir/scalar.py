@@ -14,6 +14,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import NumberParts
 from xg.ir.dim import Dim
+from xg.ir.dim import number as dim_number
 
 FUNCTIONS: Final[Mapping[str, Callable[[float], float]]] = {
     "sqrt": math.sqrt,
@@ -75,6 +76,34 @@ class Scalar:
     def constant(self) -> float | None:
         """The number this is, or None while a size is left."""
         return self.evaluate({}) if not self.symbols() else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether this is an integer for all sizes: sums and products of sizes and integers."""
+        if self.op == "number":
+            return isinstance(self.value, float) and self.value.is_integer()
+        return self.op in ("size", "+", "-", "*") and all(arg.is_whole for arg in self.args)
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether this is surely more than 0, whatever the sizes are."""
+        if self.op == "number":
+            return isinstance(self.value, float) and self.value > 0
+        first = all(arg.is_positive for arg in self.args[:1])
+        return {"size": True, "exp": True, "sqrt": first, "^": first}.get(
+            self.op, self.op in "+*/" and all(arg.is_positive for arg in self.args)
+        )
+
+    def as_dim(self) -> Dim:
+        """The same number as a size; it has to be whole."""
+        if self.op == "number":
+            assert isinstance(self.value, float)
+            return dim_number(int(self.value))
+        if self.op == "size":
+            assert isinstance(self.value, Dim)
+            return self.value
+        left, right = (arg.as_dim() for arg in self.args)
+        return left + right if self.op == "+" else left - right if self.op == "-" else left * right
 
     def dims(self) -> tuple[Dim, ...]:
         """Every size this number depends on."""

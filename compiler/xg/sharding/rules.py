@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, State, shard
-from xg.ir.prim import Expr
+from xg.ir.prim import COMPARE, Expr
 from xg.sharding import indexing
 from xg.sharding.argument import Argument, IllTyped, Rule
 from xg.sharding.reshaping import moved
@@ -226,7 +226,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "mul": lambda expr, args: _factor(expr, args, (0, 1)),
     "div": lambda expr, args: _factor(expr, args, (0,)),
     **dict.fromkeys(("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow"), _nonlinear),
-    **dict.fromkeys(("maximum", "minimum", "gt", "ge", "eq"), _nonlinear),
+    **dict.fromkeys(("maximum", "minimum", *COMPARE), _nonlinear),
     "where": _where,
     "as_float": _sum_of,
     "sum": _reduced(PARTIAL),

@@ -8,7 +8,7 @@ from dataclasses import field
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, State
-from xg.ir.prim import Expr
+from xg.ir.prim import COMPARE, Expr
 from xg.sharding.argument import Argument, IllTyped
 from xg.sharding.rules import RULES
 
@@ -121,6 +121,7 @@ class _Typer:
 
 ELEMENTWISE = frozenset(
     {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow", "as_float"}
-    | {"add", "sub", "mul", "div", "maximum", "minimum", "gt", "ge", "eq", "where"}
+    | {"add", "sub", "mul", "div", "maximum", "minimum", "where"}
+    | COMPARE
     | {"all_reduce", "all_reduce_max", "first_rank_only", "owns_index", "to_local_index"}
 )

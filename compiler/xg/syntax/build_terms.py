@@ -104,6 +104,10 @@ class TermBuilder:
         """`mean[D](x)`."""
         return ast.Call(span, self._name(operator), axes, args)
 
+    def along(self, span: Span, operator: Token, axes: ast.AxisMap) -> ast.Call:
+        """`range[S]`."""
+        return ast.Call(span, self._name(operator), axes, ())
+
     def args(self, _: Span, *args: ast.Argument | None) -> tuple[ast.Argument, ...]:
         """`(γ, β, eps=1e-6)`."""
         arguments = _present(args)

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ops.sample import SIZES, B, D, S, Sample, floats
+from ops.sample import SIZES, B, D, S, Sample, V, floats, ints
 from ops.trial import Trial
 
 from xg import ops
 from xg.diagnostics.source import Source
 from xg.ir.body import topological
+from xg.ir.dim import number
 from xg.ir.op import Op
 from xg.ir.use import Misuse, Number, Tensor
 from xg.passes.resolve.define import define
@@ -93,6 +94,35 @@ FORMULAS: dict[str, tuple[Sample, str]] = {
     ),
     "op F(x; c []) = x * c": (Sample({**X, "c": floats()}), "x * c"),
     "op F(x) = y where y = x": (Sample(X), "x"),
+    "op F(x [.., S, D]) = x * range[S] - range[D]": (
+        Sample(X),
+        "x * np.arange(3)[:, None] - np.arange(7)",
+    ),
+    "op F(x [.., S, D]) = x * (i/2) + (i + 1) * 0.5 where i = range[S](D - S)": (
+        Sample(X),
+        "x * np.arange(4, 7)[:, None] / 2 + np.arange(5, 8)[:, None] * 0.5",
+    ),
+    "op F(x [S, D]; w) = select(and(i >= j, w > i - j), x, 0) where i = range[S], j = range[D]": (
+        Sample({"x": floats(S, D)}, {"w": 2}),
+        "x * np.tri(3, 7) * (1 - np.tri(3, 7, -2))",
+    ),
+    "op F(x [.., S]) = select(or(equal(range[S], 1), 3 > x), x, 0.5)": (
+        Sample(X),
+        "np.where((np.arange(7) == 1) | (x < 3), x, 0.5)",
+    ),
+    "op F(x [.., S]) = x * abs(range[S] - 2) + exp(range[S]) + range[S]^2 + sqrt(range[S])": (
+        Sample(X),
+        "x * abs(np.arange(7) - 2) + np.exp(np.arange(7)) + np.arange(7) ** 2"
+        " + np.sqrt(np.arange(7))",
+    ),
+    "op F(x [.., S]) = x + mean[S](float(range[S])) + max(range[S], 2) + sigmoid(range[S])": (
+        Sample(X),
+        "x + 3 + np.maximum(np.arange(7), 2) + 1 / (1 + np.exp(-np.arange(7)))",
+    ),
+    "op F(x [B, S], i [S] in V) = x * float(i) - i": (
+        Sample({"x": floats(B, S), "i": ints(S, below=V)}),
+        "x * i - i",
+    ),
     "op F(x, y) = x + y": (Sample({**X, "y": floats(B, S, D)}), "x + y"),
 }  # fmt: skip
 
@@ -163,9 +193,25 @@ def test_parts_keep_the_authors_names() -> None:
         ("op F(x [S, D]) = x", Sample(X), "F takes x [S, D]"),
         ("op F(x [.., S, D]) = x", Sample({"x": floats(D)}), "F takes x [.., S, D]"),
         ("op F(x; a) = x * (1/a)", Sample(X, {"a": 0.0}), "1/a is not a finite number"),
+        ("op F(x [S]; a) = x * range[S](a)", Sample({"x": floats(S)}, {"a": 0.5}), "a start made"),
+        ("op F(m [S] in 2) = float(m)", Sample({"m": ints(S, below=V)}), "F takes integers in 2"),
+        (
+            "op F(d [S] in N, e [S] in N) = equal(d, e)",
+            Sample({"d": ints(S, below=V), "e": ints(S, below=D)}),
+            "F takes integers in V as e",
+        ),
     ],
 )  # fmt: skip
 def test_a_use_that_does_not_fit_is_refused(text: str, sample: Sample, message: str) -> None:
     with pytest.raises(Misuse) as caught:
         trial(text, sample)
     assert message in caught.value.message
+
+
+def test_a_comparison_is_a_mask() -> None:
+    defined = trial("op F(x [.., S], y [.., S]) = x >= y", Sample({"x": floats(S), "y": floats(S)}))
+    (mask,) = defined.outputs().values()
+    assert mask.dtype.kind == "i"
+    assert np.array_equal(mask, defined.arrays["x"] >= defined.arrays["y"])
+    assert defined.attrs["range"] == number(2)
+    assert defined.op.adjoint_body(defined.sample.types, defined.attrs).outputs == ()

@@ -13,7 +13,17 @@ MISTAKES = [
     ("op F(x [D, ..]) = x", "XG0250", "..", "`..` stands in front"),
     ("op F(x [S, S]) = x", "XG0250", "[S, S]", "two axes of one name"),
     ("op F(x [.., 2*D]) = x", "XG0250", "2*D", "the axes of an op have names"),
-    ("op F(x [S] in V) = x", "XG0250", "x [S] in V", "are floats"),
+    ("op F(x [S] in 2*V) = float(x)", "XG0250", "2*V", "the range of an operand is a name"),
+    ("op F(x [S] in V) = x", "XG0266", "x", "float(i) makes numbers of them"),
+    ("op F(x [S]) = x * range[S](1/2)", "XG0253", "1/2", "a start made of sizes"),
+    ("op F(x [S]) = x * range[T]", "XG0253", "range[T]", "range[S], or range[S](START)"),
+    ("op F(x [..]) = x * range[..]", "XG0253", "range[..]", "range[S], or range[S](START)"),
+    ("op F(x [S]) = x * range[S](1, 2)", "XG0253", "range[S](1, 2)", "or range[S](START)"),
+    ("op F(x [S]) = x * range", "XG0251", "range", "F has no operand or part range"),
+    ("op F(x) = select(and(x, x > 1), x, 0)", "XG0257", "x", "a comparison is needed here"),
+    ("op F(x) = select(or(x > 1), x, 0)", "XG0253", "or(x > 1)", "or(a > b, c > d)"),
+    ("op F(x) = equal(x)", "XG0253", "equal(x)", "equal(x, y)"),
+    ("op F(x) = x * inf", "XG0251", "inf", "F has no operand or part inf"),
     ("op F(x; g [D] = ones) = x * g", "XG0250", "g [D] = ones", "has no default"),
     ("op F(x; m = a | b) = x", "XG0250", "m = a | b", "an expression has no choices"),
     ("op F(x; a = 1/D) = a * x", "XG0251", "D", "F has no operand or part D"),
@@ -39,12 +49,11 @@ MISTAKES = [
     ("op F(x) = x where a = x", "XG0255", "a", "F does not use a"),
     ("op F(x, x) = x", "XG0256", "x", "x is there already"),
     ("op F(x) = x where x = 2", "XG0256", "x", "x is there already"),
-    ("op F(x) = x > 0", "XG0257", "x > 0", "a comparison is no number"),
     ("op F(x) = x * (x > 0)", "XG0257", "x > 0", "a comparison is no number"),
     ("op F(x) = exp(x > 0)", "XG0257", "x > 0", "a comparison is no number"),
     ("op F(x) = select(x, 1, 0)", "XG0257", "x", "a comparison is needed here"),
     ("op F(x) = select(x > 0, x > 1, 0)", "XG0257", "x > 1", "a comparison is no number"),
-    ("op F(x) = m where m = x > 0", "XG0257", "m", "a comparison is no number"),
+    ("op F(x) = m * x where m = x > 0", "XG0257", "m", "a comparison is no number"),
     ("op F(x, y) = x^y", "XG0258", "y", "an exponent is a number"),
     ("op F(x) = 1/0 * x", "XG0259", "1/0 * x", "is not a finite number"),
     ("op F(x) = sqrt(0 - 1) * x", "XG0259", "sqrt(0 - 1)", "is not a finite number"),
@@ -67,7 +76,8 @@ def test_a_mistake_is_told_with_its_place(text: str, code: str, place: str, word
 
 
 def test_every_code_has_a_mistake() -> None:
-    assert {code for _, code, _, _ in MISTAKES} == {f"XG{number:04}" for number in range(250, 260)}
+    numbers = (*range(250, 260), 266)
+    assert {code for _, code, _, _ in MISTAKES} == {f"XG{number:04}" for number in numbers}
 
 
 def test_all_that_is_unused_is_told_at_once() -> None:
@@ -82,7 +92,9 @@ def test_all_that_is_unused_is_told_at_once() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_function_that_the_help_lists_exists(name: str) -> None:
-    others = {"max": ", 1", "min": ", 1", "select": " > 0, x, 1"}
-    body = f"{name}(x{others.get(name, '')})"
+    others = {"max": "x, 1", "min": "x, 1", "select": "x > 0, x, 1", "equal": "x, 1"}
+    others |= {"and": "x > 0, 1 > x", "or": "x > 0, 1 > x", "range[D]": "2"}
+    body = f"{name}({others.get(name, 'x')})"
+    body = f"x * {body}" if name == "range[D]" else body
     (definition,) = parse(Source("ops.xg", f"op F(x [.., D]) = {body}\n")).ops
     assert define(definition).glyph == "F"

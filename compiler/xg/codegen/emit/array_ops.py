@@ -244,4 +244,6 @@ ARITHMETIC: Final = {
     "gt": sign(">", Binding.COMPARE),
     "ge": sign(">=", Binding.COMPARE),
     "eq": sign("==", Binding.COMPARE),
+    "and": sign("&", Binding.AND),
+    "or": sign("|", Binding.OR),
 }

@@ -14,11 +14,13 @@ class Binding(IntEnum):
 
     CONDITION = 0
     COMPARE = 1
-    SUM = 2
-    PRODUCT = 3
-    SIGN = 4
-    POWER = 5
-    ATOM = 6
+    OR = 2
+    AND = 3
+    SUM = 4
+    PRODUCT = 5
+    SIGN = 6
+    POWER = 7
+    ATOM = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,9 @@ class _Checker:
                 later[pair] = compared(expr.prim, args[0], args[1], pair)
             if later.get(pair) is None:
                 values = [_value(a, fact, pair) for a, fact in zip(expr.args, args, strict=True)]
-                later[pair] = apply(expr.prim, values)
+                later[pair] = _scaled(expr, values)
+                if later[pair] is None:
+                    later[pair] = apply(expr.prim, values)
         fact = facts_of(later)
         if expr.prim in ("as_float", "broadcast"):
             return Fact(args[0].counts, fact.later)
@@ -221,6 +223,14 @@ class _Checker:
 
 def _place(letters: str, letter: str) -> int:
     return letters.index(letter) - len(letters)
+
+
+def _scaled(expr: Expr, values: Sequence[float | None]) -> float | None:
+    """The infinite number that times or over a positive one, made of sizes, stays what it is."""
+    if expr.prim not in ("mul", "div") or values[0] is None or not math.isinf(values[0]):
+        return None
+    factor = expr.args[1].attr("value") if expr.args[1].prim == "const" else None
+    return values[0] if isinstance(factor, Scalar) and factor.is_positive else None
 
 
 def _value(expr: Expr, fact: Fact, pair: Pair) -> float | None:

@@ -71,6 +71,8 @@ _OF_TWO: Final[Mapping[str, Callable[[float, float], float]]] = {
     "gt": lambda a, b: float(a > b),
     "ge": lambda a, b: float(a >= b),
     "eq": lambda a, b: float(a == b),
+    "and": lambda a, b: a * b,
+    "or": lambda a, b: max(a, b),
 }
 
 
@@ -103,8 +105,10 @@ def _partly(prim: str, values: Sequence[float | None]) -> float | None:
     """The result that one known operand decides alone."""
     infinite = [v for v in values if v is not None and math.isinf(v)]
     match prim:
-        case "mul" if 0.0 in values:
+        case "mul" | "and" if 0.0 in values:
             return 0.0
+        case "or" if 1.0 in values:
+            return 1.0
         case "div" if values[0] == 0.0:
             return 0.0
         case "add" if infinite:

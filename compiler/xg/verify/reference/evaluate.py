@@ -330,6 +330,8 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "minimum": _plain(np.minimum),
     "gt": _plain(np.greater),
     "ge": _plain(np.greater_equal),
+    "and": _plain(np.logical_and),
+    "or": _plain(np.logical_or),
     "eq": _plain(np.equal),
     "where": _plain(np.where),
     "as_float": _as_float,

@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from itertools import count
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.ir.dim import symbol
+from xg.ir.dim import Dim, number, symbol
 from xg.ir.op import Op
 from xg.ir.prim import Expr, operand
 from xg.ir.scalar import Scalar, size
+from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Data, Misuse, Number, Own, Tensor, Use
 from xg.passes.resolve.define.defined_body import Trace, finish, trace
 from xg.passes.resolve.define.errors import (
     BadSignature,
-    MisplacedComparison,
     NotUsed,
     UnknownFunction,
+    WholeResult,
     Wrong,
 )
 from xg.passes.resolve.define.functions import FUNCTIONS, NAMES
@@ -58,26 +59,27 @@ def _refuse_unknown(definition: ast.OpDef) -> None:
 def _operator(
     definition: ast.OpDef, signature: Signature, own: tuple[Own, ...], rehearsal: Trace
 ) -> Op:
-    def forward(*operands: Expr, **numbers: Scalar) -> Expr:
+    is_mask = rehearsal.is_comparison
+
+    def forward(*operands: Expr, range: Dim | None = None, **numbers: Scalar) -> Expr:
+        del range  # for the type
         return finish(trace(definition, signature, operands, numbers), signature)
 
     def configure(use: Use) -> Attrs:
+        signature.check_ranges(use.types)
         signature.bind([type_.shape for type_ in use.types], use.spell)
-        operands = [
-            operand(slot.name, type_.shape)
-            for slot, type_ in zip(signature.slots, use.types, strict=True)
-        ]
+        operands = _operands(signature, [type_.shape for type_ in use.types])
         try:
             trace(definition, signature, operands, use.own)
         except Wrong as wrong:  # numbers that do not work, such as a divisor 0
             raise Misuse(wrong.problem.diagnostic().message) from None
-        return use.own
+        return {**use.own, "range": number(2)} if is_mask else use.own
 
     return Op(
         glyph=signature.operator,
         name=signature.operator,
         family="nonlinear",
-        data=tuple(Data(slot.name) for slot in signature.data),
+        data=tuple(Data(slot.name, slot.kind) for slot in signature.data),
         own=own,
         outputs=(_output_name([slot.name for slot in signature.slots]),),
         forward=forward,
@@ -112,15 +114,17 @@ def _own(own: ast.Own, signature: Signature) -> Own:
 def _rehearse(definition: ast.OpDef, signature: Signature) -> Trace:
     """The body on operands of unknown sizes: every error in it shows here."""
     lengths = {axis: (symbol(axis),) for axis in signature.axes}
-    operands = [
-        operand(slot.name, tuple(dim for axis in slot.axes for dim in lengths[axis]))
-        for slot in signature.slots
-    ]
+    shapes = [tuple(dim for a in slot.axes for dim in lengths[a]) for slot in signature.slots]
     numbers = {name: size(symbol(name)) for name in signature.numbers}
-    rehearsal = trace(definition, signature, operands, numbers)
-    if rehearsal.is_comparison:
-        raise Wrong(MisplacedComparison(definition.body.span, wanted=False))
+    rehearsal = trace(definition, signature, _operands(signature, shapes), numbers)
+    if isinstance(rehearsal.result.value, Expr) and rehearsal.result.value.kind == "int":
+        raise Wrong(WholeResult(definition.body.span))
     return rehearsal
+
+
+def _operands(signature: Signature, shapes: Sequence[Shape]) -> list[Expr]:
+    pairs = zip(signature.slots, shapes, strict=True)
+    return [operand(slot.name, shape, slot.kind) for slot, shape in pairs]
 
 
 def _refuse_unused(definition: ast.OpDef, rehearsal: Trace) -> None:

@@ -13,15 +13,22 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE
-from xg.ir.prim import Expr, binary, const, reshape, transpose
+from xg.ir.prim import Expr, const, integer, iota, reshape, transpose, where
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape
-from xg.passes.resolve.define.errors import BadNumber, MisplacedComparison, UnknownPart, Wrong
-from xg.passes.resolve.define.functions import Part, apply, power
+from xg.passes.resolve.define.errors import (
+    BadNumber,
+    MisplacedComparison,
+    UnknownPart,
+    Wrong,
+    WrongArguments,
+)
+from xg.passes.resolve.define.functions import LOGIC, Part, apply, elementwise, power
 from xg.passes.resolve.define.signature import REST, Lengths, Signature, Slot
 from xg.syntax import ast
 
 SIGNS: Final[Mapping[str, str]] = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+INFINITY: Final = float("inf")
 COMPARISONS: Final[Mapping[str, str]] = {">": "gt", ">=": "ge"}
 
 
@@ -48,7 +55,7 @@ class Trace:
             constant = part.value.constant if isinstance(part.value, Scalar) else None
         except (ArithmeticError, ValueError):
             raise Wrong(BadNumber(expr.span)) from None
-        if constant is not None and abs(constant) == float("inf"):
+        if constant is not None and abs(constant) == INFINITY:
             raise Wrong(BadNumber(expr.span))
         return part
 
@@ -68,8 +75,9 @@ class Trace:
             case ast.Power():
                 return power(self.number(expr.base), self.number(expr.exponent), expr)
             case ast.Comparison():
-                left, right = self.number(expr.left), self.number(expr.right)
-                return _elementwise(COMPARISONS[expr.sign], left, right)
+                return elementwise(
+                    COMPARISONS[expr.sign], self.number(expr.left), self.number(expr.right)
+                )
             case _:
                 raise Wrong(UnknownPart(expr.span, self.signature.operator, (), below=False))
 
@@ -92,11 +100,40 @@ class Trace:
 
     def _call(self, call: ast.Call) -> Part:
         values = [argument.value for argument in call.arguments]
-        if call.operator.name == "select" and values:
-            arguments = [self.part(values[0]), *map(self.number, values[1:])]
+        name = call.operator.name
+        if name == "range":
+            return self._range(call)
+        if name == "select" and values:
+            arguments = [self.part(values[0]), *map(self._chosen, values[1:])]
         else:
-            arguments = [self.number(value) for value in values]
+            arguments = [(self.part if name in LOGIC else self.number)(value) for value in values]
         return apply(call, arguments, self._places)
+
+    def _chosen(self, expr: ast.Expr) -> Part:
+        """A number, or ``-inf``, with which masks hide scores."""
+        match expr:
+            case ast.Path(name="inf"):
+                return Part(as_scalar(INFINITY))
+            case ast.Negation(operand=ast.Path(name="inf")):
+                return Part(as_scalar(-INFINITY))
+            case _:
+                return self.number(expr)
+
+    def _range(self, call: ast.Call) -> Part:
+        """Positions along an axis of the signature, from 0 or a size on."""
+        axes = call.axes
+        item = axes.source[0] if axes and axes.target is None and len(axes.source) == 1 else None
+        axis = item.name.name if isinstance(item, ast.Axis) and item.size is None else ""
+        if axis not in self.lengths or axis == REST or len(call.arguments) > 1:
+            raise Wrong(WrongArguments(call.span, "range[S], or range[S](START), S an axis"))
+        start = self.number(call.arguments[0].value).value if call.arguments else as_scalar(0.0)
+        if not (isinstance(start, Scalar) and start.is_whole):
+            what = "a start made of sizes and whole numbers"
+            raise Wrong(WrongArguments(call.arguments[0].value.span, what))
+        (place,) = self._places(axis)
+        length = self.lengths[axis][0]
+        positions = iota(length, start.as_dim())
+        return Part(reshape(positions, (length, *(ONE,) * (-1 - place))), frozenset((axis,)))
 
     def _places(self, axis: str) -> tuple[int, ...]:
         """The position of an axis in every tensor that has it, counted from the end."""
@@ -139,7 +176,10 @@ def finish(reading: Trace, signature: Signature) -> Expr:
     """The result without the axes that were reduced."""
     part, lengths = reading.result, reading.lengths
     kept = [lengths[axis] for axis in signature.axes if axis in part.axes]
-    return reshape(const(part.value), tuple(dim for dims in kept for dim in dims))
+    value = const(part.value)
+    if value.kind == "bool":
+        value = where(value, integer(1), integer(0))
+    return reshape(value, tuple(dim for dims in kept for dim in dims))
 
 
 def _arrange(expr: Expr, slot: Slot, signature: Signature, lengths: Lengths) -> Part:
@@ -168,13 +208,9 @@ def _is_comparison(part: Part) -> bool:
     return isinstance(part.value, Expr) and part.value.kind == "bool"
 
 
-def _elementwise(prim: str, left: Part, right: Part) -> Part:
-    return Part(binary(prim, left.value, right.value), left.axes | right.axes)
-
-
 def _combine(sign: str, left: Part, right: Part) -> Part:
     if isinstance(left.value, Expr) or isinstance(right.value, Expr):
-        return _elementwise(SIGNS[sign], left, right)
+        return elementwise(SIGNS[sign], left, right)
     match sign:
         case "+":
             return Part(left.value + right.value)

@@ -1,4 +1,4 @@
-"""Errors in an operator that a file defines (XG0250 to XG0259)."""
+"""Errors in an operator that a file defines (XG0250 to XG0259, XG0266)."""
 
 from __future__ import annotations
 
@@ -103,6 +103,15 @@ class MisplacedComparison(Problem):
         """Show where comparisons belong."""
         what = "a comparison is needed here" if self.wanted else "a comparison is no number"
         return self.report(what, Label(self.span), help=("select(x > 0, x, 0)",))
+
+
+class WholeResult(Problem):
+    """A result of integers that says no range."""
+
+    code = "XG0266"
+    title = "the result is integers, and their range is not known"
+    fix = "float(i) makes numbers of them, and a comparison a mask of 0 and 1"
+    span: Span
 
 
 class BadExponent(Problem):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.prim import Expr, binary, const, reduce, unary, where
+from xg.ir.prim import Expr, as_float, binary, const, integer, reduce, unary, where
 from xg.ir.scalar import FUNCTIONS as OF_NUMBERS
 from xg.ir.scalar import Scalar, function
 from xg.ir.special import sigmoid
@@ -20,12 +21,16 @@ from xg.passes.resolve.define.errors import (
 )
 from xg.syntax import ast
 
+LOGIC: Final = ("and", "or")
 UNARY: Final = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos")
 BINARY: Final[Mapping[str, str]] = {"max": "maximum", "min": "minimum"}
 REDUCTIONS: Final = ("sum", "mean", "max", "min")
-NAMES: Final = (*UNARY, "sigmoid", *BINARY, "select", "sum[D]", "mean[D]", "max[D]", "min[D]")
-
-FUNCTIONS: Final = frozenset((*UNARY, *BINARY, *REDUCTIONS, "sigmoid", "select"))
+PLAIN: Final = (*UNARY, "abs", "sigmoid", "float")  # of one argument
+NAMES: Final = (
+    *(*PLAIN, *BINARY, "select", "equal", *LOGIC),
+    *("sum[D]", "mean[D]", "max[D]", "min[D]", "range[D]"),
+)
+FUNCTIONS: Final = frozenset((*PLAIN, *BINARY, *REDUCTIONS, *LOGIC, "select", "equal", "range"))
 
 Places = Callable[[str], tuple[int, ...]]
 
@@ -49,12 +54,20 @@ def apply(call: ast.Call, arguments: Sequence[Part], places: Places) -> Part:
         case "select", (condition, yes, no):
             return _select(call, condition, yes, no)
         case "sigmoid", (x,):
-            return Part(sigmoid(const(x.value)), x.axes)
+            return Part(sigmoid(as_float(const(x.value))), x.axes)
+        case "float", (x,):
+            return Part(as_float(const(x.value)), x.axes)
+        case "abs", (x,):
+            return elementwise("maximum", x, replace(x, value=-x.value))
+        case "equal", (x, y):
+            return elementwise("eq", x, y)
+        case _, (x, *others) if name in LOGIC and others:
+            return _logical(call, name, arguments)
         case _, (x,) if name in UNARY:
             return _unary(name, x)
         case _, (x, *others) if name in BINARY and others:
             for other in others:
-                x = Part(binary(BINARY[name], x.value, other.value), x.axes | other.axes)
+                x = elementwise(BINARY[name], x, other)
             return x
         case _:
             raise Wrong(_misfit(call, name))
@@ -63,8 +76,12 @@ def apply(call: ast.Call, arguments: Sequence[Part], places: Places) -> Part:
 def _misfit(call: ast.Call, name: str) -> WrongArguments | UnknownFunction:
     if name == "select":
         return WrongArguments(call.span, "select(condition, where it holds, elsewhere)")
-    if name in UNARY or name == "sigmoid":
+    if name in PLAIN:
         return WrongArguments(call.span, f"{name}(x)")
+    if name in LOGIC:
+        return WrongArguments(call.span, f"{name}(a > b, c > d)")
+    if name == "equal":
+        return WrongArguments(call.span, "equal(x, y)")
     if name in BINARY:
         return WrongArguments(call.span, f"{name}(x, y), or {name}[D](x) over an axis")
     if name in REDUCTIONS:
@@ -75,14 +92,43 @@ def _misfit(call: ast.Call, name: str) -> WrongArguments | UnknownFunction:
 def _unary(name: str, x: Part) -> Part:
     if isinstance(x.value, Scalar) and name in OF_NUMBERS:
         return Part(function(name, x.value))
-    return Part(unary(name, const(x.value)), x.axes)
+    return Part(unary(name, as_float(const(x.value))), x.axes)
+
+
+def elementwise(prim: str, left: Part, right: Part) -> Part:
+    """A function of two: integers meet whole numbers as integers, and anything else as floats."""
+    values, axes = (left.value, right.value), left.axes | right.axes
+    if all(value.kind != "int" for value in values if isinstance(value, Expr)):
+        return Part(binary(prim, *values), axes)
+    if prim != "div" and all(map(_is_whole, values)):
+        operands = [value if isinstance(value, Expr) else integer(value) for value in values]
+    else:
+        operands = [as_float(value) if isinstance(value, Expr) else value for value in values]
+    return Part(binary(prim, *operands), axes)
+
+
+def _is_whole(value: Expr | Scalar) -> bool:
+    return value.kind == "int" if isinstance(value, Expr) else value.is_whole
+
+
+def _logical(call: ast.Call, name: str, conditions: Sequence[Part]) -> Part:
+    for condition, argument in zip(conditions, call.arguments, strict=True):
+        if not isinstance(condition.value, Expr) or condition.value.kind != "bool":
+            raise Wrong(MisplacedComparison(argument.value.span, wanted=True))
+    first, *others = conditions
+    for other in others:
+        first = Part(binary(name, first.value, other.value), first.axes | other.axes)
+    return first
 
 
 def _select(call: ast.Call, condition: Part, yes: Part, no: Part) -> Part:
     if not isinstance(condition.value, Expr) or condition.value.kind != "bool":
         raise Wrong(MisplacedComparison(call.arguments[0].value.span, wanted=True))
     axes = condition.axes | yes.axes | no.axes
-    return Part(where(condition.value, yes.value, no.value), axes)
+    values = [part.value for part in (yes, no)]
+    if {v.kind for v in values if isinstance(v, Expr)} != {"int"}:
+        values = [as_float(v) if isinstance(v, Expr) else v for v in values]
+    return Part(where(condition.value, *values), axes)
 
 
 def _reduction(
@@ -90,14 +136,14 @@ def _reduction(
 ) -> Part:
     name = call.operator.name
     if name not in REDUCTIONS or len(arguments) != 1 or brackets.target is not None:
-        known = name in (*REDUCTIONS, *UNARY, "sigmoid", "select")
+        known = name in FUNCTIONS
         form = f"{name}[D](x)" if name in REDUCTIONS else f"{name} without brackets"
         span = call.operator.span
         raise Wrong(WrongArguments(call.span, form) if known else UnknownFunction(span, NAMES))
     (x,) = arguments
     axes = [_axis(item, x) for item in brackets.source]
     reduced = tuple(place for axis in axes for place in places(axis))
-    tensor = const(x.value)
+    tensor = as_float(const(x.value))
     if name == "min":
         return Part(-reduce("max", -tensor, reduced), x.axes - set(axes))
     return Part(reduce(name, tensor, reduced), x.axes - set(axes))
@@ -114,4 +160,5 @@ def power(base: Part, exponent: Part, written: ast.Power) -> Part:
     """``base ^ exponent``; the exponent must be a number."""
     if not isinstance(exponent.value, Scalar):
         raise Wrong(BadExponent(written.exponent.span))
-    return Part(base.value**exponent.value, base.axes)
+    value = as_float(base.value) if isinstance(base.value, Expr) else base.value
+    return Part(value**exponent.value, base.axes)

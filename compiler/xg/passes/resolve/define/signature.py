@@ -7,9 +7,11 @@ all axes, ``..`` first and then as they first appear, is the order of every shap
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.tensor import Shape
+from xg.ir.dim import Dim, number
+from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Misuse
 from xg.passes.resolve.define.errors import BadSignature, SameName, Wrong
 from xg.syntax import ast
@@ -20,10 +22,19 @@ Lengths = Mapping[str, Shape]  # the sizes of an axis: one, of `..` any number
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """An operand with the names of its axes; without a shape it is ``[..]``."""
+    """An operand with the names of its axes; without a shape it is ``[..]``.
+
+    Integers are below a size: `range` is its name, or the number that it has to be.
+    """
 
     name: str
     axes: tuple[str, ...]
+    range: str | int | None = None
+
+    @property
+    def kind(self) -> Literal["float", "int"]:
+        """What the operand holds."""
+        return "float" if self.range is None else "int"
 
     def __str__(self) -> str:
         return f"{self.name} [{', '.join(self.axes)}]"
@@ -48,6 +59,22 @@ class Signature:
         """Every axis once."""
         found = dict.fromkeys(axis for slot in self.slots for axis in slot.axes)
         return tuple(sorted(found, key=lambda axis: axis != REST))
+
+    def check_ranges(self, types: Sequence[TensorType]) -> None:
+        """Raise Misuse for integers of another range than the signature says."""
+        ranges: dict[str, Dim] = {}
+        for place, (slot, type_) in enumerate(zip(self.slots, types, strict=True)):
+            below = type_.range
+            if slot.range is None or below is None:
+                continue  # the kinds of operands are checked before
+            expected = number(slot.range) if isinstance(slot.range, int) else below
+            if isinstance(slot.range, str):
+                expected = ranges.setdefault(slot.range, below)
+            if below != expected:
+                raise Misuse(
+                    f"{self.operator} takes integers in {expected} as {slot.name}",
+                    {place: f"these are in {below}"},
+                )
 
     def bind(self, shapes: Sequence[Shape], spell: Callable[[Shape], str]) -> Lengths:
         """The sizes of the axes for operands of these shapes; else Misuse."""
@@ -95,9 +122,17 @@ def _refuse_same_names(definition: ast.OpDef) -> None:
 
 
 def _data(port: ast.Port) -> Slot:
-    if port.range is not None:
-        raise Wrong(BadSignature(port.span, "the operands of a defined op are floats"))
-    return Slot(port.name.name, _axes(port.shape) if port.shape else (REST,))
+    axes = _axes(port.shape) if port.shape else (REST,)
+    match port.range:
+        case None:
+            return Slot(port.name.name, axes)
+        case ast.Path(segments=(name,)):
+            return Slot(port.name.name, axes, name.name)
+        case ast.Number(value=value) if float(value).is_integer() and value > 0:
+            return Slot(port.name.name, axes, int(value))
+        case below:
+            what = "the range of an operand is a name, or a number: m [S] in 2"
+            raise Wrong(BadSignature(below.span, what))
 
 
 def _tensor(own: ast.Own, shape: ast.Shape) -> Slot:

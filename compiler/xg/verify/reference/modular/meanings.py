@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.prim import Expr
+from xg.ir.prim import COMPARE, Expr
 from xg.verify.reference.evaluate import MEANING, Arithmetic, Context, Meaning
 from xg.verify.reference.modular.contraction import contract
 from xg.verify.reference.modular.function_stand_ins import exponential, mix
@@ -32,7 +32,7 @@ from xg.verify.reference.modular.residues import (
 Array = NDArray[Any]
 
 SAME: Final = (
-    *("iota", "maximum", "minimum", "gt", "ge", "eq", "where", "max", "reshape", "transpose"),
+    *("iota", "maximum", "minimum", *COMPARE, "where", "max", "reshape", "transpose"),
     *("broadcast", "concat", "cut", "pad", "gather", "pick", "place", "dropout_keep"),
 )
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
@@ -64,10 +64,10 @@ def modulo(prime: int) -> Arithmetic:
 
 
 def _plain(function: Callable[..., Array]) -> Meaning:
-    """The meaning of a primitive that asks for nothing but its arguments."""
+    """The meaning of a primitive that asks for nothing but its arguments; integers stay such."""
 
     def meaning(expr: Expr, context: Context, *args: Array) -> Array:
-        return function(*args)
+        return MEANING[expr.prim](expr, context, *args) if expr.kind == "int" else function(*args)
 
     return meaning
 
