@@ -62,6 +62,12 @@ CASES = {
     "gt": case("where(x > y, x, 0.0)", "np.where(x > y, x, 0)", X, Y),
     "ge": case("where(x >= y, x, y)", "np.where(x >= y, x, y)", X, Y),
     "eq": case("where(equal(x, y), 0.0, x)", "np.where(x == y, 0, x)", X, Y),
+    "and": case(
+        "where(binary('and', x > y, x > 0.0), x, y)", "np.where((x > y) & (x > 0), x, y)", X, Y
+    ),
+    "or": case(
+        "where(binary('or', x > y, x > 0.0), x, y)", "np.where((x > y) | (x > 0), x, y)", X, Y
+    ),
     "where": case("where(x > 0.0, y, x)", "np.where(x > 0, y, x)", X, floats(D)),
     "sum": case("reduce_sum(x, -2)", "x.sum(axis=-2, keepdims=True)", X),
     "mean": case("reduce_mean(x, (-1, -3), keep=False)", "x.mean(axis=(0, 2))", floats(B, S, D)),

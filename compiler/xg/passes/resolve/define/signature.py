@@ -33,7 +33,7 @@ class Slot:
 
     @property
     def kind(self) -> Literal["float", "int"]:
-        """What the operand holds."""
+        """Whether the operand holds numbers or integers."""
         return "float" if self.range is None else "int"
 
     def __str__(self) -> str:
