@@ -126,10 +126,11 @@ class Trace:
         axis = item.name.name if isinstance(item, ast.Axis) and item.size is None else ""
         if axis not in self.lengths or axis == REST or len(call.arguments) > 1:
             raise Wrong(WrongArguments(call.span, "range[S], or range[S](START), S an axis"))
-        start = self.number(call.arguments[0].value).value if call.arguments else as_scalar(0.0)
+        first = call.arguments[0].value if call.arguments else None
+        start = self.number(first).value if first else as_scalar(0.0)
         if not (isinstance(start, Scalar) and start.is_whole):
             what = "a start made of sizes and whole numbers"
-            raise Wrong(WrongArguments(call.arguments[0].value.span, what))
+            raise Wrong(WrongArguments((first or call).span, what))
         (place,) = self._places(axis)
         length = self.lengths[axis][0]
         positions = iota(length, start.as_dim())
