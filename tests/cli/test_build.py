@@ -249,6 +249,9 @@ def test_a_picture_without_title_is_lower(xg: Xg, folder: Path) -> None:
         (["-o", "-", "--only", "svg,png"], "of one kind"),
         (["-o", "fig.svg", "--check"], "are for folders"),
         (["-o", "fig.tex"], "no picture is a .tex"),
+        (["-o", "fig.bmp"], "no picture is a .bmp"),
+        (["-o", "fig.webp"], "no picture is a .webp"),
+        (["-o", "fig.SVG"], "no picture is a .SVG"),
         (["--pass", "backward"], "--pass chooses one picture"),
     ],
 )

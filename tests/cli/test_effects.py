@@ -2,40 +2,114 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+
 import pytest
 from cli.conftest import Xg
 
-from xg.cli.dispatch import parse
+from xg.cli.command_list import COMMANDS
+from xg.cli.dispatch import command_of, parse
 from xg.cli.effects import RULES, without_effect
 
 CASES = [(command, rule.option) for rule in RULES for command in rule.commands]
-VALUES = {"--kernels": (), "--legend": (), "--theme": ("dark",), "--prompt": ("a",)}
-OTHERS: dict[
-    tuple[str, str], tuple[list[str], list[str]]
-] = {  # words with which the option has none, and words with which it has one
+VALUES = {
+    "--kernels": (),
+    "--legend": (),
+    "--no-title": (),
+    "--every-choice": (),
+    "--previous": (),
+    "--theme": ("dark",),
+    "--prompt": ("a",),
+    "--dtype": ("float64",),
+    "--level": ("char",),
+    "--on": ("simulated",),
+    "--diagram": ("tiny.xg",),
+    "--names": ("tiny.names.toml",),
+    "--figure": ("ops.svg",),
+    "--plan": ("TP",),
+}
+# Words with which the option has no effect, and words with which it has one; `.` is a folder.
+OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("build", "--kernels"): (["--only", "svg,html"], ["--only", "svg,numpy"]),
-    ("build", "--theme"): (["--only", "numpy"], ["--only", "html"]),
-    ("build", "--legend"): (["--only", "numpy,torch"], []),
+    ("build", "--theme"): (["--only", "numpy,html"], ["-o", "fig.svg"]),
+    ("build", "--legend"): (["-o", "page.html"], []),
+    ("build", "--no-title"): (["--only", "html"], ["-o", "-"]),
     ("run", "--timeout"): (["--on", "simulated"], ["--on", "processes"]),
     ("verify", "--timeout"): ([], ["--on=processes"]),
     ("train", "--timeout"): ([], ["--on", "processes"]),
     ("run", "--names"): ([], ["--params", "p.npz"]),
+    ("run", "--seed"): (["--params", "p.npz"], []),
+    ("verify", "--plan"): (["--against", "fd"], ["--against", "fd,single"]),
+    ("verify", "--on"): (["--against", "document"], []),
+    ("verify", "--every-choice"): (["--against", "document"], []),
+    ("verify", "--kernels"): (["--against", "exact,document"], ["--against", "exact,single"]),
+    ("weights", "--dtype"): ([], ["-o", "w.npz"]),
+    ("train", "--level"): (["--data", "rows.npz"], ["--data", "text.txt"]),
+    ("train", "--seq"): (["--data", "rows.npz"], []),
+    ("train", "--sample"): (["--data", "rows.npz"], []),
     ("train", "--momentum"): ([], ["--optimizer", "sgd"]),
     ("train", "--weight-decay"): (["--optimizer", "adam"], ["--optimizer", "adamw"]),
     ("train", "--prompt"): ([], ["--sample", "3"]),
     ("train", "--temperature"): ([], ["--sample", "3"]),
     ("generate", "--top-k"): (["--temperature", "0"], ["--temperature", "1"]),
     ("generate", "--top-p"): (["--temperature", "0"], ["--temperature", "1"]),
+    ("generate", "--seed"): (["--temperature", "0"], []),
+    ("generate", "--diagram"): (["tiny.xg"], ["."]),
+    ("generate", "--previous"): (["tiny.xg"], ["."]),
+    ("generate", "--names"): (["."], ["tiny.xg"]),
+    ("generate", "--dtype"): (["."], ["tiny.xg"]),
+    ("ops", "--figure"): (["softmax"], []),
 }
-NEEDED = {"run": ["--inputs", "in.npz", "-o", "out.npz"]}
+NEEDED = {
+    "run": ["tiny.xg", "--inputs", "in.npz", "-o", "out.npz"],
+    "weights": ["tiny.xg", "--from", "w.npz"],
+}
+# Options that have an effect beside all others, or that their action refuses where they have none.
+ALWAYS: dict[str, set[str]] = {
+    "build": {"-o", "--pass", "--only", "--check", "--watch", "--block", "--plan", "--set"},
+    "check": {"--strict", "--json", "--block", "--plan", "--set"},
+    "show": {"--pass", "--as", "--after", "--kernels", "--block", "--plan", "--set"},
+    "fmt": {"--check"},
+    "run": {"--inputs", "-o", "--params", "--save-params", "--d-outputs", "--keep", "--dtype",
+            "--dropout", "--backend", "--kernels", "--on", "--block", "--plan", "--set"},
+    "weights": {"--from", "--names", "-o", "--to", "--block", "--plan", "--set"},
+    "verify": {"--against", "--seed", "--json", "--block", "--set"},
+    "explain": {"-o", "--example", "--seed", "--block", "--plan", "--set"},
+    "cost": {"--dtype", "--hardware", "--json", "--block", "--plan", "--set"},
+    "diff": {"--against", "-o", "--json", "--block", "--plan", "--set"},
+    "train": {"--data", "--batch", "--accumulate", "--steps", "--loss", "--lr", "--schedule",
+              "--warmup", "--optimizer", "--clip", "--eval", "--dtype", "--seed", "--out",
+              "--checkpoint", "--resume", "--overwrite", "--threads", "--backend", "--kernels",
+              "--on", "--block", "--plan", "--set"},
+    "generate": {"--weights", "--tokenizer", "--prompt", "--tokens", "--temperature", "--stop",
+                 "--no-cache", "--window", "--threads", "--backend", "--kernels", "--block",
+                 "--plan", "--set"},
+    "import": {"-o", "--params", "--name"},
+    "ops": {"--json"},
+    "lsp": {"--stdio"},
+    "doctor": {"--json"},
+    "demo": {"-o", "--out", "--steps"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_has_a_rule_or_always_an_effect(name: str) -> None:
+    parser = ArgumentParser()
+    command_of(name).add_arguments(parser)
+    actions = (action for action in parser._actions if action.dest != "help")
+    options = {string for action in actions for string in action.option_strings}
+    ruled = {option for command, option in CASES if command == name}
+    assert options == ruled | ALWAYS[name]
+    assert not ruled & ALWAYS[name]
 
 
 @pytest.mark.parametrize(("command", "option"), CASES)
 def test_an_option_without_effect_is_refused(xg: Xg, command: str, option: str) -> None:
     none, some = OTHERS[command, option]
-    value = VALUES.get(option, ("1",))
-    words = ["tiny.xg", *NEEDED.get(command, []), option, *value]
-    said = xg(command, *words, *none)
+    named = any(word in ("tiny.xg", ".") for word in none) or command == "ops"
+    words = NEEDED.get(command, [] if named else ["tiny.xg"])
+    given = [option, *VALUES.get(option, ("1",))]
+    said = xg(command, *words, *given, *none)
     assert said.code == 2
     assert said.err.startswith(f"xg {command}: {option} ")
-    assert without_effect(command, parse(command, [*words, *some])) is None
+    assert without_effect(command, parse(command, [*words, *given, *some])) is None

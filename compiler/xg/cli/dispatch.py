@@ -93,12 +93,13 @@ def parse(name: str, arguments: Sequence[str]) -> Namespace:
 
     SystemExit for wrong usage.
     """
-    options = _parser(name, _command(name)).parse_intermixed_args(arguments)
+    options = _parser(name, command_of(name)).parse_intermixed_args(arguments)
     options.words = list(arguments)  # passed on to ranks that are processes
     return options
 
 
-def _command(name: str) -> Command:
+def command_of(name: str) -> Command:
+    """The module with the arguments of a command."""
     return cast("Command", import_module(f"xg.cli.commands.{name}"))
 
 

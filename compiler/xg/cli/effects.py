@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from xg.codegen.backend import backends
@@ -20,22 +21,111 @@ class Rule:
     needs: str
 
 
+FIGURES: Final = frozenset({"svg", "pdf", "png", "dot"})
+RANKS: Final = frozenset({"single", "exact"})
+ARRAYS: Final = (".npz", ".safetensors")
+
+
+def _built(options: Namespace) -> frozenset[str]:
+    """The kinds of files that a build makes: of one picture its own."""
+    suffix = options.folder.suffix.removeprefix(".")
+    if options.kinds is not None:
+        return frozenset(options.kinds)
+    if str(options.folder) == "-":
+        return frozenset({"svg"})
+    return frozenset({suffix}) if suffix in {*FIGURES, "html"} else FIGURES | {*backends()}
+
+
 def _draws(options: Namespace) -> bool:
-    return options.kinds is None or bool({*options.kinds} - {*backends()})
+    return bool(_built(options) & FIGURES)
 
 
 def _codes(options: Namespace) -> bool:
-    return options.kinds is None or bool({*options.kinds} & {*backends()})
+    return bool(_built(options) & {*backends()})
 
 
 def _on_processes(options: Namespace) -> bool:
     return options.on == "processes"
 
 
+def _proofs(options: Namespace) -> frozenset[str]:
+    """The kinds of proof that a command asks for."""
+    ranks = options.plan is not None or options.on is not None
+    return frozenset(options.against or (RANKS if ranks else ("fd",)))
+
+
+def _proves_ranks(options: Namespace) -> bool:
+    return bool(_proofs(options) & RANKS) or _on_processes(options)
+
+
+def _of_text(options: Namespace) -> bool:
+    return options.data is None or options.data.suffix not in ARRAYS
+
+
+def _of_run(options: Namespace) -> bool:
+    return Path(options.file).is_dir()
+
+
 RULES: Final = (
     Rule(("build",), "--kernels", _codes, f"changes code: --only {','.join(backends())}"),
     Rule(("build",), "--theme", _draws, "colours figures: --only svg"),
     Rule(("build",), "--legend", _draws, "is a part of figures: --only svg"),
+    Rule(("build",), "--no-title", _draws, "is for figures: --only svg"),
+    Rule(("verify",), "--plan", _proves_ranks, "is for proofs of ranks: --against single,exact"),
+    Rule(("verify",), "--on", _proves_ranks, "is for proofs of ranks: --against single"),
+    Rule(
+        ("verify",),
+        "--every-choice",
+        lambda options: bool(_proofs(options) - {"document"}),
+        "is for proofs, and the examples of a document choose: --against fd",
+    ),
+    Rule(
+        ("verify",),
+        "--kernels",
+        lambda options: bool(_proofs(options) - {"document", "exact"}),
+        "changes code, which runs in floats: --against fd or single",
+    ),
+    Rule(
+        ("run",),
+        "--seed",
+        lambda options: options.params is None,
+        "draws parameters, and --params gives them all",
+    ),
+    Rule(
+        ("weights",),
+        "--dtype",
+        lambda options: options.out is not None or options.to is not None,
+        "is of what is written: -o FILE or --to FOLDER",
+    ),
+    Rule(("train",), "--level", _of_text, "is of a text's tokens, and --data has rows of arrays"),
+    Rule(("train",), "--seq", _of_text, "cuts a text, and --data has rows of arrays"),
+    Rule(("train",), "--sample", _of_text, "continues a text, and --data has rows of arrays"),
+    Rule(("generate",), "--diagram", _of_run, "is for the folder of a run"),
+    Rule(("generate",), "--previous", _of_run, "is for the folder of a run"),
+    Rule(
+        ("generate",),
+        "--names",
+        lambda options: not _of_run(options),
+        "is for --weights, and a run has names of its own",
+    ),
+    Rule(
+        ("generate",),
+        "--dtype",
+        lambda options: not _of_run(options),
+        "is for --weights, and a run has been trained in one",
+    ),
+    Rule(
+        ("generate",),
+        "--seed",
+        lambda options: options.temperature > 0,
+        "draws tokens: --temperature above 0",
+    ),
+    Rule(
+        ("ops",),
+        "--figure",
+        lambda options: options.name is None and not options.json,
+        "draws the whole notation: leave NAME and --json out",
+    ),
     Rule(
         ("run", "verify", "train"),
         "--timeout",

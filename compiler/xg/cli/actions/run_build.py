@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from xg.pages.outputs import KINDS, Kind, Outputs, Wanted, outputs_of, picture_o
 from xg_runtime.files import write_all
 
 ONE: Final = (".svg", ".pdf", ".png", ".dot", ".html")  # files that are one picture
-OTHERS: Final = (".tex", ".jpg", ".jpeg", ".gif", ".webp", ".eps", ".ps")  # hardly a folder
+NEWER: Final = (".webp", ".gv", ".md", ".mmd", ".puml", ".drawio")  # that mimetypes does not know
 STANDARD_OUTPUT: Final = Path("-")
 
 
@@ -27,7 +28,7 @@ def run(options: Namespace, console: Console) -> int:
     """Build once, or again and again."""
     if options.folder.suffix in ONE or options.folder == STANDARD_OUTPUT:
         return _one(options, console)
-    if options.folder.suffix in OTHERS:
+    if _is_file(options.folder):
         there_are = ", ".join(ONE)
         console.note(f"xg build: no picture is a {options.folder.suffix}: there are {there_are}")
         return USAGE
@@ -40,6 +41,13 @@ def run(options: Namespace, console: Console) -> int:
         console.note("xg build: --watch needs files, and writes")
         return USAGE
     return watch(options.files, lambda: _build(options, console), console)
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a path ends as files of some type do, and is no folder yet."""
+    kinds = mimetypes.MimeTypes()  # without what this machine has added
+    known = kinds.guess_type(path.name) != (None, None) or path.suffix in NEWER
+    return known and not path.is_dir()
 
 
 def _build(options: Namespace, console: Console) -> int:

@@ -30,11 +30,8 @@ def run(options: Namespace, console: Console) -> int:
     refuse_plan(options)
     refuse_backend(options, None if options.no_cache else "step")
     is_run = Path(options.file).is_dir()
-    if (
-        not is_run
-        and options.weights is None
-        and (options.file == "-" or Path(options.file).exists())
-    ):
+    if not is_run and options.weights is None:
+        open_project(options.file)  # a missing file is reported first
         console.note("xg generate: a diagram has no parameters: --weights names a file with them")
         return USAGE
     if is_run and (options.settings or options.block or options.tokenizer or options.weights):
