@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from xg import ops
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.choices import check_choices
 from xg.frontend.project import parse_project
+from xg.frontend.typed import type_project
 
 FIRST_TRIES = {
     "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "no convolution", "conv1d": "no convolution",
@@ -16,7 +18,8 @@ FIRST_TRIES = {
     "reshape": "R makes", "view": "R makes", "Flatten": "R makes", "unsqueeze": "R makes",
     "expand": "BC repeats", "repeat": "BC repeats", "matmul": "•<=W", "einsum": "•<=W",
     "bmm": "•<=W", "add": "⊕<-Y", "mul": "⊙<-Y", "Embedding": "Emb(E)", "Dropout": "DO(p)",
-    "CrossEntropyLoss": "CE<-t", "MSELoss": "MSE<-t", "masked_fill": "SM", "LSTM": "no recurrence",
+    "CrossEntropyLoss": "CE<-t", "MSELoss": "MSE<-t", "masked_fill": "SM", "LSTM": "over S",
+    "exp": "op f(x)", "sub": "x - y", "div": "x / y",
     "Sequential": "X -> F -> G", "MaxPool2d": "no pooling", "GlobalAveragePooling2D": "mean[S]",
     "render": "xg build", "swish": "SiLU", "chunk": "slice[S]", "RotaryEmbedding": "RoPE",
 }  # fmt: skip
@@ -28,6 +31,35 @@ def test_a_first_try_is_answered(name: str) -> None:
     (found,) = check_choices(parse_project(text.encode()))
     assert found.code == "XG0202"
     assert FIRST_TRIES[name] in found.help[0]
+
+
+FORMULAS = {
+    "X @ W -> tanh : Y": "X -> •<=W",
+    "X + W : Y": "X -> ⊕<-W",
+    "X * W -> tanh : Y": "X -> ⊙<-W",
+    "X / W : Y": "X -> f<-W",
+    "X -> X^2 : Y": "op power(x) = x^2",
+    "X -> S(dim=-1) : Y": "brackets: `S[T]`",
+    "X -> S(axis=1) : Y": "brackets: S[S]",
+    "Y = X -> tanh": "`X -> tanh : Y`",
+    "X -> tanh -> Y : Z": "`: Y` names an edge",
+}
+
+
+@pytest.mark.parametrize("line", FORMULAS)
+def test_a_formula_is_answered_by_a_chain(line: str) -> None:
+    text = f"dim B, D\nblock F(X, W [B, D]) -> Y [B, D] {{\n    {line}\n}}\n"
+    with pytest.raises(DiagnosticError) as caught:
+        type_project(parse_project(text.encode()))
+    helps = [help for each in caught.value.diagnostics for help in each.help]
+    assert any(FORMULAS[line] in help for help in helps)
+
+
+def test_a_colon_before_a_shape_is_no_open_bracket() -> None:
+    text = "dim B, D\nblock F(X: [B, D]) -> Y: [B, D] {\n    X -> tanh : Y\n}\n"
+    with pytest.raises(DiagnosticError) as caught:
+        parse_project(text.encode())
+    assert [each.code for each in caught.value.diagnostics] == ["XG0121", "XG0121"]
 
 
 def test_no_operator_is_taken_for_another_ones_name() -> None:

@@ -24,6 +24,8 @@ _ENDS = (
     | ITEM_WORDS
     | STATEMENT_WORDS
 )
+DECLARING = {"BLOCK", "OP", "PARAM", "STATE"}
+SIGNS = {"AT", "MATMUL", "PLUS", "ADD", "STAR", "MUL", "MINUS", "SLASH", "CARET"}
 _ATOMS = {"NAME", "NUMBER", "UNDERSCORE", "RPAR"}
 _BRACKETS = {"LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LBRACE": "{", "RBRACE": "}"}
 
@@ -176,6 +178,13 @@ def _reserved_name(stop: Stop) -> Finding | None:
     return None
 
 
+def _named_by_a_word(stop: Stop) -> Finding | None:
+    """`softmax(dim=-1)`: the word is no end of the line, whatever bracket is open."""
+    if stop.opening and stop.following and stop.following.type == "EQUAL":
+        return _reserved_name(stop)
+    return None
+
+
 def _default_among_data(stop: Stop) -> Finding | None:
     if stop.token.type == "EQUAL" and stop.opening and "SEMICOLON" in stop.expected:
         return Finding(errors.DefaultAmongData(stop.here))
@@ -190,6 +199,17 @@ def _assigned_chain(stop: Stop) -> Finding | None:
     return None
 
 
+def _infix_in_chain(stop: Stop) -> Finding | None:
+    """Between values, where only an arrow or a label goes on; `x[` and `x.` are not signs."""
+    left, right = stop.previous, stop.following
+    if left is None or left.type != "NAME" or stop.opening or "SLASH" in stop.expected:
+        return None
+    if stop.token.type not in SIGNS or "ARROW" not in stop.expected:
+        return None
+    operand = stop.span(right).text if right and right.type in ("NAME", "NUMBER") else "…"
+    return Finding(errors.InfixInChain(stop.here, stop.span(left).text, operand))
+
+
 def _colon_for_brace(stop: Stop) -> Finding | None:
     if stop.token.type == "COLON" and "LBRACE" in stop.expected:
         return Finding(errors.ColonForBrace(stop.here), ("LBRACE",), drop=True)
@@ -198,13 +218,16 @@ def _colon_for_brace(stop: Stop) -> Finding | None:
 
 def _colon_before_shape(stop: Stop) -> Finding | None:
     shape_follows = stop.following is not None and stop.following.type == "LSQB"
+    declares = stop.statement is not None and stop.statement.type in DECLARING
+    if stop.opening and not declares:
+        return None  # a label behind a bracket that is not closed
     if stop.token.type == "COLON" and shape_follows and "LSQB" in stop.expected:
         return Finding(errors.ColonBeforeShape(stop.here), drop=True)
     return None
 
 
 def _stacked_power(stop: Stop) -> Finding | None:
-    if stop.token.type == "CARET" and "STAR" in stop.expected:
+    if stop.token.type == "CARET" and "SLASH" in stop.expected:
         return Finding(errors.StackedPower(stop.here))
     return None
 
@@ -247,6 +270,8 @@ def _semicolon(stop: Stop) -> Finding | None:
 
 _KNOWN: tuple[Callable[[Stop], Finding | None], ...] = (
     _unclosed_block,
+    _colon_before_shape,
+    _named_by_a_word,
     _unclosed_bracket,
     _wrong_bracket,
     _stray_bracket,
@@ -256,8 +281,8 @@ _KNOWN: tuple[Callable[[Stop], Finding | None], ...] = (
     _default_among_data,
     _assigned_chain,
     _colon_for_brace,
-    _colon_before_shape,
     _stacked_power,
+    _infix_in_chain,
     _stacked_sign,
     _arrow_as_comparison,
     _statement_outside,

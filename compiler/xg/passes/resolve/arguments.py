@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Value
@@ -16,6 +16,8 @@ from xg.passes.resolve.instance import Instance
 from xg.passes.resolve.scope import Scope
 from xg.passes.resolve.units import Located
 from xg.syntax import ast
+
+AXES: Final = ("axis", "axes", "dims", "keepdim", "keepdims")  # as NumPy and torch call them
 
 
 def op_arguments(
@@ -69,7 +71,8 @@ def _matched(
             )
         if name not in names or name in matched:
             wrong = "twice" if name in matched else f"none of {', '.join(names) or 'none'}"
-            raise Refused(BadArgument(argument.span, f"{node} has {name} {wrong}"))
+            help = (f"an axis is named in brackets: {node}[S]",) if name in AXES else ()
+            raise Refused(BadArgument(argument.span, f"{node} has {name} {wrong}", help))
         matched[name] = argument.value
     return matched
 

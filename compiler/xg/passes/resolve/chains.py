@@ -198,4 +198,5 @@ def _unknown_operator(scope: Scope, name: ast.Name) -> UnknownOperator:
     known = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *written)
     option = scope.option(name.name)
     chosen = option[1] if option else name.name  # the chosen word of the option
-    return UnknownOperator(name.span, chosen, known, chosen in scope.values)
+    is_value = chosen in scope.values or chosen in scope.outputs
+    return UnknownOperator(name.span, chosen, known, is_value)

@@ -49,7 +49,17 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "getitem", "index", "narrow", "chunk", "crop", "cut", "select",
     ),
     "a chain is its own sequence: X -> F -> G": ("sequential", "compose", "modulelist"),
-    "there is no recurrence yet: write the steps as lines": ("lstm", "gru", "rnn"),
+    "a recurrence is a block with a state, called over an axis: -> Cell over S": (
+        "lstm", "gru", "rnn", "scan", "rnncell", "lstmcell", "grucell",
+    ),
+    "functions of numbers stand in an op: op f(x) = exp(x), and then -> f": (
+        "exp", "log", "sqrt", "sin", "cos", "erf", "abs", "pow", "square", "neg", "clamp", "clip",
+        "max", "min", "maximum", "minimum", "where", "softplus", "rsqrt", "reciprocal", "floor",
+    ),
+    "a difference is X -> ⊕<-(Y -> scale(-1)), or an op: op minus(x, y) = x - y": (
+        "sub", "subtract", "minus",
+    ),
+    "a quotient is an op: op over(x, y) = x / y": ("div", "divide", "truediv"),
     "mean[S] or sum[S] removes an axis; there is no pooling by windows": (
         "maxpool", "maxpool2d", "avgpool2d", "avgpool", "pool", "globalaveragepooling2d",
         "averagepooling2d", "adaptiveavgpool2d", "average",

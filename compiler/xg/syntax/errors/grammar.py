@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from xg.diagnostics.diagnostic import (
     QUOTED_CHARACTERS,
     Diagnostic,
@@ -114,7 +116,11 @@ class ReservedName(Problem):
         return self.report(
             f"`{word}` is a word of the language and cannot be a name",
             Label(self.span),
-            help=(f"`{word}_1` or `{word.capitalize()}` could be one",),
+            help=(
+                "an axis is named in brackets: `S[T]`, `mean[S]`"
+                if word == "dim"
+                else f"`{word}_1` or `{word.capitalize()}` could be one",
+            ),
         )
 
 
@@ -135,6 +141,32 @@ class AssignedChain(Problem):
     fix = "write {meant!q}"
     span: Span
     meant: str
+
+
+INFIX: Final = {
+    "@": "-> •<=", "•": "-> •<=", "+": "-> ⊕<-", "⊕": "-> ⊕<-", "*": "-> ⊙<-", "⊙": "-> ⊙<-",
+}  # fmt: skip
+
+
+class InfixInChain(Problem):
+    """A sign between two values of a chain, as in a formula."""
+
+    code = "XG0128"
+    title = "{span.text!q} stands between two values: in a chain every node has an arrow before it"
+    label = "a chain goes from node to node"
+    span: Span
+    left: str
+    right: str
+
+    def helps(self) -> tuple[str, ...]:
+        """The same as a chain, or as an operator of one's own."""
+        sign = self.span.text
+        if sign in INFIX:
+            return (f"write `{self.left} {INFIX[sign]}{self.right}`",)
+        if sign == "^":
+            return ("define it: `op power(x) = x^2`, and write `-> power`",)
+        used = f"{self.left} -> f<-{self.right}"
+        return (f"define it: `op f(x, y) = x {sign} y`, and write `{used}`",)
 
 
 class ColonForBrace(Problem):
@@ -190,6 +222,11 @@ class Semicolon(Problem):
     span: Span
 
 
+ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python begin with
+    "graph", "flowchart", "digraph", "subgraph", "import", "class", "def", "module", "model",
+})  # fmt: skip
+
+
 class StatementOutside(Problem):
     """A line of a block, an example or a plan outside of one."""
 
@@ -197,6 +234,12 @@ class StatementOutside(Problem):
     title = "this line belongs inside {owner}"
     span: Span
     owner: str
+
+    def helps(self) -> tuple[str, ...]:
+        """A block in short, for those who come from other tools."""
+        if self.span.text in ELSEWHERE:
+            return ("a diagram is a block: `block F(X [B, D]) -> Y [B, D] {` … `}`",)
+        return ()
 
 
 class UnquotedFile(Problem):
