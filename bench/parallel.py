@@ -1,7 +1,8 @@
 """Two ranks on one machine: generated code against what torch itself offers, on the same model.
 
-A data-parallel step stands against DistributedDataParallel, a tensor-parallel one against
-`torch.distributed.tensor.parallel`. All take turns in the same two processes.
+A data-parallel step is compared with DistributedDataParallel, a tensor-parallel one with
+`torch.distributed.tensor.parallel`, a fully sharded one with `fully_shard`, which gathers the
+parameters of a layer again or keeps them. All take turns in the same two processes.
 """
 
 # torch says too little of its own types:
@@ -25,7 +26,12 @@ RANKS: Final = 2
 TASKS: Final[Mapping[str, Task]] = {
     "D 256, L 4": Task(8, 128, {"D": 256, "N_L": 4, "N_H": 8, "V": 1024}),
 }
-GOALS: Final = (("xg DP", "torch DDP"), ("xg TP", "torch TP"))
+GOALS: Final = (
+    ("xg DP", "torch DDP"),
+    ("xg TP", "torch TP"),
+    ("xg FSDP", "torch fully_shard"),
+    ("xg ZeRO2", "torch fully_shard, kept"),
+)
 
 
 @dataclass(frozen=True, slots=True)

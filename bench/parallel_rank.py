@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
@@ -29,7 +30,10 @@ from xg_runtime.ranks.process_mesh import ProcessMesh
 
 WARM: Final = 3
 STEPS: Final = 5  # in a turn
-SENT: Final = ("gloo:all_reduce", "gloo:allreduce", "gloo:all_gather", "gloo:reduce_scatter")
+SENT: Final = (
+    *("gloo:all_reduce", "gloo:allreduce", "gloo:all_gather", "gloo:_all_gather"),
+    *("gloo:reduce_scatter", "gloo:_reduce_scatter"),
+)
 Step = Callable[[], object]
 
 
@@ -44,6 +48,10 @@ def run(rank: int, size: int, port: int, task: Task, rounds: int) -> dict[str, d
             "torch DDP": _ddp(task, size, rank),
             "xg TP": _generated(task, "TP", "N_T", size, rank),
             "torch TP": _dtensor(task, size),
+            "xg FSDP": _generated(task, "FSDP", "N_D", size, rank),
+            "torch fully_shard": _fully_sharded(task, size, rank, again=True),
+            "xg ZeRO2": _generated(task, "ZeRO2", "N_D", size, rank),
+            "torch fully_shard, kept": _fully_sharded(task, size, rank, again=False),
         }
         found: dict[str, dict[str, Any]] = {}
         for name, step in steps.items():
@@ -117,6 +125,15 @@ def _model(task: Task) -> LM:
 
 def _ddp(task: Task, size: int, rank: int) -> Step:
     model = torch.nn.parallel.DistributedDataParallel(_model(task))
+    ids, targets = (torch.from_numpy(tokens).chunk(size)[rank] for tokens in task.tokens())
+    return _stepped(model, ids, targets)
+
+
+def _fully_sharded(task: Task, size: int, rank: int, *, again: bool) -> Step:
+    model, mesh = _model(task), _mesh("N_D", size)
+    for layer in model.layers:
+        fully_shard(layer, mesh=mesh, reshard_after_forward=again)
+    fully_shard(model, mesh=mesh)
     ids, targets = (torch.from_numpy(tokens).chunk(size)[rank] for tokens in task.tokens())
     return _stepped(model, ids, targets)
 

@@ -20,6 +20,7 @@ BlockId = tuple[int, str]  # the number of a file in the program, and the name o
 
 EVERY: Final = "*"  # a segment of a path: every parameter at its end, any call or round before it
 WHOLE: Final = "."  # the end of a path that led into a call: all that the call computes
+INSIDE: Final = ".."  # of one that led further in: what is gathered there is kept, for a while
 
 # Whether a backward pass computes a value again, or finds it kept.
 Memory = Literal["again", "keep"]
@@ -141,8 +142,8 @@ def _entered(path: Sequence[str], call: str, *, repeated: bool) -> tuple[str, ..
     """The rest of a path inside a call; nothing if it leads elsewhere."""
     if tuple(path) == (EVERY,):
         return (EVERY,)
-    if tuple(path) == (WHOLE,):
-        return ()  # what this calls is kept while it is computed again
+    if tuple(path) in ((WHOLE,), (INSIDE,)):
+        return (INSIDE,)
     if path[0] not in (call, EVERY):
         return ()
     below = tuple(path[1:])

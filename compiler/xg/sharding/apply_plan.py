@@ -13,6 +13,7 @@ from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import Symbols, inside
 from xg.ir.plan import (
     EVERY,
+    INSIDE,
     WHOLE,
     Clash,
     Entry,
@@ -93,11 +94,13 @@ def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
 def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
     """Whether a reach has a graph's values computed again, by name, and all of them.
 
-    Where plans differ, a value is kept.
+    Where plans differ, a value is kept. In a call that a computed one makes, what is gathered stays
+    from its forward pass, which runs again, to its backward pass.
     """
     found: dict[str, Memory] = {}
+    inside = any(entry.path == (INSIDE,) for entry in reach.here)
     for value, entries in entries_of(graph, reach).items():
-        words = {entry.memory for entry in entries if entry.memory}
+        words = {entry.memory for entry in entries if entry.memory and not (inside and entry.use)}
         if words:
             found[str(value.name)] = "keep" if "keep" in words else "again"
     if any(entry.path == (WHOLE,) and entry.memory == "again" for entry in reach.here):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from xg.cost.traffic import traffic
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -10,12 +11,19 @@ from xg.ir.graph import Program
 from xg.ir.mesh_axes import ranks_over
 from xg.verify.rank_comparison import Counts, RankRun
 
+BUNDLED: Final = (
+    ("forward", "all_gather"),
+    ("backward", "all_gather"),
+    ("backward", "all_reduce"),
+    ("backward", "reduce_scatter"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
     """Collectives of one kind over one mesh axis in one pass: calls and elements of payload.
 
-    Where sums of gradients are `bundled` one call may be several sums.
+    Where gradients and parameters are `bundled`, one call may send several of them.
     """
 
     direction: str
@@ -55,7 +63,7 @@ def count(
 ) -> tuple[Sent, ...]:
     """Both, one row for each pass, kind and mesh axis; of ranks that differ the first such.
 
-    Code that is `bundled`, as kernels are, sends sums of several gradients at once.
+    Code that is `bundled`, as kernels are, sends several gradients or parameters at once.
     """
     said = expected(placed)
     counted = next((run.sent for run in together if run.sent != said), together[0].sent)
@@ -65,7 +73,7 @@ def count(
             *key,
             said.get(key, (0, 0)),
             counted.get(key, (0, 0)),
-            bundled and key[:2] == ("backward", "all_reduce"),
+            bundled and key[:2] in BUNDLED,
         )
         for key in keys
     )

@@ -28,6 +28,7 @@ from xg_runtime.ranks.collectives import (
     start_reduce_scatter,
 )
 from xg_runtime.ranks.comm_counters import CommCounters, Count
+from xg_runtime.ranks.gathered import Gathered
 from xg_runtime.ranks.local import (
     first_rank_only,
     number,
@@ -82,6 +83,7 @@ __all__ = [
     "current",
     "SimulatedMesh",
     "simulate",
+    "Gathered",
     "Sums",
     "CommCounters",
     "Count",

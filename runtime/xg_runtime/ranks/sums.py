@@ -1,4 +1,4 @@
-"""Gradients that are summed over ranks while the backward pass continues.
+"""Gradients that are summed over ranks while the backward pass continues, whole or in slices.
 
 The gradients of blocks are collected until there is enough of them to be worth sending at once;
 then their sum is begun, and awaited at the end. The sums are those of every gradient by itself, bit
@@ -15,7 +15,9 @@ from math import prod
 from typing import Final, TypeVar
 
 from xg_runtime.ranks.array_ops import Tensor, array_ops
-from xg_runtime.ranks.collectives import Handle, start_all_reduce
+from xg_runtime.ranks.collectives import Handle, start_all_reduce, start_reduce_scatter
+from xg_runtime.ranks.local import size
+from xg_runtime.ranks.split_axis import cut
 
 T = TypeVar("T", bound=Tensor)
 
@@ -29,6 +31,13 @@ class _Bucket:
     names: list[str] = field(default_factory=list[str])
     terms: list[Tensor] = field(default_factory=list[Tensor])
     bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Cut(_Bucket):
+    """Terms of which every rank gets a slice of the sum; `axes` are those that ranks cut."""
+
+    axes: list[int] = field(default_factory=list[int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +93,7 @@ class Sums(dict[str, T]):
         super().__init__()
         self._limit = bucket
         self._open: dict[tuple[str, str], _Bucket] = {}
+        self._cut: dict[tuple[str, str], _Cut] = {}
         self._sent: list[_Sent] = []
 
     def add(self, over: str, terms: Mapping[str, T]) -> None:
@@ -100,11 +110,29 @@ class Sums(dict[str, T]):
             if bucket.bytes >= self._limit:
                 self._send(over, self._open.pop(key))
 
+    def scatter(self, over: str, terms: Mapping[str, tuple[T, int]]) -> None:
+        """This rank's terms of gradients of which it gets a slice, along an axis from the end.
+
+        They are not held for a last pass: whole terms take more room than slices of sums.
+        """
+        for name, (term, axis) in terms.items():
+            key = over, str(term.dtype)
+            bucket = self._cut.setdefault(key, _Cut())
+            bucket.names.append(name)
+            bucket.terms.append(term)
+            bucket.axes.append(axis)
+            bucket.bytes += prod(term.shape) * term.itemsize
+            if bucket.bytes >= self._limit:
+                self._scatter(over, self._cut.pop(key))
+
     def finish(self) -> None:
         """Await all sums."""
         for (over, _), bucket in self._open.items():
             self._send(over, bucket)
+        for (over, _), bucket in self._cut.items():
+            self._scatter(over, bucket)
         self._open.clear()
+        self._cut.clear()
         for sent in self._sent:
             whole = sent.sum.wait()
             start = 0
@@ -120,3 +148,14 @@ class Sums(dict[str, T]):
         flat = array_ops(bucket.terms[0]).flat(bucket.terms)
         bucket.terms.clear()
         self._sent.append(_Sent(bucket.names, shapes, start_all_reduce(flat, over, donate=True)))
+
+    def _scatter(self, over: str, bucket: _Cut) -> None:
+        """Begin a sum of which every rank gets a slice; its terms are donated too."""
+        ranks = size(over)
+        pairs = zip(bucket.terms, bucket.axes, strict=True)
+        parts = [cut(term, ranks, axis, over) for term, axis in pairs]
+        shapes = [tuple(part.shape[1:]) for part in parts]
+        ops = array_ops(parts[0])
+        flat = ops.flat([part[place] for place in range(ranks) for part in parts])
+        bucket.terms.clear()
+        self._sent.append(_Sent(bucket.names, shapes, start_reduce_scatter(flat, over, -1)))

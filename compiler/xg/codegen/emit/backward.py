@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import field
 
-from xg.codegen.emit.deferred_all_reduce import (
-    DeferredAllReduce,
-    all_reduce_of,
-    deferred_all_reduces,
-)
+from xg.codegen.emit.bundles import spell_gathered
+from xg.codegen.emit.deferred_sums import DeferredSum, deferred_sums, sum_of
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.forward_call import run_call
 from xg.codegen.emit.free_saved import free_saved
@@ -59,7 +56,7 @@ def backward_function(
 class _BackwardWriter(BlockWriter):
     backward: Backward | None = None
     fields: Mapping[Value, str] = field(default_factory=dict[Value, str])
-    sums: Mapping[Value, DeferredAllReduce] = field(default_factory=dict[Value, DeferredAllReduce])
+    sums: Mapping[Value, DeferredSum] = field(default_factory=dict[Value, DeferredSum])
 
     @classmethod
     def start(cls, plan: ModulePlan, backward: Backward, forward: Forward) -> _BackwardWriter:
@@ -98,6 +95,7 @@ class _BackwardWriter(BlockWriter):
         seeds = [self.statements.name(seed) for seed in backward.cotangents.values()]
         redrawn = graph.key in self.plan.redrawn
         drawn = ["seed = saved.seed"] if redrawn else []
+        spell_gathered(self, backward.steps)
         params = [value for value in graph.param_values() if self.statements.uses[value]]
         taken = self.take_params(params)
         read = set(read_values(backward.steps)) | set(backward.gradients.values())
@@ -137,13 +135,15 @@ class _BackwardWriter(BlockWriter):
 
     def _order(self, backward: Backward) -> Overlap:
         """The steps as they are written: late sums are left to the end, others begun early."""
-        if not self.plan.defers_all_reduce:
+        if not self.plan.defers_sums:
             return Overlap(backward.steps, frozenset())
-        self.sums = deferred_all_reduces(backward, self.plan.shared)
+        self.sums = deferred_sums(backward, self.plan.shared)
         sums = [
             step
             for step in backward.steps
-            if isinstance(step, Apply) and all_reduce_of(step, backward)
+            if isinstance(step, Apply)
+            and (made := sum_of(step, backward))
+            and (made.prim == "all_reduce" or step.outputs[0] in self.sums)
         ]
         late = {step for step in sums if step.outputs[0] in self.sums}
         steps = [step for step in backward.steps if step not in late]
@@ -162,10 +162,10 @@ class _BackwardWriter(BlockWriter):
         return [*sources, *self.untaken_params(params)]
 
     def _head(self, seeds: Sequence[str], results: int) -> list[str]:
-        items = ["params: Params", *(["at: str"] if self.path else [])]
+        items = [f"params: {self.plan.params_kind}", *(["at: str"] if self.path else [])]
         items += [f"saved: {self.plan.classes[self.graph.key]}"]
         items += [f"{seed}: Array" for seed in seeds]
-        items += ["grads: Sums[Array]" if self.plan.defers_all_reduce else "grads: Params"]
+        items += ["grads: Sums[Array]" if self.plan.defers_sums else "grads: Params"]
         returned = {0: "None", 1: "Array"}.get(results, f"tuple[{', '.join(['Array'] * results)}]")
         name = self.plan.functions[self.graph.key]
         return bracketed(f"def d_{name}(", items, f") -> {returned}:")
@@ -193,6 +193,7 @@ class _BackwardWriter(BlockWriter):
         assert self.backward is not None
         own: list[tuple[str, str]] = []
         terms: dict[str, list[tuple[str, str]]] = {}
+        cut: dict[str, list[tuple[str, str]]] = {}
         lines: list[str] = []
         for value in self.graph.param_values():
             gradient = self.backward.gradients.get(value)
@@ -202,7 +203,9 @@ class _BackwardWriter(BlockWriter):
             late = self.sums.get(gradient)
             if late:
                 text = self.statements.materialize(late.term).text
-                terms.setdefault(late.over, []).append((self.below(name), text))
+                slices = cut if late.axis is not None else terms
+                text = text if late.axis is None else f"({text}, {late.axis})"
+                slices.setdefault(late.over, []).append((self.below(name), text))
                 continue
             text = self.statements.materialize(gradient).text
             if {(self.graph.key, name), (self.graph.key, "*")} & self.plan.shared:
@@ -214,9 +217,10 @@ class _BackwardWriter(BlockWriter):
             lines.append(f"grads[{own[0][0]}] = {own[0][1]}")
         elif own:
             lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]
-        for over, given in terms.items():
-            items = [f"        {key}: {text}," for key, text in given]
-            lines += ["grads.add(", f'    "{over}",', "    {", *items, "    },", ")"]
+        for method, groups in (("add", terms), ("scatter", cut)):
+            for over, given in groups.items():
+                items = [f"        {key}: {text}," for key, text in given]
+                lines += [f"grads.{method}(", f'    "{over}",', "    {", *items, "    },", ")"]
         return lines
 
     def _call(self, call: Call) -> None:

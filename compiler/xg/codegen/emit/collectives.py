@@ -58,7 +58,8 @@ WORDS: Final[dict[str, Spell]] = {
     "owns_index": _of_rows("owns_index"),
     "to_local_index": _of_rows("to_local_index"),
 }
-METHODS: Final = frozenset({"add", "finish", "wait"})  # of Sums and of what is under way
+# Of sums, of gathered parameters, and of what is under way.
+METHODS: Final = frozenset({"add", "scatter", "finish", "wait", "whole"})
 FUNCTIONS: Final = frozenset(WORDS) | {
     "start_all_reduce",
     "mesh_places",
@@ -69,7 +70,7 @@ FUNCTIONS: Final = frozenset(WORDS) | {
 }
 
 
-_CLASSES: Final = ("Cuts", "Mesh", "Sums")
+_CLASSES: Final = ("Cuts", "Gathered", "Mesh", "Sums")
 
 
 def imports(code: str) -> str:

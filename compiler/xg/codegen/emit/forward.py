@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from xg.codegen.emit.bundles import spell_gathered
 from xg.codegen.emit.forward_call import run_call
 from xg.codegen.emit.line_breaks import bracketed, wrapped
 from xg.codegen.emit.locate import Source
@@ -81,6 +82,7 @@ class _ForwardWriter(BlockWriter):
         inputs = [self.names.fresh(v.name or wanted.get(v, "value")) for v in graph.inputs]
         for value, name in zip(graph.inputs, inputs, strict=True):
             self.statements.texts[value] = Text(name)
+        spell_gathered(self, graph.steps)
         params = [value for value in graph.param_values() if self.statements.uses[value]]
         taken = [*self.take_params(params), *self._take_states()]
         needed = set(read_values(graph.steps)) | set(self.saved) | set(graph.outputs)
@@ -126,7 +128,7 @@ class _ForwardWriter(BlockWriter):
         kinds = [f"{name}: Array" for name in inputs]
         kinds += [f"{spell_symbol(name)}: int" for name in self.lost]
         self.plan.arguments[self.graph.key] = self.lost
-        items = ["params: Params"]
+        items = [f"params: {self.plan.params_kind}"]
         if self.graph.key in self.plan.stateful:
             items += ["cache: Params", "kept: Params"]
         items += [*(["at: str"] if self.path else []), *kinds]

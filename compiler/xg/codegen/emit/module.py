@@ -9,6 +9,7 @@ from dataclasses import replace
 from xg.codegen.emit import collectives
 from xg.codegen.emit.allowlist import Allowlist, check_allowed
 from xg.codegen.emit.backward import backward_function
+from xg.codegen.emit.bundles import bundles
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
 from xg.codegen.emit.header import header, section
@@ -65,6 +66,7 @@ class ModuleWriter:
         self.program = program
         self.dialect = dialect
         self.plan = plan
+        plan.bundles = plan.defers_sums and bundles(program, plan.shared)
         self.saved: dict[str, tuple[Forward, tuple[str, ...]]] = {}
         self.blocks: dict[str, list[list[str]]] = {}
         self.support = plan.kernels.support if plan.kernels else dialect.support

@@ -66,6 +66,12 @@ def cut_lines(program: Program, scope: Scope) -> list[str]:
     return _returned(_merged(groups), "dict[str, Cuts]")
 
 
+def named_lines(program: Program, scope: Scope, rows: Rows, kind: str) -> list[str]:
+    """Lines that return a dictionary from paths to what is said of them."""
+    present = having(program, lambda graph: bool(rows(graph, {}, scope)))
+    return _returned(_groups(program, scope, rows, present), kind)
+
+
 def _cuts(graph: Graph, value: Value, mesh: Mapping[str, int]) -> str:
     """``((-1, "N_T"),)``: axes with the mesh axes that cut them, the outermost first."""
     cuts = placed_cuts(graph.placements.get(value, {}), mesh)

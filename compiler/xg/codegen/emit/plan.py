@@ -41,6 +41,7 @@ class ModulePlan:
     stateful: frozenset[str]
     top: frozenset[str]
     kernels: Kernels | None = None
+    bundles: bool = False
     arguments: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     constants: dict[str, int] = field(default_factory=dict[str, int])
     helpers: dict[str, None] = field(default_factory=dict[str, None])
@@ -88,6 +89,11 @@ class ModulePlan:
         )
 
     @property
+    def params_kind(self) -> str:
+        """The type of the parameters that functions of blocks take."""
+        return "Gathered[Array]" if self.bundles else "Params"
+
+    @property
     def saves(self) -> bool:
         """Whether forward functions keep something for backward ones."""
         return bool(self.program.backwards)
@@ -98,7 +104,7 @@ class ModulePlan:
         return self.saves and self.kernels is not None and self.kernels.releasing
 
     @property
-    def defers_all_reduce(self) -> bool:
+    def defers_sums(self) -> bool:
         """Whether gradients are summed over ranks while the backward pass continues."""
         return self.kernels is not None and bool(self.program.mesh)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from xg.codegen.emit.bundles import gather_functions
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.line_breaks import bracketed, broken, indented
@@ -49,7 +50,13 @@ class PublicWriter:
 
     def support(self) -> list[list[str]]:
         """The private functions that they call."""
-        return [self.params.table]
+        return [self.params.table, *gather_functions(self.plan)]
+
+    def _shards_again(self) -> str:
+        """The parameters of the backward pass."""
+        if not self.plan.bundles:
+            return "params"
+        return "Gathered(params, _gathers_again(), last_first=True)"
 
     # ---- passes ---------------------------------------------------------------------------------
 
@@ -93,7 +100,8 @@ class PublicWriter:
         return lines
 
     def _entry_call(self, results: list[str]) -> list[str]:
-        arguments = ["params", *(f'inputs["{value.name}"]' for value in self.graph.inputs)]
+        params = "Gathered(params, _gathers())" if self.plan.bundles else "params"
+        arguments = [params, *(f'inputs["{value.name}"]' for value in self.graph.inputs)]
         if self.graph.key in self.plan.random:
             arguments.append("seed=seed")
         function = self.plan.functions[self.graph.key]
@@ -117,11 +125,11 @@ class PublicWriter:
             *self._like(mentioned([*lines, *constant])),
             *found.lines,
             *lines,
-            "grads: Sums[Array] = Sums()" if self.plan.defers_all_reduce else "grads: Params = {}",
-            *bracketed(head, ["params", self._saved(), *seeds, "grads"], ")", 4),
+            "grads: Sums[Array] = Sums()" if self.plan.defers_sums else "grads: Params = {}",
+            *bracketed(head, [self._shards_again(), self._saved(), *seeds, "grads"], ")", 4),
             *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
             *constant,
-            *(["grads.finish()"] if self.plan.defers_all_reduce else []),
+            *(["grads.finish()"] if self.plan.defers_sums else []),
             *(self._filled() if self._may_lack() else []),
             "return grads",
         ]
@@ -141,7 +149,7 @@ class PublicWriter:
 
     def _may_lack(self) -> bool:
         """Whether a gradient may be missing: nothing depends on it, or its sum is put off."""
-        return self.plan.defers_all_reduce or not _is_complete(self.plan.program)
+        return self.plan.defers_sums or not _is_complete(self.plan.program)
 
     def _filled(self) -> list[str]:
         """Lines for the parameters on which no output depends."""

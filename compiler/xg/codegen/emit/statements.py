@@ -94,7 +94,8 @@ class Statements:
     `fixed` are values that must have a name of their own: outputs, labelled or saved ones.
     `texts` say how a value is mentioned, `begun` what has to be awaited before; `wanted` what it
     should be called, `again` which value takes over the name of which; `unread` values get none;
-    `marks` say which lines compute which steps.
+    `direct` is the text of a step that is no operator's; `marks` say which lines compute which
+    steps.
     """
 
     spelling: Spelling
@@ -109,6 +110,7 @@ class Statements:
     place: str = '"{}"'
     again: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     unread: set[Value] = field(default_factory=set[Value])
+    direct: dict[Apply, Text] = field(default_factory=dict[Apply, Text])
     texts: dict[Value, Text] = field(default_factory=dict[Value, Text])
     waiting: dict[Value, Waiting] = field(default_factory=dict[Value, Waiting])
     producers: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
@@ -188,6 +190,8 @@ class Statements:
     # ---- texts ----------------------------------------------------------------------------------
 
     def _text(self, step: Apply, body: Body) -> Text:
+        if step in self.direct:
+            return self.direct[step]
         if self._inline(step, body):
             elementwise = step.op.family in ("add", "multiply")
             operands = [

@@ -1,4 +1,4 @@
-"""Gradients whose all-reduce can be deferred to the end of the backward pass."""
+"""Gradients whose sum over ranks can be deferred to the end of the backward pass."""
 
 from __future__ import annotations
 
@@ -11,16 +11,20 @@ from xg.ir.prim import Expr
 
 
 @dataclass(frozen=True, slots=True)
-class DeferredAllReduce:
-    """One rank's term, and the mesh axis over which it is to be summed."""
+class DeferredSum:
+    """One rank's term, and the mesh axis over which it is to be summed.
+
+    Of the sum the rank gets its slice along an `axis` of the tensor; all of it where that is None.
+    """
 
     term: Value
     over: str
+    axis: int | None = None
 
 
-def deferred_all_reduces(
+def deferred_sums(
     backward: Backward, shared: Collection[tuple[str, str]]
-) -> dict[Value, DeferredAllReduce]:
+) -> dict[Value, DeferredSum]:
     """The gradients of parameters that are sums over ranks which no step reads.
 
     For a parameter used in several places (`shared`, by graph and name) the parts are summed first.
@@ -29,7 +33,7 @@ def deferred_all_reduces(
     reads = Counter(v for step in backward.steps for v in step.inputs)
     reads.update(backward.gradients.values())
     makers = {step.outputs[0]: step for step in backward.steps if isinstance(step, Apply)}
-    found: dict[Value, DeferredAllReduce] = {}
+    found: dict[Value, DeferredSum] = {}
     for value in graph.param_values():
         gradient = backward.gradients.get(value)
         if gradient is None or reads[gradient] > 1:
@@ -37,15 +41,17 @@ def deferred_all_reduces(
         if {(graph.key, str(value.name)), (graph.key, "*")} & set(shared):
             continue
         step = makers.get(gradient)
-        expr = step and all_reduce_of(step, backward)
+        expr = step and sum_of(step, backward)
         if step and expr:
-            found[gradient] = DeferredAllReduce(step.inputs[0], str(expr.attr("over")))
+            axis = expr.attr("axis") if expr.prim == "reduce_scatter" else None
+            assert axis is None or isinstance(axis, int)
+            found[gradient] = DeferredSum(step.inputs[0], str(expr.attr("over")), axis)
     return found
 
 
-def all_reduce_of(step: Apply, backward: Backward) -> Expr | None:
+def sum_of(step: Apply, backward: Backward) -> Expr | None:
     """The sum over ranks that a step is, if it is nothing else."""
     if step.op.family != "collective":
         return None
     (made,) = step.op.body([backward.types[value] for value in step.inputs], step.attrs).outputs
-    return made if made.prim == "all_reduce" else None
+    return made if made.prim in ("all_reduce", "reduce_scatter") else None

@@ -1,0 +1,103 @@
+"""Parameters that fused code gathers in bundles: a layer's at once, the next layer's ahead of time.
+
+A parameter that several places read, or that a loop reads in every round, is gathered by itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from typing import Final
+
+from xg.codegen.emit.line_breaks import indented
+from xg.codegen.emit.locate import locate
+from xg.codegen.emit.param_table import Row, Symbols, named_lines
+from xg.codegen.emit.plan import ModulePlan
+from xg.codegen.emit.spelling import Scope
+from xg.codegen.emit.text import Text
+from xg.codegen.emit.writer import BlockWriter
+from xg.ir.graph import Apply, Graph, Program, Step
+from xg.ir.prim import Expr
+from xg.ir.walk import reached
+
+Shared = Container[tuple[str, str]]
+FUNCTIONS: Final = {  # by whether the pass is the backward one
+    False: ("_gathers", "Mesh axis and axis of every parameter that is gathered."),
+    True: ("_gathers_again", "Those of the parameters that a backward pass gathers."),
+}
+
+
+def bundles(program: Program, shared: Shared) -> bool:
+    """Whether a program of ranks gathers parameters that can be bundled."""
+    looped = any(call.loop for graph in program.graphs.values() for call in graph.calls)
+    return not looped and any(
+        next(gathered(graph, graph.steps, shared), None) for graph in program.graphs.values()
+    )
+
+
+def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tuple[Apply, Expr]]:
+    """The steps of a pass that gather a parameter of a graph, each with what it is."""
+    params = {param.value: str(param.value.name) for param in graph.params}
+    found: list[tuple[Apply, Expr]] = []
+    for step in steps:
+        if not isinstance(step, Apply) or step.op.family != "collective":
+            continue
+        name = params.get(step.inputs[0])
+        if name is None or (graph.key, name) in shared or (graph.key, "*") in shared:
+            continue
+        (made,) = step.op.body([graph.types[v] for v in step.inputs], step.attrs).outputs
+        if made.prim == "all_gather":
+            found.append((step, made))
+    times = Counter(step.inputs[0] for step, _ in found)
+    yield from (pair for pair in found if times[pair[0].inputs[0]] == 1)
+
+
+def spell_gathered(writer: BlockWriter, steps: Iterable[Step]) -> None:
+    """Let a function ask for bundled parameters by their names, and read no shards of them."""
+    if not writer.plan.bundles:
+        return
+    statements = writer.statements
+    for step, _ in gathered(writer.graph, steps, writer.plan.shared):
+        name = writer.below(str(step.inputs[0].name))
+        statements.direct[step] = Text(f"params.whole({name})")
+        statements.uses[step.inputs[0]] -= 1
+
+
+def gather_functions(plan: ModulePlan) -> list[list[str]]:
+    """The functions that list the parameters that each pass gathers, if any are bundled."""
+    if not plan.bundles:
+        return []
+    sizes, found = plan.program.main.sizes, list[list[str]]()
+    for reverse, (name, doc) in FUNCTIONS.items():
+        scope = Scope(sizes)
+        lines = _gather_lines(plan.program, plan.shared, scope, reverse=reverse)
+        located = locate(scope.needed, [], sizes, sizes.defaults, plan.program.main.span)
+        plan.constants.update(located.constants)
+        body = [f'"""{doc}"""', *located.lines, *lines]
+        found.append([f"def {name}() -> dict[str, tuple[str, int]]:", *indented(body)])
+    return found
+
+
+def _gather_lines(program: Program, shared: Shared, scope: Scope, *, reverse: bool) -> list[str]:
+    """Lines that return the parameters that one pass gathers, by name."""
+    again = _run_again(program) if reverse else frozenset(program.graphs)
+
+    def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
+        steps = (*program.backwards[graph.key].steps,) if reverse else ()
+        steps += graph.steps if graph.key in again else ()
+        return [
+            (str(step.inputs[0].name), f'("{made.attr("over")}", {made.attr("axis")})')
+            for step, made in gathered(graph, steps, shared)
+        ]
+
+    return named_lines(program, scope, rows, "dict[str, tuple[str, int]]")
+
+
+def _run_again(program: Program) -> frozenset[str]:
+    """The graphs whose forward pass a backward pass runs again."""
+    found: set[str] = set()
+    for backward in program.backwards.values():
+        for call in backward.calls:
+            if call.again:
+                found.update(reached(program.graphs, call.callee))
+    return frozenset(found)

@@ -1,0 +1,105 @@
+"""Parameters that rest in shards, gathered in bundles while the code that reads them runs.
+
+The shards of one layer travel in one collective for each mesh axis and type, and the next layer's
+is begun before it is needed. The numbers are those of every parameter gathered by itself.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TypeVar
+
+from xg_runtime.ranks.array_ops import Tensor, array_ops
+from xg_runtime.ranks.collectives import Handle, start_all_gather
+from xg_runtime.ranks.local import size
+from xg_runtime.ranks.split_axis import join
+
+T = TypeVar("T", bound=Tensor)
+Gathers = Mapping[str, tuple[str, int]]  # by name: the mesh axis, and the axis that it cuts
+
+
+@dataclass(frozen=True, slots=True)
+class _Bundle:
+    """Shards under way: their names, one after the other, and what comes back."""
+
+    over: str
+    names: list[str]
+    wholes: Handle[Tensor]
+
+
+class Gathered(dict[str, T]):
+    """This rank's shards by name; `whole` gives those of `gathers` whole.
+
+    Parameters are gathered by layer: by the round of a row that they belong to, in the order of
+    `gathers`. A layer is let go when one is read that it does not contain, so each must be read in
+    one stretch, on every rank in the same order, and every name at least once.
+    """
+
+    def __init__(
+        self, shards: Mapping[str, T], gathers: Gathers, *, last_first: bool = False
+    ) -> None:
+        """Nothing is sent yet; a backward pass reads layers `last_first`."""
+        super().__init__(shards)
+        self._gathers = gathers
+        self._names: dict[str, list[str]] = {}
+        for name in gathers:
+            self._names.setdefault(layer_of(name), []).append(name)
+        order = list(self._names)
+        inner = [layer for layer in order if layer]
+        order = [*(layer for layer in order if not layer), *(inner[::-1] if last_first else inner)]
+        self._next = dict(itertools.pairwise(order))
+        self._begun: dict[str, list[_Bundle]] = {}
+        self._wholes: dict[str, dict[str, T]] = {}
+
+    def whole(self, name: str) -> T:
+        """A parameter with the shards of all ranks."""
+        layer = layer_of(name)
+        if layer not in self._wholes:
+            self._begin(layer)
+            for other in [each for each in self._wholes if not _contains(each, layer)]:
+                del self._wholes[other]
+            self._wholes[layer] = dict(self._arrived(layer))
+            if layer in self._next:
+                self._begin(self._next[layer])
+        return self._wholes[layer][name]
+
+    def _begin(self, layer: str) -> None:
+        if layer in self._begun or layer in self._wholes:
+            return
+        groups: dict[tuple[str, str], list[str]] = {}
+        for name in self._names[layer]:
+            groups.setdefault((self._gathers[name][0], str(self[name].dtype)), []).append(name)
+        self._begun[layer] = [
+            _Bundle(over, names, start_all_gather(self._flat(names), over, -1))
+            for (over, _), names in groups.items()
+        ]
+
+    def _flat(self, names: list[str]) -> Tensor:
+        parts = [self[name] for name in names]
+        return array_ops(parts[0]).flat(parts)
+
+    def _arrived(self, layer: str) -> Iterator[tuple[str, T]]:
+        for bundle in self._begun.pop(layer):
+            ranks = size(bundle.over)
+            wholes = bundle.wholes.wait().reshape(ranks, -1)
+            start = 0
+            for name in bundle.names:
+                shape = tuple(self[name].shape)
+                stop = start + prod(shape)
+                parts = wholes[:, start:stop].reshape(ranks, *shape)
+                yield name, join(parts, self._gathers[name][1])
+                start = stop
+
+
+def layer_of(name: str) -> str:
+    """The layer of a parameter: its path up to the first round of a row, empty where none is."""
+    segments = name.split(".")
+    rounds = next((place for place, each in enumerate(segments) if each.isdecimal()), None)
+    return "" if rounds is None else ".".join(segments[: rounds + 1])
+
+
+def _contains(outer: str, inner: str) -> bool:
+    return not outer or inner == outer or inner.startswith(f"{outer}.")

@@ -1,0 +1,72 @@
+"""Parameters gathered in bundles: the numbers of each by itself, a layer ahead of time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg_runtime.ranks import Gathered, Sums, all_gather, current, number, reduce_scatter, simulate
+from xg_runtime.ranks.gathered import layer_of
+
+GATHERS = {
+    "E": ("N_D", -2),
+    **{f"layers.{i}.W": ("N_D", -1) for i in range(3)},
+    **{f"layers.{i}.attn.b": ("N_D", -1) for i in range(3)},
+}
+
+
+def shards() -> dict[str, NDArray[Any]]:
+    draw = np.random.default_rng(number())
+    shapes = {name: (2, 3) if name == "E" else (4, 1) for name in GATHERS}
+    found: dict[str, NDArray[Any]] = {n: draw.standard_normal(s) for n, s in shapes.items()}
+    return {**found, "c": np.ones(2)}
+
+
+def test_a_layer_is_gathered_at_once_and_the_next_one_ahead() -> None:
+    def step(last_first: bool) -> list[int]:
+        mine = shards()
+        params = Gathered(mine, GATHERS, last_first=last_first)
+        counted: list[int] = []
+        layers = [f"layers.{i}" for i in range(3)]
+        names = ["E", *(f"{each}.{n}" for each in layers for n in ("W", "attn.b"))]
+        if last_first:
+            names = ["E", *names[:0:-1], "E"]
+        for name in names:
+            whole = params.whole(name)
+            calls = [count.calls for count in current().counters.counts.values()]
+            counted.append(sum(calls))
+            np.testing.assert_array_equal(whole, all_gather(mine[name], *GATHERS[name]))
+            current().counters.clear()
+        assert np.array_equal(params["c"], np.ones(2))
+        return counted
+
+    # The first read begins its own bundle and the next one; the last layer begins nothing.
+    forward, backward = ([2, 1, 0, 1, 0, 0, 0], [2, 1, 0, 1, 0, 0, 0, 0])
+    for ranks in (2, 3):
+        assert simulate({"N_D": ranks}, lambda: step(last_first=False)) == [forward] * ranks
+        assert simulate({"N_D": ranks}, lambda: step(last_first=True)) == [backward] * ranks
+
+
+def test_layers_are_rounds_of_rows() -> None:
+    names = ("E", "bert.E", "layers.3.attn.W", "encoder.layers.0.W", "a.0.b.1.W")
+    assert [layer_of(name) for name in names] == ["", "", "layers.3", "encoder.layers.0", "a.0"]
+
+
+def test_slices_of_sums_are_those_of_every_term_by_itself() -> None:
+    def step(bucket: int) -> int:
+        draw = np.random.default_rng(number())
+        terms = {"W": (draw.standard_normal((6, 4)), -2), "b": (draw.standard_normal(12), -1)}
+        expected = {n: reduce_scatter(t, "N_D", axis) for n, (t, axis) in terms.items()}
+        current().counters.clear()
+        sums: Sums[NDArray[Any]] = Sums(bucket)
+        sums.scatter("N_D", terms)
+        sums.finish()
+        for name, slice_ in expected.items():
+            np.testing.assert_array_equal(sums[name], slice_)
+        return sum(count.calls for count in current().counters.counts.values())
+
+    for ranks in (2, 3):
+        assert simulate({"N_D": ranks}, lambda: step(2**20)) == [1] * ranks
+        assert simulate({"N_D": ranks}, lambda: step(1)) == [2] * ranks
