@@ -117,7 +117,7 @@ def _log(world: World, folder: Path, keep_until: int) -> Log:
 
 
 def _progress(stream: TextIO | None, first: int, stepper: Stepper, config: TrainConfig) -> Progress:
-    """What a run shows of itself; only the first rank shows anything."""
+    """The display of a run; only the first rank shows anything."""
     shown = stream or sys.stderr if stepper.world.leads else io.StringIO()
     source = stepper.source
     return Progress(shown, first, config.steps, source.items, source.unit)

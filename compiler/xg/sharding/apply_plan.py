@@ -162,7 +162,7 @@ class _ReachedGraph:
     reach: Reach
 
     def key(self) -> tuple[str, SymbolItems, Reach]:
-        """The identity of a use: equal ones are planned alike."""
+        """The identity of a use: equal ones have equal plans."""
         return self.graph.key, frozenset(self.symbols.items()), self.reach
 
 

@@ -102,7 +102,7 @@ def _formula(name: str, numbers: Numbers, dim: Callable[[Sent], Dim]) -> Column[
 def sending(
     numbers: Numbers, parts: Callable[[Row], Sequence[Sent]]
 ) -> tuple[Column[Row], Column[Row], Column[Row]]:
-    """What a row sends, as data: elements around a ring and naive, bytes around a ring."""
+    """The traffic of a row as data: elements around a ring and naive, bytes around a ring."""
 
     def elements(row: Row, way: Way) -> Cell:
         number = evaluated(total(parts(row), way), numbers)

@@ -92,7 +92,7 @@ class _BlockResolver:
         return tuple(self.scope.reader.type(shape, range_) for shape, range_ in shapes if shape)
 
     def _outputs(self) -> tuple[Value, ...]:
-        """The values that leave. What leaves as it came is held to the output's type here."""
+        """The results. An input that is one has to be of the type of that output."""
         values = tuple(self.scope.values[port.name.name] for port in self.block.outputs)
         ports = zip(self.block.outputs, self._output_types(), values, strict=True)
         for port, type_, value in ports:
