@@ -1,0 +1,154 @@
+"""Places of a source file where one small change can be planted, and the changed text."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+_SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.Pow: ast.Mult,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: the text of a node in a file, and what replaces it."""
+
+    path: Path
+    place: str
+    start: tuple[int, int]  # line from 1, bytes into it
+    end: tuple[int, int]
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {_line(self.before)} => {_line(self.after)}"
+
+    @cached_property
+    def text(self) -> str:
+        """The file with the change."""
+        lines = self.path.read_bytes().split(b"\n")
+        first, last = self.start[0] - 1, self.end[0] - 1
+        new = (
+            lines[first][: self.start[1]] + f"({self.after})".encode() + lines[last][self.end[1] :]
+        )
+        return b"\n".join([*lines[:first], new, *lines[last + 1 :]]).decode()
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def mutants(path: Path, root: Path) -> list[Mutant]:
+    """Every change of a file that is tried."""
+    text = path.read_text(encoding="utf-8")
+    found: list[Mutant] = []
+    for place, node in _computing(ast.parse(text)):
+        for changed in _changes(node):
+            before = ast.get_source_segment(text, node) or ""
+            found.append(
+                Mutant(
+                    path,
+                    f"{path.relative_to(root)}:{place}",
+                    (node.lineno, node.col_offset),
+                    (node.end_lineno or 0, node.end_col_offset or 0),
+                    before,
+                    ast.unparse(changed),
+                )
+            )
+    return [mutant for mutant in found if _line(mutant.before) != mutant.after]
+
+
+def _computing(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """The expressions that compute, each with the function it is in: no types, texts, checks."""
+    stack: list[tuple[str, ast.AST]] = [("", tree)]
+    while stack:
+        place, node = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            place = f"{place}.{node.name}".lstrip(".")
+        if isinstance(node, ast.expr):
+            yield place, node
+        stack += [(place, child) for child in reversed(list(_children(node)))]
+
+
+def _children(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.Assert() | ast.Raise() | ast.Import() | ast.ImportFrom() | ast.JoinedStr():
+            return
+        case ast.FunctionDef():
+            yield from (*node.args.defaults, *(d for d in node.args.kw_defaults if d), *node.body)
+        case ast.ClassDef():
+            yield from node.body
+        case ast.AnnAssign():
+            yield from [node.value] if node.value else []
+        case ast.Expr(value=ast.Constant()):
+            return
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return
+        case ast.Call(func=ast.Name(id="cast" | "TypeVar" | "isinstance")):
+            return
+        case ast.Subscript(value=ast.Name(id="dict" | "list" | "set" | "tuple" | "type")):
+            return
+        case _:
+            yield from ast.iter_child_nodes(node)
+
+
+def _changes(node: ast.expr) -> Iterator[ast.expr]:
+    new = copy.deepcopy(node)
+    match new:
+        case ast.Compare(ops=[op]) if type(op) in _SWAPPED:
+            new.ops = [_swapped(op)]  # pyright: ignore
+            yield new
+        case ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in _SWAPPED:
+            new.op = _swapped(op)  # pyright: ignore
+            yield new
+        case ast.UnaryOp(op=ast.Not() | ast.USub(), operand=operand):
+            yield operand
+        case ast.IfExp():
+            new.body, new.orelse = new.orelse, new.body
+            yield new
+        case ast.Constant(value=bool(value)):
+            yield ast.Constant(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield ast.Constant(value + 1)
+        case ast.Call(args=[first, second, *_]) if _is_plain(first) and _is_plain(second):
+            new.args[0], new.args[1] = new.args[1], new.args[0]
+            yield new
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            if new.generators[0].ifs:
+                new.generators[0].ifs.pop()
+                yield new
+        case _:
+            pass
+
+
+def _is_plain(node: ast.expr) -> bool:
+    return not isinstance(node, ast.Starred)
+
+
+def _swapped(op: ast.AST) -> ast.AST:
+    return _SWAPPED[type(op)]()
