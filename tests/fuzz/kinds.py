@@ -9,6 +9,7 @@ from random import Random
 from fuzz import plans, texts
 from fuzz.hunt import hunt
 from fuzz.laws import LAWS, check_law, drawn
+from fuzz.payloads import payload_failure
 from fuzz.program import generate
 from fuzz.proof import Failure
 
@@ -65,6 +66,11 @@ def _text(seed: int) -> Failed | None:
     return Failed(small, texts.text_failure(small, seed)[1] or message)
 
 
+def _payload(seed: int) -> Failed | None:
+    text, message = payload_failure(seed)
+    return Failed(text.encode(), message) if message else None
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -72,5 +78,6 @@ KINDS = {
         Kind("laws", "programs rewritten as changes nothing", 20_000, _law),
         Kind("plans", "random plans, against one device", 20_000, _plan),
         Kind("texts", "texts changed by token and by byte, bombs", 500_000, _text),
+        Kind("payloads", "texts that try to get out of every output", 100_000, _payload),
     )
 }

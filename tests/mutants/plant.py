@@ -135,6 +135,8 @@ def _changes(node: ast.expr) -> Iterator[ast.expr]:
             yield ast.Constant(not value)
         case ast.Constant(value=int(value) | float(value)):
             yield ast.Constant(value + 1)
+        case ast.Call(func=ast.Name(id="max" | "min" | "isinstance" | "range" | "replace")):
+            pass  # the order means nothing, or every call shows it
         case ast.Call(args=[first, second, *_]) if _is_plain(first) and _is_plain(second):
             new.args[0], new.args[1] = new.args[1], new.args[0]
             yield new

@@ -1,0 +1,267 @@
+"""Payloads: titles and comments that try to get out of every output, names that mean something.
+
+An output with a payload has the structure of the same output with a harmless text. That is shown
+by parsing both: no element, no attribute, no statement, no key and no control character is added.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cache
+from html.parser import HTMLParser
+from random import Random
+from xml.etree import ElementTree
+
+from markdown_it import MarkdownIt
+
+from xg.cli import main
+
+FRAGMENTS = (
+    *("</title></svg><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "]]>", "-->"),
+    *("<!--", "<![CDATA[", "&lt;script&gt;", "&#x41;", "&", "<", ">", "'", "`", "```", "~~~"),
+    *("'''", "\\", "\\\\", "\\n", "\\N\\G", "\\u0022", "{0}", "{x!r}", "%s%n", "${x}", "#{x}"),
+    *("$(id)", "`id`", ";rm -rf /", "|", "| a | b |", "](javascript:alert(1))", "![x](y)"),
+    *(
+        "[URL=x]",
+        "]; evil [x=y",
+        "javascript:alert(1)",
+        "\\input{x}",
+        "%PDF ) Tj",
+        "*/",
+        "//",
+        "--",
+    ),
+    *("__import__('os')", "coding: utf-7", "-*- coding: utf-7 -*-", "__proto__", "constructor"),
+    *("<?php ?>", "<TABLE>", "<BR/>", "日本語", "🙂", "é", "γ", "x" * 190, " ", "# ", "- ", "1. "),
+)
+NAMES = (
+    *("X", "script", "style", "class", "def", "import", "None", "np", "torch", "self", "γ", "λ"),
+    *("constructor", "prototype", "toString", "graph", "node", "edge", "subgraph", "digraph"),
+    *("svg", "title", "href", "onload", "print", "exec", "eval", "open", "len", "float", "seed"),
+)
+TEMPLATE = """\
+# {comment}
+dim B = 2, D = 3
+
+block Inner "{inner}" (x [B, D]) -> y [B, D] {{
+    param W [D, D]
+    x -> •<=W -> GELU : y  # {comment}
+}}
+
+block {block} "{title}" ({edge} [B, D]) -> Z [B, D], loss [] {{
+    {edge} -> Inner : H [B, D] -> S : Z
+    Z -> MSE<-{edge} : loss
+}}
+
+example "{example}" of {block} {{
+    given {edge} = [[1, 2, 3], [4, 5, 6]]
+    given Inner.W = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    expect loss = 4 ± 100 "{source}"
+}}
+"""
+SLOTS = ("comment", "inner", "title", "example", "source")
+
+
+def slots_of(seed: int) -> dict[str, str]:
+    """The texts of a seed: one or all slots filled, names drawn."""
+    random = Random(seed)
+    payload = "".join(random.choices(FRAGMENTS, k=random.choice((1, 1, 2, 4))))[:190]
+    chosen = random.choice((*SLOTS, None))
+    texts = {slot: payload if chosen in (slot, None) else "t" for slot in SLOTS}
+    return texts | {"edge": random.choice(NAMES), "block": random.choice(("Net", "numpy", "Math"))}
+
+
+def harmless(slots: Mapping[str, str]) -> dict[str, str]:
+    """The same names, nothing in the texts."""
+    return {slot: "t" if slot in SLOTS else text for slot, text in slots.items()}
+
+
+# ---- outputs -------------------------------------------------------------------------------------
+
+
+def output(kind: str, text: str) -> str:
+    """What the command of a kind prints for a text."""
+    before = sys.stdin, sys.stdout, sys.stderr
+    out = io.BytesIO()
+    stream = io.TextIOWrapper(out, "utf-8", write_through=True)
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()), "utf-8")
+    sys.stdout = sys.stderr = stream
+    try:
+        code = main(COMMANDS[kind])
+    finally:
+        sys.stdin, sys.stdout, sys.stderr = before
+    printed = out.getvalue().decode()
+    assert code == 0, f"exit code {code}\n{printed}"
+    return printed
+
+
+COMMANDS: dict[str, list[str]] = {
+    "svg": ["build", "-", "-o", "-", "--only", "svg"],
+    "html": ["show", "-", "--as", "html"],
+    "dot": ["show", "-", "--as", "dot"],
+    "numpy": ["show", "-", "--as", "numpy"],
+    "torch": ["show", "-", "--as", "torch"],
+    "jax": ["show", "-", "--as", "jax"],
+    "markdown": ["explain", "-"],
+    "json": ["cost", "-", "--json"],
+    "terminal": ["show", "-", "--as", "cost", "--color", "never"],
+    "fmt": ["fmt", "-"],
+}
+
+
+# ---- their structures ----------------------------------------------------------------------------
+
+
+class _Elements(HTMLParser):
+    """Elements with the names of their attributes, and the text of scripts that are no data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[tuple[str, ...]] = Counter()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "use":
+            assert all(name != "href" or (at or "").startswith("#") for name, at in attrs), attrs
+        elif tag in _OF_TYPE:
+            self.found[(tag, *(name for name, _ in attrs))] = 1
+        else:
+            self.found[(tag, *(name for name, _ in attrs))] += 1
+
+    def handle_comment(self, data: str) -> None:
+        """A comment ends where its text does: none is written."""
+        self.found["comment",] += 1
+
+    def handle_pi(self, data: str) -> None:
+        self.found["instruction",] += 1
+
+
+_OF_TYPE = ("tspan", "text", "i", "b", "sub", "sup")  # as many as a text needs
+
+
+def _html(text: str) -> object:
+    parser = _Elements()
+    parser.feed(text)
+    return parser.found
+
+
+def _svg(text: str) -> object:
+    tree = ElementTree.fromstring(text)
+    elements = ((part.tag, tuple(part.attrib)) for part in tree.iter())
+    return set(elements), len(list(tree.iter("{http://www.w3.org/2000/svg}g")))
+
+
+def _python(text: str) -> object:
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = ""
+    return ast.dump(tree)
+
+
+def _dot(text: str) -> object:
+    """Names of attributes, and braces, outside of strings; labels in angle brackets are XML."""
+    bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', _without_labels(text))
+    assert '"' not in bare.replace('""', ""), "a quote is open"
+    return Counter(re.findall(r"\b[a-zA-Z]+(?==)|[{}]", bare))
+
+
+def _without_labels(text: str) -> str:
+    """DOT without its labels in angle brackets, each of which is XML."""
+    parts: list[str] = []
+    end = 0
+    for match in re.finditer(r"=<", text):
+        if match.start() < end:
+            continue
+        depth, place = 1, match.end()
+        while depth:
+            depth += (text[place] == "<") - (text[place] == ">")
+            place += 1
+        label = text[match.end() : place - 1].replace("&nbsp;", "&#160;")
+        ElementTree.fromstring(f"<x>{label}</x>")
+        parts.append(text[end : match.start()])
+        end = place
+    return "=LABEL".join([*parts, text[end:]])
+
+
+def _markdown(text: str) -> object:
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    inner = [child for token in tokens for child in token.children or ()]
+    kinds = Counter(token.type for token in (*tokens, *inner))
+    return {kind: number for kind, number in kinds.items() if kind not in _OF_TEXT}
+
+
+_OF_TEXT = ("text", "softbreak", "text_special")
+
+
+def _json(text: str) -> object:
+    return _shape(json.loads(text))
+
+
+def _shape(value: object) -> object:
+    match value:
+        case dict():
+            pairs: dict[str, object] = value  # pyright: ignore
+            return {key: _shape(part) for key, part in pairs.items()}
+        case list():
+            parts: list[object] = value  # pyright: ignore
+            return [_shape(part) for part in parts]
+        case _:
+            return type(value).__name__
+
+
+def _terminal(text: str) -> object:
+    odd = {char for char in text if not (char.isprintable() or char == "\n")}
+    assert not odd, f"control characters {odd}"
+    return text.count("\n")
+
+
+def _fmt(text: str) -> object:
+    return re.sub(r'"[^"\n]*"|#[^\n]*', "", text)
+
+
+STRUCTURES: dict[str, Callable[[str], object]] = {
+    "svg": _svg,
+    "html": _html,
+    "dot": _dot,
+    "numpy": _python,
+    "torch": _python,
+    "jax": _python,
+    "markdown": _markdown,
+    "json": _json,
+    "terminal": _terminal,
+    "fmt": _fmt,
+}
+
+
+@cache
+def _expected(kind: str, text: str) -> object:
+    return STRUCTURES[kind](output(kind, text))
+
+
+def payload_failure(seed: int, kind: str | None = None) -> tuple[str, str]:
+    """The text of a seed, and what one of its outputs lets out; empty if all is well."""
+    slots = slots_of(seed)
+    text = TEMPLATE.format(**slots)
+    kind = kind or list(COMMANDS)[seed % len(COMMANDS)]
+    try:
+        structure = STRUCTURES[kind](output(kind, text))
+        expected = _expected(kind, TEMPLATE.format(**harmless(slots)))
+    except (AssertionError, SyntaxError, ValueError, ElementTree.ParseError) as error:
+        return text, f"{kind}: {type(error).__name__} {error}"
+    if structure != expected:
+        return text, f"{kind}: {_difference(structure, expected)}"
+    return text, ""
+
+
+def _difference(structure: object, expected: object) -> str:
+    if isinstance(structure, dict) and isinstance(expected, dict):
+        pairs: list[tuple[object, object]] = list(structure.items())  # pyright: ignore
+        new = [pair for pair in pairs if pair not in expected.items()]  # pyright: ignore
+        return f"new or gone: {new[:6]}"
+    return f"{structure!s:.400} instead of {expected!s:.400}"
