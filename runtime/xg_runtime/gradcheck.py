@@ -84,8 +84,8 @@ def check_module(
         return module.forward(*split(values), seed=dropout)[0]
 
     def backward(values: Arrays, d_outputs: Arrays) -> Arrays:
-        own, given = split(values)
-        _, saved = module.forward(own, given, seed=dropout)
+        own, arrays = split(values)
+        _, saved = module.forward(own, arrays, seed=dropout)
         return module.backward(own, saved, d_outputs)
 
     return check(forward, backward, params | inputs, zeros=zeros, seed=seed, tolerance=tolerance)
@@ -151,11 +151,13 @@ class _Checker:
     def _compared(self, name: str) -> Row:
         gradient = self.points.first.gradients[name]
         coordinates, directions = self._probes(name, gradient.size)
-        found = [self._compare(name, coordinates, math.sqrt(len(coordinates) / gradient.size))]
+        comparisons = [
+            self._compare(name, coordinates, math.sqrt(len(coordinates) / gradient.size))
+        ]
         if directions:
-            found.append(self._compare(name, directions, math.sqrt(len(directions))))
-        verdict, reason = self._judge(name, found)
-        errors = [one.error for one in found]
+            comparisons.append(self._compare(name, directions, math.sqrt(len(directions))))
+        verdict, reason = self._judge(name, comparisons)
+        errors = [one.error for one in comparisons]
         return Row(
             name=name,
             shape=gradient.shape,

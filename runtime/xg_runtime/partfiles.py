@@ -41,14 +41,14 @@ def read_parts(
     """Return a region of every tensor of a kind; raises ValueError if a file has changed."""
     layouts = manifest.params if kind == "params" else manifest.slots
     regions = {name: wanted(name, layout) for name, layout in layouts.items()}
-    found: Arrays = {}
+    arrays: Arrays = {}
     for rank in range(manifest.grid.count):
         held = _held(manifest.grid, rank, layouts, regions)
         if held or manifest.grid.count == 1:
             parts = _read(folder / file_name(kind, manifest.grid, rank), manifest)
             for name, region in held.items():
-                _paste(found, name, regions[name], _part(parts, name, region), region)
-    return {name: found[name] for name in layouts}
+                _paste(arrays, name, regions[name], _part(parts, name, region), region)
+    return {name: arrays[name] for name in layouts}
 
 
 def _held(

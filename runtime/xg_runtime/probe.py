@@ -100,8 +100,8 @@ class Point:
         own = {name: np.array(value, order="C") for name, value in values.items()}
         with np.errstate(all="ignore"):
             gradients = gradient(own, objective.cotangents)
-        found = {name: np.array(gradient) for name, gradient in gradients.items()}
-        return Point(own, found, objective.terms(own))
+        arrays = {name: np.array(gradient) for name, gradient in gradients.items()}
+        return Point(own, arrays, objective.terms(own))
 
     def moved(self, objective: Objective, gradient: Gradient, seed: int) -> "Point":
         """Return a point nearby, in a direction that depends on `seed`."""

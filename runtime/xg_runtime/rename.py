@@ -134,20 +134,20 @@ class _Parameters:
         used = {line.tensor for line in lines}
         copies = {name: of for name, of in names.tied.items() if name not in used}
         spelled = {_known(name, names, used | copies.keys()): name for name in tensors}
-        found = {name: tensors[held] for name, held in spelled.items()}
+        arrays = {name: tensors[held] for name, held in spelled.items()}
         untied: list[str] = []
-        for name in copies.keys() & found.keys():
-            tensor = found.pop(name)
-            if not np.array_equal(found.setdefault(copies[name], tensor), tensor):
+        for name in copies.keys() & arrays.keys():
+            tensor = arrays.pop(name)
+            if not np.array_equal(arrays.setdefault(copies[name], tensor), tensor):
                 untied.append(f"not tied: {spelled[name]} differs from {copies[name]}")
             spelled.setdefault(copies[name], spelled[name])
         odd = [
             f"left over: {spelled[name]} {_shape(array)}"
-            for name, array in sorted(found.items())
+            for name, array in sorted(arrays.items())
             if name not in used and not any(numbers(one, name) is not None for one in names.ignored)
         ]
         double = [f"left over: {name}, given twice" for name in tensors.keys() - spelled.values()]
-        return cls(found, spelled, [*odd, *sorted(double)], sorted(untied))
+        return cls(arrays, spelled, [*odd, *sorted(double)], sorted(untied))
 
 
 def _known(name: str, names: Names, known: set[str]) -> str:

@@ -47,10 +47,10 @@ class Split:
 
     def _cut(self, name: str, batch: Arrays) -> list[Array]:
         """The rows of one array, in equal parts."""
-        found = batch[name]
-        if len(found) % self.count:
-            raise InputError(f"a batch of {len(found)} rows has no {self.count} equal parts")
-        return list(np.split(found, self.count))
+        array = batch[name]
+        if len(array) % self.count:
+            raise InputError(f"a batch of {len(array)} rows has no {self.count} equal parts")
+        return list(np.split(array, self.count))
 
     def _weight(self, part: Arrays) -> float:
         """How much of a part counts."""

@@ -82,8 +82,8 @@ class Stepper:
             total += weight * self._finite_loss(params, inputs, outputs, saved, step + 1)
             d_outputs = {self.loss: np.full_like(outputs[self.loss], weight)}
             with self.world.holding(held, is_last=place + 1 == len(parts)):
-                found = self.module.backward(params, saved, d_outputs)
-            gradients = {n: gradients[n] + found[n] if place else found[n] for n in params}
+                arrays = self.module.backward(params, saved, d_outputs)
+            gradients = {n: gradients[n] + arrays[n] if place else arrays[n] for n in params}
         return total, gradients
 
     def evaluate(self, params: Arrays, step: int) -> Record | None:

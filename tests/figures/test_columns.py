@@ -9,7 +9,7 @@ from library import shipped
 
 import xg
 from xg.figures import dot
-from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.paint import line_bounds
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.layout.columns import first_column
@@ -42,11 +42,11 @@ def bars(display: Display) -> list[Element]:
 
 
 def box_of(bar: Element) -> Box:
-    return next(part.path.bounds() for part in bar.parts if isinstance(part, Shape))
+    return next(part.path.bounds() for part in bar.parts if isinstance(part, DrawnShape))
 
 
 def texts(element: Element) -> list[Box]:
-    return [line_bounds(p.line, p.x, p.y) for p in element.parts if isinstance(p, Text)]
+    return [line_bounds(p.line, p.x, p.y) for p in element.parts if isinstance(p, DrawnText)]
 
 
 @each_case
@@ -72,7 +72,7 @@ def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> No
     display = painted(drawn(name, plan))
     for bar in bars(display):
         frame = box_of(bar)
-        lines = [part.path for part in bar.parts if isinstance(part, Shape)][1:]
+        lines = [part.path for part in bar.parts if isinstance(part, DrawnShape)][1:]
         for text in texts(bar):
             assert frame.left < text.left < text.right < frame.right
             assert frame.top < text.top < text.bottom < frame.bottom
@@ -84,7 +84,7 @@ def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> No
 def test_what_passes_a_bar_goes_on_as_a_hairline() -> None:
     """A residual lane in each of three columns, under the two bars between its ends."""
     display = painted(drawn("flow", "TP"))
-    found = [sum(isinstance(part, Shape) for part in bar.parts) - 1 for bar in bars(display)]
+    found = [sum(isinstance(part, DrawnShape) for part in bar.parts) - 1 for bar in bars(display)]
     assert found == [3, 3, 3, 3]
 
 

@@ -15,7 +15,7 @@ from fuzz.program import generate
 from fuzz.proof import check_layout, compiled
 
 from xg.figures import painted
-from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.move import moved
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, Point, bezier, polyline, rectangle
@@ -95,7 +95,7 @@ def changed(display: Display, op: str, change: Callable[[Element], Element]) -> 
 def with_line(element: Element, points: Sequence[Point]) -> Element:
     """An edge with another line and no head moved."""
     line, *rest = element.parts
-    assert isinstance(line, Shape)
+    assert isinstance(line, DrawnShape)
     return replace(element, parts=(replace(line, path=polyline(points)), *rest))
 
 
@@ -122,7 +122,7 @@ def _shifted(element: Element, dx: float, dy: float) -> Element:
 
 def _ends(element: Element) -> tuple[Point, Point]:
     shape = element.parts[0]
-    assert isinstance(shape, Shape)
+    assert isinstance(shape, DrawnShape)
     return shape.path.start, shape.path.end
 
 
@@ -135,7 +135,7 @@ def test_a_crooked_edge_shows(display: Display) -> None:
         (x, y), (u, v) = _ends(element)
         path = bezier(((x, y), (x + 9, y + 5), (u - 9, v - 5), (u, v)))
         line = element.parts[0]
-        assert isinstance(line, Shape)
+        assert isinstance(line, DrawnShape)
         return replace(element, parts=(replace(line, path=path), *element.parts[1:]))
 
     def stepped(element: Element) -> Element:
@@ -199,7 +199,7 @@ def test_text_and_boxes_on_each_other_show(display: Display) -> None:
 def test_a_frame_that_cuts_a_box_shows(display: Display) -> None:
     around = box(display, "SM")
     path = rectangle(Box(around.left - 9, around.top - 9, around.center[0], around.bottom + 9))
-    frame = Element("lane", "group", "", (Shape(path, Color.LANE),))
+    frame = Element("lane", "group", "", (DrawnShape(path, Color.LANE),))
     assert Flaw("frame cuts box", "lane", "SM") in flaws(
         replace(display, elements=(frame, *display.elements))
     )
@@ -207,7 +207,7 @@ def test_a_frame_that_cuts_a_box_shows(display: Display) -> None:
 
 def test_a_label_far_off_shows(display: Display) -> None:
     def away(element: Element) -> Element:
-        parts = (replace(p, x=p.x + 40) if isinstance(p, Text) else p for p in element.parts)
+        parts = (replace(p, x=p.x + 40) if isinstance(p, DrawnText) else p for p in element.parts)
         return replace(element, parts=tuple(parts))
 
     assert "label far off" in kinds(changed(display, EDGE, away))

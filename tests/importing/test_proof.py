@@ -19,7 +19,7 @@ from xg.importing.diagram import Model, Weight
 from xg.importing.exported import Exported, read_exported
 from xg.importing.lower import lower
 from xg.importing.model import Imported, import_archive
-from xg.importing.proof import Proof, prove
+from xg.importing.proof import ModelComparison, prove
 from xg_runtime import names, rename
 from xg_runtime.weights import Weights
 
@@ -132,4 +132,4 @@ def test_without_torch_a_file_is_checked_only(
 ) -> None:
     monkeypatch.setattr("xg.importing.proof.has_torch", lambda: False)
     made, model, program = held
-    assert prove(made.text, made.sources, model, program) == Proof(compared=False)
+    assert prove(made.text, made.sources, model, program) == ModelComparison(compared=False)

@@ -144,8 +144,8 @@ def _guarded(name: str, options: Namespace, console: Console) -> int:
 def _refused(error: DiagnosticError, options: Namespace, console: Console) -> int:
     console.diagnose(error.diagnostics)
     if getattr(options, "json", False):
-        found = [as_data(diagnostic) for diagnostic in error.diagnostics]
-        console.write(json_text({"diagnostics": found}))
+        diagnostic_datas = [as_data(diagnostic) for diagnostic in error.diagnostics]
+        console.write(json_text({"diagnostics": diagnostic_datas}))
     unread = all(diagnostic.code == UNREADABLE for diagnostic in error.diagnostics)
     return FILE_FAILED if unread else PROBLEM
 

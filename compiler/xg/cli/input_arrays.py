@@ -58,8 +58,8 @@ def _cotangents(program: Program, options: Namespace) -> Arrays | None:
         return None
     found = arrays.read(options.d_outputs)
     floats = {name: spec for name, spec in program.outputs.items() if spec.dtype == "float"}
-    wanted = {name: want for name, want in expected(floats).items() if name in found}
-    return fit(found, wanted, dtype=_dtype(options), source=str(options.d_outputs))
+    expectations = {name: want for name, want in expected(floats).items() if name in found}
+    return fit(found, expectations, dtype=_dtype(options), source=str(options.d_outputs))
 
 
 def _dtype(options: Namespace) -> str:
@@ -77,8 +77,10 @@ def expected(specs: Mapping[str, TensorSpec]) -> dict[str, Expected]:
 def expected_inputs(program: Program) -> dict[str, Expected]:
     """The inputs of a program by arrows, with the ids that its losses ignore."""
     main = program.graphs.main
-    found = expected(program.inputs)
+    expectations = expected(program.inputs)
     for value in main.inputs:
         name = str(value.name)
-        found[name] = Expected(found[name].axes, found[name].below, ignored(main, value))
-    return found
+        expectations[name] = Expected(
+            expectations[name].axes, expectations[name].below, ignored(main, value)
+        )
+    return expectations

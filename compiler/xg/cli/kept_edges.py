@@ -29,7 +29,7 @@ def kept(
     ``d/H`` is the gradient of H, which there is where `backwards` have been run.
     """
     calls = _calls(record)
-    found: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]] = {}
     for name in names:
         of_gradient = name.startswith(GRADIENT)
         path, _, edge = name.removeprefix(GRADIENT).rpartition(".")
@@ -39,10 +39,10 @@ def kept(
         if edge not in values:
             raise InputError(f"no edge is named {name}{_edge_instead(path, edge, values)}")
         if of_gradient:
-            found[name] = _gradient(calls[path], values[edge], name, backwards)
+            arrays[name] = _gradient(calls[path], values[edge], name, backwards)
         else:
-            found[name] = _whole(calls[path], values[edge])
-    return found
+            arrays[name] = _whole(calls[path], values[edge])
+    return arrays
 
 
 def _gradient(

@@ -6,7 +6,7 @@ import tomllib
 from importlib.resources import files
 from pathlib import Path
 
-from xg.cost.hardware import Machine, Unfit, machines
+from xg.cost.hardware import Machine, UnreadableMachines, machines
 from xg_runtime.errors import InputError
 from xg_runtime.files import read
 
@@ -20,5 +20,5 @@ def read_machines(path: Path | None) -> tuple[Machine, ...]:
         return machines(tomllib.loads(read(path).decode("utf-8")))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(f"{path} is no TOML: {error}") from None
-    except Unfit as unfit:
+    except UnreadableMachines as unfit:
         raise InputError(f"{path}: {unfit}") from None

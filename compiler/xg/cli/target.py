@@ -32,7 +32,7 @@ _SIGN_WITHIN: Final = 4096  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetFolder:
     """One folder, which need not be there yet."""
 
     folder: Path
@@ -83,8 +83,8 @@ class Target:
 
     def _new_record(self, drawn: Sequence[str], engines: Sequence[str]) -> bytes:
         """The record of the pictures that are there and those that come."""
-        kept = [name for name in self._listed() if (self.folder / name).is_file()]
-        record = {"tools": _tools(engines), "files": sorted({*kept, *drawn})}
+        names = [name for name in self._listed() if (self.folder / name).is_file()]
+        record = {"tools": _tools(engines), "files": sorted({*names, *drawn})}
         return (json.dumps(record, indent=1) + "\n").encode()
 
 

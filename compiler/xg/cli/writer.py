@@ -127,8 +127,8 @@ def longest(step: Program) -> int | None:
 
 
 def _least(first: int | None, second: int | None) -> int | None:
-    known = [number for number in (first, second) if number is not None]
-    return min(known, default=None)
+    numbers = [number for number in (first, second) if number is not None]
+    return min(numbers, default=None)
 
 
 def _blank(

@@ -102,8 +102,8 @@ def inside_of(placed: Program, key: str, dtype: str) -> tuple[Sent, ...]:
 
 def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
     types = placed.graphs[sending.key].types
-    known = types.get(sending.step.inputs[0])  # a cotangent is none of the forward pass's values
-    width = float_bytes if known is None or known.is_float else BYTES["int"]
+    type_ = types.get(sending.step.inputs[0])  # a cotangent is none of the forward pass's values
+    width = float_bytes if type_ is None or type_.is_float else BYTES["int"]
     return Sent(
         sending.direction,
         sending.kind,

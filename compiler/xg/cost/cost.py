@@ -128,15 +128,15 @@ class _Counter:
         """Find what is kept: by the block's own backward steps, or by those of its calls."""
         self.masks = booleans(self.graph)
         saved = self.backward.saved if self.backward else ()
-        kept = {value for value in saved if value.role != "saved"}
+        values = {value for value in saved if value.role != "saved"}
         for call in self.graph.calls:
             if call.saved in self._again():
                 continue
             callee = self.graphs[call.callee]
             inner = self.callees[call.callee].kept
             pairs = zip(callee.inputs, call.inputs, strict=True)
-            kept.update(value for port, value in pairs if port in inner)
-        self.kept = frozenset(kept)
+            values.update(value for port, value in pairs if port in inner)
+        self.kept = frozenset(values)
 
     def count(self, *, is_main: bool) -> _Counted:
         """The rows, in the order of the file."""
@@ -161,14 +161,14 @@ class _Counter:
 
     def _operator(self, node: Apply, backward: Dim, seen: set[Value | str]) -> CostRow:
         body = self._body(node)
-        kept = [value for value in node.outputs if value in self.kept]
+        values = [value for value in node.outputs if value in self.kept]
         own = [p for p in self.graph.params if p.value in node.inputs and p.value not in seen]
         seen.update(param.value for param in own)
         amount = Amount(
             parameters=_sum(product(param.type.shape) for param in own),
             forward=flops(body.outputs),
             backward=backward,
-            saved=self._bytes_of(kept),
+            saved=self._bytes_of(values),
         )
         label = node.outputs[0].name
         name = f"{node.op.glyph} : {label}" if label else node.op.glyph
@@ -237,17 +237,17 @@ class _Counter:
 
         None: sums of a fan-out, and what answers a cast, which no rank runs.
         """
-        found: dict[Value | None, Dim] = dict.fromkeys([None], ZERO)
+        dims: dict[Value | None, Dim] = dict.fromkeys([None], ZERO)
         for step in self.graph.steps:
             if isinstance(step, Apply):
-                found[step.outputs[0]] = ZERO
+                dims[step.outputs[0]] = ZERO
         for step in self.backward.steps if self.backward else ():
             if isinstance(step, Apply):
                 source = step if step.again else step.origin
                 made = source.outputs[0] if source else None
-                answered = made if made in found else None
-                found[answered] = found[answered] + flops(self._body(step, self.backward).outputs)
-        return found
+                answered = made if made in dims else None
+                dims[answered] = dims[answered] + flops(self._body(step, self.backward).outputs)
+        return dims
 
     def _shared_gradients(self) -> Dim:
         """One addition for each element that a parameter's gradient gets from a further use."""
@@ -299,8 +299,8 @@ class _Counter:
 def booleans(graph: Graph) -> frozenset[Value]:
     """The values that are masks."""
     steps = [step for step in graph.steps if isinstance(step, Apply)]
-    made = [(value, out) for step in steps for value, out in _made(step, graph)]
-    return frozenset(value for value, out in made if out.kind == "bool")
+    values = [(value, out) for step in steps for value, out in _made(step, graph)]
+    return frozenset(value for value, out in values if out.kind == "bool")
 
 
 def _made(step: Apply, graph: Graph) -> Iterator[tuple[Value, Expr]]:

@@ -20,7 +20,7 @@ DTYPES: Final = ("float64", "float32", "bfloat16")
 KEYS: Final = ("title", "source", "flops", "link", "latency", "links")
 
 
-class Unfit(Exception):
+class UnreadableMachines(Exception):
     """A table of machines that cannot be read; says what is wrong, and where."""
 
 
@@ -61,11 +61,11 @@ def estimate(
 ) -> Estimate:
     """How long a machine takes at least."""
     sent = tuple(sent)
-    known = {*numbers}
+    names = {*numbers}
     rate, needed = machine.flops.get(dtype), set(flops.symbols())
-    compute = _value(flops, numbers) / rate if rate and needed <= known else None
+    compute = _value(flops, numbers) / rate if rate and needed <= names else None
     symbols = {name for part in sent for name in (*part.payload.symbols(), *part.calls.symbols())}
-    if not symbols | {axis for part in sent for axis in axes_over(part.over)} <= known:
+    if not symbols | {axis for part in sent for axis in axes_over(part.over)} <= names:
         return Estimate(machine, compute, None)
     return Estimate(machine, compute, sum((_seconds(machine, p, numbers) for p in sent), 0.0))
 
@@ -88,20 +88,20 @@ def _value(dim: Dim, numbers: Mapping[str, int]) -> float:
 def machines(table: Mapping[str, object]) -> tuple[Machine, ...]:
     """The machines of a table as TOML gives it; raises Unfit."""
     if not table:
-        raise Unfit("it names no machine: give one as [NAME]")
+        raise UnreadableMachines("it names no machine: give one as [NAME]")
     return tuple(_machine(name, entry) for name, entry in table.items())
 
 
 def _machine(name: str, entry: object) -> Machine:
     if not _is_table(entry):
-        raise Unfit(f"{name} is no table: give a machine as [{name}]")
+        raise UnreadableMachines(f"{name} is no table: give a machine as [{name}]")
     unknown = [key for key in entry if key not in KEYS]
     if unknown:
-        raise Unfit(f"[{name}] has {unknown[0]}; it may have {', '.join(KEYS)}")
+        raise UnreadableMachines(f"[{name}] has {unknown[0]}; it may have {', '.join(KEYS)}")
     rates = {dtype: _rate(name, f"flops.{dtype}", rate) for dtype, rate in _flops(name, entry)}
     links = entry.get("links", {})
     if not _is_table(links):
-        raise Unfit(f"[{name}] links is no table of mesh axes")
+        raise UnreadableMachines(f"[{name}] links is no table of mesh axes")
     return Machine(
         name,
         str(entry.get("title", name)),
@@ -116,18 +116,20 @@ def _machine(name: str, entry: object) -> Machine:
 def _flops(name: str, entry: Mapping[str, object]) -> Iterable[tuple[str, object]]:
     rates = entry.get("flops")
     if not _is_table(rates) or not rates:
-        raise Unfit(f"[{name}] has no flops: flops = {{ float32 = 1e12 }}")
+        raise UnreadableMachines(f"[{name}] has no flops: flops = {{ float32 = 1e12 }}")
     unknown = [dtype for dtype in rates if dtype not in DTYPES]
     if unknown:
-        raise Unfit(f"[{name}] has flops of {unknown[0]}; there are {', '.join(DTYPES)}")
+        raise UnreadableMachines(
+            f"[{name}] has flops of {unknown[0]}; there are {', '.join(DTYPES)}"
+        )
     return rates.items()
 
 
 def _rate(name: str, key: str, value: object, least: float = 1e-300) -> float:
     if value is None:
-        raise Unfit(f"[{name}] has no {key}, a number of bytes per second")
+        raise UnreadableMachines(f"[{name}] has no {key}, a number of bytes per second")
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < 1e300:
-        raise Unfit(f"[{name}] {key} = {value} is no positive number")
+        raise UnreadableMachines(f"[{name}] {key} = {value} is no positive number")
     return float(value)
 
 

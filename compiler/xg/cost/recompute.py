@@ -55,18 +55,18 @@ def policies(cost: Cost, placed: Program | None = None) -> tuple[Policy, ...]:
 
 def _selective(cost: Cost) -> Amount:
     """The saved bytes and FLOPs of attention's scores, in all calls."""
-    found: dict[str, Amount] = {}
+    amounts: dict[str, Amount] = {}
     for block in reversed(cost.blocks):  # callees first
         graph = block.graph
         steps = attention_steps(graph)
         amount = sum((row.amount for row in block.rows if row.step in steps), Amount())
         for call in graph.calls:
             callee = cost.program.graphs[call.callee]
-            once = found[call.callee].substitute(inside(call, graph, callee, {}))
+            once = amounts[call.callee].substitute(inside(call, graph, callee, {}))
             amount = amount + once.times(call.rounds or ONE)
         expanded = (graph.sizes.expand(dim) for dim in amount.dims())
-        found[graph.key] = Amount(*expanded)
-    return found[cost.program.entry]
+        amounts[graph.key] = Amount(*expanded)
+    return amounts[cost.program.entry]
 
 
 def attention_steps(graph: Graph) -> frozenset[Apply]:
@@ -80,10 +80,10 @@ def attention_steps(graph: Graph) -> frozenset[Apply]:
     for step in applies:
         for value in step.inputs:
             readers.setdefault(value, []).append(step)
-    found: set[Apply] = set()
+    steps: set[Apply] = set()
     for softmax in (step for step in applies if step.op.glyph == "S"):
-        found |= _scores(softmax, makers, graph) | _weights(softmax, readers, graph)
-    return frozenset(found)
+        steps |= _scores(softmax, makers, graph) | _weights(softmax, readers, graph)
+    return frozenset(steps)
 
 
 def _scores(softmax: Apply, makers: Mapping[Value, Apply], graph: Graph) -> set[Apply]:
@@ -101,14 +101,14 @@ def _scores(softmax: Apply, makers: Mapping[Value, Apply], graph: Graph) -> set[
 
 def _weights(softmax: Apply, readers: Mapping[Value, Sequence[Apply]], graph: Graph) -> set[Apply]:
     """The step on attention weights before they multiply the values: a dropout, in its layouts."""
-    found: set[Apply] = set()
+    applies: set[Apply] = set()
     waiting = [softmax.outputs[0]]
     while waiting:
         for step in readers.get(waiting.pop(), ()):
-            if step.op.glyph in ("DO", "T", "R") and step not in found:
-                found.add(step)
+            if step.op.glyph in ("DO", "T", "R") and step not in applies:
+                applies.add(step)
                 waiting.append(step.outputs[0])
-    return found
+    return applies
 
 
 def _multiplies(step: Apply, graph: Graph) -> bool:
@@ -144,10 +144,10 @@ def _own(cost: Cost) -> Dim:
     """Bytes of the values of the entry that its own steps need, or its calls take."""
     graph = cost.program.main
     backward = cost.program.backwards[graph.key]
-    kept = {value: None for value in backward.saved if value.role != "saved"}
-    kept.update((value, None) for call in graph.calls for value in call.inputs)
+    values = {value: None for value in backward.saved if value.role != "saved"}
+    values.update((value, None) for call in graph.calls for value in call.inputs)
     params, masks, width = set(graph.param_values()), booleans(graph), BYTES[cost.dtype]
-    held = (bytes_of(value, graph, width, masks) for value in kept if value not in params)
+    held = (bytes_of(value, graph, width, masks) for value in values if value not in params)
     return sum(held, ZERO)
 
 

@@ -120,11 +120,11 @@ def _memory(counted: Cost) -> Memory:
 
 def _rounds(placed: Program, dtype: str) -> tuple[Round, ...]:
     """Every call of the entry that sends something."""
-    found: list[Round] = []
+    rounds: list[Round] = []
     for call in placed.main.calls:
         callee = placed.graphs[call.callee]
         symbols = inside(call, placed.main, callee, {})
         sending = tuple(part.inside(symbols) for part in inside_of(placed, call.callee, dtype))
         if sending:
-            found.append(Round(callee.block, call.span.line, sending))
-    return tuple(found)
+            rounds.append(Round(callee.block, call.span.line, sending))
+    return tuple(rounds)

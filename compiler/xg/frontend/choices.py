@@ -278,12 +278,12 @@ class _Checker:
             return
         from xg.frontend.plan_in_choices import PlanMemory  # most files have no plans
 
-        known = self.memory.plans = self.memory.plans or PlanMemory()
-        shared = known.shared.checkable(program)
+        plan_memory = self.memory.plans = self.memory.plans or PlanMemory()
+        shared = plan_memory.shared.checkable(program)
         by_hand = [None] if program.is_parallel else []
         for plan in (*self.plans, *by_hand):
             try:
-                known.check(plan).check(shared)
+                plan_memory.check(plan).check(shared)
             except DiagnosticError as error:
                 foreign = plan is not None and plan.name in self.foreign
                 self.add(_under(plan, each, foreign=foreign) for each in error.diagnostics)

@@ -54,14 +54,14 @@ class Contents:
 
     def core(self, graph: Graph) -> tuple[Core, Graph]:
         """The core of a graph, and the first graph that had it."""
-        known = self.read.get(id(graph))
-        if known is None:
+        graphs = self.read.get(id(graph))
+        if graphs is None:
             said = content(graph)
             first = self.first.get(said)
             if first is None:
                 first = self.first.put(said, (self.blocks.new_core(), graph))
-            known = self.read.put(id(graph), (graph, *first))
-        return known[1], known[2]
+            graphs = self.read.put(id(graph), (graph, *first))
+        return graphs[1], graphs[2]
 
     def next_round(self) -> None:
         """Forget what has not been asked for of late."""

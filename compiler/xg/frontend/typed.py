@@ -108,5 +108,5 @@ def _chosen(block: str | None, settings: Settings | None) -> tuple[str | None, S
 
 def declared_dims(project: Project) -> dict[str, Span]:
     """Where the files declare each dim; the file that imports wins."""
-    found = [decl for module in reversed(project.modules) for decl in module.dims]
-    return {decl.name.name: decl.span for decl in found}
+    dim_decls = [decl for module in reversed(project.modules) for decl in module.dims]
+    return {decl.name.name: decl.span for decl in dim_decls}

@@ -116,7 +116,7 @@ def _bytes(archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _arrays(archive: zipfile.ZipFile, folder: str, entries: Mapping[str, Json]) -> dict[str, Array]:
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     stored: dict[str, bytes] = {}
     for name, entry in entries.items():
         if entry["use_pickle"]:
@@ -124,8 +124,8 @@ def _arrays(archive: zipfile.ZipFile, folder: str, entries: Mapping[str, Json]) 
         path = folder + entry["path_name"]
         if path not in stored:
             stored[path] = _bytes(archive, path)
-        found[name] = _array(stored[path], entry["tensor_meta"])
-    return found
+        arrays[name] = _array(stored[path], entry["tensor_meta"])
+    return arrays
 
 
 def _array(data: bytes, meta: Json) -> Array:

@@ -7,12 +7,12 @@ from dataclasses import field
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.importing.blocks import Blocks, CallRun, Instance
+from xg.importing.blocks import CallRun, ModelBlocks, ModuleInstance
 from xg.importing.chains import Chains, Link, operands
-from xg.importing.diagram import Model, Step, Weight
+from xg.importing.diagram import Model, ModelStep, Weight
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import NotSpoken, Unspeakable
-from xg.importing.names import Names, Roles, edge_name, identifier, parameter_name
+from xg.importing.names import Roles, TakenNames, edge_name, identifier, parameter_name
 from xg.importing.node_spelling import node_text, source_text
 from xg.importing.views import ModelValue
 from xg.syntax.spelling import ascii_name
@@ -25,23 +25,23 @@ class File:
     """The data that the blocks of a file share."""
 
     model: Model
-    blocks: Blocks
+    blocks: ModelBlocks
     dims: Dims
     op_names: Mapping[str, str]
     block_names: Mapping[int, str]
-    writers: dict[int, BlockWriter] = field(default_factory=dict[int, "BlockWriter"])
+    writers: dict[int, BlockText] = field(default_factory=dict[int, "BlockText"])
     problems: list[Problem] = field(default_factory=list[Problem])
 
 
-class BlockWriter:
+class BlockText:
     """One block: the names in it, and its chains."""
 
-    def __init__(self, file: File, instance: Instance) -> None:
+    def __init__(self, file: File, instance: ModuleInstance) -> None:
         self.file = file
         self.instance = instance
         self.model, self.dims = file.model, file.dims
         self.chains = Chains(instance, file.model)
-        self.taken = Names()
+        self.taken = TakenNames()
         self.names: dict[ModelValue, str] = {}
         self.own: list[ModelValue] = []  # parameters, in the order of their use
         self.run_names = _run_names(instance)
@@ -71,9 +71,9 @@ class BlockWriter:
 
     def _name_parameters(self) -> None:
         roles = Roles(self.instance, self.model)
-        uses: dict[ModelValue, tuple[Step, int]] = {}
+        uses: dict[ModelValue, tuple[ModelStep, int]] = {}
         for item in self.instance.items:
-            if isinstance(item, Step):
+            if isinstance(item, ModelStep):
                 for place, value in enumerate(item.operands):
                     if value in self.model.weights:
                         uses.setdefault(value, (self._reader(item), place))
@@ -87,10 +87,10 @@ class BlockWriter:
             self.own.append(value)
         self.roles = roles
 
-    def _reader(self, step: Step) -> Step:
+    def _reader(self, step: ModelStep) -> ModelStep:
         """The reader of a parameter: behind a T, the product."""
         user = self.chains.single(step.outputs[0]) if step.operator == "T" else None
-        return user if isinstance(user, Step) else step
+        return user if isinstance(user, ModelStep) else step
 
     def _reached(self) -> dict[ModelValue, str]:
         """Parameters of calls that this block reads by their paths."""
@@ -110,13 +110,13 @@ class BlockWriter:
                     ]
         return found
 
-    def calls(self, instance: Instance) -> Iterator[tuple[CallRun, str]]:
+    def calls(self, instance: ModuleInstance) -> Iterator[tuple[CallRun, str]]:
         """The calls of an instance of this block with their names."""
         for place, item in enumerate(instance.items):
             if isinstance(item, CallRun):
                 yield item, self.run_names[place]
 
-    def aligned(self, instance: Instance) -> list[ModelValue]:
+    def aligned(self, instance: ModuleInstance) -> list[ModelValue]:
         """The parameters of an instance, in the order of this block's own."""
         places = {
             value: (i, j)
@@ -125,7 +125,7 @@ class BlockWriter:
         }
         return [operands(instance.items[i])[j] for i, j in (places[value] for value in self.own)]
 
-    def parameters(self, instance: Instance) -> Iterator[tuple[str, Weight]]:
+    def parameters(self, instance: ModuleInstance) -> Iterator[tuple[str, Weight]]:
         """The names of an instance's parameters, and where their numbers are."""
         for formal, actual in zip(self.own, self.aligned(instance), strict=True):
             yield ascii_name(self.names[formal]), self.model.weights[actual]
@@ -183,7 +183,7 @@ class BlockWriter:
             except Unspeakable as problem:
                 self._report(link, problem)
                 continue
-            if isinstance(link.node, Step) and not operands(link.node):
+            if isinstance(link.node, ModelStep) and not operands(link.node):
                 line = f"    {node}"
             elif line and len(line) + len(node) > LONGEST:
                 lines.append(line)
@@ -197,18 +197,18 @@ class BlockWriter:
 
     def _report(self, link: Link, problem: Unspeakable) -> None:
         node = link.node
-        where = node.stack[-1].path if isinstance(node, Step) and node.stack else ""
-        operator = node.operator if isinstance(node, Step) else node.name
-        found = NotSpoken(operator, where or "the model", problem.reason, problem.advice)
-        if found not in self.file.problems:
-            self.file.problems.append(found)
+        where = node.stack[-1].path if isinstance(node, ModelStep) and node.stack else ""
+        operator = node.operator if isinstance(node, ModelStep) else node.name
+        not_spoken = NotSpoken(operator, where or "the model", problem.reason, problem.advice)
+        if not_spoken not in self.file.problems:
+            self.file.problems.append(not_spoken)
 
     def _sources(self, link: Link) -> str:
         node = link.node
         read = operands(node)
         if not read:
             return ""
-        if isinstance(node, Step) and node.operator == "C":
+        if isinstance(node, ModelStep) and node.operator == "C":
             return ", ".join(self._operand(value) for value in read)
         return self._operand(read[link.flows])
 
@@ -217,7 +217,7 @@ class BlockWriter:
         if value in self.names:
             return self.names[value]
         step = self.chains.producer[value]
-        assert isinstance(step, Step)
+        assert isinstance(step, ModelStep)
         if not step.operands:
             return source_text(step, self.dims)
         inner = step.data[0]
@@ -225,7 +225,7 @@ class BlockWriter:
         if inner in self.names:
             text = self.names[inner]
         else:
-            assert isinstance(producer, Step)
+            assert isinstance(producer, ModelStep)
             text = source_text(producer, self.dims)
         return f"{step.operator}({text})"
 
@@ -269,20 +269,22 @@ class BlockWriter:
 
     def _label(self, link: Link) -> str:
         wanted = edge_name(link.node)
-        if isinstance(link.node, Step) and link.node.operator == "Emb":
+        if isinstance(link.node, ModelStep) and link.node.operator == "Emb":
             source = self.chains.producer.get(link.node.data[0])
             added = self.chains.single(link.node.outputs[0])
-            wanted = "E" if isinstance(added, Step) and added.operator == "⊕" else wanted
-            wanted = "PE" if isinstance(source, Step) and source.operator == "range" else wanted
+            wanted = "E" if isinstance(added, ModelStep) and added.operator == "⊕" else wanted
+            wanted = (
+                "PE" if isinstance(source, ModelStep) and source.operator == "range" else wanted
+            )
         return ", ".join(
             f"{self.name(value, wanted)} {self.dims.shape(value)}" for value in link.node.outputs
         )
 
 
-def _run_names(instance: Instance) -> dict[int, str]:
+def _run_names(instance: ModuleInstance) -> dict[int, str]:
     """The names of calls by their places; a call of the same module has the name of the first."""
     names: dict[int, str] = {}
-    taken = Names()
+    taken = TakenNames()
     for place, item in enumerate(instance.items):
         if isinstance(item, CallRun):
             module = item.instances[0].module

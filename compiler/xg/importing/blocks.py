@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.importing.diagram import Model, Step
-from xg.importing.exported import Scope
+from xg.importing.diagram import Model, ModelStep
+from xg.importing.exported import ModuleScope
 from xg.importing.views import ModelValue
 
 FEWEST: Final = 3  # a module of fewer nodes is written where it is used; layouts do not count
@@ -18,13 +18,13 @@ SPLIT: Final = ("Transformer", "MultiheadAttention")  # the modules of torch.nn 
 
 
 @dataclass(eq=False)
-class Instance:
+class ModuleInstance:
     """One module with its steps; `path` is where names inside it begin."""
 
     key: str
     path: str
     kind: str
-    items: list[Step | CallRun] = field(default_factory=list["Step | CallRun"])
+    items: list[ModelStep | CallRun] = field(default_factory=list["ModelStep | CallRun"])
     inputs: list[ModelValue] = field(default_factory=list[ModelValue])
     outputs: list[ModelValue] = field(default_factory=list[ModelValue])
     definition: int = -1  # instances of one definition are one block
@@ -47,7 +47,7 @@ class CallRun:
     """
 
     name: str
-    instances: list[Instance]
+    instances: list[ModuleInstance]
     again: bool = False
 
     @property
@@ -62,13 +62,13 @@ class CallRun:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class ModelBlocks:
     """The entry, and every instance, callees first; those of one definition are one block."""
 
-    entry: Instance
-    instances: Sequence[Instance]
+    entry: ModuleInstance
+    instances: Sequence[ModuleInstance]
 
-    def definitions(self) -> Iterator[Instance]:
+    def definitions(self) -> Iterator[ModuleInstance]:
         """One instance of each block, callees first."""
         seen: set[int] = set()
         for instance in self.instances:
@@ -80,17 +80,17 @@ class Blocks:
 class Builder:
     """Groups steps by their modules."""
 
-    def __init__(self, model: Model, inline: set[str], raised: Mapping[Step, int]) -> None:
+    def __init__(self, model: Model, inline: set[str], raised: Mapping[ModelStep, int]) -> None:
         self.model = model
         self.inline = inline  # modules that are no blocks
         self.raised = raised  # steps that move further out, and how many modules are around them
         self.producers = {value: step for step in model.steps for value in step.outputs}
-        self.users: dict[ModelValue, list[Step]] = {}
+        self.users: dict[ModelValue, list[ModelStep]] = {}
         for step in model.steps:
             for value in dict.fromkeys(step.operands):
                 self.users.setdefault(value, []).append(step)
-        self.home: dict[Step, tuple[Instance, ...]] = {}
-        self.depth: list[tuple[int, Instance]] = []
+        self.home: dict[ModelStep, tuple[ModuleInstance, ...]] = {}
+        self.depth: list[tuple[int, ModuleInstance]] = []
         self.split_keys: set[str] = set()
         self.counts: Counter[str] = Counter()
         self.nodes: Counter[str] = Counter()
@@ -103,23 +103,25 @@ class Builder:
                 if any(value in model.weights for value in step.operands):
                     self.parametric.add(scope.key)
 
-    def _stack(self, step: Step) -> tuple[Scope, ...]:
+    def _stack(self, step: ModelStep) -> tuple[ModuleScope, ...]:
         """The modules around a step."""
         return step.stack[: self.raised.get(step)]
 
-    def build(self) -> Instance:
+    def build(self) -> ModuleInstance:
         """The entry with everything below it."""
         steps = list(self.model.steps)
-        root = steps[0].stack[0] if steps and steps[0].stack else Scope("", "", "Model")
-        entry = Instance(root.key, root.path, _class(root.kind))
-        waiting: list[tuple[Instance, list[Step], tuple[Instance, ...]]] = [(entry, steps, ())]
+        root = steps[0].stack[0] if steps and steps[0].stack else ModuleScope("", "", "Model")
+        entry = ModuleInstance(root.key, root.path, _class(root.kind))
+        waiting: list[tuple[ModuleInstance, list[ModelStep], tuple[ModuleInstance, ...]]] = [
+            (entry, steps, ())
+        ]
         while waiting:
             instance, own, outer = waiting.pop()
             chain = (*outer, instance)
             self.depth.append((len(chain), instance))
             instance.path = self._base(own, instance.path)
-            groups: dict[str, list[Step]] = {}
-            before: Step | None = None
+            groups: dict[str, list[ModelStep]] = {}
+            before: ModelStep | None = None
             for step in own:
                 previous, before = before, step
                 scope = self._child(step, chain, len(own))
@@ -130,7 +132,7 @@ class Builder:
                 if scope.key in groups and groups[scope.key][-1] is not previous:
                     self.split_keys.add(scope.key)
                 if scope.key not in groups:
-                    child = Instance(scope.key, scope.path, _class(scope.kind))
+                    child = ModuleInstance(scope.key, scope.path, _class(scope.kind))
                     runs = [item for item in instance.items if isinstance(item, CallRun)]
                     again = any(run.instances[0].module == child.module for run in runs)
                     instance.items.append(CallRun(instance.relative(scope.path), [child], again))
@@ -141,16 +143,18 @@ class Builder:
             self._ports(instance)
         return entry
 
-    def _base(self, steps: Iterable[Step], path: str) -> str:
+    def _base(self, steps: Iterable[ModelStep], path: str) -> str:
         """The deepest module that has all of some steps: names begin there."""
-        shared: Sequence[Scope] | None = None
+        shared: Sequence[ModuleScope] | None = None
         for step in steps:
             stack = self._stack(step)
             shared = stack if shared is None else _common(shared, stack)
         paths = [scope.path for scope in shared or () if _is_module(scope)]
         return max([path, *paths], key=len)
 
-    def _child(self, step: Step, chain: tuple[Instance, ...], total: int) -> Scope | None:
+    def _child(
+        self, step: ModelStep, chain: tuple[ModuleInstance, ...], total: int
+    ) -> ModuleScope | None:
         """The module below an instance that a step belongs to as a block."""
         keys = {instance.key for instance in chain}
         stack = self._stack(step)
@@ -160,7 +164,7 @@ class Builder:
                 return scope
         return None
 
-    def _is_block(self, scope: Scope) -> bool:
+    def _is_block(self, scope: ModuleScope) -> bool:
         return (
             _is_module(scope)
             and scope.key not in self.inline
@@ -169,16 +173,16 @@ class Builder:
             and self.nodes[scope.key] >= FEWEST
         )
 
-    def _ports(self, instance: Instance) -> None:
+    def _ports(self, instance: ModuleInstance) -> None:
         """The values that an instance reads from outside, and its own that others read."""
         inside = {step for step, chain in self.home.items() if instance in chain}
         made = [value for step in self.model.steps if step in inside for value in step.outputs]
-        known = set(made)
+        values = set(made)
         read = [v for step in self.model.steps if step in inside for v in step.operands]
         instance.inputs = [
             value
             for value in dict.fromkeys(read)
-            if value not in known and value not in self.model.weights
+            if value not in values and value not in self.model.weights
         ]
         final = set(self.model.outputs)
         instance.outputs = [
@@ -187,15 +191,15 @@ class Builder:
             if value in final or any(user not in inside for user in self.users.get(value, []))
         ]
 
-    def refused(self) -> tuple[set[str], dict[Step, int]]:
+    def refused(self) -> tuple[set[str], dict[ModelStep, int]]:
         """Modules that cannot be blocks, and steps that must move further out.
 
         A module is torn apart, or others read weights of it in ways that the language lacks: names
         reach into a call, never up, sideways, or two calls deep. A table that two modules read
         sideways is read where both are called.
         """
-        found = set(self.split_keys)
-        raised: dict[Step, int] = {}
+        names = set(self.split_keys)
+        raised: dict[ModelStep, int] = {}
         for value in self.model.weights:
             users = self.users.get(value, [])
             owner = max((self.home[step] for step in users), key=len, default=())
@@ -205,24 +209,24 @@ class Builder:
                 depths = self._raised(lookups)
                 raised |= depths
                 if not depths:
-                    found |= self._apart([self.home[step] for step in users])
+                    names |= self._apart([self.home[step] for step in users])
                 continue
             for step in users:
                 early = self.places[step] < self._begin(owner)
-                found |= {each.key for each in owner[len(self.home[step]) + (not early) :]}
-        return found, raised
+                names |= {each.key for each in owner[len(self.home[step]) + (not early) :]}
+        return names, raised
 
-    def _begin(self, owner: Sequence[Instance]) -> int:
+    def _begin(self, owner: Sequence[ModuleInstance]) -> int:
         """The place of the first step of an instance."""
         return min(self.places[step] for step, chain in self.home.items() if owner[-1] in chain)
 
-    def _apart(self, chains: Sequence[Sequence[Instance]]) -> set[str]:
+    def _apart(self, chains: Sequence[Sequence[ModuleInstance]]) -> set[str]:
         """The modules below the innermost that all chains share."""
         paths = [modules(chain) for chain in chains]
         shared = set(paths[0]).intersection(*paths[1:])
         return {each.key for chain in chains for each in chain if each.module not in shared}
 
-    def _is_above(self, step: Step, others: Sequence[Step]) -> bool:
+    def _is_above(self, step: ModelStep, others: Sequence[ModelStep]) -> bool:
         """Whether a step is in a module around all of the others."""
         chain = self.home[step]
         return all(
@@ -230,7 +234,7 @@ class Builder:
             for other in others
         )
 
-    def _raised(self, steps: Sequence[Step]) -> dict[Step, int]:
+    def _raised(self, steps: Sequence[ModelStep]) -> dict[ModelStep, int]:
         """How many modules stay around lookups where all of them are called; empty if they cannot.
 
         The tables that they look up must exist already.
@@ -250,21 +254,21 @@ class Builder:
             for step in steps
         }
 
-    def owner(self, value: ModelValue) -> Instance:
+    def owner(self, value: ModelValue) -> ModuleInstance:
         """The instance that declares a parameter: the innermost that reads it."""
         return max((self.home[step] for step in self.users[value]), key=len)[-1]
 
-    def callees_first(self) -> list[Instance]:
+    def callees_first(self) -> list[ModuleInstance]:
         """Every instance behind those that it calls."""
         return [each for _, each in sorted(self.depth, key=lambda item: -item[0])]
 
 
-def _reaches(chain: Sequence[Instance], owner: Sequence[Instance]) -> bool:
+def _reaches(chain: Sequence[ModuleInstance], owner: Sequence[ModuleInstance]) -> bool:
     """Whether a block is around another, or is it."""
     return modules(chain) == modules(owner)[: len(chain)]
 
 
-def modules(chain: Sequence[Instance]) -> list[str]:
+def modules(chain: Sequence[ModuleInstance]) -> list[str]:
     """The modules of instances: two calls of one have the same."""
     return [each.module for each in chain]
 
@@ -273,14 +277,14 @@ def _class(kind: str) -> str:
     return kind.rpartition(".")[2]
 
 
-def _is_module(scope: Scope) -> bool:
+def _is_module(scope: ModuleScope) -> bool:
     """Whether a module can be a block: not the ready-made ones that are one node."""
     if scope.kind.startswith("torch.nn."):
         return _class(scope.kind).startswith(SPLIT)
     return True
 
 
-def _common(one: Sequence[Scope], other: Sequence[Scope]) -> Sequence[Scope]:
+def _common(one: Sequence[ModuleScope], other: Sequence[ModuleScope]) -> Sequence[ModuleScope]:
     count = 0
     for a, b in zip(one, other, strict=False):
         if a != b:

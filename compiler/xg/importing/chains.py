@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.importing.blocks import CallRun, Instance
-from xg.importing.diagram import Model, Step
+from xg.importing.blocks import CallRun, ModuleInstance
+from xg.importing.diagram import Model, ModelStep
 from xg.importing.node_spelling import spreads_in_front
 from xg.importing.views import ModelValue
 from xg.ir.dim import Dim
 
-Node = Step | CallRun
+Node = ModelStep | CallRun
 SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow
 LAID_OUT = frozenset({"R", "T", "BC", "RoPE"})
 ENDS = frozenset({"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb"})
@@ -28,7 +28,7 @@ class Link:
 class Chains:
     """The connections between the nodes of a block."""
 
-    def __init__(self, instance: Instance, model: Model) -> None:
+    def __init__(self, instance: ModuleInstance, model: Model) -> None:
         self.instance = instance
         self.weights = model.weights
         self.sizes = model.sizes
@@ -49,9 +49,9 @@ class Chains:
 
     def _inside(self) -> dict[ModelValue, CallRun]:
         """The parameters of a call: other readers of them come behind it."""
-        found: dict[ModelValue, CallRun] = {}
+        runs: dict[ModelValue, CallRun] = {}
         for run in self.nodes:
-            waiting: list[Step | CallRun] = [run] if isinstance(run, CallRun) else []
+            waiting: list[ModelStep | CallRun] = [run] if isinstance(run, CallRun) else []
             while waiting:
                 item = waiting.pop()
                 if isinstance(item, CallRun):
@@ -60,12 +60,12 @@ class Chains:
                 assert isinstance(run, CallRun)
                 for value in item.operands:
                     if value in self.weights:
-                        found.setdefault(value, run)
-        return found
+                        runs.setdefault(value, run)
+        return runs
 
     def _is_inline(self, node: Node) -> bool:
         """Whether a node is written inside another: BC(b), T(E), range(S), sinusoid(S, D)."""
-        if not isinstance(node, Step) or len(node.outputs) != 1:
+        if not isinstance(node, ModelStep) or len(node.outputs) != 1:
             return False
         user = self.single(node.outputs[0])
         if user is None:
@@ -73,29 +73,29 @@ class Chains:
         if node.operator in SOURCES:
             return True
         place = operands(user).index(node.outputs[0])
-        attached = place > 0 and isinstance(user, Step)
+        attached = place > 0 and isinstance(user, ModelStep)
         if node.operator == "T":
             return attached and node.data[0] in self.weights and len(node.data[0].axes) == 2
-        if node.operator != "BC" or not attached or not isinstance(user, Step):
+        if node.operator != "BC" or not attached or not isinstance(user, ModelStep):
             return False
         if user.operator == "C":
             return False  # which lays nothing out beside another
         inner = self.producer.get(node.data[0])
-        turned = isinstance(inner, Step) and inner.operator in ("T", "BC")
+        turned = isinstance(inner, ModelStep) and inner.operator in ("T", "BC")
         return not turned and spreads_in_front(node)
 
     def lines(self) -> list[list[Link]]:
         """Every chain, in an order in which everything is there before it is read."""
         done: set[Node] = set(self.inline)
-        found: list[list[Link]] = []
+        links: list[list[Link]] = []
         while len(done) < len(self.nodes):
             ready = [node for node in self.nodes if node not in done and self._ready(node, done)]
             drafts = [self._chain(node, done) for node in ready]
             free = [chain for chain, blocked in drafts if not blocked]
             chain = free[0] if free else drafts[-1][0]
-            found.append(chain)
+            links.append(chain)
             done |= {link.node for link in chain}
-        return found
+        return links
 
     def _ready(self, node: Node, done: set[Node]) -> bool:
         """Whether all that a node reads is there."""
@@ -130,7 +130,7 @@ class Chains:
 
     def _is_labelled(self, node: Node) -> bool:
         """Whether an edge has its shape: where a reader needs it, and where C needs it."""
-        if not isinstance(node, Step):
+        if not isinstance(node, ModelStep):
             return False
         if node.operator == "C":
             return len({self._lengths(value) for value in node.data}) == 1
@@ -140,9 +140,9 @@ class Chains:
         return tuple(None if size is None else self.sizes.dim(size) for size in value.axes)
 
     def _first_operand(self, node: Node) -> int:
-        if isinstance(node, Step) and node.operator in SWAPPED:
+        if isinstance(node, ModelStep) and node.operator in SWAPPED:
             return 1 if self.producer.get(node.data[0]) in self.inline else 0
-        if isinstance(node, Step) and node.operator == "op":
+        if isinstance(node, ModelStep) and node.operator == "op":
             return node.attrs["formula"][2].index(False)
         return 0
 
@@ -155,16 +155,16 @@ class Chains:
         if user is None or user in self.inline:
             return None
         place = operands(user).index(value)
-        swapped = isinstance(user, Step) and user.operator in SWAPPED and place == 1
+        swapped = isinstance(user, ModelStep) and user.operator in SWAPPED and place == 1
         if not swapped and not _is_first(user, place):
             return None
-        if isinstance(user, Step):
+        if isinstance(user, ModelStep):
             if user.operator == "C" or operands(user).count(value) > 1:
                 return None
             products = user.operator == "•" and user.data[1] not in self.weights
             turned = self.producer.get(user.data[1]) if products else None
-            of_weight = isinstance(turned, Step) and turned in self.inline
-            laid_out = isinstance(node, Step) and node.operator in LAID_OUT
+            of_weight = isinstance(turned, ModelStep) and turned in self.inline
+            laid_out = isinstance(node, ModelStep) and node.operator in LAID_OUT
             if products and laid_out and not of_weight:
                 return None
         return user, place
@@ -172,11 +172,11 @@ class Chains:
 
 def _is_first(node: Node, place: int) -> bool:
     """Whether an operand is the one that arrives by the chain."""
-    if isinstance(node, Step) and node.operator == "op":
+    if isinstance(node, ModelStep) and node.operator == "op":
         return node.attrs["formula"][2].index(False) == place
     return place == 0
 
 
 def operands(node: Node) -> tuple[ModelValue, ...]:
     """The operands of a node, in order."""
-    return node.operands if isinstance(node, Step) else tuple(node.inputs)
+    return node.operands if isinstance(node, ModelStep) else tuple(node.inputs)

@@ -11,7 +11,7 @@ import numpy as np
 from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import is_narrow
-from xg.importing.known import Formula, Operand, Part
+from xg.importing.known import Formula, FormulaPart, Operand
 from xg.importing.lowering import Lowering
 from xg.importing.views import ModelValue, View
 
@@ -41,10 +41,10 @@ def define_op(lowering: Lowering, formula: Formula) -> View:
     narrow = tuple(is_narrow(view) for view in formula.operands)
     last_is_reduced = formula.reduced[-1]
     axes = main.value.axes[:-1] if last_is_reduced else main.value.axes
-    made = lowering.emit("op", values, axes, formula=(formula.parts, formula.reduced, narrow))
+    value = lowering.emit("op", values, axes, formula=(formula.parts, formula.reduced, narrow))
     if last_is_reduced:
-        return View(made, main.base[:-1], (*main.axes[:-1], ()))
-    return main.on(made)
+        return View(value, main.base[:-1], (*main.axes[:-1], ()))
+    return main.on(value)
 
 
 def _laid_out(lowering: Lowering, main: View, first: View, view: View) -> ModelValue:
@@ -89,10 +89,10 @@ def _activation(formula: Formula) -> tuple[str, str] | None:
         return None
     x = np.linspace(-9.0, 9.0, 1009)
     with np.errstate(all="ignore"):
-        found = _values(formula, x)
+        array = _values(formula, x)
         for (node, word), function in ACTIVATIONS.items():
             wanted = function(x)
-            if np.abs(found - wanted).max() <= 1e-13:
+            if np.abs(array - wanted).max() <= 1e-13:
                 return node, word
     return None
 
@@ -102,7 +102,7 @@ def _values(formula: Formula, x: Array) -> Array:
     results: list[Array] = []
     for function, terms in formula.parts:
         values: list[Any] = [
-            x if isinstance(t, Operand) else results[t.place] if isinstance(t, Part) else t
+            x if isinstance(t, Operand) else results[t.place] if isinstance(t, FormulaPart) else t
             for t in terms
         ]
         results.append(FUNCTIONS[function](*values))

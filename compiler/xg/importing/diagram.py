@@ -7,13 +7,13 @@ from dataclasses import field
 from typing import Any
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.importing.exported import Scope
-from xg.importing.sizes import Size, Sizes
+from xg.importing.exported import ModuleScope
+from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import ModelValue
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class ModelStep:
     """One node: an operator on values. `data` arrive by arrows, `own` are in its box.
 
     `attrs` are the other entries of the box, by the writer's names; sizes in it are `Size`s.
@@ -22,7 +22,7 @@ class Step:
     operator: str
     data: tuple[ModelValue, ...]
     outputs: tuple[ModelValue, ...]
-    stack: tuple[Scope, ...]
+    stack: tuple[ModuleScope, ...]
     own: tuple[ModelValue, ...] = ()
     attrs: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -64,10 +64,10 @@ class Model:
     """A whole model: what comes in by name, its steps, what goes out, where weights come from."""
 
     inputs: Mapping[str, ModelValue]
-    steps: Sequence[Step]
+    steps: Sequence[ModelStep]
     outputs: Sequence[ModelValue]
     weights: Mapping[ModelValue, Weight]
     ranges: Mapping[ModelValue, Size]  # what integers index
-    sizes: Sizes
+    sizes: SizeClasses
     notes: Sequence[str] = ()  # differences of the diagram from the model
     rounded: bool = False  # whether a table of float32 means exact positions

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.importing.diagram import Arrangement, Model, Step
-from xg.importing.sizes import Size, Sizes
+from xg.importing.diagram import Arrangement, Model, ModelStep
+from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import ModelValue
 from xg.ir.dim import ONE, ZERO, Dim, number, symbol
 
@@ -22,7 +22,7 @@ class Dims:
     declared: tuple[tuple[str, str], ...]
     of: dict[Size, Dim]
     symbols: dict[str, Dim]
-    sizes: Sizes
+    sizes: SizeClasses
 
     def __getitem__(self, size: Size | None) -> Dim:
         """A size in names of the file; None is 1."""
@@ -44,10 +44,10 @@ def spell(dim: Dim) -> str:
 
 def name_sizes(model: Model, counts: Iterable[int]) -> Dims:
     """Names for all sizes of a model, and for the lengths of its repetitions."""
-    return _Namer(model).names(counts)
+    return _SizeNamer(model).names(counts)
 
 
-class _Namer:
+class _SizeNamer:
     """Gives each class of equal sizes its name, the strongest proposals first."""
 
     def __init__(self, model: Model) -> None:
@@ -87,15 +87,15 @@ class _Namer:
 
     def _along(self, operator: str, attribute: str) -> set[Size]:
         """The axes that slices were cut from, or that C has made."""
-        found: set[Size] = set()
+        sizes: set[Size] = set()
         for step in self.model.steps:
             if step.operator == operator and attribute in step.attrs:
                 value = step.outputs[0] if operator == "C" else step.data[0]
                 place: int = step.attrs["axis"]
                 size = value.axes[place]
                 if size is not None:
-                    found.add(self.sizes.find(size))
-        return found
+                    sizes.add(self.sizes.find(size))
+        return sizes
 
     def _name_parts(self) -> None:
         """Names for numbers that an operator calls by their name, before they are factors."""
@@ -108,17 +108,17 @@ class _Namer:
 
     def _symbols(self, sizes: list[Size]) -> dict[str, Dim]:
         """torch's symbols, named by their first place in an input."""
-        found: dict[str, Dim] = {}
+        dims: dict[str, Dim] = {}
         for size in sizes:
             for name in self.sizes.dim(size).symbols():
-                if name not in found:
+                if name not in dims:
                     own = self.sizes.find(self.sizes.make(symbol(name)))
                     word = "B" if "B" in self.sizes.hints.get(own, {}) else "S"
-                    found[name] = symbol(self._free(word))
-                    self.numbers[str(found[name])] = ""
-        return found
+                    dims[name] = symbol(self._free(word))
+                    self.numbers[str(dims[name])] = ""
+        return dims
 
-    def _add_up(self, joined: Step) -> None:
+    def _add_up(self, joined: ModelStep) -> None:
         """The axis of a C is as long as its parts together."""
         place: int = joined.attrs["axis"]
         total = ZERO

@@ -33,16 +33,16 @@ def _within(limits: tuple[int, int | None], size: int) -> int:
 
 def parameters(exported: Exported, rng: np.random.Generator, *, moved: bool) -> Arrays:
     """Every parameter in float64, by its name in the model; `moved` away from 0 and from others."""
-    found: Arrays = {}
+    arrays: Arrays = {}
     for entry in exported.entries:
-        if entry.kind == "parameter" and entry.target not in found:
+        if entry.kind == "parameter" and entry.target not in arrays:
             array = exported.arrays[entry.target].astype(np.float64)
             if moved:
                 own = float(np.sqrt(np.mean(array**2))) if array.size else 0.0
                 step = VECTOR if array.ndim < 2 else MATRIX * (own or VECTOR)
                 array = array + step * rng.standard_normal(array.shape)
-            found[entry.target] = array
-    return found
+            arrays[entry.target] = array
+    return arrays
 
 
 def inputs(
@@ -50,7 +50,7 @@ def inputs(
 ) -> Arrays:
     """The inputs, by their names in the graph; padding is at the end of rows, never all of one."""
     polarity = _masks(model)
-    found: Arrays = {}
+    arrays: Arrays = {}
     for entry in exported.entries:
         if entry.kind != "user" or not entry.name:
             continue
@@ -59,14 +59,14 @@ def inputs(
         shape = [int(dim.evaluate(sizes)) for dim in meta.shape]
         value = model.inputs.get(entry.name)
         if meta.dtype not in INTEGERS and meta.dtype != BOOL:
-            found[entry.name] = rng.standard_normal(shape)
+            arrays[entry.name] = rng.standard_normal(shape)
         elif value in polarity:
-            found[entry.name] = _padding(shape, rng) ^ (not polarity[value])
+            arrays[entry.name] = _padding(shape, rng) ^ (not polarity[value])
         else:
             size = model.ranges.get(value) if value is not None else None
             below = 2 if size is None else int(model.sizes.dim(size).evaluate(sizes))
-            found[entry.name] = rng.integers(0, below, shape)
-    return found
+            arrays[entry.name] = rng.integers(0, below, shape)
+    return arrays
 
 
 def _padding(shape: list[int], rng: np.random.Generator) -> Array:
@@ -79,7 +79,7 @@ def _padding(shape: list[int], rng: np.random.Generator) -> Array:
 
 def _masks(model: Model) -> dict[ModelValue | None, bool]:
     """The inputs that hide scores, and whether 1 shows."""
-    found: dict[ModelValue | None, bool] = {}
+    masks: dict[ModelValue | None, bool] = {}
     producer = {value: step for step in model.steps for value in step.outputs}
     for step in model.steps:
         if step.operator == "SM" and len(step.data) > 1:
@@ -87,5 +87,5 @@ def _masks(model: Model) -> dict[ModelValue | None, bool]:
             while value in producer and producer[value].operator in (*LAYOUT, "not"):
                 shows ^= producer[value].operator == "not"
                 value = producer[value].data[0]
-            found[value] = shows
-    return found
+            masks[value] = shows
+    return masks

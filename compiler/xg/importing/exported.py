@@ -43,7 +43,7 @@ Argument: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ModuleScope:
     """One module on the way to a call: `layers.0` of class `Layer`; `key` distinguishes calls."""
 
     key: str
@@ -58,7 +58,7 @@ class AtenCall:
     target: str
     args: Mapping[str, Argument]
     outputs: tuple[str, ...]
-    stack: tuple[Scope, ...]
+    stack: tuple[ModuleScope, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,15 +163,17 @@ def reads(args: Mapping[str, Argument]) -> list[str]:
 def read_exported(archive: Archive) -> Exported:
     """The program of an archive; raises Damaged."""
     try:
-        return _Reader(archive).program()
+        return _GraphReader(archive).program()
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
         raise Damaged(f"its graph is damaged ({type(error).__name__}: {error})") from None
 
 
-Placed = tuple[Json, Mapping[str, str], tuple[Scope, ...]]  # a node, names outside, modules around
+Placed = tuple[
+    Json, Mapping[str, str], tuple[ModuleScope, ...]
+]  # a node, names outside, modules around
 
 
-class _Reader:
+class _GraphReader:
     """Reads the graph, and the graphs inside it in the place of the calls that run them."""
 
     def __init__(self, archive: Archive) -> None:
@@ -205,8 +207,8 @@ class _Reader:
         for name, meta in graph["tensor_values"].items():
             shape = [self._size(size) for size in meta["sizes"]]
             whole = tuple(dim for dim in shape if dim is not None)
-            known = whole if len(whole) == len(shape) else None
-            self.metas.setdefault(renamed.get(name, name), Meta(int(meta["dtype"]), known))
+            dims = whole if len(whole) == len(shape) else None
+            self.metas.setdefault(renamed.get(name, name), Meta(int(meta["dtype"]), dims))
         for name, size in graph["sym_int_values"].items():
             self.sizes[renamed.get(name, name)] = self._size(size)
 
@@ -259,11 +261,11 @@ class _Reader:
         first: list[Placed] = [(node, {}, ()) for node in graph["nodes"]]
         waiting: list[Iterator[Placed]] = [iter(first)]
         while waiting:
-            found = next(waiting[-1], None)
-            if found is None:
+            placed = next(waiting[-1], None)
+            if placed is None:
                 waiting.pop()
                 continue
-            node, renamed, outer = found
+            node, renamed, outer = placed
             inner = _inner_graph(node)
             if inner is None:
                 yield from self._call(node, renamed, outer)
@@ -271,7 +273,7 @@ class _Reader:
                 waiting.append(self._inlined(node, inner, renamed, outer))
 
     def _call(
-        self, node: Json, renamed: Mapping[str, str], outer: tuple[Scope, ...]
+        self, node: Json, renamed: Mapping[str, str], outer: tuple[ModuleScope, ...]
     ) -> Iterator[AtenCall]:
         names = [name for output in node["outputs"] for name in _names(output)]
         if node["outputs"] and not names:
@@ -285,7 +287,7 @@ class _Reader:
         yield AtenCall(target, args, tuple(renamed.get(name, name) for name in names), stack)
 
     def _inlined(
-        self, node: Json, graph: Json, renamed: Mapping[str, str], outer: tuple[Scope, ...]
+        self, node: Json, graph: Json, renamed: Mapping[str, str], outer: tuple[ModuleScope, ...]
     ) -> Iterator[Placed]:
         """The calls of a graph that only switches gradients or autocasting, with outer names."""
         outputs = [name for output in node["outputs"] for name in _names(output)]
@@ -380,12 +382,12 @@ def _known(value: Json, sizes: Mapping[str, Dim | None]) -> Argument:
     return sizes.get(value["as_name"]) or Unread("a size that is no polynomial")
 
 
-def _stack(text: str) -> tuple[Scope, ...]:
+def _stack(text: str) -> tuple[ModuleScope, ...]:
     """``L__self__h.0,h.0,models.Block;…``: the modules around a call."""
-    scopes: list[Scope] = []
+    scopes: list[ModuleScope] = []
     for part in text.split(";"):
         pieces = part.split(",")
         if len(pieces) == 3 and not pieces[0].startswith("_empty_nn_module_stack"):
             key, path, kind = pieces
-            scopes.append(Scope(key, path, kind))
+            scopes.append(ModuleScope(key, path, kind))
     return tuple(scopes)

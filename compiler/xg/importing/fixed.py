@@ -78,21 +78,21 @@ class FixedPart:
 
     def run(self, name: str, sizes: Mapping[str, int]) -> Array:
         """The numbers of a value where its symbols have these sizes."""
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         with np.errstate(all="ignore"):
             for each in self._needed(name):
                 if each in self.constants:
-                    found[each] = self.constants[each]
+                    arrays[each] = self.constants[each]
                 else:
                     rule, args = self.calls[each]
-                    values = {key: _value(arg, found, sizes) for key, arg in args.items()}
+                    values = {key: _value(arg, arrays, sizes) for key, arg in args.items()}
                     try:
-                        found[each] = np.asarray(RULES[rule](values))
+                        arrays[each] = np.asarray(RULES[rule](values))
                     except (TypeError, ValueError, IndexError, KeyError) as error:
                         raise Unspeakable(f"{rule} of constants cannot be followed") from error
-        if any(array.dtype.kind == "f" and array.itemsize < 8 for array in found.values()):
+        if any(array.dtype.kind == "f" and array.itemsize < 8 for array in arrays.values()):
             self.rough.add(name)
-        return found[name]
+        return arrays[name]
 
     def _needed(self, name: str) -> list[str]:
         """A value and all it is made of, each behind its parts; calls are noted in that order."""

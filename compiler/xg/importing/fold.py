@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final, cast
 
-from xg.importing.blocks import Blocks, Builder, CallRun, Instance
-from xg.importing.diagram import Arrangement, Model, Step
+from xg.importing.blocks import Builder, CallRun, ModelBlocks, ModuleInstance
+from xg.importing.diagram import Arrangement, Model, ModelStep
 from xg.importing.sizes import Size
 from xg.importing.views import ModelValue
 
 SIZES: Final = ("length", "contracted", "before")  # attributes that are sizes
 
 
-def fold(model: Model) -> Blocks:
+def fold(model: Model) -> ModelBlocks:
     """The blocks of a model."""
     inline: set[str] = set()
-    raised: dict[Step, int] = {}
+    raised: dict[ModelStep, int] = {}
     while True:
         builder = Builder(model, inline, raised)
         entry = builder.build()
@@ -31,10 +31,10 @@ def fold(model: Model) -> Blocks:
         raised |= further_out
     for instance in callees:
         _repeat(instance, builder)
-    return Blocks(entry, callees)
+    return ModelBlocks(entry, callees)
 
 
-def _changed(instance: Instance) -> Iterator[str]:
+def _changed(instance: ModuleInstance) -> Iterator[str]:
     """Calls of a module that do something else than its first call did."""
     first: dict[str, int] = {}
     for item in instance.items:
@@ -44,12 +44,12 @@ def _changed(instance: Instance) -> Iterator[str]:
                 yield called.key
 
 
-def _identify(instances: Sequence[Instance], model: Model) -> None:
+def _identify(instances: Sequence[ModuleInstance], model: Model) -> None:
     """Give equal instances one definition, and make their sizes equal."""
-    known: dict[Hashable, Instance] = {}
+    module_instances: dict[Hashable, ModuleInstance] = {}
     for number, instance in enumerate(instances):
         signature, _ = _signature(instance, model)
-        first = known.setdefault((instance.kind, signature), instance)
+        first = module_instances.setdefault((instance.kind, signature), instance)
         instance.definition = number if first is instance else first.definition
     # Callers compare their callees by definition, so sizes are made equal in a second pass.
     for instance in instances:
@@ -60,7 +60,7 @@ def _identify(instances: Sequence[Instance], model: Model) -> None:
                 model.sizes.equal(one, other)
 
 
-def _signature(instance: Instance, model: Model) -> tuple[Hashable, list[Size]]:
+def _signature(instance: ModuleInstance, model: Model) -> tuple[Hashable, list[Size]]:
     """The computation of an instance, without weights and outer names; and all its sizes."""
     numbers: dict[ModelValue, int] = {}
     sizes: list[Size] = []
@@ -83,7 +83,7 @@ def _signature(instance: Instance, model: Model) -> tuple[Hashable, list[Size]]:
         said.append((shape(value), value.kind, None if bound is None else model.sizes.dim(bound)))
         sizes.extend([] if bound is None else [bound])
     for item in instance.items:
-        if isinstance(item, Step):
+        if isinstance(item, ModelStep):
             data = tuple(named(value) for value in item.operands)
             attrs = tuple(_attribute(key, item.attrs[key], model, sizes) for key in item.attrs)
             what: Hashable = (item.operator, data, attrs)
@@ -111,9 +111,9 @@ def _attribute(key: str, value: object, model: Model, sizes: list[Size]) -> Hash
             return (key, str(value))
 
 
-def _repeat(instance: Instance, builder: Builder) -> None:
+def _repeat(instance: ModuleInstance, builder: Builder) -> None:
     """Fold calls of one block in a row, each on what the one before gave, into one."""
-    items: list[Step | CallRun] = []
+    items: list[ModelStep | CallRun] = []
     for item in instance.items:
         last = items[-1] if items else None
         if (
@@ -130,7 +130,7 @@ def _repeat(instance: Instance, builder: Builder) -> None:
     instance.items = items
 
 
-def _follows(instance: Instance, run: CallRun, item: CallRun, builder: Builder) -> bool:
+def _follows(instance: ModuleInstance, run: CallRun, item: CallRun, builder: Builder) -> bool:
     before, after = run.instances[-1], item.instances[0]
     stem, _, first = run.name.rpartition(".")
     name, _, index = item.name.rpartition(".")

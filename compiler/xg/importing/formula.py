@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from xg.importing.known import Formula, Known, Operand, Part, Term
+from xg.importing.known import Formula, FormulaPart, Known, Operand, Term
 from xg.importing.views import View
 
 REDUCTIONS: Final = ("mean", "sum", "max")
@@ -30,7 +30,7 @@ def combine(function: str, *operands: Known | float) -> Formula:
             assert isinstance(operand, int | float)
             terms.append(float(operand))
     parts.append((function, tuple(terms)))
-    wide = [not reduced[term.place] for term in terms if isinstance(term, Part)]
+    wide = [not reduced[term.place] for term in terms if isinstance(term, FormulaPart)]
     wide += [True for term in terms if isinstance(term, Operand)]
     reduced.append(function in REDUCTIONS or not any(wide))
     return Formula(tuple(views), tuple(parts), tuple(reduced))
@@ -41,7 +41,7 @@ def _append(
     views: list[View],
     parts: list[tuple[str, tuple[Term, ...]]],
     reduced: list[bool],
-) -> Part:
+) -> FormulaPart:
     """Take over the parts of a formula that are not there yet."""
     places = [_place(view, views) for view in formula.operands]
     moved: list[int] = []
@@ -49,8 +49,8 @@ def _append(
         own = tuple(
             Operand(places[term.place])
             if isinstance(term, Operand)
-            else Part(moved[term.place])
-            if isinstance(term, Part)
+            else FormulaPart(moved[term.place])
+            if isinstance(term, FormulaPart)
             else term
             for term in terms
         )
@@ -60,7 +60,7 @@ def _append(
             moved.append(len(parts))
             parts.append((function, own))
             reduced.append(is_reduced)
-    return Part(moved[-1])
+    return FormulaPart(moved[-1])
 
 
 def _place(view: View, views: list[View]) -> int:
@@ -93,12 +93,12 @@ def spell(parts: Sequence[tuple[str, tuple[Term, ...]]], names: Sequence[str], a
     def term(item: Term, least: int) -> str:
         if isinstance(item, Operand):
             return names[item.place]
-        text, binds = texts[item.place] if isinstance(item, Part) else _number(item)
+        text, binds = texts[item.place] if isinstance(item, FormulaPart) else _number(item)
         return text if binds >= least else f"({text})"
 
     for function, terms in parts:
         last = terms[-1]
-        if function == "mul" and isinstance(last, Part) and parts[last.place][0] == "rsqrt":
+        if function == "mul" and isinstance(last, FormulaPart) and parts[last.place][0] == "rsqrt":
             inner = parts[last.place][1][0]
             texts.append((f"{term(terms[0], 2)} / sqrt({term(inner, 0)})", 2))
         else:

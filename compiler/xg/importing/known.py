@@ -40,13 +40,13 @@ class Operand:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FormulaPart:
     """A part of a formula, by its place."""
 
     place: int
 
 
-Term: TypeAlias = Operand | Part | float
+Term: TypeAlias = Operand | FormulaPart | float
 
 
 @dataclass(frozen=True, slots=True)

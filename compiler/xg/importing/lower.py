@@ -7,7 +7,7 @@ from typing import Final
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.importing import rules_layout as layout
 from xg.importing.define_op import define_op
-from xg.importing.diagram import Model, Step, Weight
+from xg.importing.diagram import Model, ModelStep, Weight
 from xg.importing.errors import NotAnInput, NotSpoken, Unspeakable
 from xg.importing.exported import (
     BOOL,
@@ -48,7 +48,7 @@ def lower(exported: Exported) -> Model:
     whole: frozenset[str] = frozenset()
     while True:
         lowering = Lowering(exported, whole, define_op)
-        model = _Reader(lowering).model()
+        model = _ProgramReader(lowering).model()
         torn = _torn(model, lowering)
         if not torn:
             return model
@@ -74,7 +74,7 @@ def _torn(model: Model, lowering: Lowering) -> frozenset[str]:
     return frozenset(torn)
 
 
-class _Reader:
+class _ProgramReader:
     """Reads one program, and continues after a call that cannot be expressed."""
 
     def __init__(self, lowering: Lowering) -> None:
@@ -97,15 +97,15 @@ class _Reader:
         self._hint_outputs([output for output in outputs if output is not None])
         if self.problems:
             raise DiagnosticError.of(*self.problems)
-        found = [output for output in outputs if output is not None]
-        steps = _alive(self.lowering.in_order(), found)
-        used = {value for step in steps for value in step.operands} | set(found)
+        values = [output for output in outputs if output is not None]
+        steps = _alive(self.lowering.in_order(), values)
+        used = {value for step in steps for value in step.operands} | set(values)
         inputs = {name: value for name, value in self.inputs.items() if value in used}
         lowering = self.lowering
         return Model(
             inputs,
             steps,
-            found,
+            values,
             lowering.weights,
             lowering.ranges,
             lowering.sizes,
@@ -190,11 +190,11 @@ class _Reader:
 
     def _result(self, call: AtenCall, name: str) -> Known | tuple[Known, ...]:
         lowering = self.lowering
-        found = [lowering.known.get(each, Lost()) for each in reads(call.args)]
-        if any(isinstance(each, Lost) for each in found):
+        formulas = [lowering.known.get(each, Lost()) for each in reads(call.args)]
+        if any(isinstance(each, Lost) for each in formulas):
             raise Dependent
         fixed = name.removesuffix("_") if name.removesuffix("_") in FIXED else name
-        if all(isinstance(each, Fixed) for each in found) and fixed in FIXED:
+        if all(isinstance(each, Fixed) for each in formulas) and fixed in FIXED:
             return self._fixed(call, fixed)
         if name in FILLS:
             shape: tuple[Argument, ...] = tuple(lowering.shape_of_output())
@@ -223,9 +223,9 @@ class _Reader:
         if isinstance(argument, tuple):
             return tuple(self._fixed_argument(item) for item in argument)
         if isinstance(argument, Ref):
-            known = self.lowering.known[argument.name]
-            assert isinstance(known, Fixed)
-            return Ref(known.name)
+            formula = self.lowering.known[argument.name]
+            assert isinstance(formula, Fixed)
+            return Ref(formula.name)
         return argument
 
     def _output(self, place: int, argument: Argument) -> ModelValue | None:
@@ -234,13 +234,13 @@ class _Reader:
                 NotAnInput(f"output {place + 1}", "it is no tensor", "return tensors only")
             ] = None
             return None
-        known = self.lowering.known.get(argument.name, Lost())
-        if isinstance(known, Lost):
+        formula = self.lowering.known.get(argument.name, Lost())
+        if isinstance(formula, Lost):
             return None
         self.lowering.call = AtenCall("", {}, (), ())
         self.lowering.time += 1
         try:
-            return self.lowering.materialize(self.lowering.view(known)).value
+            return self.lowering.materialize(self.lowering.view(formula)).value
         except Unspeakable as problem:
             self.problems[NotAnInput(f"output {place + 1}", problem.reason)] = None
             return None
@@ -270,12 +270,12 @@ def _place(call: AtenCall) -> str:
     return f"{scope.path} ({scope.kind.rpartition('.')[2]})"
 
 
-def _alive(steps: list[Step], outputs: list[ModelValue]) -> list[Step]:
+def _alive(steps: list[ModelStep], outputs: list[ModelValue]) -> list[ModelStep]:
     """The steps that outputs depend on, in order."""
     needed = set(outputs)
-    kept: list[Step] = []
+    model_steps: list[ModelStep] = []
     for step in reversed(steps):
         if needed & set(step.outputs):
-            kept.append(step)
+            model_steps.append(step)
             needed |= set(step.operands)
-    return kept[::-1]
+    return model_steps[::-1]

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
-from xg.importing.diagram import Arrangement, Step, Weight
+from xg.importing.diagram import Arrangement, ModelStep, Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, AtenCall, Exported, Ref
 from xg.importing.fixed import FixedPart
 from xg.importing.known import Formula, Known, Lost, Mask, Turning
-from xg.importing.sizes import Size, Sizes
+from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import Axis, Factor, ModelValue, View, align
 from xg.ir.dim import Dim, number
 
@@ -34,11 +34,11 @@ class Lowering:
         self.exported = exported
         self.define_op = define_op  # makes a step of gathered arithmetic
         self.whole = whole  # fused weights that are used as one
-        self.sizes = Sizes()
+        self.sizes = SizeClasses()
         self.fixed = FixedPart(exported.limits)
         self.known: dict[str, Known] = {}
-        self.steps: list[Step] = []
-        self.producer: dict[ModelValue, Step] = {}
+        self.steps: list[ModelStep] = []
+        self.producer: dict[ModelValue, ModelStep] = {}
         self.weights: dict[ModelValue, Weight] = {}
         self.ranges: dict[ModelValue, Size] = {}
         self.turned: frozenset[str] = frozenset()  # weights that only linear layers read
@@ -47,7 +47,7 @@ class Lowering:
         self.rounded = False  # a table in float32 was recognised
         self.time = 0  # of the call that is read now
         self.origins: dict[Formula, tuple[AtenCall, int]] = {}  # where arithmetic was written
-        self._times: dict[Step, int] = {}
+        self._times: dict[ModelStep, int] = {}
         self._defined: dict[Formula, View] = {}
         self._params: dict[Weight, ModelValue] = {}
         self._arrangements: dict[tuple[str, ModelValue, Arrangement, str], ModelValue] = {}
@@ -70,10 +70,10 @@ class Lowering:
         """The facts about a tensor."""
         if not isinstance(argument, Ref):
             raise Unspeakable("one of its operands is no tensor")
-        found = self.known.get(argument.name, Lost())
-        if isinstance(found, Lost):
+        formula = self.known.get(argument.name, Lost())
+        if isinstance(formula, Lost):
             raise Dependent
-        return found
+        return formula
 
     def view_of(self, name: str) -> View:
         """A tensor argument as a view."""
@@ -109,23 +109,23 @@ class Lowering:
                 self.call, self.time = here
         return self._defined[formula]
 
-    def in_order(self) -> list[Step]:
+    def in_order(self) -> list[ModelStep]:
         """The steps in the order of the calls that they are from."""
         return sorted(self.steps, key=lambda step: self._times[step])
 
     def number_of(self, name: str, default: float | None = None) -> float:
         """A plain number among the arguments."""
-        found = self.argument(name, default)
-        if isinstance(found, bool) or not isinstance(found, int | float):
+        argument = self.argument(name, default)
+        if isinstance(argument, bool) or not isinstance(argument, int | float):
             raise Unspeakable(f"its {name} is not a plain number")
-        return found
+        return argument
 
     def integer_of(self, name: str, default: int | None = None) -> int:
         """An integer among the arguments, such as the place of an axis."""
-        found = self.argument(name, default)
-        if isinstance(found, bool) or not isinstance(found, int):
+        argument = self.argument(name, default)
+        if isinstance(argument, bool) or not isinstance(argument, int):
             raise Unspeakable(f"its {name} is not a plain integer")
-        return found
+        return argument
 
     def shape_of_output(self, place: int = 0) -> tuple[Dim, ...]:
         """The shape that torch found for a result."""
@@ -133,10 +133,10 @@ class Lowering:
 
     def shape(self, name: str) -> tuple[Dim, ...]:
         """The shape of a tensor by its name."""
-        found = self.exported.metas[name].shape
-        if found is None:
+        dims = self.exported.metas[name].shape
+        if dims is None:
             raise Unspeakable("its size depends on more than products and sums of sizes")
-        return found
+        return dims
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -151,18 +151,18 @@ class Lowering:
         **attrs: Any,  # noqa: ANN401 - the writer knows what each operator has
     ) -> ModelValue:
         """Add a step with one result."""
-        made = ModelValue(tuple(axes), kind)
-        step = Step(operator, tuple(data), (made,), self.call.stack, tuple(own), attrs)
+        value = ModelValue(tuple(axes), kind)
+        step = ModelStep(operator, tuple(data), (value,), self.call.stack, tuple(own), attrs)
         self.steps.append(step)
         self._times[step] = self.time
-        self.producer[made] = step
-        return made
+        self.producer[value] = step
+        return value
 
     def keep(self, operator: str, view: View, **attrs: Any) -> View:  # noqa: ANN401 - as in emit
         """A step that keeps the shape of its one operand, in any layout."""
         return view.on(self.emit(operator, (view.value,), view.value.axes, **attrs))
 
-    def made_by(self, known: Known, operator: str) -> Step | None:
+    def made_by(self, known: Known, operator: str) -> ModelStep | None:
         """The step that made a view, if it is one of this operator."""
         step = self.producer.get(known.value) if isinstance(known, View) else None
         return step if step is not None and step.operator == operator else None
@@ -178,9 +178,11 @@ class Lowering:
             if weight.flat:
                 shape = [shape[0], math.prod(shape[1:])]
             axes = [self.sizes.make(number(n)) if n != 1 else None for n in shape]
-            made = ModelValue(tuple(axes[::-1] if weight.transposed else axes), param=weight.source)
-            self._params[weight] = made
-            self.weights[made] = weight
+            value = ModelValue(
+                tuple(axes[::-1] if weight.transposed else axes), param=weight.source
+            )
+            self._params[weight] = value
+            self.weights[value] = weight
         return self._params[weight]
 
     # ---- layouts --------------------------------------------------------------------------------
@@ -198,12 +200,12 @@ class Lowering:
         if not new:
             permuted = sorted(map(_keys, view.base)) == sorted(map(_keys, axes))
             return self._arranged("T" if permuted else "R", view.value, view.base, axes)
-        kept = tuple((factor,) for axis in axes for factor in axis if factor not in new)
+        factors = tuple((factor,) for axis in axes for factor in axis if factor not in new)
         value = view.value
-        if kept != view.base:
-            permuted = sorted(map(_keys, view.base)) == sorted(map(_keys, kept))
-            value = self._arranged("T" if permuted else "R", value, view.base, kept)
-        return self._arranged("BC", value, kept, axes)
+        if factors != view.base:
+            permuted = sorted(map(_keys, view.base)) == sorted(map(_keys, factors))
+            value = self._arranged("T" if permuted else "R", value, view.base, factors)
+        return self._arranged("BC", value, factors, axes)
 
     def _arranged(
         self, operator: str, value: ModelValue, source: Sequence[Axis], target: Sequence[Axis]
@@ -270,7 +272,7 @@ class Lowering:
 
 
 def _merged(
-    source: Sequence[Axis], target: Sequence[Axis], sizes: Sizes
+    source: Sequence[Axis], target: Sequence[Axis], sizes: SizeClasses
 ) -> tuple[Sequence[Axis], Sequence[Axis]]:
     """Factors that stay side by side are one."""
     axes = [*source, *target]

@@ -65,8 +65,8 @@ def show(
         if not condition.positive:
             view = view.on(lowering.emit("not", (view.value,), view.value.axes, kind="int"))
         main, spread = lowering.broadcast_together(scores, view)
-        made = lowering.emit("SM", (main.value, spread), main.value.axes, **attrs)
-        scores = main.on(made)
+        value = lowering.emit("SM", (main.value, spread), main.value.axes, **attrs)
+        scores = main.on(value)
         attrs = {"c": 1.0, "causal": False, "contracted": ()}
     return scores
 

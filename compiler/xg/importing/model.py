@@ -17,7 +17,7 @@ from xg.importing.fold import fold
 from xg.importing.lower import lower
 from xg.importing.names import identifier
 from xg.importing.names_file import names_file
-from xg.importing.proof import Proof, part, prove
+from xg.importing.proof import ModelComparison, part, prove
 from xg.importing.write import write
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Imported:
     params: Mapping[str, Array]
     sources: Mapping[str, Weight]
     names: str
-    proof: Proof
+    proof: ModelComparison
     notes: Sequence[str] = ()
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from xg.importing.blocks import CallRun, Instance
-from xg.importing.diagram import Model, Step
+from xg.importing.blocks import CallRun, ModuleInstance
+from xg.importing.diagram import Model, ModelStep
 from xg.importing.views import ModelValue
 
 RESERVED: Final = frozenset(
@@ -51,7 +51,7 @@ def identifier(text: str, fallback: str = "x") -> str:
     return f"{clean}_" if clean in RESERVED else clean
 
 
-class Names:
+class TakenNames:
     """Names that are taken in one place."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
@@ -70,9 +70,9 @@ class Names:
 class Roles:
     """The roles of values of one block in attention: Q, K, KT, V, O."""
 
-    def __init__(self, instance: Instance, model: Model) -> None:
+    def __init__(self, instance: ModuleInstance, model: Model) -> None:
         self.model = model
-        self.steps = [item for item in instance.items if isinstance(item, Step)]
+        self.steps = [item for item in instance.items if isinstance(item, ModelStep)]
         self.producer = {value: step for step in self.steps for value in step.outputs}
         self.of: dict[ModelValue, str] = {}
         for step in self.steps:
@@ -81,7 +81,7 @@ class Roles:
             if step.operator == "SM" and len(step.data) > 1:
                 self.of.setdefault(step.data[1], "M")
 
-    def _attention(self, softmax: Step) -> None:
+    def _attention(self, softmax: ModelStep) -> None:
         """Name what a softmax weighs: scores before it, values behind it."""
         scores = softmax.data[0]
         while scores in self.producer and self.producer[scores].operator in ("SM", "scale"):
@@ -126,7 +126,7 @@ class Roles:
                 return
             value = step.data[0]
 
-    def _weights(self, product: Step, role: str) -> None:
+    def _weights(self, product: ModelStep, role: str) -> None:
         self.of.setdefault(product.data[1], f"W_{role}")
         for step in self.steps:
             if step.operator == "⊕" and step.data[0] is product.outputs[0]:
@@ -136,7 +136,7 @@ class Roles:
 
 
 def parameter_name(
-    instance: Instance, value: ModelValue, use: tuple[Step, int], model: Model
+    instance: ModuleInstance, value: ModelValue, use: tuple[ModelStep, int], model: Model
 ) -> str:
     """``W_fc``, ``b_1``, ``γ_f``, ``E``: a letter for what it does, and the module's own name."""
     step, place = use
@@ -159,7 +159,7 @@ def parameter_name(
     return f"{letter}_{suffix}" if suffix else letter
 
 
-def _letter(step: Step, place: int, value: ModelValue) -> str:
+def _letter(step: ModelStep, place: int, value: ModelValue) -> str:
     match step.operator:
         case "LN":
             return "gamma" if place == len(step.data) else "beta"
@@ -175,8 +175,8 @@ def _letter(step: Step, place: int, value: ModelValue) -> str:
             return "W" if len(value.axes) == 2 else "p"
 
 
-def edge_name(item: Step | CallRun) -> str:
+def edge_name(item: ModelStep | CallRun) -> str:
     """The legend's name for what leaves a node."""
-    if isinstance(item, Step) and item.operator == "op" and any(item.attrs["formula"][1]):
+    if isinstance(item, ModelStep) and item.operator == "op" and any(item.attrs["formula"][1]):
         return "H"
     return "X" if isinstance(item, CallRun) else AFTER.get(item.operator, "Z")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from xg.importing.diagram import Arrangement, Step
+from xg.importing.diagram import Arrangement, ModelStep
 from xg.importing.dims import Dims, spell
 from xg.importing.errors import Unspeakable
 from xg.importing.formula import number_text
@@ -35,13 +35,13 @@ def scale_text(value: float, sizes: Iterable[Size], dims: Dims) -> str:
 def axis_name(value: ModelValue, place: int, dims: Dims) -> str:
     """The axis of a value, by name; raises Unspeakable where it has none of its own."""
     names = [dims[size] for size in value.axes]
-    found = names[place]
-    if found.name is None or names.count(found) > 1:
-        raise Unspeakable(f"its axis of {spell(found)} has no name of its own")
-    return found.name
+    dim = names[place]
+    if dim.name is None or names.count(dim) > 1:
+        raise Unspeakable(f"its axis of {spell(dim)} has no name of its own")
+    return dim.name
 
 
-def arrangement_text(step: Step, dims: Dims) -> str | None:
+def arrangement_text(step: ModelStep, dims: Dims) -> str | None:
     """The brackets of R, T or BC; "" where the label that follows says as much, None where none.
 
     A label says enough where every factor is of another size, so that there is one way only.
@@ -75,7 +75,7 @@ def _in_order(arrangement: Arrangement) -> bool:
     )
 
 
-def spreads_in_front(step: Step) -> bool:
+def spreads_in_front(step: ModelStep) -> bool:
     """Whether BC only adds axes in front, so that the other operand says which."""
     return step.operator == "BC" and _in_front(step.attrs["arrangement"])
 
@@ -120,7 +120,7 @@ def _map(arrangement: Arrangement, sizes: list[Dim], old: set[int]) -> str:
     return f"[{left} -> {right}]"
 
 
-def node_text(step: Step, own: list[str], op_names: Mapping[str, str], dims: Dims) -> str:
+def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims: Dims) -> str:
     """The operator with its brackets and its box, without what is attached."""
     attrs = step.attrs
     match step.operator:
@@ -165,13 +165,13 @@ def _call(name: str, arguments: Iterable[str | None]) -> str:
     return f"{name}({words})" if words else name
 
 
-def _scale(step: Step, axes: Sequence[Size | None], dims: Dims) -> str:
+def _scale(step: ModelStep, axes: Sequence[Size | None], dims: Dims) -> str:
     """The scale of scores, by the sizes that it may follow from."""
     sizes = [size for size in axes if size is not None]
     return scale_text(step.attrs["c"], [*step.attrs.get("contracted", ()), *sizes], dims)
 
 
-def _slice_text(step: Step, dims: Dims) -> str:
+def _slice_text(step: ModelStep, dims: Dims) -> str:
     attrs = step.attrs
     axis = axis_name(step.data[0], attrs["axis"], dims)
     start = dims.renamed(attrs["start"])
@@ -181,7 +181,7 @@ def _slice_text(step: Step, dims: Dims) -> str:
     return f"slice[{axis}]({spell(start)}, {spell(stop)})"
 
 
-def source_text(step: Step, dims: Dims) -> str:
+def source_text(step: ModelStep, dims: Dims) -> str:
     """A node without operands, in front of a chain."""
     lengths = [spell(dims[size]) for size in step.attrs["length"]]
     if step.operator == "range" and step.attrs["start"]:

@@ -63,12 +63,12 @@ def example(model: Any) -> dict[str, Tensor]:  # noqa: ANN401 - a model of trans
 
     match model.main_input_name:
         case "input_ids":
-            given = {"input_ids": ids(LENGTH)}
+            tensors = {"input_ids": ids(LENGTH)}
             if "attention_mask" in names:
-                given["attention_mask"] = torch.ones(ROWS, LENGTH, dtype=torch.long)
+                tensors["attention_mask"] = torch.ones(ROWS, LENGTH, dtype=torch.long)
             if getattr(config, "is_encoder_decoder", False):
-                given["decoder_input_ids"] = ids(OTHER_LENGTH)
-            return given
+                tensors["decoder_input_ids"] = ids(OTHER_LENGTH)
+            return tensors
         case "pixel_values":
             size: Any = getattr(config, "image_size", 224)
             shape: list[int] = [size, size] if isinstance(size, int) else list(size)

@@ -2,7 +2,7 @@
 
 The exported program is run by torch on drawn inputs with moved parameters, the file by its own
 NumPy code; outputs and the gradient of every parameter must agree. Without torch the file is
-checked and compiled only, and `Proof.compared` says so.
+checked and compiled only, and `ModelComparison.compared` says so.
 """
 
 # pyright: reportUnknownMemberType=false
@@ -35,7 +35,7 @@ ROUNDED: Final = 1e-5  # where the model has a table in float32 that the diagram
 
 
 @dataclass(frozen=True)
-class Proof:
+class ModelComparison:
     """The compared outputs, the largest difference, and the largest possible one."""
 
     compared: bool
@@ -44,7 +44,9 @@ class Proof:
     sizes: Sequence[Mapping[str, int]] = ()
 
 
-def prove(text: str, weights: Mapping[str, Weight], model: Model, exported: Exported) -> Proof:
+def prove(
+    text: str, weights: Mapping[str, Weight], model: Model, exported: Exported
+) -> ModelComparison:
     """Check, compile and compare; raises DiagnosticError with all that is wrong."""
     project = parse_project(text.encode())
     diagnostics = check_choices(project)
@@ -55,7 +57,7 @@ def prove(text: str, weights: Mapping[str, Weight], model: Model, exported: Expo
     if problems:
         raise DiagnosticError.of(*problems)
     if not has_torch():
-        return Proof(compared=False)
+        return ModelComparison(compared=False)
     return _Comparison(program, weights, model, exported).proof()
 
 
@@ -96,7 +98,7 @@ class _Comparison:
         self.worst = 0.0
         self.problems: dict[Problem, None] = {}
 
-    def proof(self) -> Proof:
+    def proof(self) -> ModelComparison:
         """Compare at every size that the program can be run at; raises DiagnosticError."""
         done: list[Mapping[str, int]] = []
         reasons: list[str] = []
@@ -110,7 +112,7 @@ class _Comparison:
             self.problems[NotTheModel("the model", f"torch cannot run it: {reasons[0]}")] = None
         if self.problems:
             raise DiagnosticError.of(*self.problems)
-        return Proof(True, self.worst, self.tolerance, tuple(done))
+        return ModelComparison(True, self.worst, self.tolerance, tuple(done))
 
     def _compare(self, sizes: Mapping[str, int]) -> None:
         import torch
@@ -139,8 +141,8 @@ class _Comparison:
 
         own = {path: part(params[weight.source], weight) for path, weight in self.weights.items()}
         names = dict(zip(self.model.inputs, self.program.inputs, strict=True))
-        given = {names[name]: inputs[name] for name in self.model.inputs}
-        found, saved = self.module.forward(own, given)
+        arrays = {names[name]: inputs[name] for name in self.model.inputs}
+        found, saved = self.module.forward(own, arrays)
         unique = dict(zip(self.model.outputs, outputs, strict=True))
         rng = np.random.default_rng(1)
         d_outputs = {name: rng.standard_normal(np.shape(array)) for name, array in found.items()}
@@ -172,23 +174,23 @@ class _Comparison:
             gradient = gradients[path].T if weight.transposed else gradients[path]
             shape = sums[weight.source].shape if weight.flat else gradient.shape
             sums[weight.source][tuple(place)] += gradient.reshape(shape)
-        wanted = dict(_gradients(self.exported, leaves, sums))
-        total = float(np.sqrt(sum(float((array**2).sum()) for array in wanted.values())))
+        arrays = dict(_gradients(self.exported, leaves, sums))
+        total = float(np.sqrt(sum(float((array**2).sum()) for array in arrays.values())))
         for name, array in sums.items():
-            self._hold(f"the gradient of {name}", array, wanted[name], total)
+            self._hold(f"the gradient of {name}", array, arrays[name], total)
 
     def _tensors(self, params: draws.Arrays, inputs: draws.Arrays) -> dict[str, Tensor]:
         """Everything that the program reads, by its name in the graph."""
-        made: dict[str, Tensor] = {}
+        tensors: dict[str, Tensor] = {}
         shared = {name: tensor(array).requires_grad_() for name, array in params.items()}
         for entry in self.exported.entries:
             if entry.kind == "parameter":
-                made[entry.name] = shared[entry.target]
+                tensors[entry.name] = shared[entry.target]
             elif entry.kind == "constant":
-                made[entry.name] = tensor(self.exported.arrays[entry.target])
+                tensors[entry.name] = tensor(self.exported.arrays[entry.target])
             elif entry.kind == "user" and entry.name:
-                made[entry.name] = self._input(entry.name, inputs[entry.name])
-        return made
+                tensors[entry.name] = self._input(entry.name, inputs[entry.name])
+        return tensors
 
     def _input(self, name: str, array: Array) -> Tensor:
         if self.exported.metas[name].dtype == BOOL:

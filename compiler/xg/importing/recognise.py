@@ -53,12 +53,12 @@ def positions(lowering: Lowering, known: Known) -> View | None:
     if len(starts) != 1:
         raise Unspeakable("its positions begin where a size says")
     size = lowering.sizes.make(known.shape[axis])
-    made = lowering.emit("range", (), (size,), kind="int", start=starts.pop(), length=(size,))
+    value = lowering.emit("range", (), (size,), kind="int", start=starts.pop(), length=(size,))
     own: Axis = (Factor.of(size),)
     axes = tuple(
         own if place == axis else _repeated(lowering, dim) for place, dim in enumerate(known.shape)
     )
-    return View(made, (own,), axes)
+    return View(value, (own,), axes)
 
 
 def _repeated(lowering: Lowering, dim: Dim) -> Axis:
@@ -114,8 +114,8 @@ def is_sinusoid(lowering: Lowering, fixed: Fixed) -> bool:
         if width % 2 or math.prod(table.shape) != length * width:
             return False
         angle = _angles(length, width, 10000.0)
-        wanted = np.stack([np.sin(angle), np.cos(angle)], -1).reshape(length, width)
-        if not _close(lowering, fixed, table.reshape(length, width), wanted):
+        array = np.stack([np.sin(angle), np.cos(angle)], -1).reshape(length, width)
+        if not _close(lowering, fixed, table.reshape(length, width), array):
             return False
     return True
 
@@ -135,7 +135,7 @@ def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed) -> float | None:
             base = _base(math.atan2(s[1, 1], c[1, 1]), width) if width > 2 else 10000.0
         angle = np.tile(_angles(length, width, base), 2)
         pairs = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
-        if not all(_close(lowering, fixed, found, wanted) for fixed, found, wanted in pairs):
+        if not all(_close(lowering, fixed, array, wanted) for fixed, array, wanted in pairs):
             return None
     return base
 

@@ -33,9 +33,9 @@ def operand(lowering: Lowering, name: str) -> Operand:
     argument = lowering.argument(name)
     if not isinstance(argument, Ref):
         return lowering.number_of(name)
-    known = lowering.look(argument)
-    one = single(lowering, known)
-    return known if one is None else one
+    formula = lowering.look(argument)
+    one = single(lowering, formula)
+    return formula if one is None else one
 
 
 def add(lowering: Lowering) -> Known:
@@ -70,8 +70,8 @@ def tensor(found: Operand) -> Known:
 def _add_table(lowering: Lowering, view: View, table: Fixed) -> Known:
     if is_sinusoid(lowering, table):
         length, width = (lowering.sizes.make(dim) for dim in table.shape[-2:])
-        made = lowering.emit("sinusoid", (), (length, width), length=(length, width))
-        return together(lowering, "⊕", view, View.of(made))
+        value = lowering.emit("sinusoid", (), (length, width), length=(length, width))
+        return together(lowering, "⊕", view, View.of(value))
     return show(lowering, view, as_mask(lowering, table, "scores"), causal=False)
 
 
@@ -206,13 +206,13 @@ def function(name: str) -> Callable[[Lowering], Known]:
     """A rule for a function of one operand."""
 
     def rule(lowering: Lowering) -> Known:
-        known = lowering.known_of("self")
+        formula = lowering.known_of("self")
         node = NODES.get(name)
-        if node is not None and not isinstance(known, Formula):
-            return lowering.keep(node, lowering.view(known))
+        if node is not None and not isinstance(formula, Formula):
+            return lowering.keep(node, lowering.view(formula))
         if name in ("relu", "silu"):
-            return lowering.keep(NODES[name], lowering.view(known))
-        return combine(name, plain(known))
+            return lowering.keep(NODES[name], lowering.view(formula))
+        return combine(name, plain(formula))
 
     return rule
 
@@ -229,11 +229,11 @@ def square(lowering: Lowering) -> Known:
 
 def clamp(lowering: Lowering) -> Known:
     """Numbers kept above `min` and below `max`."""
-    known = plain(lowering.known_of("self"))
+    formula = plain(lowering.known_of("self"))
     for name, rule in (("min", "maximum"), ("max", "minimum")):
         if lowering.argument(name) is not None:
-            known = combine(rule, known, lowering.number_of(name))
-    return known  # pyright: ignore[reportReturnType] - never a number: the first was a tensor
+            formula = combine(rule, formula, lowering.number_of(name))
+    return formula  # pyright: ignore[reportReturnType] - never a number: the first was a tensor
 
 
 def gelu(lowering: Lowering) -> View:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from xg.importing.diagram import Step, Weight
+from xg.importing.diagram import ModelStep, Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Ref
 from xg.importing.fixed import WHOLE
@@ -102,12 +102,12 @@ def _slice(lowering: Lowering, view: View) -> View:
 
 
 def _size(lowering: Lowering, name: str, default: int | None = None) -> Dim | int:
-    found = lowering.argument(name, default)
-    if found is None and default is not None:
+    argument = lowering.argument(name, default)
+    if argument is None and default is not None:
         return default
-    if isinstance(found, bool) or not isinstance(found, Dim | int):
+    if isinstance(argument, bool) or not isinstance(argument, Dim | int):
         raise Unspeakable(f"its {name} is no size")
-    return 0 if isinstance(found, int) and abs(found) >= WHOLE else found
+    return 0 if isinstance(argument, int) and abs(argument) >= WHOLE else argument
 
 
 def cut(lowering: Lowering, view: View, place: int, start: Dim, stop: Dim) -> View:
@@ -159,10 +159,10 @@ def _stretch(
     lowering: Lowering, value: ModelValue, home: int, start: Dim, stop: Dim, axis: Axis
 ) -> ModelValue:
     first, behind = start.constant, stop.constant
-    known = lowering.weights.get(value)
-    whole = known is None or known.start is not None or known.source in lowering.whole
-    if known is not None and not whole and axis and first is not None and behind is not None:
-        return _part_of_weight(lowering, value, Weight(known.source, False, home, first, behind))
+    weight = lowering.weights.get(value)
+    whole = weight is None or weight.start is not None or weight.source in lowering.whole
+    if weight is not None and not whole and axis and first is not None and behind is not None:
+        return _part_of_weight(lowering, value, Weight(weight.source, False, home, first, behind))
     last = home == len(value.axes) - 1
     part = _part_of_projection(lowering, value, start, stop, axis) if last and axis else None
     if part is not None:
@@ -180,11 +180,11 @@ def _stretch(
 
 def _part_of_weight(lowering: Lowering, value: ModelValue, part: Weight) -> ModelValue:
     """A part of a parameter is a parameter; its other axes are those of the whole."""
-    made = lowering.weight(part)
-    for place, (mine, its) in enumerate(zip(made.axes, value.axes, strict=True)):
+    model_value = lowering.weight(part)
+    for place, (mine, its) in enumerate(zip(model_value.axes, value.axes, strict=True)):
         if place != part.axis and mine is not None and its is not None:
             lowering.sizes.equal(mine, its)
-    return made
+    return model_value
 
 
 def _part_of_projection(
@@ -257,15 +257,15 @@ def pieces(lowering: Lowering) -> tuple[Known, ...]:
             except DimError:
                 raise Unspeakable("its parts have no equal lengths") from None
             return tuple(_piece(lowering, view, axis, i) for i in range(len(lengths)))
-    found: list[Known] = []
+    formulas: list[Known] = []
     start = number(0)
     for length in lengths:
         part = cut(lowering, view, axis, start, start + length)
         start = start + length
         if unbound:
             part = part.with_axes(each for i, each in enumerate(part.axes) if i != axis)
-        found.append(part)
-    return tuple(found)
+        formulas.append(part)
+    return tuple(formulas)
 
 
 def _piece(lowering: Lowering, view: View, place: int, index: int) -> View:
@@ -297,8 +297,8 @@ def concatenate(lowering: Lowering) -> View:
     if axes[axis] is None:
         axes[axis] = lowering.sizes.make(lowering.shape_of_output()[axis])
     kind = views[0].value.kind
-    made = lowering.emit("C", [view.value for view in views], axes, kind=kind, axis=place)
-    return View.of(made)
+    value = lowering.emit("C", [view.value for view in views], axes, kind=kind, axis=place)
+    return View.of(value)
 
 
 def _is_empty(lowering: Lowering, item: Argument) -> bool:
@@ -332,7 +332,7 @@ def _tiled(lowering: Lowering, parts: Sequence[ModelValue], place: int) -> Size 
     return source
 
 
-def _cut_before(lowering: Lowering, value: ModelValue, place: int) -> tuple[Step | None, bool]:
+def _cut_before(lowering: Lowering, value: ModelValue, place: int) -> tuple[ModelStep | None, bool]:
     """The slice of the last axis that a value is, laid out or turned since; whether turned."""
     step, turned = lowering.producer.get(value), False
     while step is not None and (step.operator == "RoPE" or _keeps_last(step)):
@@ -342,7 +342,7 @@ def _cut_before(lowering: Lowering, value: ModelValue, place: int) -> tuple[Step
     return (step if fits else None), turned
 
 
-def _keeps_last(step: Step) -> bool:
+def _keeps_last(step: ModelStep) -> bool:
     if step.operator != "T":
         return False
     arrangement = step.attrs["arrangement"]

@@ -59,10 +59,10 @@ def negation(lowering: Lowering) -> Known:
 
 
 def _mask(lowering: Lowering, name: str) -> Mask:
-    known = lowering.known_of(name)
-    if isinstance(known, View) and known.value.kind == "int":
-        known = condition(lowering, known)
-    return as_mask(lowering, known, "bool")
+    mask = lowering.known_of(name)
+    if isinstance(mask, View) and mask.value.kind == "int":
+        mask = condition(lowering, mask)
+    return as_mask(lowering, mask, "bool")
 
 
 def _flipped(mask: Mask) -> Mask:
@@ -83,12 +83,12 @@ def masked_fill(lowering: Lowering) -> Known:
     """Scores, or zeros that will be added to scores, hidden where a mask holds."""
     mask = _flipped(_mask(lowering, "mask"))
     value = operand(lowering, "value")
-    known = lowering.known_of("self")
+    formula = lowering.known_of("self")
     if not isinstance(value, int | float) or value > HIDDEN:
         raise Unspeakable("it fills with a number that does not hide scores")
-    if single(lowering, known) == 0.0:
+    if single(lowering, formula) == 0.0:
         return replace(mask, form="scores")
-    return show(lowering, lowering.view(known), mask, causal=False)
+    return show(lowering, lowering.view(formula), mask, causal=False)
 
 
 def where(lowering: Lowering) -> Known:
@@ -106,11 +106,11 @@ def where(lowering: Lowering) -> Known:
 
 def cast(lowering: Lowering) -> Known:
     """Another element type: masks become numbers, integers of an input masks."""
-    known = lowering.known_of("self")
+    formula = lowering.known_of("self")
     dtype = lowering.exported.metas[lowering.call.outputs[0]].dtype
-    if isinstance(known, Mask) and known.form != "scores":
-        return replace(known, form="bool" if dtype == BOOL else "number")
-    if isinstance(known, View) and known.value.kind == "int" and dtype not in range(1, 6):
-        mask = condition(lowering, known)
+    if isinstance(formula, Mask) and formula.form != "scores":
+        return replace(formula, form="bool" if dtype == BOOL else "number")
+    if isinstance(formula, View) and formula.value.kind == "int" and dtype not in range(1, 6):
+        mask = condition(lowering, formula)
         return replace(mask, form="bool" if dtype == BOOL else "number")
-    return known
+    return formula

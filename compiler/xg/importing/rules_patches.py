@@ -66,8 +66,8 @@ def _refuse_overlap(lowering: Lowering, kernel: Sequence[int]) -> None:
 
 def _numbers(lowering: Lowering, name: str, default: int, count: int) -> list[int]:
     """An argument for each axis; one number is for all."""
-    found = lowering.argument(name, default)
-    listed = list(found) if isinstance(found, tuple) else [found]
+    argument = lowering.argument(name, default)
+    listed = list(argument) if isinstance(argument, tuple) else [argument]
     numbers = [each for each in listed if isinstance(each, int)]
     if len(numbers) != len(listed) or not numbers:
         raise Unspeakable(f"its {name} is no list of numbers")

@@ -45,14 +45,14 @@ def project(lowering: Lowering, x: View, matrix: ModelValue, bias: object = None
         raise Unspeakable("it has an axis of length 1, which is not named")
     lowering.sizes.equal(inner, last)
     lowering.sizes.hint(outer, "D_ff", 1)
-    made = lowering.emit("•", (x.value, matrix), (*x.value.axes[:-1], outer))
+    value = lowering.emit("•", (x.value, matrix), (*x.value.axes[:-1], outer))
     if bias is not None:
         vector = lowering.view(lowering.look(bias)) if isinstance(bias, Ref) else None
         if vector is None or not vector.plain or len(vector.base) != 1:
             raise Unspeakable("its bias is no vector")
-        made = add_bias(lowering, made, vector.value)
+        value = add_bias(lowering, value, vector.value)
     tail: Axis = (Factor.of(outer),)
-    return View(made, (*x.base[:-1], tail), (*x.axes[:-1], tail))
+    return View(value, (*x.base[:-1], tail), (*x.axes[:-1], tail))
 
 
 def addmm(lowering: Lowering) -> View:
@@ -91,9 +91,9 @@ def product(lowering: Lowering, first: View, second: View) -> View:
     a = lowering.lay_out(first, (*batch, *first.axes[-2:]))
     b = _second(lowering, second, its)
     columns = second.axes[-1]
-    made = lowering.emit("•", (a, b), (*a.axes[:-1], b.axes[-1]), contracted=(left,))
+    value = lowering.emit("•", (a, b), (*a.axes[:-1], b.axes[-1]), contracted=(left,))
     base = (*batch, first.axes[-2], columns)
-    return View(made, base, (*first.axes[:-2], first.axes[-2], columns))
+    return View(value, base, (*first.axes[:-2], first.axes[-2], columns))
 
 
 def _is_matrix(view: View) -> bool:
@@ -163,8 +163,8 @@ def attention(lowering: Lowering) -> View:
     scores = product(lowering, query, turned)
     mask = lowering.argument("attn_mask")
     causal = bool(lowering.argument("is_causal", False))
-    known: Known | None = None if mask is None else lowering.look(mask)
-    shown = masked(lowering, scores, known, causal=causal, scale=factor)
+    formula: Known | None = None if mask is None else lowering.look(mask)
+    shown = masked(lowering, scores, formula, causal=causal, scale=factor)
     weights = lowering.keep("S", lowering.last_whole(shown))
     p = lowering.number_of("dropout_p", 0.0)
     if p:
@@ -195,7 +195,7 @@ def embedding(lowering: Lowering) -> View:
     rows, width = table.axes
     if rows is None or width is None:
         raise Unspeakable("its table has an axis of length 1")
-    found = lowering.known_of("indices")
+    formula = lowering.known_of("indices")
     lowering.sizes.hint(width, "D", 5)
     padding = lowering.argument("padding_idx", -1)
     if isinstance(padding, int) and padding >= 0:
@@ -203,20 +203,20 @@ def embedding(lowering: Lowering) -> View:
         lowering.notes[
             f"{name}: torch gives row {padding} no gradient (padding_idx); here it has one"
         ] = None
-    row = constant_row(lowering, found)
+    row = constant_row(lowering, formula)
     if row is not None:
         lowering.sizes.hint(rows, "N", 2)
         picked = lowering.emit("pick", (table,), (width,), axis=-2, index=number(row))
         front = tuple(() for _ in lowering.shape_of_output()[:-1])
         tail: Axis = (Factor.of(width),)
         return View(picked, (tail,), (*front, tail))
-    ids = positions(lowering, found)
+    ids = positions(lowering, formula)
     few = (lowering.sizes.dim(rows).constant or 0) < FEW
     if ids is not None or not few:
         lowering.sizes.hint(rows, "S_max" if ids is not None else "V", 6)
     if ids is None:
-        ids = lowering.view(found)
+        ids = lowering.view(formula)
         lowering.set_range(ids.value, rows)
-    made = lowering.emit("Emb", (ids.value,), (*ids.value.axes, width), own=(table,))
+    value = lowering.emit("Emb", (ids.value,), (*ids.value.axes, width), own=(table,))
     last: Axis = (Factor.of(width),)
-    return View(made, (*ids.base, last), (*ids.axes, last))
+    return View(value, (*ids.base, last), (*ids.axes, last))

@@ -76,27 +76,27 @@ def reduction(operator: str) -> Callable[[Lowering], Known]:
     """`mean` and `sum`: over the last axis inside arithmetic, else a node."""
 
     def rule(lowering: Lowering) -> Known:
-        known = lowering.known_of("self")
+        formula = lowering.known_of("self")
         rank = len(lowering.exported.metas[_name(lowering)].shape or ())
         axes = _axes(lowering, rank)
         keep = bool(lowering.argument("keepdim", False))
         if keep and axes == [rank - 1]:
-            return combine(operator, plain(known))
-        return _reduced(lowering, operator, lowering.view(known), axes, keep=keep)
+            return combine(operator, plain(formula))
+        return _reduced(lowering, operator, lowering.view(formula), axes, keep=keep)
 
     return rule
 
 
 def _name(lowering: Lowering) -> str:
-    found = lowering.argument("self")
-    return found.name if isinstance(found, Ref) else ""
+    argument = lowering.argument("self")
+    return argument.name if isinstance(argument, Ref) else ""
 
 
 def _axes(lowering: Lowering, rank: int) -> list[int]:
-    found = lowering.argument("dim")
-    if found is None or found == ():
+    argument = lowering.argument("dim")
+    if argument is None or argument == ():
         return list(range(rank))
-    listed = found if isinstance(found, tuple) else (found,)
+    listed = argument if isinstance(argument, tuple) else (argument,)
     return sorted(int(str(axis)) % rank for axis in listed)
 
 
@@ -136,14 +136,14 @@ def cross_entropy(lowering: Lowering) -> View:
     assert size is not None
     lowering.sizes.hint(size, "V" if len(front.value.axes) > 2 else "N_C", 3)
     lowering.set_range(spread, size)
-    made = lowering.emit(
+    value = lowering.emit(
         "CE",
         (front.value, spread),
         (),
         word=_reduction(lowering),
         ignore=lowering.integer_of("ignore_index", -100),
     )
-    return View(made, (), ())
+    return View(value, (), ())
 
 
 def _rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, ModelValue]:
@@ -160,8 +160,8 @@ def _rows(lowering: Lowering, logits: View, targets: View) -> tuple[View, ModelV
 def squared_error(lowering: Lowering) -> View:
     """The mean, or the sum, of squared differences."""
     main, other = lowering.broadcast_together(lowering.view_of("self"), lowering.view_of("target"))
-    made = lowering.emit("MSE", (main.value, other), (), word=_reduction(lowering))
-    return View(made, (), ())
+    value = lowering.emit("MSE", (main.value, other), (), word=_reduction(lowering))
+    return View(value, (), ())
 
 
 def binary_cross_entropy(lowering: Lowering) -> View:

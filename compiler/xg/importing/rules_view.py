@@ -19,33 +19,33 @@ ALL_POSITIONS = "it indexes a tensor with other than all positions"
 
 def laid_out(lowering: Lowering, name: str) -> Known:
     """`view`, `transpose`, `expand` … of a tensor or a mask."""
-    rule, known = layout.RULES[name], lowering.known_of("self")
-    if not isinstance(known, Mask):
-        return rule(lowering, lowering.view(known))
+    rule, formula = layout.RULES[name], lowering.known_of("self")
+    if not isinstance(formula, Mask):
+        return rule(lowering, lowering.view(formula))
     parts: list[Condition | Fixed] = []
-    for place, part in enumerate(known.parts):
+    for place, part in enumerate(formula.parts):
         if isinstance(part, Condition):
             parts.append(Condition(rule(lowering, part.view), part.positive))
         else:
             made = f"{lowering.call.outputs[0]}.{place}"
             lowering.fixed.call(made, name, {**lowering.call.args, "self": Ref(part.name)})
             parts.append(Fixed(made, lowering.shape_of_output()))
-    return Mask(tuple(parts), known.negated, known.form)
+    return Mask(tuple(parts), formula.negated, formula.form)
 
 
 def indexed(lowering: Lowering) -> Known:
     """Indexing a mask or integers along every axis with all positions, which is a layout."""
-    known, indices = lowering.known_of("self"), lowering.argument("indices")
+    formula, indices = lowering.known_of("self"), lowering.argument("indices")
     assert isinstance(indices, tuple)
     shape = lowering.shape_of_output()
-    if not isinstance(known, Mask):
-        return _spread(lowering, lowering.view(known), indices, shape)
+    if not isinstance(formula, Mask):
+        return _spread(lowering, lowering.view(formula), indices, shape)
     parts: list[Condition | Fixed] = []
-    for part in known.parts:
+    for part in formula.parts:
         if isinstance(part, Fixed):
             raise Unspeakable("it indexes a mask of constants")
         parts.append(Condition(_spread(lowering, part.view, indices, shape), part.positive))
-    return Mask(tuple(parts), known.negated, known.form)
+    return Mask(tuple(parts), formula.negated, formula.form)
 
 
 def _spread(

@@ -13,7 +13,7 @@ from xg.ir.dim import Dim, DimError, product
 Size = int  # a size by its number here; `find` gives the representative of equal ones
 
 
-class Sizes:
+class SizeClasses:
     """Every size of a model, in classes of equal ones."""
 
     def __init__(self) -> None:
@@ -27,12 +27,12 @@ class Sizes:
         """A size: a new one for a number, the one there is for a symbol."""
         if dim.constant is None and dim in self._symbolic:
             return self.find(self._symbolic[dim])
-        made = len(self.dims)
+        size = len(self.dims)
         self.dims.append(dim)
-        self._parent.append(made)
+        self._parent.append(size)
         if dim.constant is None:
-            self._symbolic[dim] = made
-        return made
+            self._symbolic[dim] = size
+        return size
 
     def find(self, size: Size) -> Size:
         """The representative of all sizes that are equal to this one."""
@@ -72,11 +72,11 @@ class Sizes:
         """A size as a product: `first` of the rest. The same split gives the same parts."""
         size = self.find(size)
         dims = [first, self.dim(size) / first]
-        known = self._like(size, dims)
-        if known is None:
-            known = tuple(self.make(dim) for dim in dims)
-            self._parts.setdefault(size, []).append(known)
-        return known[0], known[1]
+        sizes = self._like(size, dims)
+        if sizes is None:
+            sizes = tuple(self.make(dim) for dim in dims)
+            self._parts.setdefault(size, []).append(sizes)
+        return sizes[0], sizes[1]
 
     def join(self, parts: Sequence[Size]) -> Size:
         """The size that is the product of others."""

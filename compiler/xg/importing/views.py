@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.errors import Unspeakable
-from xg.importing.sizes import Size, Sizes, divides
+from xg.importing.sizes import Size, SizeClasses, divides
 from xg.ir.dim import ONE, Dim
 
 _keys: Final = count()
@@ -79,7 +79,7 @@ class View:
         """Another value of the same axes, seen the same way."""
         return replace(self, value=value)
 
-    def shape(self, sizes: Sizes) -> tuple[Dim, ...]:
+    def shape(self, sizes: SizeClasses) -> tuple[Dim, ...]:
         """The sizes seen."""
         return tuple(length(axis, sizes) for axis in self.axes)
 
@@ -88,7 +88,7 @@ def _flat(axes: Iterable[Axis]) -> list[Factor]:
     return [factor for axis in axes for factor in axis]
 
 
-def length(axis: Axis, sizes: Sizes) -> Dim:
+def length(axis: Axis, sizes: SizeClasses) -> Dim:
     """How long an axis is."""
     total = ONE
     for factor in axis:
@@ -108,19 +108,19 @@ def substitute(view: View, old: Factor, new: Axis) -> View:
     return View(view.value, changed(view.base), changed(view.axes))
 
 
-def split(view: View, factor: Factor, first: Dim, sizes: Sizes) -> View:
+def split(view: View, factor: Factor, first: Dim, sizes: SizeClasses) -> View:
     """A view with a factor taken apart: `first` outside, the rest inside."""
     outer, inner = sizes.split(factor.size, first)
     return substitute(view, factor, (Factor.of(outer), Factor.of(inner)))
 
 
-def regroup(view: View, shape: Sequence[Dim], sizes: Sizes) -> View:
+def regroup(view: View, shape: Sequence[Dim], sizes: SizeClasses) -> View:
     """The view of torch's `view` and `reshape`: factors in their order, other axes around them."""
     axes: list[Axis] = []
     done = 0  # factors that have their axis
-    for wanted in shape:
+    for dim in shape:
         axis: list[Factor] = []
-        left = wanted
+        left = dim
         while left != ONE:
             flat = _flat(view.axes)
             if done >= len(flat):
@@ -141,17 +141,17 @@ def regroup(view: View, shape: Sequence[Dim], sizes: Sizes) -> View:
     return view.with_axes(axes)
 
 
-def expand(view: View, shape: Sequence[Dim], sizes: Sizes) -> View:
+def expand(view: View, shape: Sequence[Dim], sizes: SizeClasses) -> View:
     """The view of torch's `expand`: axes of size 1 are repeated, new ones come in front."""
     axes = [()] * (len(shape) - len(view.axes)) + list(view.axes)
     seen = [
-        axis if axis or wanted == ONE else (Factor.of(sizes.make(wanted)),)
-        for axis, wanted in zip(axes, shape, strict=True)
+        axis if axis or dim == ONE else (Factor.of(sizes.make(dim)),)
+        for axis, dim in zip(axes, shape, strict=True)
     ]
     return view.with_axes(seen)
 
 
-def align(one: View, other: View, sizes: Sizes) -> tuple[View, View]:
+def align(one: View, other: View, sizes: SizeClasses) -> tuple[View, View]:
     """Two views broadcast to one shape: axis by axis they have as many factors of equal sizes."""
     rank = max(len(one.axes), len(other.axes))
     one, other = (
@@ -162,7 +162,7 @@ def align(one: View, other: View, sizes: Sizes) -> tuple[View, View]:
     return one, other
 
 
-def _align_axis(one: View, other: View, place: int, sizes: Sizes) -> tuple[View, View]:
+def _align_axis(one: View, other: View, place: int, sizes: SizeClasses) -> tuple[View, View]:
     step = 0
     while True:
         a, b = one.axes[place], other.axes[place]
@@ -184,7 +184,7 @@ def _align_axis(one: View, other: View, place: int, sizes: Sizes) -> tuple[View,
             raise Unspeakable(f"its operands have axes of {x} and {y}")
 
 
-def _repeated(view: View, place: int, like: Axis, sizes: Sizes) -> View:
+def _repeated(view: View, place: int, like: Axis, sizes: SizeClasses) -> View:
     """A view whose axis of size 1 is repeated along another's factors."""
     if view.axes[place] or not like:
         return view

@@ -7,27 +7,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
-from xg.importing.block_text import BlockWriter, File
-from xg.importing.blocks import Blocks, CallRun, Instance
-from xg.importing.diagram import Model, Step, Weight
+from xg.importing.block_text import BlockText, File
+from xg.importing.blocks import CallRun, ModelBlocks, ModuleInstance
+from xg.importing.diagram import Model, ModelStep, Weight
 from xg.importing.dims import name_sizes
 from xg.importing.formula import spell
-from xg.importing.names import Names, identifier
+from xg.importing.names import TakenNames, identifier
 from xg.ops import table
 from xg.syntax.format import format
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenModel:
     """The text, and of each parameter by its path where its numbers come from."""
 
     text: str
     weights: Mapping[str, Weight]
 
 
-def write(model: Model, blocks: Blocks, entry: str, heading: Sequence[str]) -> Written:
+def write(model: Model, blocks: ModelBlocks, entry: str, heading: Sequence[str]) -> WrittenModel:
     """The file that says what a model does; raises DiagnosticError."""
-    operators = Names(name for op in table().values() for name in (op.glyph, op.name))
+    operators = TakenNames(name for op in table().values() for name in (op.glyph, op.name))
     definitions, op_names = _operators(model, operators)
     block_names = {
         instance.definition: operators.new(
@@ -39,17 +39,17 @@ def write(model: Model, blocks: Blocks, entry: str, heading: Sequence[str]) -> W
     file = File(model, blocks, dims, op_names, block_names)
     bodies: list[str] = []
     for instance in blocks.definitions():
-        file.writers[instance.definition] = BlockWriter(file, instance)
+        file.writers[instance.definition] = BlockText(file, instance)
         bodies.append(file.writers[instance.definition].text())
     if file.problems:
         raise DiagnosticError.of(*file.problems)
     declared = ", ".join(f"{name} = {size}" if size else name for name, size in dims.declared)
     head = [*(f"# {line}" for line in heading), *([f"dim {declared}"] if declared else []), ""]
     text = "\n".join([*head, *([*definitions, ""] if definitions else []), *bodies])
-    return Written(format(Source("imported.xg", text)), dict(_weights(file)))
+    return WrittenModel(format(Source("imported.xg", text)), dict(_weights(file)))
 
 
-def _counts(blocks: Blocks) -> Iterator[int]:
+def _counts(blocks: ModelBlocks) -> Iterator[int]:
     """How often blocks are repeated."""
     for instance in blocks.instances:
         for item in instance.items:
@@ -57,7 +57,7 @@ def _counts(blocks: Blocks) -> Iterator[int]:
                 yield len(item.instances)
 
 
-def _operators(model: Model, taken: Names) -> tuple[list[str], dict[str, str]]:
+def _operators(model: Model, taken: TakenNames) -> tuple[list[str], dict[str, str]]:
     """The operators that a model defines, and the name of each by its formula."""
     lines: list[str] = []
     names: dict[str, str] = {}
@@ -76,7 +76,7 @@ def _operators(model: Model, taken: Names) -> tuple[list[str], dict[str, str]]:
 
 def _weights(file: File) -> Iterator[tuple[str, Weight]]:
     """Every parameter of every instance by its path."""
-    waiting: list[tuple[str, Instance]] = [("", file.blocks.entry)]
+    waiting: list[tuple[str, ModuleInstance]] = [("", file.blocks.entry)]
     while waiting:
         prefix, instance = waiting.pop(0)
         writer = file.writers[instance.definition]
@@ -89,7 +89,7 @@ def _weights(file: File) -> Iterator[tuple[str, Weight]]:
                     waiting.append((f"{prefix}{name}.{number}", each))
 
 
-def _definition(step: Step, model: Model) -> tuple[str, str]:
+def _definition(step: ModelStep, model: Model) -> tuple[str, str]:
     """The signature and the body of an operator that a formula becomes."""
     parts, reduced, narrow = step.attrs["formula"]
     needs_axis = any(reduced) or any(narrow)
@@ -108,7 +108,7 @@ def _definition(step: Step, model: Model) -> tuple[str, str]:
     return signature, spell(parts, names, "D")
 
 
-def _operator_name(step: Step, body: str) -> str:
+def _operator_name(step: ModelStep, body: str) -> str:
     scope = step.stack[-1] if step.stack else None
     if "mean[D]" in body and "sqrt" in body:
         return "RMS"

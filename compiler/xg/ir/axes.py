@@ -13,14 +13,14 @@ def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
 
     Those that are plain numbers only where they are asked for.
     """
-    found: dict[Dim, Span] = {}
+    spans: dict[Dim, Span] = {}
     for value, type_ in graph.types.items():
         for dim in (*type_.shape, *([type_.range] if type_.range else [])):
-            found.setdefault(dim, value.span)
+            spans.setdefault(dim, value.span)
     for step in graph.steps:
         if isinstance(step, Apply):
             body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
             for expr in topological(body.outputs):
                 for dim in expr.shape:
-                    found.setdefault(dim, step.span)
-    return {dim: span for dim, span in found.items() if numbers or dim.constant is None}
+                    spans.setdefault(dim, step.span)
+    return {dim: span for dim, span in spans.items() if numbers or dim.constant is None}

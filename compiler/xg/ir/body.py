@@ -29,13 +29,13 @@ def substitute(
     roots: Sequence[Expr | None], replacements: Mapping[int, Expr]
 ) -> tuple[Expr | None, ...]:
     """The roots with some expressions (by `id`) replaced by others, sharing kept."""
-    known: dict[int, Expr] = dict(replacements)
+    expressions: dict[int, Expr] = dict(replacements)
     for expr in topological([root for root in roots if root is not None]):
-        if id(expr) not in known:
-            args = tuple(known[id(arg)] for arg in expr.args)
+        if id(expr) not in expressions:
+            args = tuple(expressions[id(arg)] for arg in expr.args)
             same = all(new is old for new, old in zip(args, expr.args, strict=True))
-            known[id(expr)] = expr if same else replace(expr, args=args)
-    return tuple(None if root is None else known[id(root)] for root in roots)
+            expressions[id(expr)] = expr if same else replace(expr, args=args)
+    return tuple(None if root is None else expressions[id(root)] for root in roots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Body:
 
     def on(self, operands: Sequence[Expr]) -> list[Expr] | tuple[Expr, Mapping[str, Expr]]:
         """The body on other operands, as an operator's `forward` gives it."""
-        given = {id(old): new for old, new in zip(self.operands, operands, strict=True)}
-        outputs = [out for out in substitute(self.outputs, given) if out is not None]
+        expressions = {id(old): new for old, new in zip(self.operands, operands, strict=True)}
+        outputs = [out for out in substitute(self.outputs, expressions) if out is not None]
         if self.caches:
             return outputs[0], dict(zip(self.caches, outputs[1:], strict=True))
         return outputs

@@ -157,8 +157,8 @@ def _spread(y: Expr, d: Expr) -> Expr:
     """The cotangent of a reduction under the shape of its argument, axes of size 1 kept."""
     x = y.args[0]
     gone = {axis % x.rank for axis in _tuple(y, "axes")}
-    kept = tuple(ONE if i in gone else dim for i, dim in enumerate(x.shape))
-    return broadcast(reshape(d, kept), x.shape)
+    dims = tuple(ONE if i in gone else dim for i, dim in enumerate(x.shape))
+    return broadcast(reshape(d, dims), x.shape)
 
 
 def _mean(y: Expr, d: Expr) -> Cotangents:

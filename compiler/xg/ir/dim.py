@@ -181,11 +181,11 @@ def _normal(terms: Iterable[tuple[Monomial, Coefficient]]) -> Dim:
     sums: dict[Monomial, Coefficient] = {}
     for monomial, coefficient in terms:
         sums[monomial] = sums.get(monomial, 0) + coefficient
-    kept = [(monomial, _whole(value)) for monomial, value in sums.items() if value]
-    if len(kept) > 1:
-        DimTerms.check(len(kept), None)
-        kept.sort(key=lambda term: (-len(term[0]), term[0]))
-    return Dim(tuple(kept))
+    monomials = [(monomial, _whole(value)) for monomial, value in sums.items() if value]
+    if len(monomials) > 1:
+        DimTerms.check(len(monomials), None)
+        monomials.sort(key=lambda term: (-len(term[0]), term[0]))
+    return Dim(tuple(monomials))
 
 
 def _whole(value: Coefficient) -> Coefficient:

@@ -17,8 +17,8 @@ def scalars(graph: Graph) -> tuple[str, ...]:
 
 def loss_of(graph: Graph) -> str | None:
     """The output `loss`, or the only single number; None where neither is there."""
-    found = scalars(graph)
-    return found[0] if len(found) == 1 else next((name for name in found if name == "loss"), None)
+    names = scalars(graph)
+    return names[0] if len(names) == 1 else next((name for name in names if name == "loss"), None)
 
 
 def ignored(graph: Graph, value: Value) -> int | None:

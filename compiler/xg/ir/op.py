@@ -149,10 +149,10 @@ class Op:
             operand(name, out.shape, out.kind)
             for name, out in zip([*names, *forward.caches], forward.outputs, strict=True)
         ]
-        known = [*cotangents, *forward.operands, *results]
+        expressions = [*cotangents, *forward.operands, *results]
         floats = [expr for expr in forward.operands if expr.kind == "float"]
         if self.adjoint:
-            gradients = self._closed(known, floats, attrs)
+            gradients = self._closed(expressions, floats, attrs)
         else:
             derived = derive(visible, cotangents, floats)
             kept = {id(out): result for out, result in zip(forward.outputs, results, strict=True)}
@@ -162,7 +162,7 @@ class Op:
             for expr, gradient in zip(floats, gradients, strict=True)
             if gradient is not None
         }
-        return Body(tuple(known), tuple(outputs.values()), of=tuple(outputs))
+        return Body(tuple(expressions), tuple(outputs.values()), of=tuple(outputs))
 
     def adjoint_op(self, types: Sequence[TensorType], attrs: Attrs, wanted: Sequence[str]) -> Op:
         """The operator ``dS`` of the backward figure: the gradients of the wanted operands.
@@ -177,8 +177,8 @@ class Op:
         free = Body(whole.operands, outputs).free()
 
         def forward(*operands: Expr, **_: object) -> list[Expr]:
-            given = {id(old): new for old, new in zip(free, operands, strict=True)}
-            return [out for out in substitute(outputs, given) if out is not None]
+            expressions = {id(old): new for old, new in zip(free, operands, strict=True)}
+            return [out for out in substitute(outputs, expressions) if out is not None]
 
         return Op(
             glyph="d" + self.glyph,
@@ -204,11 +204,11 @@ class Op:
     def _trace(self, operands: Sequence[Expr], attrs: Attrs) -> Any:  # noqa: ANN401 - see Forward
         if self.variadic:
             return self.forward(*operands, **attrs)
-        given = {str(expr.name): expr for expr in operands}
+        expressions = {str(expr.name): expr for expr in operands}
         names = [data.name for data in self.data]
         names += [own.name for own in self.own if isinstance(own, Tensor)]
         rest = {key: value for key, value in attrs.items() if key != "absent"}
-        return self.forward(*(given.get(name) for name in names), **rest)
+        return self.forward(*(expressions.get(name) for name in names), **rest)
 
     def _closed(
         self, known: Sequence[Expr], floats: Sequence[Expr], attrs: Attrs
@@ -216,9 +216,9 @@ class Op:
         """The results of `adjoint`: one gradient for each declared float that is present."""
         assert self.adjoint
         code = self.adjoint.__code__
-        wanted = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         given: dict[str, Any] = {str(expr.name): expr for expr in known}
-        gradients = self.adjoint(**{name: given.get(name, attrs.get(name)) for name in wanted})
+        gradients = self.adjoint(**{name: given.get(name, attrs.get(name)) for name in names})
         declared = [data.name for data in self.data if data.kind != "int"]
         declared += [own.name for own in self.own if isinstance(own, Tensor)]
         by_name = dict(zip(declared, gradients, strict=True))

@@ -218,8 +218,8 @@ def placing(entries: Iterable[Entry], shape: Shape, sizes: Sizes) -> Placing:
         written = dict.fromkeys((*rest, *use, *sorted(entry.over)))  # outermost first
         for axis in (axis for axis in written if axis in entry.over):
             place = rest.get(axis), use.get(axis)
-            first, *known = said.setdefault(axis, (entry, *place))
-            if tuple(known) != place:
+            first, *numbers = said.setdefault(axis, (entry, *place))
+            if tuple(numbers) != place:
                 raise Clash(axis, first, entry)
     use = {axis: place for axis, (_, _, place) in said.items() if place is not None}
     order = sorted(said, key=lambda axis: axis not in use)

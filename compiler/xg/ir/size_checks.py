@@ -101,8 +101,8 @@ def _allowed(dim: Dim, numbers: Numbers) -> tuple[str, ...]:
         return ()
     name = divisors[-1]
     fitting = (n for n in range(1, 4_097) if value_of(dim, {**numbers, name: n}))
-    found = [str(n) for n, _ in zip(fitting, range(SUGGESTED_AT_MOST), strict=False)]
-    return (f"{name} may be {listed(found)}",) if found else ()
+    names = [str(n) for n, _ in zip(fitting, range(SUGGESTED_AT_MOST), strict=False)]
+    return (f"{name} may be {listed(names)}",) if names else ()
 
 
 def listed(numbers: Sequence[object]) -> str:

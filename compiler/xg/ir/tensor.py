@@ -126,9 +126,9 @@ class Sizes:
         """The same knowledge with some symbols free again."""
         if not names:
             return self
-        kept = {name: dim for name, dim in self.definitions.items() if name not in names}
+        dims = {name: dim for name, dim in self.definitions.items() if name not in names}
         numbers = {name: value for name, value in self.defaults.items() if name not in names}
-        return replace(self, definitions=kept, defaults=numbers)
+        return replace(self, definitions=dims, defaults=numbers)
 
     def bind(self, given: Mapping[str, int]) -> dict[str, int]:
         """A number for every symbol that has one: given, by default or by definition.

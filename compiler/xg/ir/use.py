@@ -169,10 +169,10 @@ class Use:
         shape = self.types[0].shape
         if self.axes is None:
             return ()
-        found = [self._axis(shape, axis) for group in self.axes.source for axis in group]
-        if len(set(found)) < len(found):
+        numbers = [self._axis(shape, axis) for group in self.axes.source for axis in group]
+        if len(set(numbers)) < len(numbers):
             raise Misuse("the brackets name an axis twice")
-        return tuple(found)
+        return tuple(numbers)
 
     def _axis(self, shape: Shape, axis: Axis) -> int:
         name = axis.name

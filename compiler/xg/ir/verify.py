@@ -37,18 +37,18 @@ def violations(program: Program) -> Iterator[str]:
         yield f"the entry {program.entry} is not the last graph"
     before: set[str] = set()
     for key, graph in program.graphs.items():
-        yield from (f"{key}: {what}" for what in _Rules(program, graph, before).broken(key))
+        yield from (f"{key}: {what}" for what in _GraphRules(program, graph, before).broken(key))
         before.add(key)
     before.clear()
     for key, backward in program.backwards.items():
         if program.graphs.get(key) is not backward.forward:
             yield f"{key}, backward: its forward pass is not that of the program"
-        rules = _Rules(program, backward, before)
+        rules = _GraphRules(program, backward, before)
         yield from (f"{key}, backward: {what}" for what in rules.broken(key))
         before.add(key)
 
 
-class _Rules:
+class _GraphRules:
     """The rules for one graph. Before shape inference there are no types, only structure."""
 
     def __init__(self, program: Program, graph: Graph, before: Iterable[str]) -> None:
@@ -130,11 +130,11 @@ class _Rules:
         ]
         for value, (port, axis) in operands:
             if value in types and port in callee.types:
-                wanted = callee.sizes.expand_type(callee.types[port]).substitute(symbols)
+                type_ = callee.sizes.expand_type(callee.types[port]).substitute(symbols)
                 if call.loop:
-                    wanted = stacked(wanted, axis, call.loop.length)
-                if not self._same(types[value], wanted):
-                    yield f"{_name(value)} is {types[value]}, but the callee's is {wanted}"
+                    type_ = stacked(type_, axis, call.loop.length)
+                if not self._same(types[value], type_):
+                    yield f"{_name(value)} is {types[value]}, but the callee's is {type_}"
 
     def _results(self) -> Iterator[str]:
         graph = self.graph

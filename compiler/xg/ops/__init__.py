@@ -16,13 +16,13 @@ from xg.ir.op import Op
 @cache
 def table() -> Mapping[str, Op]:
     """Every operator by its glyph, in the order of the module names."""
-    found: dict[str, Op] = {}
+    ops: dict[str, Op] = {}
     for module in sorted(info.name for info in iter_modules(__path__)):
         op: Op = import_module(f"{__name__}.{module}").OP
-        if op.glyph in found:
+        if op.glyph in ops:
             raise ValueError(f"two operators are written {op.glyph}: see {module}.py")
-        found[op.glyph] = op
-    return found
+        ops[op.glyph] = op
+    return ops
 
 
 def find(glyph: str) -> Op | None:

@@ -17,13 +17,13 @@ def configure(use: Use) -> Attrs:
     """`atoms`: every axis before groups are merged; `new`: which of them are new; `shape`."""
     (type_,) = use.types
     if use.axes is None:
-        wanted = use.target or use.peer
-        if wanted is None:
+        shape = use.target or use.peer
+        if shape is None:
             raise Misuse(
                 f"BC does not know where to repeat {use.spell(type_.shape)} to",
                 help=("give its edge a shape, or name the new axes: BC[B, S](…)",),
             )
-        return _attrs(type_.shape, wanted, _fit(use, type_.shape, wanted), wanted)
+        return _attrs(type_.shape, shape, _fit(use, type_.shape, shape), shape)
     if use.axes.target is None:
         leading = tuple(
             use.sizes.expand(axis.size or (symbol(axis.name) if axis.name else ONE))
@@ -58,25 +58,25 @@ def _mapped(
 ) -> Attrs:
     if len(source) != len(shape):
         raise Misuse(f"BC names {len(source)} axes of {use.spell(shape)}")
-    known: dict[str, Dim] = {}
+    dims: dict[str, Dim] = {}
     for group, dim in zip(source, shape, strict=True):
         if len(group) != 1:
             raise Misuse("BC keeps the axes it repeats: groups belong behind its arrow")
         if group[0].size is not None:
             raise Misuse(f"BC knows the size of {group[0].name}: sizes belong to new axes")
-        known[group[0].name] = dim
+        dims[group[0].name] = dim
     flat = [axis for group in target for axis in group]
-    kept = [axis.name for axis in flat if axis.name in known]
-    if kept != [group[0].name for group in source if group[0].name]:
+    names = [axis.name for axis in flat if axis.name in dims]
+    if names != [group[0].name for group in source if group[0].name]:
         raise Misuse(
             "BC keeps every axis once and in order", help=("use R or T to drop or reorder axes",)
         )
-    new = tuple(i for i, axis in enumerate(flat) if axis.name not in known)
+    new = tuple(i for i, axis in enumerate(flat) if axis.name not in dims)
     for i in new:
         if flat[i].size is None and flat[i].name:
             name = flat[i].name
             raise Misuse(f"BC does not know the size of the new axis {name}", help=(f"{name}=…",))
-    sizes = {axis.name: use.sizes.expand(axis.size or ONE) for axis in flat} | known
+    sizes = {axis.name: use.sizes.expand(axis.size or ONE) for axis in flat} | dims
     atoms = tuple(sizes[axis.name] if axis.name else ONE for axis in flat)
     merged = tuple(product(sizes[a.name] if a.name else ONE for a in group) for group in target)
     return _attrs(shape, atoms, new, merged)

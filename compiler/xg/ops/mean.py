@@ -30,9 +30,9 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     shape: Shape = attrs["operand"]
     axes: tuple[int, ...] = attrs["axes"]
     gone = tuple(sorted(axis % len(shape) for axis in axes))
-    kept = tuple(dim for i, dim in enumerate(shape) if i not in gone)
+    dims = tuple(dim for i, dim in enumerate(shape) if i not in gone)
     share = Term("scale", ("d",), {"c": 1 / size(product(shape[i] for i in gone))})
-    spread = {"operand": kept, "atoms": shape, "new": gone, "shape": shape}
+    spread = {"operand": dims, "atoms": shape, "new": gone, "shape": shape}
     return {"x": Term("BC", (share,), spread)}
 
 

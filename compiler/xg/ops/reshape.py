@@ -36,11 +36,11 @@ def configure(use: Use) -> Attrs:
 def _inferred(use: Use, shape: Shape, target: Shape) -> Attrs:
     """The layout that keeps the flattened order, or the only one that names tell."""
     source = [dim for dim in shape if dim != ONE]
-    wanted = [dim for dim in target if dim != ONE]
-    in_order = _refined(source, wanted)
+    dims = [dim for dim in target if dim != ONE]
+    in_order = _refined(source, dims)
     named: dict[Layout, None] = {}
     moves = False
-    for layout in (_layout(source, wanted, way) for way in _ways(source, wanted, ())):
+    for layout in (_layout(source, dims, way) for way in _ways(source, dims, ())):
         if _moves_numbers(layout):
             moves = True
         elif _moved(layout):
@@ -175,7 +175,7 @@ def _mapped(
 
 
 def _group_sizes(use: Use, group: Sequence[Axis], dim: Dim) -> dict[str, Dim]:
-    known = {axis.name: use.sizes.expand(axis.size) for axis in group if axis.size is not None}
+    dims = {axis.name: use.sizes.expand(axis.size) for axis in group if axis.size is not None}
     unknown = [axis.name for axis in group if axis.size is None and axis.name]
     if len(unknown) > 1:
         raise Misuse(
@@ -183,12 +183,12 @@ def _group_sizes(use: Use, group: Sequence[Axis], dim: Dim) -> dict[str, Dim]:
             help=(f"give all but one a size: {unknown[0]}=…",),
         )
     try:
-        rest = dim / product(known.values())
+        rest = dim / product(dims.values())
     except DimError as problem:
         raise Misuse(str(problem)) from None
     if not unknown and rest != ONE:
         raise Misuse(f"R splits {use.sizes.fold(dim)} into parts of another size")
-    return known | dict.fromkeys(unknown, rest)
+    return dims | dict.fromkeys(unknown, rest)
 
 
 def forward(x: Expr, *, operand: Shape, atoms: Shape, order: tuple[int, ...], shape: Shape) -> Expr:

@@ -27,8 +27,8 @@ def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
     """The gradient repeated along the axes that were summed."""
     shape: Shape = attrs["operand"]
     gone = tuple(sorted(axis % len(shape) for axis in attrs["axes"]))
-    kept = tuple(dim for i, dim in enumerate(shape) if i not in gone)
-    spread = {"operand": kept, "atoms": shape, "new": gone, "shape": shape}
+    dims = tuple(dim for i, dim in enumerate(shape) if i not in gone)
+    spread = {"operand": dims, "atoms": shape, "new": gone, "shape": shape}
     return {"x": Term("BC", ("d",), spread)}
 
 

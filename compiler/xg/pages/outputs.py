@@ -71,17 +71,17 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
     stem = _stems(file, names, wanted.plan)
     programs = _compiled(project, wanted, names)
     own = uncalled(project.main) if wanted.block is None else programs
-    made = Outputs()
+    outputs = Outputs()
     for name, program in programs.items():
         for view in views(program) if DRAWN & set(wanted.kinds) else ():
-            _draw(made, f"{stem[name]}.{view}", _figure(program, view, wanted), wanted)
+            _draw(outputs, f"{stem[name]}.{view}", _figure(program, view, wanted), wanted)
         if name in own and "html" in wanted.kinds:
             page = f"{stem[name]}.html"
-            _explore(made, page, program, concerning(project, name, wanted.settings))
+            _explore(outputs, page, program, concerning(project, name, wanted.settings))
         for backend in _written(program, wanted) if name in own else ():
             code = program.source(backend, kernels=wanted.kernels)
-            made.files[f"{stem[name]}_{backend}.py"] = code.encode()
-    return made
+            outputs.files[f"{stem[name]}_{backend}.py"] = code.encode()
+    return outputs
 
 
 def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
@@ -89,14 +89,14 @@ def picture_of(project: Project, wanted: Wanted, view: View) -> Outputs:
     kind = wanted.kinds[0]
     settings = concerning(project, wanted.block, wanted.settings)
     program = compile_project(project, wanted.block, settings, wanted.plan)
-    made = Outputs()
+    outputs = Outputs()
     if kind == "html":
-        _explore(made, "picture.html", program, settings)
+        _explore(outputs, "picture.html", program, settings)
     elif kind in DRAWN:
-        _draw(made, "picture", _figure(program, view, wanted), wanted)
+        _draw(outputs, "picture", _figure(program, view, wanted), wanted)
     else:
-        made.files[f"picture.{kind}"] = program.source(kind, kernels=wanted.kernels).encode()
-    return made
+        outputs.files[f"picture.{kind}"] = program.source(kind, kernels=wanted.kernels).encode()
+    return outputs
 
 
 def _figure(program: Program, view: View, wanted: Wanted) -> Figure:

@@ -184,14 +184,14 @@ class _Reverse:
     def _apply(self, node: Apply, active: set[Value]) -> None:
         visible = [v for v in node.outputs if v.role != "cache" and self.graph.types[v].is_float]
         operands = dict(zip(node.op.operand_names(node.attrs), node.inputs, strict=True))
-        wanted = [name for name, value in operands.items() if value in active]
-        if not wanted:
+        names = [name for name, value in operands.items() if value in active]
+        if not names:
             return
         cotangents = self._cotangents(visible, node.span)
         if node.op.pullback:
-            self._pull(node, operands, wanted, cotangents)
+            self._pull(node, operands, names, cotangents)
         else:
-            self._adjoint(node, operands, wanted, cotangents)
+            self._adjoint(node, operands, names, cotangents)
 
     def _pull(
         self,
@@ -202,11 +202,11 @@ class _Reverse:
     ) -> None:
         assert node.op.pullback
         numbered = {f"d_{i + 1}": value for i, value in enumerate(cotangents)}
-        known = {**operands, **numbered, "d": cotangents[0]}
+        values = {**operands, **numbered, "d": cotangents[0]}
         gradients = node.op.pullback(node.attrs)
         for name in wanted:
             if name in gradients:
-                self._contribute(operands[name], self._term(gradients[name], known, node))
+                self._contribute(operands[name], self._term(gradients[name], values, node))
 
     def _term(self, gradient: Gradient, known: Mapping[str, Value], node: Apply) -> Value:
         """The value of a gradient term; as deep as the operator's author nested it."""
@@ -228,13 +228,13 @@ class _Reverse:
             return
         names = node.op.output_names(len(cotangents))
         caches = [value for value in node.outputs if value.role == "cache"]
-        known = {
+        values = {
             **operands,
             **dict(zip(names, node.outputs, strict=False)),
             **{str(value.name): value for value in caches},
             **{"d" + name: value for name, value in zip(names, cotangents, strict=True)},
         }
-        inputs = [known[data.name] for data in op.data]
+        inputs = [values[data.name] for data in op.data]
         numbers = {key: n for key, n in node.attrs.items() if isinstance(n, Scalar)}
         parts = self._emit(op, inputs, numbers, node.span, node)
         for name, part in zip(op.outputs, parts, strict=True):

@@ -187,7 +187,7 @@ def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]
 def check_placed(reached: Iterable[PlacedValue]) -> None:
     """Raise DiagnosticError with every line of a plan that does not fit what it reaches."""
     problems: dict[Problem, None] = {}
-    for planned in (found.planned for found in reached):
+    for planned in (value.planned for value in reached):
         try:
             _ = planned.placing
         except Misfit as misfit:

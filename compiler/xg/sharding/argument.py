@@ -24,7 +24,7 @@ class IllTyped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class PlacedArgument:
     """An argument with its state; `spread` are axes along which it repeats itself."""
 
     expr: Expr
@@ -43,4 +43,4 @@ class Argument:
         return self.state == REPLICATED and (lacks or axis in self.spread)
 
 
-Rule = Callable[[Expr, Sequence[Argument]], State]
+Rule = Callable[[Expr, Sequence[PlacedArgument]], State]

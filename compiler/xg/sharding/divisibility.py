@@ -76,9 +76,9 @@ def _by_plan(
     program: Program, reached: Iterable[PlacedValue], known: Numbers
 ) -> Iterator[NotDivisible]:
     """Sizes that the plan cuts into unequal parts."""
-    for found in reached:
-        said = found.planned
-        numbers = numbers_of(said.graph, found.symbols, known)
+    for value in reached:
+        said = value.planned
+        numbers = numbers_of(said.graph, value.symbols, known)
         for dim, axes in said.cuts:
             span = next((e.span for e in said.entries if e.over & set(axes)), said.value.span)
             yield from _shared(said.graph, dim, axes, numbers, program.mesh, span)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, State, shard
 from xg.ir.prim import Expr
-from xg.sharding.argument import Argument, IllTyped
+from xg.sharding.argument import IllTyped, PlacedArgument
 
 
-def gather(expr: Expr, args: Sequence[Argument]) -> State:
+def gather(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     """Rows by their ids; of a table that is cut by rows each rank has some, zeros elsewhere."""
     table, ids = args
     inner = table.expr.rank - 1
@@ -23,7 +23,7 @@ def gather(expr: Expr, args: Sequence[Argument]) -> State:
     return table.state
 
 
-def scatter_add(expr: Expr, args: Sequence[Argument]) -> State:
+def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     """Rows summed by their ids: parts of the rows give terms of the sum."""
     updates, ids = args
     inner = updates.expr.rank - ids.expr.rank
@@ -39,7 +39,7 @@ def scatter_add(expr: Expr, args: Sequence[Argument]) -> State:
     return updates.state
 
 
-def pick(expr: Expr, args: Sequence[Argument]) -> State:
+def pick(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     """One element per row; of rows that are cut each rank has some, zeros elsewhere."""
     x, ids = args
     if x.state == shard(-1):
@@ -54,7 +54,7 @@ def pick(expr: Expr, args: Sequence[Argument]) -> State:
     return x.state
 
 
-def place(expr: Expr, args: Sequence[Argument]) -> State:
+def place(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     """One value per row, at its id."""
     values, ids = args
     if values.state.kind == "S" or ids.state.kind == "S":
@@ -66,6 +66,6 @@ def place(expr: Expr, args: Sequence[Argument]) -> State:
     return values.state
 
 
-def _needs_whole(expr: Expr, arg: Argument, place: int) -> None:
+def _needs_whole(expr: Expr, arg: PlacedArgument, place: int) -> None:
     if arg.state != CONSTANT:
         raise IllTyped("ids have to be whole", expr, [place])

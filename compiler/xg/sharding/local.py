@@ -33,7 +33,7 @@ def localise(body: Body, typing: Typing, wanted: Sequence[State], mesh_axis: str
 
     An output that is the same everywhere may be wanted as a part of it.
     """
-    writer = _Local(typing, mesh_axis)
+    writer = _LocalBody(typing, mesh_axis)
     operands = tuple(writer.operand(expr) for expr in body.operands)
     outputs = tuple(
         writer.get(expr, state) for expr, state in zip(body.outputs, wanted, strict=True)
@@ -42,7 +42,7 @@ def localise(body: Body, typing: Typing, wanted: Sequence[State], mesh_axis: str
 
 
 @dataclass(slots=True)
-class _Local:
+class _LocalBody:
     typing: Typing
     mesh_axis: str
     made: dict[tuple[int, State], Expr] = field(default_factory=dict[tuple[int, State], Expr])
@@ -140,11 +140,15 @@ class _Local:
         before = self.typing.before(expr)
         if state.kind == "S" and before.is_same:
             return self._part(expr, state, args)
-        made = self._whole_or_part(expr, before, args)
+        expression = self._whole_or_part(expr, before, args)
         if id(expr) in self.typing.collected:
             collect = all_reduce if before == PARTIAL else all_reduce_max
-            made = collect(made, self.mesh_axis)
-        return made.named(expr.name) if expr.name and made.prim != "operand" else made
+            expression = collect(expression, self.mesh_axis)
+        return (
+            expression.named(expr.name)
+            if expr.name and expression.prim != "operand"
+            else expression
+        )
 
     def _part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)
@@ -178,9 +182,9 @@ class _Local:
 
     def _drawn(self, expr: Expr, state: State) -> tuple[tuple[str, Attr], ...]:
         """The attributes of a mask that is drawn in part."""
-        known = expr.attr("cuts")
-        assert isinstance(known, tuple)
-        return (*expr.attrs[:-1], ("cuts", (*known, (state.axis, self.mesh_axis))))  # pyright: ignore
+        attr = expr.attr("cuts")
+        assert isinstance(attr, tuple)
+        return (*expr.attrs[:-1], ("cuts", (*attr, (state.axis, self.mesh_axis))))  # pyright: ignore
 
     def _mean(self, expr: Expr, args: list[Expr]) -> Expr:
         """The sum over the part, divided by the whole length."""
@@ -214,8 +218,8 @@ class _Local:
     def _scattered(self, expr: Expr, args: list[Expr], shape: Shape) -> Expr:
         updates, ids = args
         held, inside = self._ids(ids, shape[0])
-        kept = where(_under(held, updates), updates, 0.0)
-        return replace(expr, args=(kept, inside), shape=shape, attrs=(("rows", shape[0]),))
+        expression = where(_under(held, updates), updates, 0.0)
+        return replace(expr, args=(expression, inside), shape=shape, attrs=(("rows", shape[0]),))
 
     def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
         """Which ids fall into this rank's rows, and where; 0 for those that do not."""

@@ -9,7 +9,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, State
 from xg.ir.prim import COMPARE, Expr
-from xg.sharding.argument import Argument, IllTyped
+from xg.sharding.argument import IllTyped, PlacedArgument
 from xg.sharding.rules import RULES
 
 
@@ -96,8 +96,8 @@ class _Typer:
         differentiable = self.states[id(arg)].kind == "P" and self.active[id(arg)]
         self.states[id(arg)] = whole if differentiable else CONSTANT
 
-    def _argument(self, arg: Expr) -> Argument:
-        return Argument(arg, self.states[id(arg)], self.spread.get(id(arg), frozenset()))
+    def _argument(self, arg: Expr) -> PlacedArgument:
+        return PlacedArgument(arg, self.states[id(arg)], self.spread.get(id(arg), frozenset()))
 
     def _spread(self, expr: Expr) -> frozenset[int]:
         """The axes along which a value repeats itself for all numbers."""

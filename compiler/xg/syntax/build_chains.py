@@ -11,7 +11,7 @@ from xg.syntax.errors import NamelessResult, NamesInTheMiddle
 from xg.syntax.tokens import Token
 
 
-class _Node(NamedTuple):
+class _ChainNode(NamedTuple):
     """A node of a chain before its label is read."""
 
     span: Span
@@ -55,11 +55,11 @@ class ChainBuilder(TermBuilder):
         over: ast.Over | None,
         guard: ast.Guard | None,
         instance: Token | None,
-    ) -> _Node:
+    ) -> _ChainNode:
         """`N × Decoder(p)<-M as decoder`."""
         name = self._name(instance) if instance else None
         operation = self._name(operator)
-        return _Node(span, operation, axes, args or (), attached, over, guard, name, repeat)
+        return _ChainNode(span, operation, axes, args or (), attached, over, guard, name, repeat)
 
     def label(self, span: Span, ports: tuple[ast.Port, ...]) -> ast.Label:
         """`: Q [B, S, D]`."""
@@ -69,7 +69,7 @@ class ChainBuilder(TermBuilder):
         """`: [B, S, D]`."""
         return ast.Label(span, (), shape)
 
-    def step(self, _: Span, node: _Node, label: ast.Label | None) -> ast.NodeUse:
+    def step(self, _: Span, node: _ChainNode, label: ast.Label | None) -> ast.NodeUse:
         """`-> LN(γ, β) : H`."""
         return ast.NodeUse(*node, label)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xg.diagnostics.source import Source
 from xg.syntax.alignment import padding
-from xg.syntax.line_layout import Writer
+from xg.syntax.line_layout import LineWriter
 from xg.syntax.lines import LineSplitter
 from xg.syntax.parse import parse
 from xg.syntax.spacing import Spacing
@@ -20,6 +20,6 @@ def format(source: Source) -> str:
     tokens, comments, _ = tokenize(source)
     lines = LineSplitter().split(tokens, comments)
     spacing = Spacing(source, module, tokens)
-    draft = Writer(source, spacing, {})
+    draft = LineWriter(source, spacing, {})
     draft.write(lines)
-    return Writer(source, spacing, padding(module, lines, draft.columns)).write(lines)
+    return LineWriter(source, spacing, padding(module, lines, draft.columns)).write(lines)

@@ -66,7 +66,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Repair:
     """An error, and the repair to continue with: tokens inserted before this one or in its place.
 
     The problem is None if it was reported before.
@@ -77,14 +77,14 @@ class Finding:
     drop: bool = False
 
 
-def find(stop: Stop) -> Finding:
+def find(stop: Stop) -> Repair:
     """The error at a stop."""
     for known in _KNOWN:
         finding = known(stop)
         if finding is not None:
             return finding
     expected = describe_expected(stop.reader, stop.expected)
-    return Finding(errors.Unexpected(stop.here, expected, describe_token(stop.token, stop.here)))
+    return Repair(errors.Unexpected(stop.here, expected, describe_token(stop.token, stop.here)))
 
 
 def _in_body(reader: Reader) -> bool:
@@ -95,24 +95,24 @@ def _in_body(reader: Reader) -> bool:
 # ---- brackets ------------------------------------------------------------------------------------
 
 
-def _unclosed_block(stop: Stop) -> Finding | None:
+def _unclosed_block(stop: Stop) -> Repair | None:
     begins_item = stop.token.type in ITEM_WORDS and stop.begins_line
     if stop.brace and (stop.token.type == "$END" or begins_item) and _in_body(stop.reader):
         opening = stop.span(stop.brace)
-        return Finding(errors.UnclosedBlock(opening, stop.here) if opening.text else None)
+        return Repair(errors.UnclosedBlock(opening, stop.here) if opening.text else None)
     return None
 
 
-def _unclosed_bracket(stop: Stop) -> Finding | None:
+def _unclosed_bracket(stop: Stop) -> Repair | None:
     if stop.opening is None or OPENS[stop.opening.type] not in stop.expected:
         return None
     if stop.begins_line or stop.token.type in _ENDS:
         closing = _BRACKETS[OPENS[stop.opening.type]]
-        return Finding(errors.UnclosedBracket(stop.span(stop.opening), stop.here, closing))
+        return Repair(errors.UnclosedBracket(stop.span(stop.opening), stop.here, closing))
     return None
 
 
-def _wrong_bracket(stop: Stop) -> Finding | None:
+def _wrong_bracket(stop: Stop) -> Repair | None:
     if stop.token.type not in CLOSES or stop.opening is None:
         return None
     right = OPENS[stop.opening.type]
@@ -120,29 +120,29 @@ def _wrong_bracket(stop: Stop) -> Finding | None:
         return None
     opening = stop.span(stop.opening)
     if any(OPENS[outer.type] == stop.token.type for outer in stop.open):
-        return Finding(errors.UnclosedBracket(opening, stop.here, _BRACKETS[right]), (right,))
-    return Finding(errors.WrongBracket(stop.here, opening, _BRACKETS[right]), (right,), drop=True)
+        return Repair(errors.UnclosedBracket(opening, stop.here, _BRACKETS[right]), (right,))
+    return Repair(errors.WrongBracket(stop.here, opening, _BRACKETS[right]), (right,), drop=True)
 
 
-def _stray_bracket(stop: Stop) -> Finding | None:
+def _stray_bracket(stop: Stop) -> Repair | None:
     closes_nothing = stop.token.type in CLOSES and stop.opening is None
     if closes_nothing or (stop.token.type == "RBRACE" and not _in_body(stop.reader)):
-        return Finding(errors.StrayBracket(stop.here), drop=True)
+        return Repair(errors.StrayBracket(stop.here), drop=True)
     return None
 
 
 # ---- lists and products --------------------------------------------------------------------------
 
 
-def _missing_times(stop: Stop) -> Finding | None:
+def _missing_times(stop: Stop) -> Repair | None:
     before, token = stop.previous, stop.token
     if before and before.type == "NUMBER" and token.type == "NAME" and before.end == token.start:
         problem = errors.MissingTimes(stop.span(before), stop.here)
-        return Finding(problem, ("STAR",))
+        return Repair(problem, ("STAR",))
     return None
 
 
-def _missing_comma(stop: Stop) -> Finding | None:
+def _missing_comma(stop: Stop) -> Repair | None:
     before, kind = stop.previous, stop.token.type
     if before is None or "COMMA" not in stop.expected:
         return None
@@ -153,8 +153,8 @@ def _missing_comma(stop: Stop) -> Finding | None:
     if not (atoms or rows) or not stop.reader.fits(["COMMA", kind]):
         return None
     if stop.repaired:
-        return Finding(None, ("COMMA",))
-    return Finding(errors.MissingComma(stop.span(before), stop.here, _list(stop)), ("COMMA",))
+        return Repair(None, ("COMMA",))
+    return Repair(errors.MissingComma(stop.span(before), stop.here, _list(stop)), ("COMMA",))
 
 
 def _list(stop: Stop) -> Span:
@@ -171,35 +171,35 @@ def _list(stop: Stop) -> Span:
 # ---- words and signs in the wrong place ----------------------------------------------------------
 
 
-def _reserved_name(stop: Stop) -> Finding | None:
+def _reserved_name(stop: Stop) -> Repair | None:
     is_word = literals().get(stop.here.text) == stop.token.type and stop.here.text.isalpha()
     if is_word and "NAME" in stop.expected and not stop.begins_line:
-        return Finding(errors.ReservedName(stop.here), ("NAME",), drop=True)
+        return Repair(errors.ReservedName(stop.here), ("NAME",), drop=True)
     return None
 
 
-def _named_by_a_word(stop: Stop) -> Finding | None:
+def _named_by_a_word(stop: Stop) -> Repair | None:
     """`softmax(dim=-1)`: the word is no end of the line, whatever bracket is open."""
     if stop.opening and stop.following and stop.following.type == "EQUAL":
         return _reserved_name(stop)
     return None
 
 
-def _default_among_data(stop: Stop) -> Finding | None:
+def _default_among_data(stop: Stop) -> Repair | None:
     if stop.token.type == "EQUAL" and stop.opening and "SEMICOLON" in stop.expected:
-        return Finding(errors.DefaultAmongData(stop.here))
+        return Repair(errors.DefaultAmongData(stop.here))
     return None
 
 
-def _assigned_chain(stop: Stop) -> Finding | None:
+def _assigned_chain(stop: Stop) -> Repair | None:
     name = stop.previous
     if stop.token.type == "EQUAL" and name and name.type == "NAME" and "ARROW" in stop.expected:
         rest = stop.source.line_text(stop.here.line)[stop.here.column :].strip()
-        return Finding(errors.AssignedChain(stop.here, f"{rest} : {stop.span(name).text}"))
+        return Repair(errors.AssignedChain(stop.here, f"{rest} : {stop.span(name).text}"))
     return None
 
 
-def _infix_in_chain(stop: Stop) -> Finding | None:
+def _infix_in_chain(stop: Stop) -> Repair | None:
     """Between values, where only an arrow or a label goes on; `x[` and `x.` are not signs."""
     left, right = stop.previous, stop.following
     if left is None or left.type != "NAME" or stop.opening or "SLASH" in stop.expected:
@@ -207,68 +207,68 @@ def _infix_in_chain(stop: Stop) -> Finding | None:
     if stop.token.type not in SIGNS or "ARROW" not in stop.expected:
         return None
     operand = stop.span(right).text if right and right.type in ("NAME", "NUMBER") else "…"
-    return Finding(errors.InfixInChain(stop.here, stop.span(left).text, operand))
+    return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand))
 
 
-def _colon_for_brace(stop: Stop) -> Finding | None:
+def _colon_for_brace(stop: Stop) -> Repair | None:
     if stop.token.type == "COLON" and "LBRACE" in stop.expected:
-        return Finding(errors.ColonForBrace(stop.here), ("LBRACE",), drop=True)
+        return Repair(errors.ColonForBrace(stop.here), ("LBRACE",), drop=True)
     return None
 
 
-def _colon_before_shape(stop: Stop) -> Finding | None:
+def _colon_before_shape(stop: Stop) -> Repair | None:
     shape_follows = stop.following is not None and stop.following.type == "LSQB"
     declares = stop.statement is not None and stop.statement.type in DECLARING
     if stop.opening and not declares:
         return None  # a label behind a bracket that is not closed
     if stop.token.type == "COLON" and shape_follows and "LSQB" in stop.expected:
-        return Finding(errors.ColonBeforeShape(stop.here), drop=True)
+        return Repair(errors.ColonBeforeShape(stop.here), drop=True)
     return None
 
 
-def _stacked_power(stop: Stop) -> Finding | None:
+def _stacked_power(stop: Stop) -> Repair | None:
     if stop.token.type == "CARET" and "SLASH" in stop.expected:
-        return Finding(errors.StackedPower(stop.here))
+        return Repair(errors.StackedPower(stop.here))
     return None
 
 
-def _stacked_sign(stop: Stop) -> Finding | None:
+def _stacked_sign(stop: Stop) -> Repair | None:
     if stop.token.type == "MINUS" and stop.previous and stop.previous.type == "MINUS":
-        return Finding(errors.StackedSign(stop.here), drop=True)
+        return Repair(errors.StackedSign(stop.here), drop=True)
     return None
 
 
-def _arrow_as_comparison(stop: Stop) -> Finding | None:
+def _arrow_as_comparison(stop: Stop) -> Repair | None:
     if stop.token.type in ("SINGLE", "DOUBLE") and "GREATER" in stop.expected:
-        return Finding(errors.ArrowAsComparison(stop.here), ("GREATER",), drop=True)
+        return Repair(errors.ArrowAsComparison(stop.here), ("GREATER",), drop=True)
     return None
 
 
-def _statement_outside(stop: Stop) -> Finding | None:
+def _statement_outside(stop: Stop) -> Repair | None:
     if "item" not in stop.reader.choices:
         return None
     if stop.token.type in ("GIVEN", "EXPECT"):
-        return Finding(errors.StatementOutside(stop.here, "an example"))
+        return Repair(errors.StatementOutside(stop.here, "an example"))
     if stop.token.type in ("NAME", "LPAR", "PARAM", "STATE", "NEXT"):
-        return Finding(errors.StatementOutside(stop.here, "a block"))
+        return Repair(errors.StatementOutside(stop.here, "a block"))
     return None
 
 
-def _unquoted_file(stop: Stop) -> Finding | None:
+def _unquoted_file(stop: Stop) -> Repair | None:
     in_use = stop.statement and stop.statement.type == "USE"
     if in_use and stop.token.type in ("DOT", "DOTS", "SLASH", "MINUS"):
-        return Finding(errors.UnquotedFile(stop.here))
+        return Repair(errors.UnquotedFile(stop.here))
     return None
 
 
-def _semicolon(stop: Stop) -> Finding | None:
+def _semicolon(stop: Stop) -> Repair | None:
     if stop.token.type != "SEMICOLON" or not {"_NL", "$END", "RBRACE"} & stop.expected:
         return None
     ends = stop.following is None or stop.following.type in ("_NL", "$END", "RBRACE")
-    return Finding(errors.Semicolon(stop.here), () if ends else ("_NL",), drop=True)
+    return Repair(errors.Semicolon(stop.here), () if ends else ("_NL",), drop=True)
 
 
-_KNOWN: tuple[Callable[[Stop], Finding | None], ...] = (
+_KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _unclosed_block,
     _colon_before_shape,
     _named_by_a_word,

@@ -27,7 +27,7 @@ class _Bracket(NamedTuple):
     closes: int
 
 
-class Writer:
+class LineWriter:
     """Writes the lines of one program; a continued line is aligned with its first.
 
     `columns` are the columns of tokens, by offset; `padding` how much wider than usual the gap in

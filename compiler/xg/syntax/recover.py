@@ -13,7 +13,7 @@ from itertools import takewhile
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.source import Source
-from xg.syntax.known_errors import ITEM_WORDS, STATEMENT_WORDS, Finding, Stop, find
+from xg.syntax.known_errors import ITEM_WORDS, STATEMENT_WORDS, Repair, Stop, find
 from xg.syntax.line_ends import CLOSES, GOES_ON_AFTER, GOES_ON_BEFORE, OPENS, StatementTokens
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import Token
@@ -73,7 +73,7 @@ def _line_before(tokens: list[Token], index: int) -> Iterator[Token]:
     )
 
 
-def _can_repair(reader: Reader, stop: Stop, finding: Finding) -> bool:
+def _can_repair(reader: Reader, stop: Stop, finding: Repair) -> bool:
     if not finding.drop:
         return bool(finding.insert) and reader.fits([*finding.insert, stop.token.type])
     return reader.fits(finding.insert) and stop.token.type != "$END"

@@ -20,7 +20,7 @@ BUNDLED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class TrafficCheck:
     """Collectives of one kind over one mesh axis in one pass: calls and elements of payload.
 
     Where gradients and parameters are `bundled`, one call may send several of them.
@@ -48,19 +48,19 @@ class Sent:
 def expected(placed: Program) -> Counts:
     """The formulas in numbers."""
     numbers = {**placed.main.sizes.bind(placed.numbers), **placed.mesh}
-    found: Counts = {}
+    counts: Counts = {}
     for each in traffic(placed):
         if ranks_over(each.over).evaluate(placed.mesh) > 1:
             key = (each.direction, each.kind, each.over)
-            calls, elements = found.get(key, (0, 0))
+            calls, elements = counts.get(key, (0, 0))
             times = each.count.evaluate(numbers)
-            found[key] = calls + times, elements + times * each.payload.evaluate(numbers)
-    return found
+            counts[key] = calls + times, elements + times * each.payload.evaluate(numbers)
+    return counts
 
 
 def count(
     placed: Program, together: Sequence[RankRun], *, bundled: bool = False
-) -> tuple[Sent, ...]:
+) -> tuple[TrafficCheck, ...]:
     """Both, one row for each pass, kind and mesh axis; of ranks that differ the first such.
 
     Code that is `bundled`, as kernels are, sends several gradients or parameters at once.
@@ -69,7 +69,7 @@ def count(
     counted = next((run.sent for run in together if run.sent != said), together[0].sent)
     keys = [*said, *(key for key in counted if key not in said)]
     return tuple(
-        Sent(
+        TrafficCheck(
             *key,
             said.get(key, (0, 0)),
             counted.get(key, (0, 0)),

@@ -187,7 +187,11 @@ def _is_of_zeros(
         return False
     bound = NEGLIGIBLE * _scale(single)
     zero = {f"d{n}" for n, g in single.gradients.items() if np.abs(g).max(initial=0.0) <= bound}
-    wrong = {found.name for found in comparison.differences(single, runs) if found.is_wrong}
+    wrong = {
+        difference.name
+        for difference in comparison.differences(single, runs)
+        if difference.is_wrong
+    }
     return bool(wrong) and wrong <= zero
 
 

@@ -76,8 +76,8 @@ def _differs(edge: _Edge, mesh: Mapping[str, int], same: Same, add: Add) -> str 
                 return f"{grid.describe(unlike)} has other bits than its neighbour along {axis}"
         parts = [_merged(group, state, add) for group in _groups(parts, size)]
         numbers = [group[0] for group in _groups(numbers, size)]
-    whole, wanted = parts[0], edge.wanted
-    if wanted is None or (whole.shape == wanted.shape and same(whole, wanted)):
+    whole, array = parts[0], edge.wanted
+    if array is None or (whole.shape == array.shape and same(whole, array)):
         return None
     summed = [axis for axis, state in edge.placement.items() if state.kind in "PM"]
     if summed:
@@ -165,8 +165,8 @@ class _Both:
                 parts = [each.values[value] for each in records]
                 name = _name(value, step)
                 placement = graph.placements.get(value, {})
-                wanted = record.values.get(value)
-                yield _Edge(name, record.path, step.span.line, placement, parts, wanted)
+                array = record.values.get(value)
+                yield _Edge(name, record.path, step.span.line, placement, parts, array)
 
     def _backward(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge | _Inside]:
         graph = records[0].graph
@@ -183,10 +183,10 @@ class _Both:
                     value = of[made]
                     parts = [each.reverse[made] for each in records]
                     known = value in totals and value not in made_again
-                    wanted = record.reverse[totals[value]] if known else None
+                    array = record.reverse[totals[value]] if known else None
                     placement = backward.placements.get(made, {})
                     line = value.span.line
-                    yield _Edge(f"d{value.name or ''}", record.path, line, placement, parts, wanted)
+                    yield _Edge(f"d{value.name or ''}", record.path, line, placement, parts, array)
 
 
 def _made_again(graph: Graph) -> set[Value]:

@@ -46,7 +46,7 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Proof:
+class GradientProof:
     """The result for one block, and its sizes."""
 
     program: Program
@@ -69,7 +69,7 @@ def prove(
     backends: Sequence[str] = BACKENDS[:1],
     *,
     kernels: bool = False,
-) -> Proof:
+) -> GradientProof:
     """Prove one block of a file; raises DiagnosticError, and RunError for a NaN.
 
     With `kernels` the code compared with differences and interpreter is the fused one.
@@ -100,7 +100,7 @@ def prove(
         )
         for backend in backends
     }
-    return Proof(program, sizes, report, references)
+    return GradientProof(program, sizes, report, references)
 
 
 def _expected(program: Program) -> dict[str, Expected]:

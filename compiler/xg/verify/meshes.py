@@ -106,10 +106,10 @@ def _shared(program: Program) -> tuple[Dim, ...]:
     """Every length of an axis in the program of one rank that ranks share, the mesh in numbers."""
     ranks = run(RANK, program).result
     mesh = {axis: number(size) for axis, size in program.mesh.items()}
-    found = (
+    dims = (
         dim.substitute(symbols).substitute(mesh)
         for graph, symbols in instances(ranks)
         for dim in axes_of(graph)
         if not mesh.keys().isdisjoint(dim.symbols())
     )
-    return tuple(dict.fromkeys(dim for dim in found if dim.constant is None))
+    return tuple(dict.fromkeys(dim for dim in dims if dim.constant is None))

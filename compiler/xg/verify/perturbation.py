@@ -37,17 +37,17 @@ def propagate(
     outputs: tuple[Expr, ...], operands: Mapping[str, Perturbation]
 ) -> list[Perturbation | None]:
     """The changes of a body's outputs when these operands change."""
-    known: dict[int, Perturbation] = {}
+    perturbations: dict[int, Perturbation] = {}
     for expr in topological(outputs):
         if expr.prim == "operand":
-            found = operands.get(str(expr.attr("name")))
-        elif any(id(arg) in known for arg in expr.args):
-            found = _RULES.get(expr.prim, _arbitrary)(expr, known)
+            perturbation = operands.get(str(expr.attr("name")))
+        elif any(id(arg) in perturbations for arg in expr.args):
+            perturbation = _RULES.get(expr.prim, _arbitrary)(expr, perturbations)
         else:
-            found = None
-        if found is not None:
-            known[id(expr)] = found
-    return [known.get(id(output)) for output in outputs]
+            perturbation = None
+        if perturbation is not None:
+            perturbations[id(expr)] = perturbation
+    return [perturbations.get(id(output)) for output in outputs]
 
 
 def _arbitrary(expr: Expr, known: Perturbations) -> Perturbation | None:

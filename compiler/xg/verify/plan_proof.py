@@ -19,7 +19,7 @@ from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, shape_project
-from xg.verify.check_traffic import Sent, count
+from xg.verify.check_traffic import TrafficCheck, count
 from xg.verify.controls import Control, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
@@ -48,7 +48,7 @@ class Floats:
 
     agreements: Mapping[str, RankAgreement]
     edges: Edges | None = None
-    sent: tuple[Sent, ...] = ()
+    sent: tuple[TrafficCheck, ...] = ()
     controls: tuple[Control, ...] = ()
 
     @property
@@ -189,7 +189,7 @@ def _floats(
 
 def _sent(
     one: Program, many: Program, comparison: RankComparison, *, kernels: bool
-) -> tuple[tuple[Sent, ...], tuple[Control, ...]]:
+) -> tuple[tuple[TrafficCheck, ...], tuple[Control, ...]]:
     """The traffic of the NumPy code, counted, and a control for each of its collectives."""
     placed = many.fused_distributed if kernels else many.distributed
     assert placed

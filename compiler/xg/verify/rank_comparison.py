@@ -127,15 +127,15 @@ class RankComparison:
     def compare(self, alone: RankRun, together: Sequence[RankRun]) -> RankAgreement:
         """Every output and gradient against one device, in the contract's measure."""
         worst, first = 0.0, None
-        for found in self.differences(alone, together):
-            worst = max(worst, found.error)
-            if first is None and found.is_wrong:
-                first = found.describe(Grid(dict(self.ranks.mesh)))
+        for difference in self.differences(alone, together):
+            worst = max(worst, difference.error)
+            if first is None and difference.is_wrong:
+                first = difference.describe(Grid(dict(self.ranks.mesh)))
         return RankAgreement(len(alone.outputs), len(alone.gradients), worst, first)
 
     def differs(self, alone: RankRun, together: Sequence[RankRun]) -> bool:
         """Whether any array is wrong."""
-        return any(found.is_wrong for found in self.differences(alone, together))
+        return any(difference.is_wrong for difference in self.differences(alone, together))
 
     def differences(self, alone: RankRun, together: Sequence[RankRun]) -> Iterator[ArrayDifference]:
         """How far every output and gradient is from that of one device."""

@@ -14,11 +14,11 @@ from xg.ir.graph import Program
 from xg.sharding.shard_spec import cuts
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.gather_shards import gather_shards
-from xg.verify.reference.evaluate import Arithmetic, Mesh
+from xg.verify.reference.evaluate import Mesh, NumberSystem
 from xg.verify.reference.interpret import Record
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import Undefined
-from xg.verify.reference.modular.run import Given, Outcome, interpreter, run_drawn
+from xg.verify.reference.modular.run import Outcome, RunInputs, interpreter, run_drawn
 from xg_runtime.errors import RankError
 
 Array = NDArray[Any]
@@ -36,35 +36,35 @@ class Exact:
 
 
 def exactly(
-    one: Program, many: Program, prime: int, seed: int, arithmetic: Arithmetic | None = None
+    one: Program, many: Program, prime: int, seed: int, arithmetic: NumberSystem | None = None
 ) -> Exact:
     """Both passes of both programs on random residues, compared edge by edge.
 
     `arithmetic` may be one for the ranks with a planted error. Raises Undefined where the program
     of one device asks for a number that does not exist, as the inverse of 0, however it is drawn.
     """
-    given, _ = run_drawn(one, prime, seed)
-    outcome, record = _run(one, given, None, None)
+    inputs, _ = run_drawn(one, prime, seed)
+    outcome, record = _run(one, inputs, None, None)
     where = cuts(many)
 
     def rank() -> tuple[Outcome, Record]:
-        mine = given.each(lambda arrays: ranks.local_shards(arrays, where))
+        mine = inputs.each(lambda arrays: ranks.local_shards(arrays, where))
         return _run(many, mine, cast(Mesh, ranks), arithmetic)
 
     arrays = len(outcome.outputs) + len(outcome.gradients)
     try:
-        found = ranks.simulate(many.mesh, rank)
+        outcomes = ranks.simulate(many.mesh, rank)
     except RankError as error:
         if isinstance(error.__cause__, Undefined):
             return Exact(prime, arrays, 0, str(error))
         raise
-    edges = _edges(one, record, many, [each for _, each in found], prime)
-    first = edges.first or _first(outcome, [each for each, _ in found], many)
+    edges = _edges(one, record, many, [each for _, each in outcomes], prime)
+    first = edges.first or _first(outcome, [each for each, _ in outcomes], many)
     return Exact(prime, arrays, edges.count, first)
 
 
 def _run(
-    program: Program, given: Given, mesh: Mesh | None, arithmetic: Arithmetic | None
+    program: Program, given: RunInputs, mesh: Mesh | None, arithmetic: NumberSystem | None
 ) -> tuple[Outcome, Record]:
     runner = interpreter(program, given, mesh, arithmetic)
     outputs, record = runner.forward(given.inputs)
@@ -82,11 +82,11 @@ def _first(alone: Outcome, together: list[Outcome], many: Program) -> str | None
     where = cuts(many)
     pairs = [("", alone.outputs, [each.outputs for each in together])]
     pairs += [("d", alone.gradients, [each.gradients for each in together])]
-    for prefix, wanted, found in pairs:
-        for name in dict.fromkeys([*wanted, *found[0]]):
-            if name not in wanted or any(name not in each for each in found):
+    for prefix, wanted, arrays in pairs:
+        for name in dict.fromkeys([*wanted, *arrays[0]]):
+            if name not in wanted or any(name not in each for each in arrays):
                 return f"{prefix}{name} is missing"
-            parts = [each[name] for each in found]
+            parts = [each[name] for each in arrays]
             whole = gather_shards(parts, where.get(name, ()), many.mesh)
             if whole.unlike is not None or not np.array_equal(whole.array, wanted[name]):
                 return f"{prefix}{name}"

@@ -20,11 +20,11 @@ def why_zero(graph: Graph, value: Value) -> str | None:
         if not any(each in changes for each in step.inputs):
             continue
         if isinstance(step, Apply):
-            found = _through(step, graph, changes)
+            perturbations = _through(step, graph, changes)
         else:
-            found = {each: Perturbation(each, every) for each in step.outputs}
-        changes.update(found)
-        if isinstance(step, Apply) and not found:
+            perturbations = {each: Perturbation(each, every) for each in step.outputs}
+        changes.update(perturbations)
+        if isinstance(step, Apply) and not perturbations:
             ends.append(step)
     if any(output in changes for output in graph.outputs):
         return None

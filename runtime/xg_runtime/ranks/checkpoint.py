@@ -74,9 +74,9 @@ def load(run: Path, cuts: Mapping[str, Cuts], *, previous: bool = False) -> Chec
     grid, rank = Grid(current().sizes), number()
 
     def ours(name: str, layout: ShardLayout) -> Region:
-        wanted = ShardLayout(layout.shape, cuts.get(name, cuts.get(_parameter(name), ())))
+        shard_layout = ShardLayout(layout.shape, cuts.get(name, cuts.get(_parameter(name), ())))
         try:
-            return wanted.region(grid, rank)
+            return shard_layout.region(grid, rank)
         except ValueError as error:
             raise CheckpointError(f"cannot resume {run} on this mesh: {name} {error}") from error
 

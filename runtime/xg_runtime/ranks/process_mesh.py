@@ -80,8 +80,8 @@ class ProcessMesh(RankMesh):
             given = flat(x, self.devices.device_type, copy=not donate)
             work, result = begin(call, given, self._group(call.axis))
         self._record.note("runs", self.begun, str(call))
-        found = shaped(call, result, tuple(x.shape), self.size(call.axis))
-        return _UnderWay(self, number, work, found, x.dtype)
+        tensor = shaped(call, result, tuple(x.shape), self.size(call.axis))
+        return _UnderWay(self, number, work, tensor, x.dtype)
 
     def _group(self, over: str) -> Any:  # noqa: ANN401 - torch does not name its type
         """The process group of an axis, or of several together, made when it is first used."""

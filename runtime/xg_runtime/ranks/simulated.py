@@ -87,8 +87,8 @@ class SimulatedMesh(RankMesh):
         self._world.agree(number, self.place, call)
         group = self.grid.group(self.place, call.axis)
         collective = self._world.meeting(number, group)
-        given = x if donate else array_ops(x).owned(x)
-        collective.give(call, group.index(self.place), given)
+        tensor = x if donate else array_ops(x).owned(x)
+        collective.give(call, group.index(self.place), tensor)
         return _Waiting(self, number, collective, group.index(self.place))
 
     def wait(self, number: int, meeting: SimulatedCollective) -> None:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from xg.diagnostics.source import Source
-from xg.editor.meaning.declared import Declaration, Names
+from xg.editor.meaning.declared import Declaration, ProjectNames
 from xg.editor.meaning.explain import explain
 from xg.editor.meaning.find import find
 from xg.editor.meaning.trail import trail
@@ -41,7 +41,7 @@ def hover(text: str) -> str:
 def declared(text: str) -> Declaration | None:
     """What the name at the mark stands for."""
     project, _, offset = read(text)
-    return find(Names(project), trail(project.main, offset))
+    return find(ProjectNames(project), trail(project.main, offset))
 
 
 def line_of(text: str) -> int | None:

@@ -9,7 +9,7 @@ from xg.frontend.examples.bind import documents
 from xg.frontend.project import Project, parse_project, read_project
 from xg.pages.explain.bound import of_block, of_example
 from xg.pages.explain.compose import compose
-from xg.pages.explain.page import Page
+from xg.pages.explain.page import ExplainedPage
 
 DIAGRAMS = Path(__file__).parents[3] / "diagrams"
 
@@ -26,7 +26,7 @@ example "{HOSTILE_TITLE}" of F {{
 """
 
 
-def of_project(project: Project, *, seed: int | None = None) -> Page:
+def of_project(project: Project, *, seed: int | None = None) -> ExplainedPage:
     """The page of the first example, or of the last block with drawn numbers."""
     if seed is None:
         return compose(of_example(next(documents(project))))
@@ -36,11 +36,11 @@ def of_project(project: Project, *, seed: int | None = None) -> Page:
 
 
 @cache
-def page(name: str, seed: int | None = None) -> Page:
+def page(name: str, seed: int | None = None) -> ExplainedPage:
     """The page of a diagram of the gallery."""
     return of_project(read_project(shipped(name)), seed=seed)
 
 
-def hostile() -> Page:
+def hostile() -> ExplainedPage:
     """The page of the file that wants to break out."""
     return of_project(parse_project(HOSTILE.encode()))

@@ -15,7 +15,7 @@ from xg.frontend.project import parse_project
 from xg.pages.explain.html import equation, html
 from xg.pages.explain.markdown import markdown
 from xg.pages.explain.numbers import COLUMNS, ROWS, number, rows, shape
-from xg.pages.explain.page import Page, Step
+from xg.pages.explain.page import ExplainedPage, ExplainedStep
 
 BLOCKS = ("mha", "transformer", "encoder_decoder")
 
@@ -36,7 +36,7 @@ class Elements(HTMLParser):
         return [str(attributes[name]) for _, attributes in self.found if name in attributes]
 
 
-def steps(of: Page) -> list[Step]:
+def steps(of: ExplainedPage) -> list[ExplainedStep]:
     """Every step of a page, in its order."""
     passes = [p for s in of.sections for p in (s.forward, s.backward) if p is not None]
     return [step for each in passes for step in each.steps]

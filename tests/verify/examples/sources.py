@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from xg.frontend.examples.bind import Document, documents
+from xg.frontend.examples.bind import BoundExample, documents
 from xg.frontend.project import parse_project, read_project
 from xg.syntax import ast
 from xg.verify.examples.judge import Judged, judge
@@ -22,7 +22,7 @@ block Net(X [B, D], t [B, D]) -> Y [B, D], loss [] {
 GIVEN = "    given X = [[0.5, -1.0], [0.25, 2]], t = [[0, 1], [1, 0]], W = [[1, 0.5], [-0.5, 2]]\n"
 
 
-def document(claims: str, given: str = GIVEN, block: str = NET) -> Document:
+def document(claims: str, given: str = GIVEN, block: str = NET) -> BoundExample:
     """The example of one block with these claims."""
     text = f'{block}example "a document" of Net {{\n{given}{claims}}}\n'
     (found,) = documents(parse_project(text.encode()))

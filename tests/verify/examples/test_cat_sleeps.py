@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from verify.examples.sources import CAT_SLEEPS, examples
 
-from xg.frontend.examples.bind import Document, bind, documents
+from xg.frontend.examples.bind import BoundExample, bind, documents
 from xg.frontend.project import parse_project, read_project
 from xg.verify.examples.claim_check import checked
 from xg.verify.examples.judge import Judged, judge
@@ -42,12 +42,12 @@ def by_hand() -> dict[str, Array]:
 
 
 @pytest.fixture(scope="module")
-def both() -> list[tuple[Document, list[Judged]]]:
+def both() -> list[tuple[BoundExample, list[Judged]]]:
     return [(each, list(judge(each))) for each in documents(read_project(CAT_SLEEPS))]
 
 
 def test_the_true_numbers_are_those_computed_by_hand(
-    both: list[tuple[Document, list[Judged]]],
+    both: list[tuple[BoundExample, list[Judged]]],
 ) -> None:
     expected = by_hand()
     for _, claims in both:
@@ -82,7 +82,7 @@ def test_the_false_numbers_are_found_without_being_told_which() -> None:
 
 
 def test_how_many_numbers_hold_and_which_steps_follow(
-    both: list[tuple[Document, list[Judged]]],
+    both: list[tuple[BoundExample, list[Judged]]],
 ) -> None:
     (_, printed), (_, corrected) = both
     assert sum(each.printed.size for each in printed) == 82

@@ -10,7 +10,7 @@ from xg import ops
 from xg.frontend.examples.numbers import last_digit
 from xg.frontend.project import parse_project
 from xg.ir.prim import Expr
-from xg.verify.examples.claim_check import Checked, checked
+from xg.verify.examples.claim_check import CheckedDocument, checked
 from xg.verify.examples.judge import NUDGES_AT_MOST
 from xg.verify.examples.recompute import Recomputation
 
@@ -113,7 +113,7 @@ def test_sizes_come_from_the_arrays_and_stand_before_defaults() -> None:
     assert found.sizes == {"B": 2, "D": 2}
 
 
-def _one(claims: str, block: str = NET) -> Checked:
+def _one(claims: str, block: str = NET) -> CheckedDocument:
     text = f"{block}example of Net {{\n{GIVEN}{claims}}}\n"
     (found,) = checked(parse_project(text.encode()), None, {}, seed=0)
     return found

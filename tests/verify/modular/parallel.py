@@ -13,20 +13,20 @@ import xg_runtime.ranks as ranks
 from xg.ir.graph import Program
 from xg.ir.prim import Expr
 from xg.sharding.shard_spec import cuts
-from xg.verify.reference.evaluate import Arithmetic, Context, Mesh
+from xg.verify.reference.evaluate import Context, Mesh, NumberSystem
 from xg.verify.reference.modular.meanings import SUMMED, modulo
 from xg.verify.reference.modular.residues import Undefined
-from xg.verify.reference.modular.run import Given, Outcome, run
+from xg.verify.reference.modular.run import Outcome, RunInputs, run
 from xg_runtime.errors import RankError
 
 Array = NDArray[Any]
-Mistake = Callable[[Expr, Context, Array, Arithmetic], Array]
+Mistake = Callable[[Expr, Context, Array, NumberSystem], Array]
 
 SAID = (*SUMMED, "all_reduce_max", "all_gather", "all_to_all")
 
 
 def first_difference(
-    many: Program, given: Given, expected: Outcome, arithmetic: Arithmetic | None = None
+    many: Program, given: RunInputs, expected: Outcome, arithmetic: NumberSystem | None = None
 ) -> str | None:
     """The first array that some rank, asking for the whole, finds other than one device does."""
     where = cuts(many)
@@ -66,12 +66,12 @@ class Planted:
         (count,) = set(self.calls.values())
         return count
 
-    def arithmetic(self) -> Arithmetic:
+    def arithmetic(self) -> NumberSystem:
         true = modulo(self.prime)
         meanings = {name: self._meaning(name, true) for name in SAID}
         return replace(true, meanings={**true.meanings, **meanings})
 
-    def _meaning(self, name: str, true: Arithmetic) -> Callable[..., Array]:
+    def _meaning(self, name: str, true: NumberSystem) -> Callable[..., Array]:
         def meaning(expr: Expr, context: Context, x: Array) -> Array:
             mesh = ranks.current()
             rank = tuple(mesh.rank(axis) for axis in mesh.sizes)
@@ -86,11 +86,11 @@ class Planted:
         return meaning
 
 
-def right(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
+def right(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array:
     return true.meanings[expr.prim](expr, context, x)
 
 
-def missing(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
+def missing(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array:
     """Nothing is said: every rank takes what it holds for the whole, or for all parts of it."""
     if expr.prim == "reduce_scatter":
         return true.meanings["shard_slice"](expr, context, x)
@@ -99,19 +99,19 @@ def missing(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
     return x
 
 
-def doubled(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
+def doubled(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array:
     """What is the same everywhere by now is summed once more."""
     whole = right(expr, context, x, true)
     return true.meanings["all_reduce"](replace(expr, prim="all_reduce"), context, whole)
 
 
-def mean(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
+def mean(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array:
     """The mean where the sum is asked for."""
     count = np.asarray(ranks.size(str(expr.attr("over"))))
     return true.meanings["div"](expr, context, right(expr, context, x, true), count)
 
 
-def largest(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
+def largest(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array:
     """The maximum where the sum is asked for, and the other way round."""
     other = "all_reduce" if expr.prim == "all_reduce_max" else "all_reduce_max"
     whole = true.meanings[other](replace(expr, prim=other), context, x)
@@ -124,7 +124,7 @@ def largest(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
     )
 
 
-def elsewhere(expr: Expr, context: Context, x: Array, true: Arithmetic) -> Array:
+def elsewhere(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array:
     """Over another mesh axis of the same size, where there is one; else not at all."""
     over, sizes = str(expr.attr("over")), ranks.current().sizes
     others = [axis for axis in sizes if axis != over and sizes[axis] == sizes[over]]

@@ -21,7 +21,7 @@ from verify.modular.parallel import (
 import xg
 from xg.ir.graph import Program
 from xg.verify.reference.modular.residues import PRIMES
-from xg.verify.reference.modular.run import Given, Outcome, run_drawn
+from xg.verify.reference.modular.run import Outcome, RunInputs, run_drawn
 
 PLANS = Path(__file__).parents[2] / "programs" / "08_plans.xg"
 SIZES = {"B": 6, "S": 6, "V": 12, "D": 12, "N_H": 6, "N_L": 1, "S_max": 12}
@@ -29,7 +29,7 @@ NAMES = ("TP", "DP", "VP", "Stream", "FSDP", "DP_TP", "SP", "Everything")
 
 
 @cache
-def one_device(prime: int = PRIMES[0], seed: int = 0) -> tuple[Given, Outcome]:
+def one_device(prime: int = PRIMES[0], seed: int = 0) -> tuple[RunInputs, Outcome]:
     return run_drawn(xg.compile(PLANS, "LM", sizes=SIZES).graphs, prime, seed)
 
 

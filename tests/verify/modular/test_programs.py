@@ -82,7 +82,7 @@ def test_a_draw_that_meets_a_zero_is_drawn_again(monkeypatch: pytest.MonkeyPatch
     program = compiled("notation/mlp.xg")
     real, calls = module.run, list[int]()
 
-    def unlucky(program: Program, given: module.Given) -> module.Outcome:
+    def unlucky(program: Program, given: module.RunInputs) -> module.Outcome:
         calls.append(given.seed)
         if len(calls) == 1:
             raise Undefined("the inverse of 0")

@@ -12,7 +12,7 @@ from xg.cli.arguments import settings_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.cli.opening import open_project
-from xg.cli.target import Target
+from xg.cli.target import TargetFolder
 from xg.cli.watch import watch
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
@@ -61,7 +61,7 @@ def _build(options: Namespace, console: Console) -> int:
         console.note(f"warning: {warning}")
     files = {name: data for outputs in made.values() for name, data in outputs.files.items()}
     engines = sorted({engine for outputs in made.values() for engine in outputs.engines})
-    target = Target(options.folder)
+    target = TargetFolder(options.folder)
     if options.check:
         different = list(target.differences(files, engines))
         for line in different:
@@ -85,10 +85,10 @@ def _one(options: Namespace, console: Console) -> int:
     if options.watch or options.check:
         console.note("xg build: --watch and --check are for folders: -o DIR")
         return USAGE
-    made = picture_of(open_project(options.files[0]), _wanted(options, kinds), _view(options))
-    for warning in made.warnings:
+    outputs = picture_of(open_project(options.files[0]), _wanted(options, kinds), _view(options))
+    for warning in outputs.warnings:
         console.note(f"warning: {warning}")
-    (data,) = made.files.values()
+    (data,) = outputs.files.values()
     if suffix:
         write_all({options.folder: data})
         console.say(f"{options.files[0]}: {options.folder}")
@@ -104,16 +104,16 @@ def _view(options: Namespace) -> View:
 def _made(options: Namespace) -> Mapping[str, Outputs]:
     """The outputs of every input; raises DiagnosticError with the errors of all of them."""
     wanted = _wanted(options, options.kinds or KINDS)
-    made: dict[str, Outputs] = {}
+    outputs: dict[str, Outputs] = {}
     mistakes: list[Diagnostic] = []
     for file in dict.fromkeys(options.files):
         try:
-            made[file] = outputs_of(open_project(file), wanted)
+            outputs[file] = outputs_of(open_project(file), wanted)
         except DiagnosticError as error:
             mistakes += error.diagnostics
     if mistakes:
         raise DiagnosticError(mistakes)
-    return made
+    return outputs
 
 
 def _wanted(options: Namespace, kinds: tuple[Kind, ...]) -> Wanted:

@@ -23,10 +23,10 @@ def run(options: Namespace, console: Console) -> int:
     if options.plan == ALL:
         return run_all(options, machines, console)
     program = compile_one(options)
-    found = report(program.graphs, program.distributed, options.dtype, machines)
+    cost_report = report(program.graphs, program.distributed, options.dtype, machines)
     if options.json:
-        console.write(json_text(as_data(found)))
+        console.write(json_text(as_data(cost_report)))
         return FINE
-    for line in lines(found):
+    for line in lines(cost_report):
         console.say(line)
     return FINE

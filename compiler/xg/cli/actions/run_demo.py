@@ -12,7 +12,7 @@ from xg.cli.console import Console
 from xg.cli.dispatch import parse
 from xg.cli.exits import FINE, INTERRUPTED, PROBLEM
 from xg.cli.render.table import aligned
-from xg.cli.target import Target
+from xg.cli.target import TargetFolder
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import train_on_ranks
 from xg.codegen.backend import backends
@@ -20,7 +20,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
 from xg.pages.outputs import Wanted, outputs_of
-from xg.verify.gradient_proof import Proof, prove
+from xg.verify.gradient_proof import GradientProof, prove
 from xg_runtime.train import Outcome
 
 MODEL = "transformer"
@@ -35,7 +35,7 @@ class Shown:
 
     name: str
     files: tuple[Path, ...]
-    proofs: tuple[Proof, ...]
+    proofs: tuple[GradientProof, ...]
 
     @property
     def passed(self) -> bool:
@@ -74,10 +74,12 @@ def _show(name: str, folder: Path) -> Shown:
     """Write the figures and modules of one diagram, and prove its gradients."""
     path = library_file(name) or Path(f"{name}.xg")
     project = read_project(path)
-    made = outputs_of(project, Wanted(named=False))  # of ranks by hand not every backend has a form
-    Target(folder).write(made.files, sorted(made.engines))
+    outputs = outputs_of(
+        project, Wanted(named=False)
+    )  # of ranks by hand not every backend has a form
+    TargetFolder(folder).write(outputs.files, sorted(outputs.engines))
     proofs = [prove(project, block, settings, 0) for block, settings in by_default(project, {})]
-    return Shown(name, tuple(folder / file for file in made.files), tuple(proofs))
+    return Shown(name, tuple(folder / file for file in outputs.files), tuple(proofs))
 
 
 def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:

@@ -42,7 +42,7 @@ _COLUMNS: tuple[Column[Finding], ...] = (
 
 def run(options: Namespace, console: Console) -> int:
     """Look, and say; exit 1 if something is missing that xg needs."""
-    found = [
+    findings = [
         _python(),
         *_packages(),
         _blas(),
@@ -54,14 +54,14 @@ def run(options: Namespace, console: Console) -> int:
         *(_backend(each) for each in backends().values() if each.runs.extra),
         _editor(),
     ]
-    table = Table(_COLUMNS, found)
-    missing = any(finding.state == "missing" for finding in found)
+    table = Table(_COLUMNS, findings)
+    missing = any(finding.state == "missing" for finding in findings)
     if options.json:
         console.write(json_text({"findings": table.data()}))
     else:
         for line in table.lines():
             console.say(line)
-        for finding in found:
+        for finding in findings:
             if finding.fix:
                 console.say(f"fix: {finding.fix}")
         if not missing:
@@ -103,9 +103,9 @@ def _blas() -> Finding:
 
 def _engines() -> Iterator[Finding]:
     """The layout engines; one is enough."""
-    found = probe()
-    usable = any(engine.usable for engine in found)
-    for engine in found:
+    engine_states = probe()
+    usable = any(engine.usable for engine in engine_states)
+    for engine in engine_states:
         state = "ok" if engine.usable else ("not needed" if usable else "missing")
         yield Finding(f"layout by {engine.engine}", state, engine.detail, "" if usable else FIX)
 

@@ -17,7 +17,7 @@ from xg.pages.explain.bound import Bound, of_block, of_example
 from xg.pages.explain.compose import compose
 from xg.pages.explain.html import html
 from xg.pages.explain.markdown import markdown
-from xg.pages.explain.page import Page
+from xg.pages.explain.page import ExplainedPage
 from xg.syntax import ast
 from xg_runtime import files
 from xg_runtime.errors import InputError
@@ -67,7 +67,7 @@ def _example(project: Project, options: Namespace) -> ast.Example | None:
     return titles[options.example]
 
 
-def _written(page: Page, out: Path, console: Console) -> str:
+def _written(page: ExplainedPage, out: Path, console: Console) -> str:
     if out.suffix == ".md":
         return markdown(page)
     written = html(page)
@@ -76,7 +76,7 @@ def _written(page: Page, out: Path, console: Console) -> str:
     return written.text
 
 
-def _counted(page: Page) -> str:
+def _counted(page: ExplainedPage) -> str:
     forward = sum(len(section.forward.steps) for section in page.sections)
     back = sum(len(section.backward.steps) for section in page.sections if section.backward)
     return f"{forward} steps forward, {back} backward"

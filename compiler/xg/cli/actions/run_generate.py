@@ -74,9 +74,11 @@ def _trained(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
 def _published(options: Namespace) -> tuple[Writer, tuple[int, ...]]:
     """A diagram with parameters from a file, and the tokens at which it stops."""
     project = open_project(options.file)
-    found = Published.read(project, options, options.weights)
-    program = found.program
-    params = fit(found.params, expected(program.params), dtype=options.dtype, source=found.source)
+    published = Published.read(project, options, options.weights)
+    program = published.program
+    params = fit(
+        published.params, expected(program.params), dtype=options.dtype, source=published.source
+    )
     codec = ByteVocabulary() if options.tokenizer == BYTES else Tokenizer.read(_tokenizer(options))
     writer = Writer(
         program,

@@ -10,7 +10,7 @@ from xg.cli.exits import FINE
 from xg.cli.published import ENDING
 from xg.cli.sources import imported
 from xg.importing import Imported
-from xg.importing.proof import Proof
+from xg.importing.proof import ModelComparison
 from xg_runtime import arrays, files
 from xg_runtime.arrays import ENDINGS
 from xg_runtime.errors import FileError
@@ -50,7 +50,7 @@ def _say(options: Namespace, made: Imported, console: Console) -> None:
         console.say(f"{options.params}: their numbers, by the names of {options.out}")
 
 
-def _compared(proof: Proof) -> str:
+def _compared(proof: ModelComparison) -> str:
     if not proof.compared:
         return "checked, but not compared with the model: torch is not installed"
     return f"outputs and gradients within {proof.tolerance} of the model's"

@@ -75,8 +75,8 @@ def _called(name: str, every: list[Op]) -> list[Op]:
 
 
 def _instead(name: str, every: list[Op]) -> str:
-    known = [each for op in every for each in (op.glyph, op.name)]
-    close = get_close_matches(name, known, n=1)
+    names = [each for op in every for each in (op.glyph, op.name)]
+    close = get_close_matches(name, names, n=1)
     return f": did you mean {close[0]}?" if close else ""
 
 

@@ -26,10 +26,10 @@ def run(options: Namespace, console: Console) -> int:
         console.note(f"xg run: {title} has no bfloat16: --backend {HALF} has, without --keep")
         return USAGE
     _refuse_endings(options)
-    given = InputArrays.read(options)
-    results, params = compute(given, options)
+    input_arrays = InputArrays.read(options)
+    results, params = compute(input_arrays, options)
     if options.keep:
-        results |= kept(given, params, options)
+        results |= kept(input_arrays, params, options)
     arrays.write(options.out, results)
     if options.save_params:
         arrays.write(options.save_params, params)

@@ -21,8 +21,8 @@ from xg.frontend.blocks import concerning
 from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
-from xg.verify.examples.claim_check import Checked, checked
-from xg.verify.gradient_proof import Proof, prove
+from xg.verify.examples.claim_check import CheckedDocument, checked
+from xg.verify.gradient_proof import GradientProof, prove
 from xg.verify.plan_proof import RankProof, prepared, prove_ranks, wanted, wanted_in_every_choice
 from xg_runtime.errors import InputError
 
@@ -32,7 +32,7 @@ RANKS = ("single", "exact")
 def run(options: Namespace, console: Console) -> int:
     """Prove every block, then every plan, then check every document; a failure stops nothing."""
     kinds = _kinds(options)
-    parts: list[_Part] = []
+    parts: list[_KindOfProof] = []
     if "fd" in kinds or ({*OTHERS} & {*kinds} and not {*RANKS} & {*kinds}):
         parts.append(_gradients(options, console, kinds))
     if {*RANKS} & {*kinds}:
@@ -65,7 +65,7 @@ def _kinds(options: Namespace) -> Sequence[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _KindOfProof:
     """The results of one kind: the last line, and its key in the data."""
 
     passed: bool
@@ -74,10 +74,10 @@ class _Part:
     data: list[Mapping[str, object]]
 
 
-def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
+def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindOfProof:
     """Derived gradients, and the code of one device; people see each at once."""
     backends = _backends(kinds)
-    found: list[tuple[str, Settings, Proof]] = []
+    found: list[tuple[str, Settings, GradientProof]] = []
     for file in options.files:
         project = open_project(file)
         for block, settings in _wanted(project, options):
@@ -88,10 +88,10 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _P
     proofs = [proof for _, _, proof in found]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_gradients.summary(proofs, passed)
-    return _Part(passed, said, "proofs", [proven_gradients.as_data(*each) for each in found])
+    return _KindOfProof(passed, said, "proofs", [proven_gradients.as_data(*each) for each in found])
 
 
-def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
+def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindOfProof:
     """Ranks against one device, under the plans that are asked for; people see each at once."""
     prove = _on_processes if options.on == "processes" else _on_simulated
     found: list[tuple[str, Settings, RankProof]] = []
@@ -103,7 +103,7 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _Part:
     proofs = [proof for _, _, proof in found]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_ranks.summary(proofs, passed)
-    return _Part(passed, said, "ranks", [proven_ranks.as_data(*each) for each in found])
+    return _KindOfProof(passed, said, "ranks", [proven_ranks.as_data(*each) for each in found])
 
 
 def _on_simulated(
@@ -131,9 +131,9 @@ def _on_processes(
 ) -> Iterator[tuple[Settings, RankProof]]:
     del kinds  # single is all there is
     on_processes().require()
-    found = [prepared(project, *each) for each in _wanted_plans(project, options)]
+    cases = [prepared(project, *each) for each in _wanted_plans(project, options)]
     for what, proof in prove_on_processes(
-        found, options.seed, options.timeout, kernels=options.kernels
+        cases, options.seed, options.timeout, kernels=options.kernels
     ):
         yield what.settings, proof
 
@@ -149,12 +149,12 @@ def _wanted_plans(
             yield block, plan, settings
 
 
-def _claims(options: Namespace, console: Console) -> _Part:
+def _claims(options: Namespace, console: Console) -> _KindOfProof:
     """The claims of the files' examples."""
     documents = _documents(options, console)
     passed = all(checked.passed for _, checked in documents)
     said = _said_of([checked for _, checked in documents])
-    return _Part(passed, said, "documents", [as_data(*each) for each in documents])
+    return _KindOfProof(passed, said, "documents", [as_data(*each) for each in documents])
 
 
 def _backends(kinds: Sequence[str], form: Form | None = None) -> list[str]:
@@ -166,19 +166,19 @@ def _backends(kinds: Sequence[str], form: Form | None = None) -> list[str]:
     return chosen
 
 
-def _documents(options: Namespace, console: Console) -> list[tuple[str, Checked]]:
+def _documents(options: Namespace, console: Console) -> list[tuple[str, CheckedDocument]]:
     """Every example of every file, checked."""
-    found: list[tuple[str, Checked]] = []
+    documents: list[tuple[str, CheckedDocument]] = []
     for file in options.files:
         project = open_project(file)
         for each in checked(project, options.block, settings_of(options), options.seed):
-            found.append((file, each))
+            documents.append((file, each))
             if not options.json:
                 console.write("\n".join(lines(file, each)) + "\n\n")
-    return found
+    return documents
 
 
-def _said_of(documents: list[Checked]) -> str:
+def _said_of(documents: list[CheckedDocument]) -> str:
     failed = sum(not checked.passed for checked in documents)
     claims = sum(len(checked.claims) for checked in documents)
     counted = "1 claim" if claims == 1 else f"{claims} claims"

@@ -23,18 +23,18 @@ def run(options: Namespace, console: Console) -> int:
     if options.out:
         arrays.check_ending(options.out)
     project = open_project(options.file)
-    found = Published.read(project, options, options.source)
-    wanted = expected(found.program.params)
-    params = fit(found.params, wanted, dtype=options.dtype, source=found.source)
-    for line in _report(found, params):
+    published = Published.read(project, options, options.source)
+    expectations = expected(published.program.params)
+    params = fit(published.params, expectations, dtype=options.dtype, source=published.source)
+    for line in _report(published, params):
         console.say(line)
-    for note in found.notes:
+    for note in published.notes:
         console.say(f"note: {note}")
     if options.out:
-        weights.write_params(options.out, params, found.settings)
+        weights.write_params(options.out, params, published.settings)
         console.say(f"{options.out}: {len(params)} parameters, {options.dtype}")
     if options.to:
-        console.say(_publish(options, project, found, params))
+        console.say(_publish(options, project, published, params))
     return FINE
 
 

@@ -12,7 +12,7 @@ from xg.cli.render.amounts import data_of
 from xg.cli.render.table import aligned
 from xg.diagnostics.terminal import printable
 from xg.frontend.examples.numbers import Printed
-from xg.verify.examples.claim_check import Checked
+from xg.verify.examples.claim_check import CheckedDocument
 from xg.verify.examples.judge import Judged, Verdict
 from xg.verify.examples.recompute import Array
 from xg_runtime.gradcheck import Row
@@ -23,7 +23,7 @@ MORE_DIGITS: Final = 2  # than are printed
 SOME_DIGITS: Final = 4  # of a number that is printed as a formula
 
 
-def lines(file: str, checked: Checked) -> Iterator[str]:
+def lines(file: str, checked: CheckedDocument) -> Iterator[str]:
     """One document, claim by claim."""
     document = checked.document
     title = f'"{printable(document.title)}"' if document.title else "an example"
@@ -108,7 +108,7 @@ def _aligned(grid: list[list[str]]) -> list[str]:
     return ["  ".join(text.rjust(width) for text in row) for row in grid]
 
 
-def summary(checked: Checked) -> Iterator[str]:
+def summary(checked: CheckedDocument) -> Iterator[str]:
     """How many numbers and claims hold, and which claims fail the document."""
     claims = checked.claims
     numbers = sum(each.printed.size for each in claims)
@@ -133,7 +133,7 @@ def _named(judged: Judged) -> str:
 # ---- as data ------------------------------------------------------------------------------------
 
 
-def as_data(file: str, checked: Checked) -> Mapping[str, object]:
+def as_data(file: str, checked: CheckedDocument) -> Mapping[str, object]:
     """One document for `--json`."""
     document = checked.document
     return {
@@ -146,7 +146,7 @@ def as_data(file: str, checked: Checked) -> Mapping[str, object]:
     }
 
 
-def _claim_data(judged: Judged, checked: Checked) -> Mapping[str, object]:
+def _claim_data(judged: Judged, checked: CheckedDocument) -> Mapping[str, object]:
     claim = judged.claim
     row = checked.differences.get(claim.target.name)
     difference = row and {"error": data_of(row.error), "verdict": row.verdict, "reason": row.reason}

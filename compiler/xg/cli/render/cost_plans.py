@@ -42,21 +42,21 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
     if not names:
         console.note(f"xg cost: {options.file} has no plan, so there is none to compare")
         return PROBLEM
-    found: list[PlanCost] = []
+    costs: list[PlanCost] = []
     for name in (None, *names):
         try:
             program = compile_project(project, options.block, settings, name)
         except DiagnosticError as error:
             if name is None:
                 raise
-            found.append(PlanCost(name, None, error.diagnostics[0].message))
+            costs.append(PlanCost(name, None, error.diagnostics[0].message))
             continue
         counted = report(program.graphs, program.distributed, options.dtype, machines)
-        found.append(PlanCost(name, counted))
+        costs.append(PlanCost(name, counted))
     if options.json:
-        _write(found, console)
+        _write(costs, console)
     else:
-        for line in _lines(found, options.dtype):
+        for line in _lines(costs, options.dtype):
             console.say(line)
     return FINE
 

@@ -55,8 +55,8 @@ def sizes(report: CostReport) -> str:
 def bound(dims: Sequence[Dim], numbers: Mapping[str, int], more: Sequence[str] = ()) -> str:
     """The symbols of some formulas, with numbers where they have any."""
     symbols = sorted({*more, *(name for dim in dims for name in dim.symbols())})
-    known = [f"{name} = {numbers[name]}" for name in symbols if name in numbers]
+    texts = [f"{name} = {numbers[name]}" for name in symbols if name in numbers]
     free = [name for name in symbols if name not in numbers]
     if free:
-        known.append(f"{' and '.join(free)} free (--set {free[0]}=…)")
-    return ", ".join(known) or "no sizes"
+        texts.append(f"{' and '.join(free)} free (--set {free[0]}=…)")
+    return ", ".join(texts) or "no sizes"

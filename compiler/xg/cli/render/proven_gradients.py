@@ -11,10 +11,10 @@ from xg_runtime.gradtable import as_json, table
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
-    from xg.verify.gradient_proof import Proof
+    from xg.verify.gradient_proof import GradientProof
 
 
-def lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
+def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
     """One proof as people read it."""
     main = proof.program.graphs.main
     chosen = [f"{name}={value}" for name, value in settings.items()]
@@ -31,7 +31,7 @@ def lines(file: str, settings: Settings, proof: Proof) -> Iterator[str]:
         yield f"{backends()[backend].title} code and interpreter {said}"
 
 
-def summary(proofs: Sequence[Proof], passed: bool) -> str:
+def summary(proofs: Sequence[GradientProof], passed: bool) -> str:
     """The last line."""
     failed = sum(not proof.passed for proof in proofs)
     gradients = sum(len(proof.gradients.rows) for proof in proofs)
@@ -43,7 +43,7 @@ def _counted(blocks: int) -> str:
     return "1 block" if blocks == 1 else f"{blocks} blocks"
 
 
-def as_data(file: str, settings: Settings, proof: Proof) -> Mapping[str, object]:
+def as_data(file: str, settings: Settings, proof: GradientProof) -> Mapping[str, object]:
     """The same as data."""
     return {
         "file": file,

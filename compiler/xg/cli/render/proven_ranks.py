@@ -11,7 +11,7 @@ from xg.codegen.backend import backends
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
-    from xg.verify.check_traffic import Sent
+    from xg.verify.check_traffic import TrafficCheck
     from xg.verify.controls import Control
     from xg.verify.first_edge import Edges
     from xg.verify.plan_proof import Floats, RankProof
@@ -54,12 +54,12 @@ def _mesh(proof: RankProof) -> Mapping[str, int]:
 
 def _floats(floats: Floats) -> Iterator[str]:
     yield from _sent(floats).lines()
-    for backend, found in floats.agreements.items():
-        counted = f"{found.outputs} outputs and {found.gradients} gradients"
-        if found.first is None:
-            said = f"agree: {counted}, error at most {found.error:.1e}"
+    for backend, agreement in floats.agreements.items():
+        counted = f"{agreement.outputs} outputs and {agreement.gradients} gradients"
+        if agreement.first is None:
+            said = f"agree: {counted}, error at most {agreement.error:.1e}"
         else:
-            said = f"DIFFER: first in {found.first}, error {found.error:.1e}"
+            said = f"DIFFER: first in {agreement.first}, error {agreement.error:.1e}"
         yield f"{backends()[backend].title} code of ranks and of one device {said}"
     if floats.edges is not None:
         yield _edges(floats.edges)
@@ -81,7 +81,7 @@ def _controls(controls: Sequence[Control]) -> Iterator[str]:
             yield f"  {each.kind} over {each.over} {WHY[each.verdict]}: {each.code}"
 
 
-def _sent(floats: Floats) -> Table[Sent]:
+def _sent(floats: Floats) -> Table[TrafficCheck]:
     """The collectives that ran, and what the formulas say of them."""
     return Table(
         (
@@ -96,15 +96,15 @@ def _sent(floats: Floats) -> Table[Sent]:
     )
 
 
-def _number(name: str, value: Callable[[Sent], int]) -> Column[Sent]:
+def _number(name: str, value: Callable[[TrafficCheck], int]) -> Column[TrafficCheck]:
     return Column(name, name, value, lambda sent: f"{value(sent):,}", right=True)
 
 
-def _expected(sent: Sent) -> Mapping[str, object]:
+def _expected(sent: TrafficCheck) -> Mapping[str, object]:
     return {"calls": sent.said[0], "elements": sent.said[1]}
 
 
-def _agreement(sent: Sent) -> str:
+def _agreement(sent: TrafficCheck) -> str:
     agrees = "yes" if sent.agrees else "NO: {:,} calls of {:,}".format(*sent.said)
     return agrees + (f", bundling {sent.said[0]:,} calls" if sent.saves_calls else "")
 
@@ -153,10 +153,10 @@ def _floats_data(floats: Floats) -> Mapping[str, object]:
         "passed": floats.passed,
         "code": {
             backend: {
-                "error": found.error if isfinite(found.error) else None,
-                "first_difference": found.first,
+                "error": agreement.error if isfinite(agreement.error) else None,
+                "first_difference": agreement.first,
             }
-            for backend, found in floats.agreements.items()
+            for backend, agreement in floats.agreements.items()
         },
         "edges": floats.edges
         and {"compared": floats.edges.count, "first_difference": floats.edges.first},

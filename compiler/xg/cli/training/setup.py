@@ -62,10 +62,10 @@ class TrainingSetup:
         together.
         """
         code = single(self.program).source()
-        known: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
+        facts: dict[str, object] = {"program": hashlib.sha256(code.encode()).hexdigest()}
         if self.text:
-            known["vocabulary"] = self.text[0].vocabulary.describe()
-        return known
+            facts["vocabulary"] = self.text[0].vocabulary.describe()
+        return facts
 
     def sample(self, params: Arrays, options: Namespace) -> str:
         """A prompt and what the model makes of it."""

@@ -26,12 +26,12 @@ class TextTask:
 def loss_of(program: Program, wanted: str | None = None) -> str:
     """The output that training makes small: the one wanted, `loss`, or the only number."""
     main = program.main
-    known = scalars(main)
+    names = scalars(main)
     chosen = loss_of_graph(main) if wanted is None else wanted
-    if chosen in known:
+    if chosen in names:
         return chosen
-    if wanted is None and known:
-        raise InputError(f"--loss chooses what is made small: {', '.join(known)}")
+    if wanted is None and names:
+        raise InputError(f"--loss chooses what is made small: {', '.join(names)}")
     lacking = f"{main.block} gives no loss to train on"
     if wanted is not None:
         lacking = f"{wanted} is no output of {main.block} that is a single float"

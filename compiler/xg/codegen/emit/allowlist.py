@@ -101,7 +101,7 @@ def check_allowed(source: str, vocabulary: Allowlist, attributes: Iterable[str] 
         vocabulary,
         names=frozenset(_bound(nodes)) | BUILTINS,
         attributes=vocabulary.methods.union(attributes, _fields(tree)),
-        modules={name: known for name, known in vocabulary.modules.items() if name in imports},
+        modules={name: names for name, names in vocabulary.modules.items() if name in imports},
     )
     for node in nodes:
         problem = module.problem(node)
@@ -145,8 +145,8 @@ class _Module:
         owner = node.value.id if isinstance(node.value, ast.Name) else ""
         if owner not in self.modules and node.attr in self.vocabulary.methods:
             return None  # also a hidden one
-        known = self.modules.get(owner, self.attributes)
-        return _unknown("the attribute ", node.attr, known)
+        names = self.modules.get(owner, self.attributes)
+        return _unknown("the attribute ", node.attr, names)
 
     def _function(self, node: ast.FunctionDef) -> str | None:
         """A variable that goes by the name of a function hides it."""

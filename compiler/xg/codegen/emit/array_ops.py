@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from xg.codegen.emit.spelling import Scope, Spell
-from xg.codegen.emit.text import Binding, Text, call, infix, power, tuple_of
+from xg.codegen.emit.text import Precedence, Text, call, infix, power, tuple_of
 from xg.ir.dim import ONE, Dim
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
@@ -28,15 +28,17 @@ def support(name: str) -> Spell:
     return lambda expr, args, scope: call(scope.use(name), *(arg.text for arg in args))
 
 
-def sign(symbol: str, binding: Binding) -> Spell:
+def sign(symbol: str, binding: Precedence) -> Spell:
     """An infix operator."""
     return lambda expr, args, scope: infix(args[0], symbol, args[1], binding)
 
 
 def negative(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """The minus sign; ``-(x**2)`` in parentheses, as the formatter writes it."""
-    is_power = args[0].binding == Binding.POWER
-    return Text(f"-{args[0].in_context(Binding.ATOM if is_power else Binding.SIGN)}", Binding.SIGN)
+    is_power = args[0].binding == Precedence.POWER
+    return Text(
+        f"-{args[0].in_context(Precedence.ATOM if is_power else Precedence.SIGN)}", Precedence.SIGN
+    )
 
 
 def raised(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
@@ -51,7 +53,7 @@ def constant(infinity: str) -> Spell:
         text = scalar(expr, "value", scope)
         if text.text in ('float("inf")', 'float("-inf")'):
             minus = "-" if "-" in text.text else ""
-            return Text(f"{minus}{infinity}", Binding.SIGN if minus else Binding.ATOM)
+            return Text(f"{minus}{infinity}", Precedence.SIGN if minus else Precedence.ATOM)
         return text
 
     return spell
@@ -115,7 +117,7 @@ def contraction(swap: Swap, einsum: str) -> Spell:
             right = scope.size(expr.args[1].shape[-1]).text
             first = args[0].atom if len(a) == 2 else f"{args[0].atom}.reshape(-1, {left})"
             second = args[1].atom if len(b) == 2 else f"{args[1].atom}.reshape(-1, {right})"
-            return Text(f"{first}.T @ {second}", Binding.PRODUCT)
+            return Text(f"{first}.T @ {second}", Precedence.PRODUCT)
         return Text(einsum.format(spec=spec, a=args[0].text, b=args[1].text))
 
     return spell
@@ -132,7 +134,7 @@ def _matmul(a: str, b: str, out: str, summed: str, args: Sequence[Text], swap: S
         return None
     left = args[0] if a[-1] == summed else swap(args[0], len(a))
     right = args[1] if b[-2] == summed else swap(args[1], len(b))
-    return infix(left, "@", right, Binding.PRODUCT)
+    return infix(left, "@", right, Precedence.PRODUCT)
 
 
 # ---- views --------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ def _stretch(expr: Expr, scope: Scope) -> str:
     whole = expr.args[0].shape[axis]
     first = Text("") if start.constant == 0 else scope.size(start)
     last = Text("") if stop == whole else scope.size(stop)
-    simple = first.binding == last.binding == Binding.ATOM
+    simple = first.binding == last.binding == Precedence.ATOM
     stretch = f"{first.text}:{last.text}" if simple else f"{first.text} : {last.text}".strip()
     behind = [":"] * (-axis - 1)
     front = [] if -axis == expr.rank else ["..."]
@@ -236,14 +238,14 @@ def drop(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 ARITHMETIC: Final = {
     "neg": negative,
-    "add": sign("+", Binding.SUM),
-    "sub": sign("-", Binding.SUM),
-    "mul": sign("*", Binding.PRODUCT),
-    "div": sign("/", Binding.PRODUCT),
+    "add": sign("+", Precedence.SUM),
+    "sub": sign("-", Precedence.SUM),
+    "mul": sign("*", Precedence.PRODUCT),
+    "div": sign("/", Precedence.PRODUCT),
     "pow": raised,
-    "gt": sign(">", Binding.COMPARE),
-    "ge": sign(">=", Binding.COMPARE),
-    "eq": sign("==", Binding.COMPARE),
-    "and": sign("&", Binding.AND),
-    "or": sign("|", Binding.OR),
+    "gt": sign(">", Precedence.COMPARE),
+    "ge": sign(">=", Precedence.COMPARE),
+    "eq": sign("==", Precedence.COMPARE),
+    "and": sign("&", Precedence.AND),
+    "or": sign("|", Precedence.OR),
 }

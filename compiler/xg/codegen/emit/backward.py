@@ -22,7 +22,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, function_name, place_of
 from xg.codegen.emit.text import Text, tuple_of
 from xg.codegen.emit.writer import (
-    BlockWriter,
+    PassWriter,
     count_uses,
     may_be_none,
     names_by_label,
@@ -53,7 +53,7 @@ def backward_function(
 
 
 @dataclass(slots=True)
-class _BackwardWriter(BlockWriter):
+class _BackwardWriter(PassWriter):
     backward: Backward | None = None
     fields: Mapping[Value, str] = field(default_factory=dict[Value, str])
     sums: Mapping[Value, DeferredSum] = field(default_factory=dict[Value, DeferredSum])

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from xg.codegen.emit.names import Names
 from xg.codegen.emit.spelling import Scope, Spelling
-from xg.codegen.emit.text import WIDTH, Binding, Text
+from xg.codegen.emit.text import WIDTH, Precedence, Text
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
 from xg.ir.prim import ARITHMETIC, UNARY, Expr
@@ -134,7 +134,7 @@ class BodyWriter:
         text = self._text(expr, raw)
         while len(text.text) > WIDTH - self.indent - 16:
             args = [_unrepeated(arg, expr) for arg in expr.args]
-            compound = [arg for arg in args if self.texts[id(arg)].binding != Binding.ATOM]
+            compound = [arg for arg in args if self.texts[id(arg)].binding != Precedence.ATOM]
             compound = compound or [arg for arg in args if len(self.texts[id(arg)].text) > 24]
             if not compound:
                 break

@@ -15,7 +15,7 @@ from xg.codegen.emit.param_table import Row, Symbols, named_lines
 from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import Text
-from xg.codegen.emit.writer import BlockWriter
+from xg.codegen.emit.writer import PassWriter
 from xg.ir.graph import Apply, Graph, Program, Step
 from xg.ir.prim import Expr
 from xg.ir.walk import reached
@@ -52,7 +52,7 @@ def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tu
     yield from (pair for pair in found if times[pair[0].inputs[0]] == 1)
 
 
-def spell_gathered(writer: BlockWriter, steps: Iterable[Step]) -> None:
+def spell_gathered(writer: PassWriter, steps: Iterable[Step]) -> None:
     """Let a function ask for bundled parameters by their names, and read no shards of them."""
     if not writer.plan.bundles:
         return

@@ -16,7 +16,7 @@ from xg.codegen.emit.statements import Statements, place_of
 from xg.codegen.emit.support import private
 from xg.codegen.emit.text import Text
 from xg.codegen.emit.writer import (
-    BlockWriter,
+    PassWriter,
     count_uses,
     names_by_label,
     place_text,
@@ -48,7 +48,7 @@ def forward_function(
 
 
 @dataclass(slots=True)
-class _ForwardWriter(BlockWriter):
+class _ForwardWriter(PassWriter):
     saved: Sequence[Value] = ()
     saved_sizes: Sequence[str] = ()
     fields: dict[Value, str] = field(default_factory=dict[Value, str])
@@ -59,7 +59,7 @@ class _ForwardWriter(BlockWriter):
     ) -> _ForwardWriter:
         names = Names(size_variables(graph) | plan.passed_sizes(graph))
         scope = Scope(graph.sizes)
-        kept = [state.next for state in graph.states]
+        values = [state.next for state in graph.states]
         labelled = {v for step in graph.steps for v in step.outputs if v.name and v.role == "edge"}
         statements = Statements(
             spelling=plan.spelling,
@@ -68,8 +68,8 @@ class _ForwardWriter(BlockWriter):
             names=names,
             types=graph.types,
             wanted=names_by_label(graph),
-            fixed=frozenset({*labelled, *saved, *graph.outputs, *kept}),
-            uses=count_uses(graph.steps, (*graph.outputs, *saved, *kept)),
+            fixed=frozenset({*labelled, *saved, *graph.outputs, *values}),
+            uses=count_uses(graph.steps, (*graph.outputs, *saved, *values)),
             backward=False,
             place=place_text(plan, graph),
         )

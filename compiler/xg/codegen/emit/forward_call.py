@@ -10,14 +10,14 @@ from xg.codegen.emit.names import identifier
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import Text
-from xg.codegen.emit.writer import BlockWriter
+from xg.codegen.emit.writer import PassWriter
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import symbol
 from xg.ir.graph import Call, Value
 from xg.ir.loop import Loop
 
 
-def run_call(writer: BlockWriter, call: Call, unread: Collection[Value] = ()) -> None:
+def run_call(writer: PassWriter, call: Call, unread: Collection[Value] = ()) -> None:
     """Write a call's lines; its outputs and what it saves get their names, but for those unread."""
     plan, statements = writer.plan, writer.statements
     mentions = tuple(statements.materialize(value).text for value in call.inputs)
@@ -41,7 +41,7 @@ def run_call(writer: BlockWriter, call: Call, unread: Collection[Value] = ()) ->
 class _Lines:
     """The lines of a call: texts of its operands, of its results, and of the sizes it takes."""
 
-    writer: BlockWriter
+    writer: PassWriter
     call: Call
     mentions: Sequence[str]
     outputs: Sequence[str]

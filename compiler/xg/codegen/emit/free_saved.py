@@ -16,24 +16,24 @@ def free_saved(lines: Sequence[str], fields: Iterable[str]) -> list[str]:
     """
     statements = _statements(lines)
     last = {name: _last(statements, rf"\bsaved\.{name}\b") for name in fields}
-    found: list[str] = []
+    names: list[str] = []
     for number, statement in enumerate(statements):
-        found += statement
+        names += statement
         spent = [f"saved.{name}" for name, place in last.items() if place == number]
         if spent and not statement[0].startswith("return "):
-            found += _deleted(spent)
-    return found
+            names += _deleted(spent)
+    return names
 
 
 def _statements(lines: Sequence[str]) -> list[list[str]]:
     """Statements of one function with all their lines."""
-    found: list[list[str]] = []
+    statements: list[list[str]] = []
     for line in lines:
-        if found and line[:1] in (" ", ")", "]", "}"):
-            found[-1].append(line)
+        if statements and line[:1] in (" ", ")", "]", "}"):
+            statements[-1].append(line)
         else:
-            found.append([line])
-    return found
+            statements.append([line])
+    return statements
 
 
 def _last(statements: Sequence[Sequence[str]], pattern: str) -> int:

@@ -25,9 +25,9 @@ def gradient_names(
     `functions`, if that can be helped.
     """
     labels = names_by_label(backward.forward)
-    namer = _Namer(backward, graphs, labels, forward_names, _forward_values(backward))
+    namer = _GradientNamer(backward, graphs, labels, forward_names, _forward_values(backward))
     names = {value: f"d{namer.stem(of)}" for value, of in namer.of.items()}
-    groups: dict[tuple[str, str], list[tuple[Value, _Node]]] = {}
+    groups: dict[tuple[str, str], list[tuple[Value, _Producer]]] = {}
     for node, value in namer.outputs():
         term = "_i" if is_term(backward.placements.get(value)) else ""
         of = namer.of.get(value)
@@ -61,7 +61,7 @@ def sums_with_seeds(backward: Backward) -> dict[Value, Value]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class _Producer:
     """The node that gives a gradient: its name, which of its operands, the label behind it."""
 
     name: str
@@ -70,7 +70,7 @@ class _Node:
 
 
 @dataclass(slots=True)
-class _Namer:
+class _GradientNamer:
     backward: Backward
     graphs: Mapping[str, Graph]
     labels: Mapping[Value, str]
@@ -90,13 +90,13 @@ class _Namer:
         name = value.name or self.forward_names.get(value) or self.labels.get(value, "part")
         return identifier(plain(name).removesuffix("_#"))
 
-    def outputs(self) -> Iterator[tuple[_Node, Value]]:
+    def outputs(self) -> Iterator[tuple[_Producer, Value]]:
         """Every value that a step gives, with the node."""
         for step in (step for step in self.backward.steps if not step.again):
             for place, value in enumerate(step.outputs):
                 yield self._node(step, place, value), value
 
-    def _node(self, step: Step, place: int, value: Value) -> _Node:
+    def _node(self, step: Step, place: int, value: Value) -> _Producer:
         if isinstance(step, Call):
             ports = [
                 port.name or ""
@@ -105,14 +105,14 @@ class _Namer:
             ]
             operand = ports[place] if len(ports) == len(step.outputs) else ""
             behind = step.origin.outputs[0] if step.origin else None
-            return _Node(identifier(step.path), operand, self._label(behind))
+            return _Producer(identifier(step.path), operand, self._label(behind))
         operator = step.op if step.origin is None or _moves(step) else step.origin.op
         glyph = operator.glyph if step.origin or _moves(step) else operator.name
         name = glyph if glyph.isidentifier() and glyph.isascii() else operator.name
         if _is_sum(step):
             name = "sum"
         behind = step.origin.outputs[0] if step.origin else self.of.get(value)
-        return _Node(identifier(name), self._operand(step, place, value), self._label(behind))
+        return _Producer(identifier(name), self._operand(step, place, value), self._label(behind))
 
     def _operand(self, step: Apply, place: int, value: Value) -> str:
         """The name of the operand whose gradient it is, in its operator."""
@@ -152,7 +152,7 @@ def _moves(step: Apply) -> bool:
 
 
 def _apart(
-    stem: str, members: list[tuple[Value, _Node]], functions: Collection[str]
+    stem: str, members: list[tuple[Value, _Producer]], functions: Collection[str]
 ) -> Iterator[tuple[Value, str]]:
     """Names for all that have one stem, as short as keeps them apart."""
     ways = [

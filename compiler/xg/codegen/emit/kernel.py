@@ -107,10 +107,10 @@ class Kernels:
 
     @cached_property
     def _by_operator(self) -> dict[str, list[Kernel]]:
-        found: dict[str, list[Kernel]] = {}
+        kernels: dict[str, list[Kernel]] = {}
         for kernel in self.table:
-            found.setdefault(kernel.operator, []).append(kernel)
-        return found
+            kernels.setdefault(kernel.operator, []).append(kernel)
+        return kernels
 
     @cached_property
     def _nodes(self) -> dict[str, ast.FunctionDef]:

@@ -17,7 +17,7 @@ Source = tuple[str, Shape]  # the text of a tensor and its (expanded) shape
 
 
 @dataclass(slots=True)
-class Located:
+class SizeLines:
     """Lines that make sizes known, and the module constants that they rely on.
 
     `lost` are symbols that shapes carried once, but none of the available tensors does.
@@ -36,7 +36,7 @@ def locate(
     span: Span,
     known: Mapping[str, str] | None = None,
     carried: frozenset[str] = frozenset(),
-) -> Located:
+) -> SizeLines:
     """Lines for the needed symbols, in an order in which each can be computed.
 
     `known` are the texts of symbols that are available as numbers; `carried` those that arrays
@@ -46,21 +46,21 @@ def locate(
     places = _places(sources, sizes)
     needed = list(needed)
     needed += [n for name in needed if name in places for n in places[name].parts.symbols()]
-    wanted, defined = closure(needed, {*places, *texts, *carried}, sizes)
-    found = Located(_reads([name for name in wanted if name in places], sources, places), {})
-    found.lost = tuple(name for name in wanted if name in carried and name not in places)
-    found.lines += [f"{spell_symbol(name)} = {texts[name]}" for name in wanted if name in texts]
-    for name in wanted:
-        if name in places or name in texts or name in found.lost or name in defined:
+    names, defined = closure(needed, {*places, *texts, *carried}, sizes)
+    lines = SizeLines(_reads([name for name in names if name in places], sources, places), {})
+    lines.lost = tuple(name for name in names if name in carried and name not in places)
+    lines.lines += [f"{spell_symbol(name)} = {texts[name]}" for name in names if name in texts]
+    for name in names:
+        if name in places or name in texts or name in lines.lost or name in defined:
             continue
         if name not in sizes.defaults:
             raise DiagnosticError.of(UnboundSize(span, name))
         if sizes.defaults[name] == program_defaults.get(name):
-            found.constants[name] = sizes.defaults[name]
+            lines.constants[name] = sizes.defaults[name]
         else:
-            found.lines.append(f"{spell_symbol(name)} = {sizes.defaults[name]}")
-    found.lines += definition_lines(defined, sizes)
-    return found
+            lines.lines.append(f"{spell_symbol(name)} = {sizes.defaults[name]}")
+    lines.lines += definition_lines(defined, sizes)
+    return lines
 
 
 def definition_lines(names: Iterable[str], sizes: Sizes) -> list[str]:
@@ -69,7 +69,7 @@ def definition_lines(names: Iterable[str], sizes: Sizes) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _SizeSource:
     """Where a symbol can be read: a tensor and its axis, which on a rank is one of `parts`."""
 
     index: int
@@ -77,16 +77,16 @@ class _Place:
     parts: Dim
 
 
-def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _Place]:
+def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _SizeSource]:
     """For each symbol the first tensor and axis that carry it, the whole of it if one does."""
     found = [
-        (name, _Place(index, axis, parts))
+        (name, _SizeSource(index, axis, parts))
         for index, (_, shape) in enumerate(sources)
         for axis, dim in enumerate(shape)
         for name, parts in [sizes.symbol_and_divisors(dim)]
         if name is not None
     ]
-    places: dict[str, _Place] = {}
+    places: dict[str, _SizeSource] = {}
     for name, place in sorted(found, key=lambda one: one[1].parts != ONE):
         places.setdefault(name, place)
     return places
@@ -99,24 +99,24 @@ def closure(
 
     A symbol with a place needs no definition.
     """
-    wanted: dict[str, None] = {}
+    names: dict[str, None] = {}
     defined: dict[str, None] = {}
     stack = [(name, False) for name in reversed(list(needed))]
     while stack:
         name, ready = stack.pop()
         if ready:
             defined[name] = None
-        elif name not in wanted:
-            wanted[name] = None
+        elif name not in names:
+            names[name] = None
             if name not in places and name in sizes.definitions:
                 stack.append((name, True))
                 parts = sizes.definitions[name].symbols()
                 stack.extend((part, False) for part in reversed(parts))
-    return list(wanted), list(defined)
+    return list(names), list(defined)
 
 
 def _reads(
-    names: Sequence[str], sources: Sequence[Source], places: Mapping[str, _Place]
+    names: Sequence[str], sources: Sequence[Source], places: Mapping[str, _SizeSource]
 ) -> list[str]:
     """One line per tensor that carries needed sizes, and one for each that is carried in part."""
     by_source: dict[int, dict[int, str]] = {}

@@ -49,7 +49,7 @@ class LoopWriter:
         behind, before = len(results) - loop.states, len(operands) - loop.states
         begun = list(zip(results[behind:], operands[before:], strict=True))
         rows = self._rows(results, loop.outputs)
-        kept = [self.names.fresh(saved[2])] if saved else []
+        names = [self.names.fresh(saved[2])] if saved else []
         texts = (*operands[:before], *results[behind:])
         given = zip(texts, self.call.inputs, loop.inputs, strict=True)
         run = call(index, [self._at(*each, index) for each in given])
@@ -60,9 +60,9 @@ class LoopWriter:
             *_lists(rows),
             *([f"{saved[0]}: list[{saved[1]}] = []"] if saved else []),
             f"for {index} in {order}:",
-            *indented(commented(f"{', '.join([*left, *kept])} = {run}", self.comment, 8)),
+            *indented(commented(f"{', '.join([*left, *names])} = {run}", self.comment, 8)),
             *_appended(rows),
-            *([f"    {saved[0]}.append({kept[0]})"] if saved else []),
+            *([f"    {saved[0]}.append({names[0]})"] if saved else []),
             *self._stacked(rows, backwards=loop.reverse),
         ]
 

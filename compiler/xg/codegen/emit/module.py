@@ -184,9 +184,9 @@ def _tuple(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
 
 def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
     """A method that keeps its arguments."""
-    given = ["self", *_tuple(kinds, {})]
+    names = ["self", *_tuple(kinds, {})]
     kept = [f"self.{name} = {name}{shapes.get(name, '')}" for name in kinds]
-    return [*bracketed("def __init__(", given, ") -> None:", 4), *indented(kept)] if kinds else []
+    return [*bracketed("def __init__(", names, ") -> None:", 4), *indented(kept)] if kinds else []
 
 
 def _joined(parts: Sequence[Sequence[str]]) -> list[str]:

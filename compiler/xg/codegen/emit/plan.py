@@ -120,23 +120,23 @@ class ModulePlan:
 
 def _symbols(program: Program) -> set[str]:
     """Every symbol of a size in any function of the module."""
-    found: set[str] = set()
+    symbols: set[str] = set()
     for graph in program.graphs.values():
-        found.update(graph.sizes.defaults, graph.sizes.definitions)
+        symbols.update(graph.sizes.defaults, graph.sizes.definitions)
         dims = {dim for type_ in graph.types.values() for dim in type_.shape}
-        found.update(name for dim in dims for name in dim.symbols())
-    return found
+        symbols.update(name for dim in dims for name in dim.symbols())
+    return symbols
 
 
 def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
     """For every graph the symbols whose number its callers know, which no default may replace."""
     found: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
     for key, graph in reversed(list(program.graphs.items())):  # callers first
-        known = found[key] | carried_symbols(graph)
+        names = found[key] | carried_symbols(graph)
         for call in graph.calls:
             callee = program.graphs[call.callee]
             own = set(callee.sizes.definitions) | _own_numbers(callee)
-            found[call.callee] |= (known | call.sizes.keys()) - own
+            found[call.callee] |= (names | call.sizes.keys()) - own
     return found
 
 

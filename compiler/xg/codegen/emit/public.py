@@ -8,7 +8,7 @@ from xg.codegen.emit.bundles import gather_functions
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.line_breaks import bracketed, broken, indented
-from xg.codegen.emit.locate import Located, Source, locate
+from xg.codegen.emit.locate import SizeLines, Source, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.public_params import ParamsWriter
@@ -114,8 +114,8 @@ class PublicWriter:
         names = Names(map(spell_symbol, symbols))
         seeds, lines = self._seeds(scope, names)
         constant = self._constant(scope)
-        found = self._located(scope)
-        self.plan.constants.update(found.constants)
+        size_lines = self._located(scope)
+        self.plan.constants.update(size_lines.constants)
         inputs = [value for value in graph.inputs if value in backward.gradients]
         given = [names.fresh(f"d{value.name}") for value in inputs]
         call = f"d_{self.plan.functions[graph.key]}("
@@ -123,7 +123,7 @@ class PublicWriter:
         body = [
             '"""Gradients of all parameters and float inputs by name; no cotangent means zero."""',
             *self._like(mentioned([*lines, *constant])),
-            *found.lines,
+            *size_lines.lines,
             *lines,
             "grads: Sums[Array] = Sums()" if self.plan.defers_sums else "grads: Params = {}",
             *bracketed(head, [self._shards_again(), self._saved(), *seeds, "grads"], ")", 4),
@@ -195,7 +195,7 @@ class PublicWriter:
             if value not in gradients
         ]
 
-    def _located(self, scope: Scope) -> Located:
+    def _located(self, scope: Scope) -> SizeLines:
         """Where `backward` finds the sizes of missing cotangents."""
         sizes = self.graph.sizes
         return locate(

@@ -50,9 +50,9 @@ class ParamsWriter:
         lines = table_lines(plan.program, scope)
         sizes = tuple(scope.needed)
         arguments = [f"{spell_symbol(name)}: int" for name in sizes]
-        given = ["*", *arguments] if arguments else []
+        names = ["*", *arguments] if arguments else []
         body = ['"""Shape and start of every parameter: ones, zeros or a standard deviation."""']
-        table = [*bracketed("def _param_table(", given, ") -> ParamTable:"), *indented(body)]
+        table = [*bracketed("def _param_table(", names, ") -> ParamTable:"), *indented(body)]
         return cls(dialect, plan, [*table, *indented(lines)], sizes)
 
     @property
@@ -79,8 +79,8 @@ class ParamsWriter:
     def chosen_sizes(self, needed: Iterable[str]) -> tuple[list[str], list[str]]:
         """Of the needed symbols those that a caller of ``init`` chooses; lines for the defined."""
         sizes, carried = self.graph.sizes, carried_symbols(self.graph)
-        wanted, defined = closure(needed, (), sizes)
-        free = [name for name in wanted if name not in defined]
+        names, defined = closure(needed, (), sizes)
+        free = [name for name in names if name not in defined]
         numbers = {name: sizes.defaults[name] for name in free if name in sizes.defaults}
         self.plan.constants.update(numbers)
         chosen = [name for name in free if name in carried or name not in numbers]
@@ -120,25 +120,25 @@ class ParamsWriter:
         return [*head, *indented(body)]
 
     def _loop(self, branches: bool) -> list[str]:
-        given = self._given()
+        names = self._given()
         loop = f"for name, (shape, {'start' if branches else '_'}) in "
-        one = f"{loop}_param_table({', '.join(given)}).items():"
+        one = f"{loop}_param_table({', '.join(names)}).items():"
         if len(one) + 4 <= WIDTH:
             return [one]
-        return [*bracketed("table = _param_table(", given, ")", 4), f"{loop}table.items():"]
+        return [*bracketed("table = _param_table(", names, ")", 4), f"{loop}table.items():"]
 
     def _filled(self, starts: Sequence[str]) -> list[str]:
         """How each kind of start is made."""
         makers = {"ones": self.dialect.ones, "zeros": self.dialect.zeros}
         lines: list[str] = []
         for word in starts:
-            made = [f"params[name] = {makers[word]}"] if word in makers else self._drawn()
+            names = [f"params[name] = {makers[word]}"] if word in makers else self._drawn()
             if len(starts) == 1:
-                return made
+                return names
             test = f'start == "{word}"'
             last = word == starts[-1]
             head = "else:" if last else f"elif {test}:" if lines else f"if {test}:"
-            lines += [head, *indented(made)]
+            lines += [head, *indented(names)]
         return lines
 
     def _drawn(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import lcm
 
 from xg.codegen.emit.names import spell_symbol
-from xg.codegen.emit.text import Binding, Text, infix, power
+from xg.codegen.emit.text import Precedence, Text, infix, power
 from xg.ir.dim import Dim, product, symbol
 from xg.ir.scalar import Scalar, spell_number
 from xg.ir.tensor import Shape, Sizes
@@ -15,7 +15,7 @@ def spell_dim(dim: Dim) -> Text:
     """A size in whole numbers: ``D // N_H``, ``N_P + 1``. Divisions are exact by meaning."""
     denominator = _denominator(dim)
     if len(dim.terms) > 1 and denominator.constant != 1 and not _one_fraction(dim):
-        return infix(spell_dim(dim * denominator), "//", spell_dim(denominator), Binding.PRODUCT)
+        return infix(spell_dim(dim * denominator), "//", spell_dim(denominator), Precedence.PRODUCT)
     if not dim.terms:
         return Text("0")
     total: Text | None = None
@@ -23,16 +23,18 @@ def spell_dim(dim: Dim) -> Text:
         positive = term[1] > 0
         text = _term(Dim(((term[0], abs(term[1])),)))
         if total is None:
-            total = text if positive else Text(f"-{text.in_context(Binding.SIGN)}", Binding.SIGN)
+            total = (
+                text if positive else Text(f"-{text.in_context(Precedence.SIGN)}", Precedence.SIGN)
+            )
         else:
-            total = infix(total, "+" if positive else "-", text, Binding.SUM)
+            total = infix(total, "+" if positive else "-", text, Precedence.SUM)
     assert total is not None
     return total
 
 
 def spell_factor(dim: Dim) -> str:
     """A size behind a ``*``."""
-    return spell_dim(dim).in_context(Binding.PRODUCT)
+    return spell_dim(dim).in_context(Precedence.PRODUCT)
 
 
 def _term(dim: Dim) -> Text:
@@ -45,13 +47,13 @@ def _term(dim: Dim) -> Text:
     if coefficient.denominator != 1:
         below.insert(0, Text(str(coefficient.denominator)))
     text = _product(above)
-    return infix(text, "//", _product(below), Binding.PRODUCT) if below else text
+    return infix(text, "//", _product(below), Precedence.PRODUCT) if below else text
 
 
 def _product(factors: list[Text]) -> Text:
     text = factors[0]
     for factor in factors[1:]:
-        text = infix(text, "*", factor, Binding.PRODUCT)
+        text = infix(text, "*", factor, Precedence.PRODUCT)
     return text
 
 
@@ -96,14 +98,14 @@ def spell_scalar(scalar: Scalar, sizes: Sizes) -> Text:
             return power(spell_scalar(scalar.args[0], sizes), spell_scalar(scalar.args[1], sizes))
         case _:
             left, right = (spell_scalar(arg, sizes) for arg in scalar.args)
-            binding = Binding.SUM if scalar.op in "+-" else Binding.PRODUCT
+            binding = Precedence.SUM if scalar.op in "+-" else Precedence.PRODUCT
             return infix(left, scalar.op, right, binding)
 
 
 def _number(value: float) -> Text:
     if value in (float("inf"), float("-inf")):
         return Text(f'float("{value}")')
-    return Text(spell_number(value), Binding.SIGN if value < 0 else Binding.ATOM)
+    return Text(spell_number(value), Precedence.SIGN if value < 0 else Precedence.ATOM)
 
 
 def shape_text(shape: Shape, sizes: Sizes) -> str:

@@ -147,8 +147,10 @@ class Statements:
         for value in step.outputs:
             self.producers[value] = step
         body = step.op.body([self.types[value] for value in step.inputs], step.attrs)
-        kept = [out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed]
-        body = Body(body.operands, tuple(kept))
+        expressions = [
+            out for out, v in zip(body.outputs, step.outputs, strict=True) if v in needed
+        ]
+        body = Body(body.operands, tuple(expressions))
         steps = self._gathered(step)
         text = self._text(step, body)
         while len(text.text) > WIDTH - 20 and any(v in self.waiting for v in step.inputs):
@@ -246,8 +248,8 @@ class Statements:
         if all(self._repeater(other) for other in step.inputs):
             return self.mention(value)  # one operand has to have the whole shape
         body = producer.op.body([self.types[v] for v in producer.inputs], producer.attrs)
-        (made,) = body.outputs
-        aligned = made.args[0] if made.prim == "broadcast" else made
+        (expression,) = body.outputs
+        aligned = expression.args[0] if expression.prim == "broadcast" else expression
         return self._writer().inline(
             Body(body.operands, (aligned,)), [self.mention(v) for v in producer.inputs]
         )
@@ -327,8 +329,8 @@ def place_of(spans: Iterable[Span]) -> str:
     for span in spans:
         lines.setdefault(safe(span.source.name.rsplit("/", 1)[-1]), []).append(span.line)
     places = [
-        f"{file}:{min(found)}" + (f"-{max(found)}" if len({*found}) > 1 else "")
-        for file, found in lines.items()
+        f"{file}:{min(numbers)}" + (f"-{max(numbers)}" if len({*numbers}) > 1 else "")
+        for file, numbers in lines.items()
     ]
     return ", ".join(places)
 

@@ -57,12 +57,12 @@ class StepWriter(PublicWriter):
             ["params: Params", *(["*", *arguments] if arguments else [])],
             ") -> Params:",
         )
-        table, given = "_cache_table(", self._table_of("0")
-        if len(table) + len(", ".join(given)) > 40:
-            lines += bracketed(f"table = {table}", given, ")", 4)
+        table, names = "_cache_table(", self._table_of("0")
+        if len(table) + len(", ".join(names)) > 40:
+            lines += bracketed(f"table = {table}", names, ")", 4)
             table = "table"
         else:
-            table = f"{table}{', '.join(given)})"
+            table = f"{table}{', '.join(names)})"
         states = "\n".join(indented(lines)).strip()
         batch = f", for {' × '.join(free)} texts" if free else ""
         text = self.dialect.empty.format(states=states, table=table, batch=batch)
@@ -75,22 +75,22 @@ class StepWriter(PublicWriter):
         sources = self._param_sources()
         carried = {sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape}
         past = str(self._past.name)
-        wanted, defined = closure(self.held, [name for name in carried if name], sizes)
+        names, defined = closure(self.held, [name for name in carried if name], sizes)
         given = set(self._batch())
         free = [
             name
-            for name in wanted
+            for name in names
             if name not in carried
             and name not in defined
             and (name in given or name not in sizes.defaults)
             and name != past
         ]
-        located = [name for name in wanted if name not in free and name != past]
+        located = [name for name in names if name not in free and name != past]
         texts = {name: spell_symbol(name) for name in free}
-        found = locate(located, sources, sizes, sizes.defaults, self.graph.span, texts)
-        self.plan.constants.update(found.constants)
+        lines = locate(located, sources, sizes, sizes.defaults, self.graph.span, texts)
+        self.plan.constants.update(lines.constants)
         own = {f"{text} = {text}" for text in texts.values()}
-        return free, [line for line in found.lines if line not in own]
+        return free, [line for line in lines.lines if line not in own]
 
     def _batch(self) -> Iterator[str | None]:
         """The symbols of the axes before that of the positions."""
@@ -135,8 +135,8 @@ class StepWriter(PublicWriter):
         for state in graph.states:
             shape = graph.types[state.past].shape
             cached.append((f'_array(cache, "{state.name}", {len(shape)})', shape))
-        given, params = self._given("inputs", graph.inputs), self._given("params", self._params())
-        return [*given, *cached, *params]
+        sources, params = self._given("inputs", graph.inputs), self._given("params", self._params())
+        return [*sources, *cached, *params]
 
     @property
     def _past(self) -> Dim:

@@ -34,14 +34,14 @@ class SupportFile:
 
     def closure(self, functions: Iterable[str]) -> list[str]:
         """The functions and all that they call, in the order of the files."""
-        wanted: set[str] = set()
+        names: set[str] = set()
         pending = list(functions)
         while pending:
             name = pending.pop()
-            if name not in wanted:
-                wanted.add(name)
+            if name not in names:
+                names.add(name)
                 pending.extend(self._functions[name][1])
-        return [name for name in self._functions if name in wanted]
+        return [name for name in self._functions if name in names]
 
     @cached_property
     def _functions(self) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -50,7 +50,7 @@ class SupportFile:
         bodies = [(text, ast.parse(text).body) for text in texts]
         nodes = [(text, n) for text, body in bodies for n in body if isinstance(n, _DEFINED)]
         names = {node.name for _, node in nodes}
-        found: dict[str, tuple[str, tuple[str, ...]]] = {}
+        functions: dict[str, tuple[str, tuple[str, ...]]] = {}
         for text, node in nodes:
             called = {
                 inner.func.id
@@ -59,8 +59,8 @@ class SupportFile:
                 and isinstance(inner.func, ast.Name)
                 and inner.func.id in names
             }
-            found[node.name] = (_with_private_names(text, node, names), tuple(sorted(called)))
-        return found
+            functions[node.name] = (_with_private_names(text, node, names), tuple(sorted(called)))
+        return functions
 
 
 def _with_private_names(

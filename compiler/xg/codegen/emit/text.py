@@ -9,7 +9,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 WIDTH = 88  # what `ruff format` allows by default: no emitted line is ever re-wrapped
 
 
-class Binding(IntEnum):
+class Precedence(IntEnum):
     """How tightly an expression holds together, loosest first, as Python's grammar has it."""
 
     CONDITION = 0
@@ -28,21 +28,21 @@ class Text:
     """The text of an expression and its binding."""
 
     text: str
-    binding: Binding = Binding.ATOM
+    binding: Precedence = Precedence.ATOM
 
-    def in_context(self, outer: Binding) -> str:
+    def in_context(self, outer: Precedence) -> str:
         """The text, in parentheses where an operator of the given binding would tear it apart."""
         return self.text if self.binding >= outer else f"({self.text})"
 
     @property
     def atom(self) -> str:
         """The text where something is attached to it: a call, an attribute, an index."""
-        return self.in_context(Binding.ATOM)
+        return self.in_context(Precedence.ATOM)
 
 
-def infix(left: Text, sign: str, right: Text, binding: Binding) -> Text:
+def infix(left: Text, sign: str, right: Text, binding: Precedence) -> Text:
     """A left-associative infix operation."""
-    tighter = Binding(min(binding + 1, Binding.ATOM))
+    tighter = Precedence(min(binding + 1, Precedence.ATOM))
     return Text(f"{left.in_context(binding)} {sign} {right.in_context(tighter)}", binding)
 
 
@@ -50,7 +50,7 @@ def power(base: Text, exponent: Text) -> Text:
     """`base**exponent`, without spaces around simple operands, as the formatter writes it."""
     tight = _simple(base.text) and _simple(exponent.text.removeprefix("-"))
     sign = "**" if tight else " ** "
-    return Text(f"{base.atom}{sign}{exponent.in_context(Binding.SIGN)}", Binding.POWER)
+    return Text(f"{base.atom}{sign}{exponent.in_context(Precedence.SIGN)}", Precedence.POWER)
 
 
 def _simple(text: str) -> bool:

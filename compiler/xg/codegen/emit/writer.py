@@ -22,7 +22,7 @@ from xg.ir.scalar import Scalar
 
 
 @dataclass(slots=True)
-class BlockWriter:
+class PassWriter:
     """Writes one pass of one graph."""
 
     plan: ModulePlan
@@ -74,7 +74,7 @@ class BlockWriter:
     def size_lines(self, sources: Sequence[Source], code: Sequence[str]) -> list[str]:
         """Lines that make the sizes known which the code mentions."""
         words = mentioned(code)
-        found = locate(
+        lines = locate(
             [name for name in self.scope.needed if spell_symbol(name) in words],
             sources,
             self.graph.sizes,
@@ -83,9 +83,9 @@ class BlockWriter:
             self.known,
             self._variable(),
         )
-        self.plan.constants.update(found.constants)
-        self.lost = found.lost
-        return found.lines
+        self.plan.constants.update(lines.constants)
+        self.lost = lines.lost
+        return lines.lines
 
     def type_lines(self, floats: Sequence[str], tensors: Sequence[str]) -> list[str]:
         """Lines that fetch float type and device, where the code mentions them, from tensors."""
@@ -96,8 +96,8 @@ class BlockWriter:
 
     def _variable(self) -> frozenset[str]:
         """Symbols that the arrays of this block or of its callers carry: no default is true."""
-        found = carried_symbols(self.graph) | self.plan.above[self.graph.key]
-        return found - self.known.keys()
+        names = carried_symbols(self.graph) | self.plan.above[self.graph.key]
+        return names - self.known.keys()
 
     def spelled(self, value: Value) -> str:
         """``X [B, S, D]``, as the file says it."""
@@ -151,12 +151,12 @@ def size_variables(graph: Graph) -> set[str]:
             dims.update(step.sizes.values(), [step.count] if step.count is not None else [])
         else:
             dims.update(d for a in step.attrs.values() if isinstance(a, Scalar) for d in a.dims())
-    found: set[str] = set()
+    names: set[str] = set()
     for dim in dims:
-        found.update(dim.symbols(), graph.sizes.fold(graph.sizes.expand(dim)).symbols())
-    for name in sorted(found & graph.sizes.definitions.keys()):
-        found.update(graph.sizes.expand(symbol(name)).symbols())
-    return {spell_symbol(name) for name in found}
+        names.update(dim.symbols(), graph.sizes.fold(graph.sizes.expand(dim)).symbols())
+    for name in sorted(names & graph.sizes.definitions.keys()):
+        names.update(graph.sizes.expand(symbol(name)).symbols())
+    return {spell_symbol(name) for name in names}
 
 
 def may_be_none(value: Value) -> bool:

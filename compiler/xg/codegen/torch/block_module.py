@@ -64,9 +64,9 @@ class BlockModule:
         graph = self.graph
         inputs, sizes = variables(graph.inputs, graph), size_arguments(self.plan, graph)
         seeded = graph.key in self.plan.random
-        given = ["self", *(f"{name}: Array" for name in inputs), *(f"{n}: int" for n in sizes)]
-        given += ["*", "seed: Seed = None"] if seeded else []
-        head = bracketed("def forward(", given, f") -> {returned_type(len(graph.outputs))}:", 4)
+        names = ["self", *(f"{name}: Array" for name in inputs), *(f"{n}: int" for n in sizes)]
+        names += ["*", "seed: Seed = None"] if seeded else []
+        head = bracketed("def forward(", names, f") -> {returned_type(len(graph.outputs))}:", 4)
         function = self.plan.functions[graph.key]
         if graph.key not in self.steps:
             doc = f'"""Run `{function}`, through which no gradient goes."""'

@@ -20,7 +20,7 @@ from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.writer import names_by_label, size_variables
 from xg.codegen.torch.block_module import BlockModule, holds, members, set_child, set_param
-from xg.codegen.torch.step import Step
+from xg.codegen.torch.step import AutogradStep
 from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import symbol
@@ -52,7 +52,9 @@ class _Section:
             steps += pieces.get(key, [])
             if key in self.steps:
                 backward = self.writer.program.backwards[key]
-                steps.append(Step(self.plan, graphs[key], backward, self.steps[key]).lines())
+                steps.append(
+                    AutogradStep(self.plan, graphs[key], backward, self.steps[key]).lines()
+                )
             if key in self.modules:
                 block = BlockModule(
                     self.plan, graphs[key], self._held(key), self.modules, self.steps
@@ -109,15 +111,15 @@ class _Section:
 
     def _init(self) -> list[str]:
         scope, entry = Scope(self.entry.sizes), self.entry
-        made: list[str] = []
+        names: list[str] = []
         for param in self.writer.program.main.params:
             name = str(param.value.name)
-            made += set_param(entry, name, f'"{name}"')
+            names += set_param(entry, name, f'"{name}"')
         for call in entry.named_calls():
             if call.path:
                 count = scope.size(call.count).text if call.count is not None else ""
                 row = f'f"{call.path}.{{i}}") for i in range({count}' if count else ""
-                made += set_child(entry, call, self.modules[call.callee], call.path, row)
+                names += set_child(entry, call, self.modules[call.callee], call.path, row)
         params = self.writer.params
         needed = dict.fromkeys([*params.sizes, *scope.needed])
         chosen, _ = params.chosen_sizes(params.sizes)
@@ -126,8 +128,8 @@ class _Section:
         given = [item.split(":")[0] for item in params.dialect.types]
         given += [f"{name}={name}" for name in map(spell_symbol, chosen)]
         arguments = ["self", *params.init_arguments(chosen)]
-        drawn = bracketed("params = init(", ["seed", *given], ")", 8) if made else []
-        body = ["super().__init__()", *drawn, *defined, *made]
+        drawn = bracketed("params = init(", ["seed", *given], ")", 8) if names else []
+        body = ["super().__init__()", *drawn, *defined, *names]
         return [*bracketed("def __init__(", arguments, ") -> None:", 4), *indented(body)]
 
     def _own(self, name: str) -> str:
@@ -186,12 +188,12 @@ class _Section:
         passed = [*sizes, *(["seed=seed"] if seeded else [])]
         usual = holds(self.entry, call.path)
         module = f"self.{call.path}" if usual else "block" if call.count is None else "blocks"
-        found = [] if usual else [f'{module}: Any = self._modules["{call.path}"]']
+        names = [] if usual else [f'{module}: Any = self._modules["{call.path}"]']
         if call.count is None:
-            return [*found, *bracketed(f"{left} = {module}(", [*args, *passed], ")", 8)]
+            return [*names, *bracketed(f"{left} = {module}(", [*args, *passed], ")", 8)]
         rest = [results[0], *args[1:], *passed]
         return [
-            *found,
+            *names,
             f"{left} = {args[0]}",
             f"for block in {module}:",
             *indented(bracketed(f"{left} = block(", rest, ")", 12)),
@@ -220,9 +222,9 @@ class _Section:
             for param in self.entry.params
         ]
         sizes, span = self.entry.sizes, self.entry.span
-        found = locate(scope.needed, sources, sizes, sizes.defaults, span)
-        self.plan.constants.update(found.constants)
-        return found.lines
+        lines = locate(scope.needed, sources, sizes, sizes.defaults, span)
+        self.plan.constants.update(lines.constants)
+        return lines.lines
 
 
 def _docstring(seeded: bool) -> list[str]:

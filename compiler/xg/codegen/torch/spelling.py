@@ -10,7 +10,7 @@ from xg.codegen.emit import array_ops, collectives
 from xg.codegen.emit.body import PLAIN
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.support import SupportFile
-from xg.codegen.emit.text import Binding, Text, call, tuple_of
+from xg.codegen.emit.text import Precedence, Text, call, tuple_of
 from xg.ir.body import topological
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr
@@ -91,7 +91,7 @@ def _extreme(function: str, bound: str) -> Spell:
 
 
 def _comparison(symbol: str) -> Spell:
-    spell = array_ops.sign(symbol, Binding.COMPARE)
+    spell = array_ops.sign(symbol, Precedence.COMPARE)
 
     def of_tensors(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         plain = all(map(_is_plain, expr.args))

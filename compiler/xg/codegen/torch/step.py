@@ -14,7 +14,7 @@ from xg.ir.graph import Backward, Call, Graph, Value
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AutogradStep:
     """`forward` and `backward` of one callee, as autograd calls them."""
 
     plan: ModulePlan
@@ -53,9 +53,9 @@ class Step:
             variables(self.graph.inputs, self.graph),
             size_arguments(self.plan, self.graph),
         )
-        given = ["ctx: Any", *(["at: str"] if self._path else []), "names: tuple[str, ...]"]
-        given += ["seed: Seed"] if self._seeded else []
-        given += [f"{n}: int" for n in sizes] + [f"{n}: Array" for n in inputs]
+        names = ["ctx: Any", *(["at: str"] if self._path else []), "names: tuple[str, ...]"]
+        names += ["seed: Seed"] if self._seeded else []
+        names += [f"{n}: int" for n in sizes] + [f"{n}: Array" for n in inputs]
         args = ["params", *(["at"] if self._path else []), *inputs, *sizes]
         args += ["seed=seed"] if self._seeded else []
         results, function = self._results, self.plan.functions[self.graph.key]
@@ -65,7 +65,7 @@ class Step:
         kept = ["ctx", "params", f"[{again}]", "saved"]
         kept += results if len(results) > 1 else []
         return [
-            *bracketed("def forward(", [*given, "*weights: Array"], f") -> {returned}:", 4),
+            *bracketed("def forward(", [*names, "*weights: Array"], f") -> {returned}:", 4),
             "    params = dict(zip(names, weights, strict=True))",
             *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
             *indented(bracketed("_remember(", kept, ")", 8)),

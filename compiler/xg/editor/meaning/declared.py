@@ -59,15 +59,15 @@ Named = TypeVar("Named", bound=_Named)
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ProjectNames:
     """The names that a project declares; files that could not be read declare nothing."""
 
     project: Project
 
     def block(self, module: ast.Module, name: str) -> ast.Block | None:
         """A block that a file declares or takes from another file."""
-        found = self.operator(module, name)
-        return found.tree if found and isinstance(found.tree, ast.Block) else None
+        declaration = self.operator(module, name)
+        return declaration.tree if declaration and isinstance(declaration.tree, ast.Block) else None
 
     def operator(self, module: ast.Module, name: str) -> Declaration | None:
         """A block or an operator, of a file, of one it uses, or of the language."""
@@ -142,8 +142,8 @@ def value_of(block: ast.Block, name: str) -> Declaration | None:
         if port.name.name == name:
             made = "output" if _last(block.outputs, name) else "edge"
             return Declaration(made, name, port.name.span, port, block)
-    if found := _last(block.outputs, name):
-        return Declaration("output", name, found.name.span, found, block)
+    if named := _last(block.outputs, name):
+        return Declaration("output", name, named.name.span, named, block)
     return None
 
 
@@ -201,8 +201,8 @@ def labels(block: ast.Block) -> Iterator[ast.Port]:
 
 def nodes(block: ast.Block) -> list[ast.NodeUse]:
     """Every node in the chains of a block, in file order."""
-    found = [tree for tree in walk(block) if isinstance(tree, ast.NodeUse)]
-    return sorted(found, key=_start)
+    node_uses = [tree for tree in walk(block) if isinstance(tree, ast.NodeUse)]
+    return sorted(node_uses, key=_start)
 
 
 def _start(tree: Syntax) -> int:

@@ -89,28 +89,28 @@ def values_of(graph: Graph, tree: Syntax) -> tuple[Value, ...]:
 
 def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
     """The values at the end of a chain: from its last node, or from its sources."""
-    found: list[Value] = []
+    values: list[Value] = []
     waiting: list[ast.Operand] = [chain]
     while waiting:
         operand = waiting.pop()
         if not isinstance(operand, ast.Chain):
-            found += values_of(graph, operand)
+            values += values_of(graph, operand)
             continue
         made = _leaving(graph, operand.steps)
         if made is None:
             waiting += reversed(operand.sources)
         elif not made:
             return ()  # a node with an error: its results are unknown
-        found += made or ()
-    return tuple(found)
+        values += made or ()
+    return tuple(values)
 
 
 def _leaving(graph: Graph, nodes: Sequence[ast.NodeUse]) -> tuple[Value, ...] | None:
     """The results of the last node that this choice keeps; None where it keeps none."""
     for node in reversed(nodes):
-        made = _made(graph, node.span)
-        if made or node.guard is None:
-            return made
+        values = _made(graph, node.span)
+        if values or node.guard is None:
+            return values
     return None
 
 

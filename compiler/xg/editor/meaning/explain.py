@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
-from xg.editor.meaning.declared import Declaration, Names
+from xg.editor.meaning.declared import Declaration, ProjectNames
 from xg.editor.meaning.edges import numbers_at, types_at
 from xg.editor.meaning.find import find
 from xg.editor.meaning.paragraphs import fence, head, numbers, of, paragraphs
@@ -41,7 +41,7 @@ def explain(project: Project, graphs: Sequence[Graph], offset: int) -> Explanati
         graphs: every graph of a block that was typed, as `xg.frontend.choices.checked` gives them.
         offset: characters before the one that is asked about.
     """
-    names = Names(project)
+    names = ProjectNames(project)
     around = smallest(project.main, offset, 0)
     arrow = _arrow(around, offset)
     if arrow is not None:
@@ -67,7 +67,7 @@ def _arrow(around: Trail, offset: int) -> Span | None:
 class _Explainer:
     """Words for one place."""
 
-    def __init__(self, names: Names, graphs: Sequence[Graph], found: Trail) -> None:
+    def __init__(self, names: ProjectNames, graphs: Sequence[Graph], found: Trail) -> None:
         self.names = names
         self.graphs = graphs
         self.found = found

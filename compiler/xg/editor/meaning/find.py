@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xg.editor.meaning.declared import (
     Declaration,
     Kind,
-    Names,
+    ProjectNames,
     argument_of,
     call_of,
     local_size,
@@ -30,7 +30,7 @@ _DECLARING: dict[type[Syntax], Kind] = {
 }
 
 
-def find(names: Names, trail: Trail) -> Declaration | None:
+def find(names: ProjectNames, trail: Trail) -> Declaration | None:
     """The declaration of the name that a trail begins with; None if it has none."""
     match trail:
         case (ast.Text(), ast.Use() as use, *_):
@@ -44,7 +44,7 @@ def find(names: Names, trail: Trail) -> Declaration | None:
 class _Finder:
     """Looks up one name from its place."""
 
-    def __init__(self, names: Names, around: Sequence[Syntax]) -> None:
+    def __init__(self, names: ProjectNames, around: Sequence[Syntax]) -> None:
         self.names = names
         self.around = around
         self.module = names.project.main
@@ -140,10 +140,10 @@ class _Finder:
     def _called(self, node: Syntax) -> Declaration | None:
         if not isinstance(node, ast.NodeUse | ast.Call):
             return None
-        found = self._operator(node.operator.name)
-        if found and isinstance(found.tree, ast.NodeUse):
-            return self.names.operator(self.module, found.tree.operator.name)
-        return found
+        declaration = self._operator(node.operator.name)
+        if declaration and isinstance(declaration.tree, ast.NodeUse):
+            return self.names.operator(self.module, declaration.tree.operator.name)
+        return declaration
 
     # ---- paths -----------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ class _Finder:
 
     def _in_block(self, block: ast.Block, path: ast.Path, position: int) -> Declaration | None:
         """A segment of a path through the calls of a block: `layers.3.attn.W_Q`."""
-        found: Declaration | None = None
+        declaration: Declaration | None = None
         inside: ast.Block | None = block
         for place, segment in enumerate(path.segments[: position + 1]):
             if inside is None:
@@ -213,11 +213,11 @@ class _Finder:
             if segment.name.isdigit() or segment.name == "*":
                 continue
             if place == len(path.segments) - 1:
-                found = value_of(inside, segment.name) or _gradient(inside, segment.name)
+                declaration = value_of(inside, segment.name) or _gradient(inside, segment.name)
             else:
-                found = call_of(inside, segment.name)
-                inside = self._callee(found)
-        return found
+                declaration = call_of(inside, segment.name)
+                inside = self._callee(declaration)
+        return declaration
 
     def _callee(self, call: Declaration | None) -> ast.Block | None:
         if call is None or not isinstance(call.tree, ast.NodeUse):

@@ -12,7 +12,7 @@ from xg.syntax import ast
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class OutlineSymbol:
     """A declaration: its name and its place, the whole of it, and its children."""
 
     kind: Kind
@@ -20,10 +20,10 @@ class Symbol:
     detail: str
     span: Span
     whole: Span
-    inside: tuple[Symbol, ...] = ()
+    inside: tuple[OutlineSymbol, ...] = ()
 
 
-def outline(module: ast.Module) -> tuple[Symbol, ...]:
+def outline(module: ast.Module) -> tuple[OutlineSymbol, ...]:
     """Everything that a file declares, in file order."""
     found = chain(
         (_symbol("dim", dim) for dim in module.dims),
@@ -36,13 +36,15 @@ def outline(module: ast.Module) -> tuple[Symbol, ...]:
     return tuple(sorted(found, key=lambda symbol: symbol.span.start))
 
 
-def _block(block: ast.Block) -> Symbol:
+def _block(block: ast.Block) -> OutlineSymbol:
     inside = sorted(_inside(block), key=lambda symbol: symbol.span.start)
     title = block.title.value if block.title else ""
-    return Symbol("block", block.name.span.text, title, block.name.span, block.span, tuple(inside))
+    return OutlineSymbol(
+        "block", block.name.span.text, title, block.name.span, block.span, tuple(inside)
+    )
 
 
-def _inside(block: ast.Block) -> Iterator[Symbol]:
+def _inside(block: ast.Block) -> Iterator[OutlineSymbol]:
     yield from (_symbol("input", port) for port in block.data)
     yield from (_symbol("argument", own) for own in block.own)
     yield from (_symbol("dim", dim) for dim in block.dims)
@@ -51,9 +53,9 @@ def _inside(block: ast.Block) -> Iterator[Symbol]:
     yield from (_symbol("edge", port) for port in labels(block))
 
 
-def _titled(plan: ast.Plan | ast.PlanProduct) -> Symbol:
+def _titled(plan: ast.Plan | ast.PlanProduct) -> OutlineSymbol:
     title = plan.title.value if plan.title else ""
-    return Symbol("plan", plan.name.span.text, title, plan.name.span, plan.span)
+    return OutlineSymbol("plan", plan.name.span.text, title, plan.name.span, plan.span)
 
 
 def _symbol(
@@ -66,11 +68,11 @@ def _symbol(
     | ast.Own
     | ast.Param
     | ast.State,
-) -> Symbol:
+) -> OutlineSymbol:
     """A declaration; its detail is the text behind the name."""
     name = tree.name.span
     detail = "" if isinstance(tree, ast.OpDef) else _behind(tree.span, name)
-    return Symbol(kind, name.text, detail, name, tree.span)
+    return OutlineSymbol(kind, name.text, detail, name, tree.span)
 
 
 def _behind(whole: Span, name: Span) -> str:

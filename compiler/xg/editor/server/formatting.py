@@ -8,11 +8,13 @@ from lsprotocol import types
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.source import Source, Span
-from xg.editor.server.positions import Positions
+from xg.editor.server.positions import TextPositions
 from xg.syntax.format import format
 
 
-def layout_edits(text: str, source: Source, positions: Positions) -> list[types.TextEdit] | None:
+def layout_edits(
+    text: str, source: Source, positions: TextPositions
+) -> list[types.TextEdit] | None:
     """One edit from the first line that changes to the last; None for a text with errors.
 
     Args:
@@ -41,5 +43,7 @@ def _equal(pair: tuple[str, str]) -> bool:
     return pair[0] == pair[1]
 
 
-def _edit(source: Source, positions: Positions, start: int, end: int, text: str) -> types.TextEdit:
+def _edit(
+    source: Source, positions: TextPositions, start: int, end: int, text: str
+) -> types.TextEdit:
     return types.TextEdit(positions.range(Span(source, start, end)), text)

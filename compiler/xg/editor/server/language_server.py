@@ -10,14 +10,14 @@ from lsprotocol import types
 from pygls.capabilities import get_capability
 from pygls.lsp.server import LanguageServer
 
-from xg.editor.meaning.declared import Names
+from xg.editor.meaning.declared import ProjectNames
 from xg.editor.meaning.explain import explain
 from xg.editor.meaning.find import find
 from xg.editor.meaning.outline import outline
 from xg.editor.meaning.trail import trail
 from xg.editor.server.analysis import source_of
 from xg.editor.server.formatting import layout_edits
-from xg.editor.server.positions import Positions
+from xg.editor.server.positions import TextPositions
 from xg.editor.server.report import symbol
 from xg.editor.server.session import Client, Session
 
@@ -119,7 +119,7 @@ async def definition(ls: XgServer, params: types.DefinitionParams) -> types.Loca
         return None
     project = analysis.reading.project
     offset = ls.session.positions(analysis).offset(params.position)
-    found = find(Names(project), trail(project.main, offset))
+    found = find(ProjectNames(project), trail(project.main, offset))
     return ls.session.location(uri, analysis, found.span) if found and found.span else None
 
 
@@ -140,7 +140,7 @@ def formatting(ls: XgServer, params: types.DocumentFormattingParams) -> list[typ
     if document is None:
         return None
     source = source_of(document.path, document.text)
-    return layout_edits(document.text, source, Positions(source, ls.session.client.encoding))
+    return layout_edits(document.text, source, TextPositions(source, ls.session.client.encoding))
 
 
 FEATURES: Final[Mapping[str, Callable[..., Any]]] = {

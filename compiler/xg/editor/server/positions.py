@@ -17,7 +17,7 @@ _UNITS = {
 }
 
 
-class Positions:
+class TextPositions:
     """Offsets of one source as positions, and back."""
 
     def __init__(self, source: Source, encoding: types.PositionEncodingKind | str) -> None:

@@ -9,8 +9,8 @@ from lsprotocol import types
 from xg.diagnostics.diagnostic import Diagnostic
 from xg.diagnostics.source import Span
 from xg.editor.meaning.declared import Kind
-from xg.editor.meaning.outline import Symbol
-from xg.editor.server.positions import Positions
+from xg.editor.meaning.outline import OutlineSymbol
+from xg.editor.server.positions import TextPositions
 
 Locate = Callable[[Span], types.Location | None]
 
@@ -31,7 +31,7 @@ _SYMBOL: dict[Kind, types.SymbolKind] = {
 
 
 def diagnostic(
-    found: Diagnostic, positions: Positions, locate: Locate, *, related: bool
+    found: Diagnostic, positions: TextPositions, locate: Locate, *, related: bool
 ) -> types.Diagnostic:
     """An error at its place; one without a place is at the beginning of the file.
 
@@ -68,7 +68,7 @@ def _beginning() -> types.Range:
     return types.Range(types.Position(0, 0), types.Position(0, 0))
 
 
-def symbol(found: Symbol, positions: Positions) -> types.DocumentSymbol:
+def symbol(found: OutlineSymbol, positions: TextPositions) -> types.DocumentSymbol:
     """An entry of the outline."""
     return types.DocumentSymbol(
         name=found.name,

@@ -13,7 +13,7 @@ from pygls.uris import to_fs_path
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.editor.server.analysis import Analysis, analyse
-from xg.editor.server.positions import Positions
+from xg.editor.server.positions import TextPositions
 from xg.editor.server.report import diagnostic
 from xg.frontend.check_memory import CheckMemory
 from xg.ir.graph import Graph
@@ -22,7 +22,7 @@ PAUSE = 0.15  # seconds after a key until the text is checked; the next key star
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Document:
+class OpenDocument:
     """A text as the editor has it; `path` is None for one that was never saved."""
 
     uri: str
@@ -50,7 +50,7 @@ class Session:
         self.publish = publish
         self.report = report
         self.client = Client()
-        self.documents: dict[str, Document] = {}
+        self.documents: dict[str, OpenDocument] = {}
         self._analyses: dict[str, asyncio.Task[Analysis]] = {}
         self._memories: dict[str, CheckMemory] = {}
         self._checks: dict[str, asyncio.Task[None]] = {}
@@ -104,9 +104,9 @@ class Session:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._worker, lambda: analysis.graphs)
 
-    def positions(self, analysis: Analysis) -> Positions:
+    def positions(self, analysis: Analysis) -> TextPositions:
         """Places in the text of an analysis as the client counts them."""
-        return Positions(analysis.source, self.client.encoding)
+        return TextPositions(analysis.source, self.client.encoding)
 
     def location(self, uri: str, analysis: Analysis, span: Span) -> types.Location | None:
         """A place in a text, or in a file that was read for its analysis."""
@@ -115,14 +115,14 @@ class Session:
             if path is None:
                 return None
             uri = self._uri(path)
-        return types.Location(uri, Positions(span.source, self.client.encoding).range(span))
+        return types.Location(uri, TextPositions(span.source, self.client.encoding).range(span))
 
     def _uri(self, path: Path) -> str:
         """The name by which the editor knows a file, if it has it open."""
         known = (document.uri for document in self.documents.values() if document.path == path)
         return next(known, None) or path.as_uri()
 
-    async def _analysed(self, document: Document) -> Analysis:
+    async def _analysed(self, document: OpenDocument) -> Analysis:
         others = {
             other.path: other.text
             for other in self.documents.values()
@@ -138,7 +138,7 @@ class Session:
 
     def _put(self, uri: str, text: str, version: int | None) -> None:
         self._forget(uri)
-        self.documents[uri] = Document(uri, path_of(uri), text, version)
+        self.documents[uri] = OpenDocument(uri, path_of(uri), text, version)
         self._touched(uri, self.documents[uri].path)
 
     def _touched(self, uri: str, path: Path | None) -> None:

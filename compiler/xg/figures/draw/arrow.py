@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xg.figures.draw.display import Shape
+from xg.figures.draw.display import DrawnShape
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle
-from xg.figures.model.geometry import Path, Point, flattened, parallel, polyline, shortened
+from xg.figures.model.geometry import DrawnPath, Point, flattened, parallel, polyline, shortened
 from xg.figures.model.style import Color
 
 _OVERLAP = 0.6  # the line reaches into the head, so that no seam shows
@@ -14,8 +14,8 @@ _DASHES = (4.2, 2.6)
 
 
 def arrow(
-    route: Path, kind: EdgeStyle, *, changed: bool = False, headless: bool = False
-) -> tuple[Shape, ...]:
+    route: DrawnPath, kind: EdgeStyle, *, changed: bool = False, headless: bool = False
+) -> tuple[DrawnShape, ...]:
     """Return the shapes of an arrow along a route that ends at the head's rim.
 
     One that is `headless` ends on the line of another arrow.
@@ -25,18 +25,18 @@ def arrow(
     wider = _DOUBLE_WIDER if changed or kind is EdgeStyle.DOUBLE else 1.0
     if headless:
         dashes = _DASHES if kind is EdgeStyle.DASHED else ()
-        return (Shape(route, line=color, width=width, dashes=dashes),)
+        return (DrawnShape(route, line=color, width=width, dashes=dashes),)
     line, direction = shortened(route, style.ARROW_LENGTH - _OVERLAP)
-    head = Shape(_head(route.end, direction, style.ARROW_WIDTH * wider), fill=color)
+    head = DrawnShape(_head(route.end, direction, style.ARROW_WIDTH * wider), fill=color)
     if kind is EdgeStyle.DOUBLE:
         points = flattened(line)
         rails = (parallel(points, side * style.DOUBLE_GAP / 2) for side in (-1, 1))
-        return (*(Shape(rail, line=color, width=width) for rail in rails), head)
+        return (*(DrawnShape(rail, line=color, width=width) for rail in rails), head)
     dashes = _DASHES if kind is EdgeStyle.DASHED else ()
-    return Shape(line, line=color, width=width, dashes=dashes), head
+    return DrawnShape(line, line=color, width=width, dashes=dashes), head
 
 
-def _head(tip: Point, direction: Point, width: float) -> Path:
+def _head(tip: Point, direction: Point, width: float) -> DrawnPath:
     (x, y), (dx, dy) = tip, direction
     back_x, back_y = x - dx * style.ARROW_LENGTH, y - dy * style.ARROW_LENGTH
     half = width / 2

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.typeset import TextLine
-from xg.figures.model.geometry import Path
+from xg.figures.model.geometry import DrawnPath
 from xg.figures.model.style import Color
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class DrawnShape:
     """A path that is filled, stroked or both."""
 
-    path: Path
+    path: DrawnPath
     fill: Color | None = None
     line: Color | None = None
     width: float = 0.0
@@ -23,7 +23,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class DrawnText:
     """A set line whose baseline starts at `x`, `y`; its muted spans are set in MUTED."""
 
     line: TextLine
@@ -48,7 +48,7 @@ class Element:
     op: str
     kind: str
     title: str
-    parts: tuple[Shape | Text, ...]
+    parts: tuple[DrawnShape | DrawnText, ...]
     wire: Wire | None = None  # of an edge
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Final
 
 from xg.figures.draw import font
-from xg.figures.draw.display import Shape, Text
+from xg.figures.draw.display import DrawnShape, DrawnText
 from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.layout import measure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind
-from xg.figures.model.geometry import Box, Path, circle, polyline, rectangle
+from xg.figures.model.geometry import Box, DrawnPath, circle, polyline, rectangle
 from xg.figures.model.richtext import plain
 from xg.figures.model.style import Color, NodeStyle, Outline
 
@@ -21,7 +21,7 @@ _SIGN: Final = 0.56  # reach of ⊕'s strokes, of the radius
 _SIGN_WIDTH: Final = 1.15
 
 
-def glyph(node: FigureNode, box: Box) -> tuple[Shape | Text, ...]:
+def glyph(node: FigureNode, box: Box) -> tuple[DrawnShape | DrawnText, ...]:
     """Draw a node: its frame, then its contents."""
     look = style.NODE_STYLES[node.kind]
     if node.changed:
@@ -29,15 +29,15 @@ def glyph(node: FigureNode, box: Box) -> tuple[Shape | Text, ...]:
     return (*frame(look, box), *_inside(node, box))
 
 
-def frame(look: NodeStyle, box: Box) -> tuple[Shape, ...]:
+def frame(look: NodeStyle, box: Box) -> tuple[DrawnShape, ...]:
     """Draw a node's frame; tensors have none."""
     outline = _outline(look, box)
     if outline is None:
         return ()
-    return (Shape(outline, look.fill, look.line, look.line_width),)
+    return (DrawnShape(outline, look.fill, look.line, look.line_width),)
 
 
-def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> Iterator[Text]:
+def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> Iterator[DrawnText]:
     """Centre lines of text in a box, one under the other, by the height of their capitals."""
     lines = tuple(lines)
     capitals = [max(font.CAP_HEIGHT * _size(line), 0.0) for line in lines]
@@ -45,7 +45,7 @@ def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> It
     y = box.center[1] - (sum(capitals) + leading * (len(lines) - 1)) / 2
     for line, capital in zip(lines, capitals, strict=True):
         y += capital
-        yield Text(line, box.center[0] - line.width / 2, y, color)
+        yield DrawnText(line, box.center[0] - line.width / 2, y, color)
         y += leading
 
 
@@ -53,7 +53,7 @@ def _size(line: TextLine) -> float:
     return line.spans[0].size if line.spans else 0.0
 
 
-def _outline(look: NodeStyle, box: Box) -> Path | None:
+def _outline(look: NodeStyle, box: Box) -> DrawnPath | None:
     match look.outline:
         case Outline.NONE:
             return None
@@ -66,7 +66,7 @@ def _outline(look: NodeStyle, box: Box) -> Path | None:
             return rectangle(box.grown(-look.line_width / 2), _ROUNDING)
 
 
-def _inside(node: FigureNode, box: Box) -> Iterable[Shape | Text]:
+def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
     x, y = box.center
     match node.kind:
         case NodeKind.MATMUL:
@@ -74,9 +74,9 @@ def _inside(node: FigureNode, box: Box) -> Iterable[Shape | Text]:
         case NodeKind.ADD:
             reach = _SIGN * box.width / 2
             bars = (((x - reach, y), (x + reach, y)), ((x, y - reach), (x, y + reach)))
-            return [Shape(polyline(bar), line=Color.INK, width=_SIGN_WIDTH) for bar in bars]
+            return [DrawnShape(polyline(bar), line=Color.INK, width=_SIGN_WIDTH) for bar in bars]
         case NodeKind.MUL:
-            return (Shape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
+            return (DrawnShape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
         case NodeKind.REDUCE:
             return text_in((typeset(plain("Σ"), style.GLYPH_SIZE + 0.5),), box)
         case NodeKind.SAVED:
@@ -85,6 +85,6 @@ def _inside(node: FigureNode, box: Box) -> Iterable[Shape | Text]:
             return _with_quiet(measure.node_lines(node), box)
 
 
-def _with_quiet(lines: Iterable[TextLine], box: Box) -> Iterator[Text]:
+def _with_quiet(lines: Iterable[TextLine], box: Box) -> Iterator[DrawnText]:
     for number, text in enumerate(text_in(lines, box)):
         yield replace(text, color=Color.MUTED if number else Color.INK)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xg.figures.draw.display import Element, Shape, Text
-from xg.figures.model.geometry import Curve, Path, Point
+from xg.figures.draw.display import DrawnShape, DrawnText, Element
+from xg.figures.model.geometry import Curve, DrawnPath, Point
 
 
 def moved(element: Element, dx: float, dy: float) -> Element:
@@ -13,13 +13,13 @@ def moved(element: Element, dx: float, dy: float) -> Element:
     return replace(element, parts=tuple(_moved_part(part, dx, dy) for part in element.parts))
 
 
-def _moved_part(part: Shape | Text, dx: float, dy: float) -> Shape | Text:
-    if isinstance(part, Text):
+def _moved_part(part: DrawnShape | DrawnText, dx: float, dy: float) -> DrawnShape | DrawnText:
+    if isinstance(part, DrawnText):
         return replace(part, x=part.x + dx, y=part.y + dy)
     return replace(part, path=_moved_path(part.path, dx, dy))
 
 
-def _moved_path(path: Path, dx: float, dy: float) -> Path:
+def _moved_path(path: DrawnPath, dx: float, dy: float) -> DrawnPath:
     def shift(point: Point) -> Point:
         return point[0] + dx, point[1] + dy
 
@@ -27,4 +27,4 @@ def _moved_path(path: Path, dx: float, dy: float) -> Path:
         Curve(shift(s.end), (shift(s.controls[0]), shift(s.controls[1])) if s.controls else None)
         for s in path.segments
     )
-    return Path(shift(path.start), tuple(segments), path.closed)
+    return DrawnPath(shift(path.start), tuple(segments), path.closed)

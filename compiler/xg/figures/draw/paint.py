@@ -7,7 +7,7 @@ from math import ceil
 
 from xg.figures.draw import font
 from xg.figures.draw.arrow import arrow
-from xg.figures.draw.display import Display, Element, Shape, Text, Wire
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.glyph import glyph
 from xg.figures.draw.move import moved
 from xg.figures.draw.typeset import TextLine, typeset
@@ -17,10 +17,10 @@ from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge
-from xg.figures.model.geometry import Box, Path, bounding_box, rectangle
+from xg.figures.model.geometry import Box, DrawnPath, bounding_box, rectangle
 from xg.figures.model.legend import legend
 from xg.figures.model.richtext import characters, title_text
-from xg.figures.model.structure import Place
+from xg.figures.model.structure import EdgePlace
 from xg.figures.model.style import Color
 
 _GROUP_ROUNDING = 9.0
@@ -37,13 +37,13 @@ def paint(placed: PlacedFigure) -> Display:
 def body(placed: PlacedFigure) -> list[Element]:
     """Draw a placed figure without title and legend."""
     around = lanes(placed)
-    found = [*_frames(placed, around), *_edges(placed, placed.paths, around)]
-    found += (
+    elements = [*_frames(placed, around), *_edges(placed, placed.paths, around)]
+    elements += (
         Element(node.id, f"node {node.kind.name.lower()}", node.title or characters(node.label),
                 glyph(node, placed.nodes[node.id]))
         for node in placed.figure.nodes
     )  # fmt: skip
-    return found
+    return elements
 
 
 def page(figure: Figure, body: list[Element]) -> Display:
@@ -54,7 +54,7 @@ def page(figure: Figure, body: list[Element]) -> Display:
     width = around.width + 2 * style.PAGE_MARGIN
     above: list[Element] = []
     if figure.has_heading:
-        text = Text(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
+        text = DrawnText(heading, style.PAGE_MARGIN, style.PAGE_MARGIN + heading.ascent)
         above.append(Element("", "title", "", (text,)))
         top += heading.ascent + _BELOW_TITLE
         width = max(around.width, heading.width) + 2 * style.PAGE_MARGIN
@@ -87,22 +87,24 @@ def _frames(placed: PlacedFigure, around: Lanes) -> Iterator[Element]:
             continue
         frame = around.frames[group.id]
         parts = (
-            Shape(
+            DrawnShape(
                 rectangle(frame.box, _GROUP_ROUNDING),
                 fill=Color.LANE,
                 line=Color.BACKGROUND,  # two frames that touch stay two
                 width=_GROUP_GAP,
             ),
-            Text(frame.heading, *frame.at, Color.MUTED),
+            DrawnText(frame.heading, *frame.at, Color.MUTED),
         )
         yield Element(group.id, "group", characters(group.label), parts)
 
 
-def _edges(placed: PlacedFigure, paths: Mapping[int, Path], around: Lanes) -> Iterator[Element]:
+def _edges(
+    placed: PlacedFigure, paths: Mapping[int, DrawnPath], around: Lanes
+) -> Iterator[Element]:
     for number, edge in enumerate(placed.figure.edges):
         if number not in paths:
             continue
-        parts: list[Shape | Text] = [
+        parts: list[DrawnShape | DrawnText] = [
             *arrow(
                 paths[number],
                 edge.style,
@@ -127,17 +129,17 @@ def wire(edge: FigureEdge) -> Wire:
     return Wire(edge.tail, edge.head, f"{value} of {tail}")
 
 
-def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> Text:
+def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> DrawnText:
     """Set a label at the right of its line; the one of a pair's downward arrow at its left."""
     line = edge_line(edge.label)
     place = placed.facts.places[number]
-    if place in (Place.PAIRED, Place.BACK):
+    if place in (EdgePlace.PAIRED, EdgePlace.BACK):
         box = _pair_box(placed, edge)
         reach = pair_shift(placed) + style.LABEL_GAP
-        x = box.center[0] + (-reach - line.width if place is Place.PAIRED else reach)
-        return Text(line, x, box.center[1] + _half_capital())
-    box = around.labels[number] if place is Place.LANE else placed.labels[number]
-    return Text(line, box.left + style.LABEL_GAP, box.center[1] + _half_capital())
+        x = box.center[0] + (-reach - line.width if place is EdgePlace.PAIRED else reach)
+        return DrawnText(line, x, box.center[1] + _half_capital())
+    box = around.labels[number] if place is EdgePlace.LANE else placed.labels[number]
+    return DrawnText(line, box.left + style.LABEL_GAP, box.center[1] + _half_capital())
 
 
 def _pair_box(placed: PlacedFigure, edge: FigureEdge) -> Box:
@@ -154,9 +156,9 @@ def _half_capital() -> float:
     return font.CAP_HEIGHT * style.SHAPE_SIZE / 2
 
 
-def bounds(part: Shape | Text) -> Box:
+def bounds(part: DrawnShape | DrawnText) -> Box:
     """Return the box of everything drawn."""
-    if isinstance(part, Shape):
+    if isinstance(part, DrawnShape):
         return part.path.bounds().grown(part.width / 2)
     return line_bounds(part.line, part.x, part.y)
 

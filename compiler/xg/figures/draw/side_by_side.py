@@ -7,12 +7,12 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from xg.figures.draw.display import Display, Element, Shape, Text, Wire
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.glyph import frame, text_in
 from xg.figures.draw.move import moved
 from xg.figures.draw.paint import body, bounds, page
 from xg.figures.draw.typeset import typeset
-from xg.figures.layout.columns import Names, segments, single_column
+from xg.figures.layout.columns import ColumnIds, segments, single_column
 from xg.figures.layout.crossings import crossings
 from xg.figures.layout.measure import node_lines
 from xg.figures.layout.placed import PlacedFigure
@@ -34,13 +34,13 @@ _BRACE: Final = 14.0
 
 def side_by_side(figure: Figure, placed: PlacedFigure) -> Display:
     """Draw all columns of a figure; `placed` is the first of them."""
-    sheet = _Sheet(figure, placed)
+    sheet = _ColumnSheet(figure, placed)
     columns = [one for place in range(len(figure.columns)) for one in sheet.column(place)]
     edges = [one for one in columns if one.kind == "edge"]
     return page(figure, [*sheet.frames(), *columns, *sheet.bars(edges), *sheet.braces()])
 
 
-class _Sheet:
+class _ColumnSheet:
     """The measures of a figure of columns: `room` is that of a column with the rails beside it."""
 
     def __init__(self, figure: Figure, placed: PlacedFigure) -> None:
@@ -72,11 +72,13 @@ class _Sheet:
         for place, column in enumerate(self.figure.columns):
             for number, box in enumerate(self._segments()):
                 here = box.moved(place * self.pitch, 0.0)
-                parts: list[Shape | Text] = [Shape(rectangle(here, _ROUNDING), fill=Color.LANE)]
+                parts: list[DrawnShape | DrawnText] = [
+                    DrawnShape(rectangle(here, _ROUNDING), fill=Color.LANE)
+                ]
                 if number == 0:
                     line = typeset(column.heading, style.GLYPH_SIZE)
                     at = here.left + style.GROUP_PADDING, here.top + 7.0 + line.ascent
-                    parts.append(Text(line, *at, Color.MUTED))
+                    parts.append(DrawnText(line, *at, Color.MUTED))
                 yield Element(
                     f"rank {place}.{number}", "group", characters(column.heading), tuple(parts)
                 )
@@ -153,7 +155,7 @@ class _Sheet:
 
     def _wire(self, wire: Wire, place: int) -> Wire:
         """Return what an edge of one column joins there."""
-        names = Names(place, {bar.node.id: bar for bar in self.figure.bars})
+        names = ColumnIds(place, {bar.node.id: bar for bar in self.figure.bars})
         return Wire(names.of(wire.tail), names.of(wire.head), f"{wire.value} @{place}")
 
     def braces(self) -> Iterator[Element]:
@@ -165,12 +167,12 @@ class _Sheet:
             points = ((x + _BRACE / 2, top), (x, top), (x, bottom), (x + _BRACE / 2, bottom))
             line = typeset(brace.label, style.GROUP_SIZE)
             at = x - _CLEAR - line.width, around.center[1]
-            shape = Shape(polyline(points), line=Color.MUTED, width=style.LINE_WIDTH)
-            parts = (shape, Text(line, *at, Color.MUTED))
+            shape = DrawnShape(polyline(points), line=Color.MUTED, width=style.LINE_WIDTH)
+            parts = (shape, DrawnText(line, *at, Color.MUTED))
             yield Element(f"brace {number}", "group", characters(brace.label), parts)
 
 
-def _free_place(bar: Box, width: float, hairlines: Sequence[Shape]) -> float:
+def _free_place(bar: Box, width: float, hairlines: Sequence[DrawnShape]) -> float:
     """Return the middle for a bar's text: nearest to its own, with no line through the text."""
     xs = sorted({shape.path.start[0] for shape in hairlines})
     ends = [bar.left, *xs, bar.right]

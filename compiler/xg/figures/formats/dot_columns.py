@@ -9,7 +9,7 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.formats.dot_label import quiet_lines
-from xg.figures.layout.columns import Names, bar_id, segments, single_column
+from xg.figures.layout.columns import ColumnIds, bar_id, segments, single_column
 from xg.figures.layout.measure import label_size
 from xg.figures.layout.unit import units
 from xg.figures.model import style
@@ -51,7 +51,7 @@ class Ports:
         bars = {bar.node.id: bar for bar in figure.bars}
         found: dict[tuple[str, str], int] = {}
         for place, column in enumerate(figure.columns):
-            names = Names(place, bars)
+            names = ColumnIds(place, bars)
             for edge in column.edges:
                 for one, other in ((edge.tail, edge.head), (edge.head, edge.tail)):
                     if one in bars:
@@ -85,7 +85,7 @@ def _ways(figure: Figure) -> Iterator[tuple[tuple[str, str], SideRail]]:
     after = {level: number + 1 for level, number in before.items()}
     stands = {node: n for n, segment in enumerate(parted(first)) for node in segment}
     for place, column in enumerate(figure.columns):
-        names = Names(place, bars)
+        names = ColumnIds(place, bars)
         for edge in column.edges:
             upper, lower, cell = edge.tail, edge.head, "l"
             if edge.role is EdgeRole.RAIL:
@@ -124,7 +124,7 @@ def levels(figure: Figure) -> Iterator[str]:
     """Yield what keeps other nodes out of the rows of bars."""
     bars = {bar.node.id: bar for bar in figure.bars}
     for place, column in enumerate(figure.columns):
-        names = Names(place, bars)
+        names = ColumnIds(place, bars)
         for above, below in leveled(single_column(figure, column)):
             one, other = names.of(above), names.of(below)
             yield f"{escape.dot_string(one)} -> {escape.dot_string(other)} [style=invis, weight=0];"
@@ -136,11 +136,11 @@ def ordered(figure: Figure) -> Iterator[str]:
     bars = {bar.node.id: bar for bar in figure.bars}
     for segment in segments(figure) if figure.columns else ():
         places = range(len(figure.columns))
-        row = " -> ".join(escape.dot_string(Names(n, bars).of(segment[0])) for n in places)
+        row = " -> ".join(escape.dot_string(ColumnIds(n, bars).of(segment[0])) for n in places)
         yield f"{{ rank=same; edge [style=invis]; {row}; }}"
 
 
-def _last(figure: Figure, names: Names) -> Iterator[str]:
+def _last(figure: Figure, names: ColumnIds) -> Iterator[str]:
     """Yield what keeps bars below all columns there."""
     below = [bar.node.id for bar in figure.bars if bar.is_below]
     rows = [*segments(figure)[-1:], *([one] for one in below)]

@@ -12,22 +12,27 @@ from xg.figures.formats.dot_columns import Ports, SideRail
 from xg.figures.formats.dot_label import edge_label
 from xg.figures.formats.dot_style import Attribute, Attributes, attributes
 from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, NodeKind
-from xg.figures.model.structure import Place, Structure
+from xg.figures.model.structure import EdgePlace, Structure
 from xg.figures.model.style import Theme
 
-_WEIGHTS: Final = {Place.DOWN: "100", Place.OUT: "100", Place.PAIRED: "100", Place.LANE: "60"}
+_WEIGHTS: Final = {
+    EdgePlace.DOWN: "100",
+    EdgePlace.OUT: "100",
+    EdgePlace.PAIRED: "100",
+    EdgePlace.LANE: "60",
+}
 _BARS: Final = (NodeKind.COMMUNICATION, NodeKind.GRADIENT_COMMUNICATION)
 
 
 def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
     """Return the statements of all edges; between two bars one rail is that of all."""
     groups = {node: n for n, group in enumerate(figure.groups) for node in group.nodes}
-    writer = _Writer(facts, theme, Ports.of(figure), _right_columns(figure, facts), groups)
+    writer = _EdgeWriter(facts, theme, Ports.of(figure), _right_columns(figure, facts), groups)
     lines: list[str] = []
     rails: dict[str, None] = {}
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
         written = writer.edge(number, edge, place)
-        if place is Place.RAIL:
+        if place is EdgePlace.RAIL:
             rails.update(dict.fromkeys(written))
         else:
             lines += written
@@ -39,7 +44,7 @@ def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
     inside = {child for fork in facts.forks for child in fork.children[1:]}
     order = sorted(
         (edge for edge, place in zip(figure.edges, facts.places, strict=True)
-         if place in (Place.DOWN, Place.OUT)),
+         if place in (EdgePlace.DOWN, EdgePlace.OUT)),
         key=lambda edge: facts.rows[edge.tail],
     )  # fmt: skip
     for edge in order:
@@ -49,7 +54,7 @@ def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Writer:
+class _EdgeWriter:
     """Writes edges; `groups` are the numbers of the clusters that nodes are in."""
 
     facts: Structure
@@ -58,7 +63,7 @@ class _Writer:
     right: frozenset[str]
     groups: Mapping[str, int]
 
-    def edge(self, number: int, edge: FigureEdge, place: Place) -> Iterable[str]:
+    def edge(self, number: int, edge: FigureEdge, place: EdgePlace) -> Iterable[str]:
         """Return the statements of one edge."""
         look: dict[Attribute, str] = {
             **dot_style.edge_attributes(edge.style, self.theme, changed=edge.changed)
@@ -67,23 +72,23 @@ class _Writer:
             look["label"] = edge_label(edge.label, self.theme)
         if place in _WEIGHTS:
             look["weight"] = _WEIGHTS[place]
-        if place is Place.RAIL:
+        if place is EdgePlace.RAIL:
             return _rail(edge, look, self.ports.ways[edge.tail, edge.head])
-        if place is Place.LANE:
+        if place is EdgePlace.LANE:
             return self._lane(number, edge, look)
-        if place in (Place.FROM_LEFT, Place.FROM_RIGHT):
+        if place in (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT):
             return (self._beside(edge, place, look),)
         if edge.style is EdgeStyle.DASHED:
             # Written along the rows and turned around: edges against them take minutes to place.
             return (self._arrow(edge.head, edge.tail, {**look, "dir": "back"}),)
-        if place is Place.BRANCH and edge.head in self.right:
+        if place is EdgePlace.BRANCH and edge.head in self.right:
             look |= {"tailport": "e", "headport": "n"}
-        elif place is Place.SIDE and edge.tail in self.right and edge.head not in self.right:
+        elif place is EdgePlace.SIDE and edge.tail in self.right and edge.head not in self.right:
             look |= {"tailport": "s", "headport": "e"}
         return (self._arrow(edge.tail, edge.head, look),)
 
-    def _beside(self, edge: FigureEdge, place: Place, look: Attributes) -> str:
-        if place is Place.FROM_LEFT:
+    def _beside(self, edge: FigureEdge, place: EdgePlace, look: Attributes) -> str:
+        if place is EdgePlace.FROM_LEFT:
             return f"{{ rank=same; {self._arrow(edge.tail, edge.head, look)} }}"
         turned = self._arrow(edge.head, edge.tail, {**look, "dir": "back"})
         return f"{{ rank=same; {turned} }}"

@@ -11,10 +11,10 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.figures.draw import font
-from xg.figures.draw.display import Display, Shape, Text
+from xg.figures.draw.display import Display, DrawnShape, DrawnText
 from xg.figures.formats.pdf_font import PdfFont, stream
 from xg.figures.formats.svg import number
-from xg.figures.model.geometry import Path
+from xg.figures.model.geometry import DrawnPath
 from xg.figures.model.style import Color, Theme
 
 _HEADER: Final = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n"  # four high bytes mark the file as binary
@@ -68,13 +68,13 @@ def _content(display: Display, theme: Theme, fonts: dict[str, PdfFont]) -> Itera
         yield f"{_rgb(theme.colors[Color.BACKGROUND])} rg {page}"
     for element in display.elements:
         for part in element.parts:
-            if isinstance(part, Text):
+            if isinstance(part, DrawnText):
                 yield from _text(part, theme, height, fonts)
             else:
                 yield _shape(part, theme, height)
 
 
-def _shape(shape: Shape, theme: Theme, height: float) -> str:
+def _shape(shape: DrawnShape, theme: Theme, height: float) -> str:
     steps: list[str] = []
     if shape.fill is not None:
         steps.append(f"{_rgb(theme.colors[shape.fill])} rg")
@@ -87,7 +87,7 @@ def _shape(shape: Shape, theme: Theme, height: float) -> str:
     return " ".join(steps)
 
 
-def _path(path: Path, height: float) -> str:
+def _path(path: DrawnPath, height: float) -> str:
     def point(x: float, y: float) -> str:
         return f"{number(x)} {number(height - y)}"
 
@@ -101,7 +101,7 @@ def _path(path: Path, height: float) -> str:
     return " ".join(steps) + (" h" if path.closed else "")
 
 
-def _text(text: Text, theme: Theme, height: float, fonts: dict[str, PdfFont]) -> Iterator[str]:
+def _text(text: DrawnText, theme: Theme, height: float, fonts: dict[str, PdfFont]) -> Iterator[str]:
     for span in text.line.spans:
         if span.text:
             face = font.face(bold=span.bold, italic=span.italic)

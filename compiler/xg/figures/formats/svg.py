@@ -11,9 +11,9 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.figures.draw import font
-from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.typeset import TextSpan
-from xg.figures.model.geometry import Curve, Path
+from xg.figures.model.geometry import Curve, DrawnPath
 from xg.figures.model.style import DARK, Color, Theme
 
 FAMILY: Final = f"Helvetica, Arial, 'Liberation Sans', '{font.FAMILY}', sans-serif"
@@ -78,11 +78,11 @@ def _element(element: Element, theme: Theme) -> Iterator[str]:
     if element.title and element.op:
         yield f"<title>{escape.xml(element.title)}</title>"
     for part in element.parts:
-        yield from _text(part, theme) if isinstance(part, Text) else (_shape(part, theme),)
+        yield from _text(part, theme) if isinstance(part, DrawnText) else (_shape(part, theme),)
     yield "</g>"
 
 
-def _shape(shape: Shape, theme: Theme) -> str:
+def _shape(shape: DrawnShape, theme: Theme) -> str:
     classes: list[str] = []
     paint = ' fill="none"'
     if shape.fill is not None:
@@ -96,7 +96,7 @@ def _shape(shape: Shape, theme: Theme) -> str:
     return f'<path class="{" ".join(classes)}"{paint} d="{_path(shape.path)}"/>'
 
 
-def _path(path: Path) -> str:
+def _path(path: DrawnPath) -> str:
     x, y = path.start
     steps = [f"M{number(x)} {number(y)}", *map(_segment, path.segments)]
     return "".join(steps) + ("Z" if path.closed else "")
@@ -108,14 +108,14 @@ def _segment(segment: Curve) -> str:
     return letter + " ".join(f"{number(x)} {number(y)}" for x, y in points)
 
 
-def _text(text: Text, theme: Theme) -> Iterator[str]:
+def _text(text: DrawnText, theme: Theme) -> Iterator[str]:
     """Write every span at its measured place, so that a viewer's own font moves nothing far."""
     spans = "".join(_span(span, text, theme) for span in text.line.spans if span.text)
     if spans:
         yield f'<text xml:space="preserve">{spans}</text>'
 
 
-def _span(span: TextSpan, text: Text, theme: Theme) -> str:
+def _span(span: TextSpan, text: DrawnText, theme: Theme) -> str:
     color = Color.MUTED if span.muted else text.color
     weight = ' font-weight="bold"' if span.bold else ""
     slant = ' font-style="italic"' if span.italic else ""

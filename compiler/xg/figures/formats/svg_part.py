@@ -14,9 +14,9 @@ from typing import Final
 
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.draw.display import Display, Element, Shape, Text
+from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.typeset import TextSpan
-from xg.figures.model.geometry import Path, Point
+from xg.figures.model.geometry import DrawnPath, Point
 from xg.figures.model.style import LINE_WIDTH, SHAPE_SIZE, SYMBOL_SIZE, TITLE_SIZE, Color, Theme
 
 SHEET: Final = (
@@ -78,11 +78,11 @@ def _element(element: Element, shared: Shared) -> Iterator[str]:
     op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
     yield f'<g class="{element.kind}"{op}>'
     for part in element.parts:
-        yield from _text(part, shared) if isinstance(part, Text) else (_shape(part),)
+        yield from _text(part, shared) if isinstance(part, DrawnText) else (_shape(part),)
     yield "</g>"
 
 
-def _shape(shape: Shape) -> str:
+def _shape(shape: DrawnShape) -> str:
     if shape.line is Color.INK and shape.width == LINE_WIDTH and shape.fill is None:
         about = ' class="e"'
     else:
@@ -95,7 +95,7 @@ def _shape(shape: Shape) -> str:
     return f'<path{about} d="{_path(shape.path)}"/>'
 
 
-def _classes(shape: Shape) -> Iterator[str]:
+def _classes(shape: DrawnShape) -> Iterator[str]:
     """The fill of a shape, the stroke of its line; both at once where they belong together."""
     if shape.fill is not None and shape.line == f"{shape.fill}-line":
         yield f"xg-{shape.fill}-box"
@@ -106,7 +106,7 @@ def _classes(shape: Shape) -> Iterator[str]:
         yield f"xg-{shape.line}-stroke"
 
 
-def _text(text: Text, shared: Shared) -> Iterator[str]:
+def _text(text: DrawnText, shared: Shared) -> Iterator[str]:
     """Pieces of a line, each an element that begins at its measured place and runs on from there.
 
     A viewer's own font may move what follows within a piece, and nothing else.
@@ -159,7 +159,7 @@ def _spans(spans: Sequence[TextSpan], x: float, y: float) -> Iterator[str]:
         yield f"<tspan{about}>{content}</tspan>" if about else content
 
 
-def _path(path: Path) -> str:
+def _path(path: DrawnPath) -> str:
     """A path in relative steps of tenths, which do not add up to an error."""
     here = _tenths(path.start)
     text = f"M{_pair(here)}"

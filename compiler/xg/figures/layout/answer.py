@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.unit import Unit
+from xg.figures.layout.unit import NodeUnit
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box
 from xg.figures.model.structure import Structure
 
 
 def read_answer(
-    answer: str, figure: Figure, facts: Structure, units: Sequence[Unit], engine: str
+    answer: str, figure: Figure, facts: Structure, units: Sequence[NodeUnit], engine: str
 ) -> PlacedFigure:
     """Turn the engine's boxes around, so that y grows downwards, and name them."""
     data: dict[str, Any] = json.loads(answer)

@@ -12,7 +12,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import APART, Key, Route, RoutingField
-from xg.figures.layout.ports import Side
+from xg.figures.layout.ports import NodeSide
 from xg.figures.model import style
 
 _ABOVE: Final = 4.5  # between a row and the first line below it
@@ -138,7 +138,7 @@ def stops(
     From top to bottom: what comes in from above, the nearer first; then what goes out and down,
     the farther first. Lines of one key that go out are one.
     """
-    sides: dict[tuple[str, Side], list[tuple[Route, bool]]] = defaultdict(list)
+    sides: dict[tuple[str, NodeSide], list[tuple[Route, bool]]] = defaultdict(list)
     for route in routes.values():
         if route.start.side.is_level:
             sides[route.start.node, route.start.side].append((route, True))

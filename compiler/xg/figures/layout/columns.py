@@ -26,7 +26,7 @@ def expanded(figure: Figure) -> Figure:
     groups: list[FigureGroup] = []
     bars = {bar.node.id: bar for bar in figure.bars}
     for place, column in enumerate(figure.columns):
-        names = Names(place, bars)
+        names = ColumnIds(place, bars)
         own = (node for node in column.nodes if node.id not in bars)
         nodes += (replace(node, id=names.of(node.id)) for node in own)
         edges += (
@@ -43,7 +43,7 @@ def expanded(figure: Figure) -> Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class ColumnIds:
     """The ids of one column's nodes among those of all."""
 
     column: int

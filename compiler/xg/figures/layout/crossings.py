@@ -10,21 +10,21 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Final
 
-from xg.figures.draw.display import Element, Shape
+from xg.figures.draw.display import DrawnShape, Element
 from xg.figures.model.geometry import Box, Point, flattened, polyline
 
 _HAIRLINE: Final = 0.45
 _ALL: Final = 0.95  # of a bar's height
 
 
-def crossings(bar: Box, edges: Iterable[Element]) -> Iterator[Shape]:
+def crossings(bar: Box, edges: Iterable[Element]) -> Iterator[DrawnShape]:
     """Yield the hairlines on a bar, of edges that run under it from its top to its bottom."""
     for edge in edges:
         for shape in edge.parts:
-            if isinstance(shape, Shape) and shape.line is not None:
+            if isinstance(shape, DrawnShape) and shape.line is not None:
                 points = _inside(bar, flattened(shape.path))
                 if points and _height(points) > _ALL * bar.height:
-                    yield Shape(polyline(points), None, shape.line, _HAIRLINE, shape.dashes)
+                    yield DrawnShape(polyline(points), None, shape.line, _HAIRLINE, shape.dashes)
 
 
 def _inside(bar: Box, points: list[Point]) -> list[Point]:

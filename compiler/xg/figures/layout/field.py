@@ -14,7 +14,7 @@ from dataclasses import field
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.ports import Port
+from xg.figures.layout.ports import RimPort
 from xg.figures.model.geometry import Box
 
 APART: Final = 6.0  # between two lines
@@ -41,8 +41,8 @@ class Route:
 
     number: int
     key: Key
-    start: Port
-    end: Port
+    start: RimPort
+    end: RimPort
     runs: tuple[LineRun, ...]
 
     def turns(self) -> Iterator[tuple[int, float, float]]:
@@ -66,7 +66,7 @@ class Route:
             first, last = run.first + (place > 0), run.last - (place < end)
             yield from ((gap, run.x) for gap in range(first, last + 1))
 
-    def flat(self) -> Iterator[tuple[int, float, float, Port]]:
+    def flat(self) -> Iterator[tuple[int, float, float, RimPort]]:
         """Yield the level parts within rows: beside the nodes at the ends."""
         for port, run in ((self.start, self.runs[0]), (self.end, self.runs[-1])):
             if port.side.is_level:
@@ -94,7 +94,7 @@ class RoutingField:
     upright: dict[int, dict[int, list[tuple[float, Key]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # row -> edge -> where it runs through
-    flat: dict[int, dict[int, list[tuple[float, float, Port, Key]]]] = field(
+    flat: dict[int, dict[int, list[tuple[float, float, RimPort, Key]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
     through: dict[int, dict[int, list[tuple[float, Key]]]] = field(
@@ -150,14 +150,14 @@ class RoutingField:
         ]
         taken += [(left - CLEAR, right + CLEAR) for left, right in self.rows[row].taken]
         taken.sort()
-        found: list[Range] = []
+        ranges: list[Range] = []
         start = -FAR
         for left, right in taken:
             if left >= start:
-                found.append((start, left))
+                ranges.append((start, left))
             start = max(start, right)
-        found.append((start, FAR))
-        return found
+        ranges.append((start, FAR))
+        return ranges
 
     def crossed_level(self, gap: int, x: float, key: Key) -> int:
         """Count the level parts in a gap that an upright line there crosses."""

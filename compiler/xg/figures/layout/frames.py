@@ -12,7 +12,7 @@ from xg.figures.draw.typeset import TextLine, typeset
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureGroup
-from xg.figures.model.geometry import Box, Path, Point, bounding_box, flattened
+from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flattened
 
 _INSET: Final = 7.0
 _ABOVE: Final = 6.0
@@ -46,7 +46,9 @@ def frame_box(
     return None if any(frame.overlaps(box) for box in strangers) else frame
 
 
-def finished(group: FigureGroup, box: Box, taken: Iterable[Box], paths: Iterable[Path]) -> Frame:
+def finished(
+    group: FigureGroup, box: Box, taken: Iterable[Box], paths: Iterable[DrawnPath]
+) -> Frame:
     """Set the heading into the first corner of a frame that nothing else takes.
 
     Where all four are taken, the frame is widened to the right until its heading fits.
@@ -70,6 +72,6 @@ def _covers(line: TextLine, at: Point, occupied: Iterable[Box]) -> bool:
     return any(box.overlaps(other) for other in occupied)
 
 
-def _strips(path: Path) -> Iterable[Box]:
+def _strips(path: DrawnPath) -> Iterable[Box]:
     for (x, y), (u, v) in pairwise(flattened(path)):
         yield Box(min(x, u), min(y, v), max(x, u), max(y, v)).grown(1.0)

@@ -10,13 +10,13 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Final
 
-from xg.figures.layout.measure import Size, label_size, node_size
+from xg.figures.layout.measure import Extent, label_size, node_size
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import has_label_box
 from xg.figures.model import style
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box
-from xg.figures.model.structure import Place, Structure
+from xg.figures.model.structure import EdgePlace, Structure
 
 NAME: Final = "plain grid"
 _LABEL_ROOM: Final = 28.0  # between two rows of nodes
@@ -48,7 +48,7 @@ def _columns(figure: Figure, facts: Structure) -> dict[str, int]:
     continued: set[str] = set()
     for edge, place in zip(figure.edges, facts.places, strict=True):
         free = edge.head not in above and edge.tail not in continued
-        if place in (Place.DOWN, Place.OUT, Place.PAIRED) and free:
+        if place in (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.PAIRED) and free:
             above[edge.head] = edge.tail
             continued.add(edge.tail)
     aside = {*facts.left.values(), *facts.right.values()}
@@ -60,7 +60,7 @@ def _columns(figure: Figure, facts: Structure) -> dict[str, int]:
     return columns
 
 
-def _row_tops(facts: Structure, sizes: dict[str, Size]) -> dict[int, float]:
+def _row_tops(facts: Structure, sizes: dict[str, Extent]) -> dict[int, float]:
     heights: dict[int, float] = defaultdict(lambda: _LEAST_ROW)
     for node_id, row in facts.rows.items():
         heights[row] = max(heights[row], sizes[node_id].height)
@@ -73,7 +73,7 @@ def _row_tops(facts: Structure, sizes: dict[str, Size]) -> dict[int, float]:
 
 
 def _column_middles(
-    figure: Figure, facts: Structure, sizes: dict[str, Size], columns: dict[str, int]
+    figure: Figure, facts: Structure, sizes: dict[str, Extent], columns: dict[str, int]
 ) -> dict[int, float]:
     """Give every column the width that its widest row and its labels need."""
     left: dict[int, float] = defaultdict(float)
@@ -105,10 +105,10 @@ def _labels(
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
         if has_label_box(edge, place):
             size = label_size(edge.label)
-            is_branch = place is Place.BRANCH
+            is_branch = place is EdgePlace.BRANCH
             x = nodes[edge.head if is_branch else edge.tail].center[0]
             row = facts.rows[edge.head] if is_branch else below[facts.rows[edge.tail]]
-            shift = 0.0 if place is Place.PAIRED else size.width / 2
+            shift = 0.0 if place is EdgePlace.PAIRED else size.width / 2
             center = x + shift, tops[row] - _LABEL_ROOM / 2
             labels[number] = Box.around(center, size.width, size.height)
     return labels

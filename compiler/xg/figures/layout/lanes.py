@@ -9,12 +9,12 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.frames import Frame, finished, frame_box
-from xg.figures.layout.measure import Size, label_size
+from xg.figures.layout.measure import Extent, label_size
 from xg.figures.layout.obstacles import Obstacles, strip
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
-from xg.figures.model.geometry import Box, Path, Point, flattened
-from xg.figures.model.structure import Place
+from xg.figures.model.geometry import Box, DrawnPath, Point, flattened
+from xg.figures.model.structure import EdgePlace
 
 _LABEL_STEP: Final = 4.0
 _WIDE, _NARROW = 8.0, 1.0  # room around a lane's label
@@ -40,7 +40,7 @@ def lanes(placed: PlacedFigure) -> Lanes:
         obstacles.add(bar, Box(-1e4, box.top, 1e4, box.bottom))
     for number, place in enumerate(placed.facts.places):
         label = placed.figure.edges[number].label
-        if place is Place.LANE and label:
+        if place is EdgePlace.LANE and label:
             box = _label_box(label_size(label), placed.paths[number], obstacles)
             found.labels[number] = box
             obstacles.add(number, box)
@@ -61,7 +61,7 @@ def _boxes(placed: PlacedFigure, labels: Mapping[int, Box]) -> dict[int, list[Bo
     }
 
 
-def _label_box(size: Size, path: Path, obstacles: Obstacles) -> Box:
+def _label_box(size: Extent, path: DrawnPath, obstacles: Obstacles) -> Box:
     """Find room beside the lane's upright parts, nearest to their middle: the longest first."""
     parts = [(a, b) for a, b in pairwise(flattened(path)) if a[0] == b[0]]
     parts.sort(key=lambda part: -abs(part[0][1] - part[1][1]))
@@ -75,7 +75,7 @@ def _label_box(size: Size, path: Path, obstacles: Obstacles) -> Box:
     return Box.around((x + size.width / 2, (start + end) / 2), size.width, size.height)
 
 
-def _places(part: tuple[Point, Point], size: Size) -> Iterator[tuple[int, Point]]:
+def _places(part: tuple[Point, Point], size: Extent) -> Iterator[tuple[int, Point]]:
     """Yield middles for a label at the right of an upright part, then at its left."""
     (x, start), (_, end) = part
     middle, reach = (start + end) / 2, abs(end - start) / 2 - size.height

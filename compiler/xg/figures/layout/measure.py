@@ -13,7 +13,7 @@ DETAIL_LEADING: Final = 3.0  # between a node's label and its second line
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class Extent:
     """Width and height in points."""
 
     width: float
@@ -32,14 +32,14 @@ def node_lines(node: FigureNode) -> tuple[TextLine, ...]:
     return (label, *(typeset(text, style.DETAIL_SIZE) for text in quiet if text))
 
 
-def node_size(node: FigureNode) -> Size:
+def node_size(node: FigureNode) -> Extent:
     """Return the size of a node's frame, or of its text where it has none."""
     look = style.NODE_STYLES[node.kind]
     lines = node_lines(node)
     padding = 0.0 if look.outline is style.Outline.NONE else 2 * style.BOX_PADDING
     width = max((line.width + padding for line in lines), default=0.0)
     extra = sum(line.height + DETAIL_LEADING for line in lines[1:])
-    return Size(max(width, look.width), look.height + extra)
+    return Extent(max(width, look.width), look.height + extra)
 
 
 def edge_line(label: RichText) -> TextLine:
@@ -47,7 +47,7 @@ def edge_line(label: RichText) -> TextLine:
     return typeset(label, style.SYMBOL_SIZE, style.SHAPE_SIZE)
 
 
-def label_size(label: RichText) -> Size:
+def label_size(label: RichText) -> Extent:
     """Return the room an edge's label takes beside its line, the gap to the line included."""
     line = edge_line(label)
-    return Size(line.width + style.LABEL_GAP + 2.0, max(line.height, style.SYMBOL_SIZE))
+    return Extent(line.width + style.LABEL_GAP + 2.0, max(line.height, style.SYMBOL_SIZE))

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import Figure
-from xg.figures.model.geometry import Box, Path
+from xg.figures.model.geometry import Box, DrawnPath
 from xg.figures.model.structure import Structure
 
 
@@ -25,5 +25,5 @@ class PlacedFigure:
     labels: Mapping[int, Box]
     engine: str
     warning: str = ""
-    paths: Mapping[int, Path] = field(default_factory=dict[int, Path])
+    paths: Mapping[int, DrawnPath] = field(default_factory=dict[int, DrawnPath])
     joined: frozenset[int] = frozenset()  # edges whose path ends, or begins, on another's

@@ -13,18 +13,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.measure import Size, label_size
-from xg.figures.layout.unit import Unit
+from xg.figures.layout.measure import Extent, label_size
+from xg.figures.layout.unit import NodeUnit
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge, NodeKind
-from xg.figures.model.structure import Place, Structure, leveled, passing
+from xg.figures.model.structure import EdgePlace, Structure, leveled, passing
 
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
 _SIDE: Final = 20
 _PLACED: Final = (
-    Place.DOWN, Place.OUT, Place.PAIRED, Place.BRANCH, Place.SIDE, Place.AROUND
-)  # fmt: skip
+    EdgePlace.DOWN,
+    EdgePlace.OUT,
+    EdgePlace.PAIRED,
+    EdgePlace.BRANCH,
+    EdgePlace.SIDE,
+    EdgePlace.AROUND,
+)
 _HEADER: Final = """\
 graph [rankdir=TB, newrank=true, splines=spline, nodesep={nodesep:.4f}, ranksep={ranksep:.4f}]
 node [shape=box, fixedsize=true, label="", margin=0]
@@ -32,7 +37,7 @@ edge [arrowhead=none]"""
 
 
 def problem(
-    figure: Figure, facts: Structure, units: Sequence[Unit], *, clusters: bool = True
+    figure: Figure, facts: Structure, units: Sequence[NodeUnit], *, clusters: bool = True
 ) -> str:
     """Return the DOT text that asks for the places of the figure's boxes.
 
@@ -46,7 +51,7 @@ def problem(
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
         if place in _PLACED:
             ends = ports[edge.tail], ports[edge.head]
-            if place is Place.PAIRED:
+            if place is EdgePlace.PAIRED:
                 lines += _paired(number, *ends, edge, pairs[edge.head, edge.tail])
             else:
                 lines += _downward(number, *ends, edge, place)
@@ -66,7 +71,7 @@ class _Port:
     """A unit's name in the problem, and where its node's lines begin and end."""
 
     name: str
-    unit: Unit
+    unit: NodeUnit
 
     def at(self, side: str = "") -> str:
         """Return the port at a side of the node: n above, s below, or anywhere."""
@@ -75,7 +80,7 @@ class _Port:
 
     def declared(self, kind: NodeKind) -> str:
         """Return the statement that declares the box."""
-        size = Size(self.unit.width, self.unit.height)
+        size = Extent(self.unit.width, self.unit.height)
         if self.unit.is_compound:
             fields = "|" * self.unit.before + "<p>" + "|" * self.unit.after
             return _box(self.name, size, f', shape=record, label="{fields}"')
@@ -83,14 +88,19 @@ class _Port:
         return _box(self.name, size, ", shape=circle" if circle else "")
 
 
-def has_label_box(edge: FigureEdge, place: Place) -> bool:
+def has_label_box(edge: FigureEdge, place: EdgePlace) -> bool:
     """Return whether the problem has a box for the edge's label."""
-    if place is Place.PAIRED:
+    if place is EdgePlace.PAIRED:
         return True
-    return bool(edge.label) and place in (Place.DOWN, Place.BRANCH, Place.SIDE, Place.AROUND)
+    return bool(edge.label) and place in (
+        EdgePlace.DOWN,
+        EdgePlace.BRANCH,
+        EdgePlace.SIDE,
+        EdgePlace.AROUND,
+    )
 
 
-def _box(name: str, size: Size, more: str = "") -> str:
+def _box(name: str, size: Extent, more: str = "") -> str:
     return f"{name} [width={_inches(size.width)}, height={_inches(size.height)}{more}]"
 
 
@@ -105,16 +115,16 @@ def _paired(
     sizes = [label_size(edge.label) for edge in (down, up) if edge.label]
     half = max((size.width for size in sizes), default=0.0) + style.PAIR_GAP / 2
     label = f"l{number}"
-    yield _box(label, Size(2 * half, max((size.height for size in sizes), default=10.0)))
+    yield _box(label, Extent(2 * half, max((size.height for size in sizes), default=10.0)))
     yield f"{tail.at('s')} -> {label}:n [id=a{number}, weight={_STRAIGHT}]"
     yield f"{label}:s -> {head.at('n')} [id=b{number}, weight={_STRAIGHT}]"
 
 
 def _downward(
-    number: int, tail: _Port, head: _Port, edge: FigureEdge, place: Place
+    number: int, tail: _Port, head: _Port, edge: FigureEdge, place: EdgePlace
 ) -> Iterator[str]:
-    above = _BRANCH if place in (Place.BRANCH, Place.AROUND) else _STRAIGHT
-    below = _SIDE if place in (Place.SIDE, Place.AROUND) else _STRAIGHT
+    above = _BRANCH if place in (EdgePlace.BRANCH, EdgePlace.AROUND) else _STRAIGHT
+    below = _SIDE if place in (EdgePlace.SIDE, EdgePlace.AROUND) else _STRAIGHT
     if edge.label:
         label = f"l{number}"
         leave = tail.at() if above is _BRANCH else tail.at("s")
@@ -123,7 +133,7 @@ def _downward(
         yield f"{leave} -> {label}:nw [id=a{number}, weight={above}]"
         yield f"{label}:sw -> {enter} [id=b{number}, weight={below}]"
     else:
-        rows = 1 if place is Place.OUT else 2
+        rows = 1 if place is EdgePlace.OUT else 2
         weight = min(above, below)
         yield f"{tail.at()} -> {head.at()} [id=a{number}, weight={weight}, minlen={rows}]"
 
@@ -148,9 +158,11 @@ def _labels_at_levels(
     for number in boxes.keys() & passed.keys():
         yield f"l{number} -> {ports[passed[number]].name} [style=invis, weight=0]"
     near = {number: edge for number, edge in boxes.items() if number not in passed}
-    straight = {e.head: n for n, e in near.items() if facts.places[n] in (Place.DOWN, Place.PAIRED)}
+    straight = {
+        e.head: n for n, e in near.items() if facts.places[n] in (EdgePlace.DOWN, EdgePlace.PAIRED)
+    }
     for number, edge in near.items():
-        if facts.places[number] is Place.SIDE and edge.head in straight:
+        if facts.places[number] is EdgePlace.SIDE and edge.head in straight:
             yield f"{{rank=same; l{straight[edge.head]} -> l{number} [style=invis]}}"
 
 

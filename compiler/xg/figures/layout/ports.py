@@ -7,7 +7,7 @@ from enum import Enum
 from xg.diagnostics.lazy_dataclass import dataclass
 
 
-class Side(Enum):
+class NodeSide(Enum):
     """A side of a node."""
 
     TOP = "top"
@@ -18,21 +18,21 @@ class Side(Enum):
     @property
     def is_level(self) -> bool:
         """Return whether lines leave it sideways."""
-        return self in (Side.LEFT, Side.RIGHT)
+        return self in (NodeSide.LEFT, NodeSide.RIGHT)
 
     @property
     def sign(self) -> int:
         """Return the direction in x of a line that leaves it."""
-        return {Side.LEFT: -1, Side.RIGHT: 1}.get(self, 0)
+        return {NodeSide.LEFT: -1, NodeSide.RIGHT: 1}.get(self, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class RimPort:
     """A place at a node's rim: `x` is where its line begins, `cost` how much it is shunned."""
 
     node: str
     row: int
-    side: Side
+    side: NodeSide
     x: float
     cost: float = 0.0
     wide: bool = False  # of a bar: any x will do

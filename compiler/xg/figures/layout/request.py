@@ -9,36 +9,36 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import RAIL, Key, RoutingField
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.ports import Port, Side
+from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.model import style
 from xg.figures.model.figure import FigureEdge, NodeKind
-from xg.figures.model.structure import Place
+from xg.figures.model.structure import EdgePlace
 
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width
 _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them
 _PORT_STEP: Final = 9.0  # between ports at the top or the bottom of a box
 _CIRCLE_STEP: Final = 5.5
-FLAT: Final = (Place.FROM_LEFT, Place.FROM_RIGHT)
+FLAT: Final = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
 
 # How much each side is shunned, where an edge of a place leaves its upper node, and enters its
 # lower one. FORK is the line below the node's middle, which may already be there.
 _LEAVE: Final = {
-    Place.DOWN: {Side.BOTTOM: 0.0},
-    Place.OUT: {Side.BOTTOM: 0.0},
-    Place.BRANCH: {Side.RIGHT: 0.0, Side.LEFT: 2.0, Side.BOTTOM: 3.0},
-    Place.SIDE: {Side.BOTTOM: 0.0},
-    Place.AROUND: {Side.RIGHT: 0.0, Side.LEFT: 2.0, Side.BOTTOM: 3.0},
-    Place.LANE: {Side.LEFT: 0.0, Side.BOTTOM: 6.0, Side.RIGHT: 14.0},
-    Place.RAIL: {Side.RIGHT: 0.0, Side.LEFT: 2.0, Side.BOTTOM: 12.0},
+    EdgePlace.DOWN: {NodeSide.BOTTOM: 0.0},
+    EdgePlace.OUT: {NodeSide.BOTTOM: 0.0},
+    EdgePlace.BRANCH: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 3.0},
+    EdgePlace.SIDE: {NodeSide.BOTTOM: 0.0},
+    EdgePlace.AROUND: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 3.0},
+    EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.BOTTOM: 6.0, NodeSide.RIGHT: 14.0},
+    EdgePlace.RAIL: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 12.0},
 }
 _ENTER: Final = {
-    Place.DOWN: {Side.TOP: 0.0},
-    Place.OUT: {Side.TOP: 0.0},
-    Place.BRANCH: {Side.TOP: 0.0},
-    Place.SIDE: {Side.RIGHT: 0.0, Side.LEFT: 2.0, Side.TOP: 12.0},
-    Place.AROUND: {Side.RIGHT: 0.0, Side.LEFT: 2.0, Side.TOP: 12.0},
-    Place.LANE: {Side.LEFT: 0.0, Side.TOP: 12.0, Side.RIGHT: 14.0},
-    Place.RAIL: {Side.TOP: 30.0},
+    EdgePlace.DOWN: {NodeSide.TOP: 0.0},
+    EdgePlace.OUT: {NodeSide.TOP: 0.0},
+    EdgePlace.BRANCH: {NodeSide.TOP: 0.0},
+    EdgePlace.SIDE: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.TOP: 12.0},
+    EdgePlace.AROUND: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.TOP: 12.0},
+    EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.TOP: 12.0, NodeSide.RIGHT: 14.0},
+    EdgePlace.RAIL: {NodeSide.TOP: 30.0},
 }
 
 
@@ -48,20 +48,20 @@ class RouteRequest:
 
     number: int
     key: Key
-    place: Place
+    place: EdgePlace
     upper: str
     lower: str
-    starts: tuple[Port, ...]
-    ends: tuple[Port, ...]
+    starts: tuple[RimPort, ...]
+    ends: tuple[RimPort, ...]
     via: tuple[int, float] | None  # the row of its label, and where it runs there
 
 
-def key_of(edge: FigureEdge, place: Place, bar: str) -> Key:
+def key_of(edge: FigureEdge, place: EdgePlace, bar: str) -> Key:
     """Return the key of an edge's line: a double line is never part of a single one.
 
     All rails to one bar are one line.
     """
-    if place is Place.RAIL:
+    if place is EdgePlace.RAIL:
         return RAIL, bar
     return (*map(str, edge.value), edge.style.name)
 
@@ -77,9 +77,16 @@ def requests(placed: PlacedFigure, field: RoutingField) -> Iterator[RouteRequest
 
 
 _FIRST: Final = (
-    Place.DOWN, Place.PAIRED, Place.BACK, Place.OUT, Place.BRANCH, Place.SIDE, Place.AROUND,
-    Place.LANE, Place.RAIL,
-)  # fmt: skip
+    EdgePlace.DOWN,
+    EdgePlace.PAIRED,
+    EdgePlace.BACK,
+    EdgePlace.OUT,
+    EdgePlace.BRANCH,
+    EdgePlace.SIDE,
+    EdgePlace.AROUND,
+    EdgePlace.LANE,
+    EdgePlace.RAIL,
+)
 
 
 class _Book:
@@ -93,7 +100,7 @@ class _Book:
         self.rows = {node: field.row(box) for node, box in placed.nodes.items()}
         places = enumerate(placed.facts.places)
         edges = placed.figure.edges
-        paired = {n: edges[n] for n, place in places if place is Place.PAIRED}
+        paired = {n: edges[n] for n, place in places if place is EdgePlace.PAIRED}
         self.pairs = {(edge.tail, edge.head): number for number, edge in paired.items()}
         self.trunk = {edge.tail: -self.shift for edge in paired.values()}
         self.entered = {edge.head: -self.shift for edge in paired.values()}
@@ -107,10 +114,10 @@ class _Book:
     def request(self, number: int) -> RouteRequest:
         edge, place = self.placed.figure.edges[number], self.placed.facts.places[number]
         upper, lower = ends_of(self.placed, number)
-        if place in (Place.PAIRED, Place.BACK):
-            shift = self.shift if place is Place.BACK else -self.shift
-            starts = (self._middle(upper, Side.BOTTOM, shift, 0.0),)
-            ends = (self._middle(lower, Side.TOP, shift, 0.0),)
+        if place in (EdgePlace.PAIRED, EdgePlace.BACK):
+            shift = self.shift if place is EdgePlace.BACK else -self.shift
+            starts = (self._middle(upper, NodeSide.BOTTOM, shift, 0.0),)
+            ends = (self._middle(lower, NodeSide.TOP, shift, 0.0),)
         else:
             shift = 0.0
             label = self.placed.labels.get(number)
@@ -127,10 +134,10 @@ class _Book:
         )
 
     def _via(
-        self, number: int, place: Place, pair: int | None, shift: float
+        self, number: int, place: EdgePlace, pair: int | None, shift: float
     ) -> tuple[int, float] | None:
         """Return where an edge runs beside its label, or between the two of its pair."""
-        if place in (Place.PAIRED, Place.BACK) and pair is not None:
+        if place in (EdgePlace.PAIRED, EdgePlace.BACK) and pair is not None:
             box = self.placed.labels[pair]
             return self.field.row(box), box.center[0] + shift
         if number not in self.placed.labels:
@@ -138,25 +145,29 @@ class _Book:
         box = self.placed.labels[number]
         return self.field.row(box), box.left
 
-    def _ports(self, node: str, costs: dict[Side, float], aims: Sequence[float]) -> Iterator[Port]:
+    def _ports(
+        self, node: str, costs: dict[NodeSide, float], aims: Sequence[float]
+    ) -> Iterator[RimPort]:
         facts = self.placed.facts
         for side, cost in costs.items():
             if side.is_level:
-                beside = facts.left if side is Side.LEFT else facts.right
+                beside = facts.left if side is NodeSide.LEFT else facts.right
                 if node not in beside and node not in self.bars:
                     yield self._level(node, side, cost)
             else:
                 yield from self._upright(node, side, cost, aims)
 
-    def _level(self, node: str, side: Side, cost: float) -> Port:
+    def _level(self, node: str, side: NodeSide, cost: float) -> RimPort:
         box = self.placed.nodes[node]
-        x = box.left if side is Side.LEFT else box.right
+        x = box.left if side is NodeSide.LEFT else box.right
         gap = style.TEXT_GAP if is_text(self.placed, node) else 0.0
-        return Port(node, self.rows[node], side, x + side.sign * gap, cost)
+        return RimPort(node, self.rows[node], side, x + side.sign * gap, cost)
 
-    def _upright(self, node: str, side: Side, cost: float, aims: Sequence[float]) -> Iterator[Port]:
+    def _upright(
+        self, node: str, side: NodeSide, cost: float, aims: Sequence[float]
+    ) -> Iterator[RimPort]:
         """Yield the middle, what is straight above or below an aim, the places beside it."""
-        middle = (self.trunk if side is Side.BOTTOM else self.entered).get(node, 0.0)
+        middle = (self.trunk if side is NodeSide.BOTTOM else self.entered).get(node, 0.0)
         yield self._middle(node, side, middle, cost)
         box = self.placed.nodes[node]
         is_circle = is_round(self.placed, node)
@@ -169,10 +180,10 @@ class _Book:
             for sign in (1, -1):
                 yield self._middle(node, side, sign * count * step, cost + 8.0 + count)
 
-    def _middle(self, node: str, side: Side, shift: float, cost: float) -> Port:
+    def _middle(self, node: str, side: NodeSide, shift: float, cost: float) -> RimPort:
         wide = node in self.bars
         x = self.placed.nodes[node].center[0] + shift
-        return Port(node, self.rows[node], side, x, cost, wide)
+        return RimPort(node, self.rows[node], side, x, cost, wide)
 
 
 def bars_of(placed: PlacedFigure) -> frozenset[str]:
@@ -184,7 +195,7 @@ def ends_of(placed: PlacedFigure, number: int) -> tuple[str, str]:
     """Return the upper and the lower end of an edge: an arrow may lead upwards."""
     edge, place = placed.figure.edges[number], placed.facts.places[number]
     floor = {node.id for node in placed.figure.floor}
-    is_up = place is Place.BACK or edge.tail in floor
+    is_up = place is EdgePlace.BACK or edge.tail in floor
     return (edge.head, edge.tail) if is_up else (edge.tail, edge.head)
 
 
@@ -206,7 +217,7 @@ def pair_shift(placed: PlacedFigure) -> float:
         if is_text(placed, node)
         else placed.nodes[node].width * _PAIR_INSIDE
         for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True)
-        if place is Place.PAIRED
+        if place is EdgePlace.PAIRED
         for node in (edge.tail, edge.head)
     ]
     return min([style.PAIR_GAP, *widths]) / 2

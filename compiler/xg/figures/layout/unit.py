@@ -12,25 +12,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.measure import Size, label_size, node_size
+from xg.figures.layout.measure import Extent, label_size, node_size
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge
 from xg.figures.model.geometry import Box, Point
-from xg.figures.model.structure import Place, Structure
+from xg.figures.model.structure import EdgePlace, Structure
 
 FIELD: Final = 4  # points
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class NodeUnit:
     """A node's box, or the box of a node with its tensors; `before` fields precede the port."""
 
     node: str
-    size: Size
+    size: Extent
     before: int = 0
     after: int = 0
-    left: tuple[str, Size] | None = None
-    right: tuple[str, Size] | None = None
+    left: tuple[str, Extent] | None = None
+    right: tuple[str, Extent] | None = None
 
     @property
     def is_compound(self) -> bool:
@@ -67,21 +67,21 @@ class Unit:
         return boxes
 
 
-def units(figure: Figure, facts: Structure) -> list[Unit]:
+def units(figure: Figure, facts: Structure) -> list[NodeUnit]:
     """Return the units of a figure in the order of its nodes."""
     sizes = {node.id: node_size(node) for node in figure.nodes}
     beside = {*facts.left.values(), *facts.right.values()}
-    found = {
+    node_units = {
         node.id: _unit(node.id, sizes, facts, 0.0) for node in figure.nodes if node.id not in beside
     }
     for edge, place in zip(figure.edges, facts.places, strict=True):
-        if place is Place.LANE:
-            room = _lane_room(edge, figure, facts, found)
-            found[edge.head] = _unit(edge.head, sizes, facts, room)
-    return list(found.values())
+        if place is EdgePlace.LANE:
+            room = _lane_room(edge, figure, facts, node_units)
+            node_units[edge.head] = _unit(edge.head, sizes, facts, room)
+    return list(node_units.values())
 
 
-def _unit(node: str, sizes: Mapping[str, Size], facts: Structure, room: float) -> Unit:
+def _unit(node: str, sizes: Mapping[str, Extent], facts: Structure, room: float) -> NodeUnit:
     """Return a node's unit that reaches at least `room` to the left of its middle."""
     half = sizes[node].width / 2
     left, right = facts.left.get(node), facts.right.get(node)
@@ -92,7 +92,7 @@ def _unit(node: str, sizes: Mapping[str, Size], facts: Structure, room: float) -
         after += style.NODE_GAP + sizes[right].width
     before = max(before, room)
     is_plain = before == after == half
-    return Unit(
+    return NodeUnit(
         node,
         sizes[node],
         0 if is_plain else _fields(before),
@@ -103,13 +103,13 @@ def _unit(node: str, sizes: Mapping[str, Size], facts: Structure, room: float) -
 
 
 def _lane_room(
-    edge: FigureEdge, figure: Figure, facts: Structure, units: Mapping[str, Unit]
+    edge: FigureEdge, figure: Figure, facts: Structure, units: Mapping[str, NodeUnit]
 ) -> float:
     """Return how far a lane and its label are from the middle of the column that it passes."""
     below = {
         other.tail: other.head
         for other, place in zip(figure.edges, facts.places, strict=True)
-        if place in (Place.DOWN, Place.PAIRED)
+        if place in (EdgePlace.DOWN, EdgePlace.PAIRED)
     }
     widest, node = 0.0, below.get(edge.tail)
     while node is not None and node != edge.head:

@@ -78,7 +78,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class DrawnPath:
     """A start and segments, open or closed."""
 
     start: Point
@@ -103,18 +103,20 @@ class Path:
         return Box(min(xs), min(ys), max(xs), max(ys))
 
 
-def polyline(points: Sequence[Point], *, closed: bool = False) -> Path:
+def polyline(points: Sequence[Point], *, closed: bool = False) -> DrawnPath:
     """Return straight lines through the points."""
-    return Path(points[0], tuple(Curve(point) for point in points[1:]), closed)
+    return DrawnPath(points[0], tuple(Curve(point) for point in points[1:]), closed)
 
 
-def bezier(points: Sequence[Point]) -> Path:
+def bezier(points: Sequence[Point]) -> DrawnPath:
     """Return the piecewise Bézier curve that Graphviz writes: a start, then triples."""
     triples = zip(points[1::3], points[2::3], points[3::3], strict=True)
-    return Path(points[0], tuple(Curve(end, (first, second)) for first, second, end in triples))
+    return DrawnPath(
+        points[0], tuple(Curve(end, (first, second)) for first, second, end in triples)
+    )
 
 
-def rounded(points: Sequence[Point], radius: float) -> Path:
+def rounded(points: Sequence[Point], radius: float) -> DrawnPath:
     """Return lines through the points with round corners, smaller where a line is short."""
     segments: list[Curve] = []
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
@@ -124,10 +126,10 @@ def rounded(points: Sequence[Point], radius: float) -> Path:
         controls = (_towards(corner, before, rest), _towards(corner, after, rest))
         segments += [Curve(enter), Curve(leave, controls)]
     segments.append(Curve(points[-1]))
-    return Path(points[0], tuple(segments))
+    return DrawnPath(points[0], tuple(segments))
 
 
-def rectangle(box: Box, radius: float = 0.0) -> Path:
+def rectangle(box: Box, radius: float = 0.0) -> DrawnPath:
     """Return the outline of a box, its corners rounded by `radius`."""
     if radius <= 0:
         corners = ((box.left, box.top), (box.right, box.top),
@@ -139,10 +141,10 @@ def rectangle(box: Box, radius: float = 0.0) -> Path:
          (box.left, box.top), middle),
         radius,
     )  # fmt: skip
-    return Path(outline.start, outline.segments, closed=True)
+    return DrawnPath(outline.start, outline.segments, closed=True)
 
 
-def circle(center: Point, radius: float) -> Path:
+def circle(center: Point, radius: float) -> DrawnPath:
     """Return a circle of four curves."""
     (x, y), k = center, radius * _QUARTER
     right, low, left, high = x + radius, y + radius, x - radius, y - radius
@@ -152,10 +154,10 @@ def circle(center: Point, radius: float) -> Path:
         Curve((left, y), ((x - k, low), (left, y + k))),
         Curve((x, high), ((left, y - k), (x - k, high))),
     )
-    return Path((x, high), quarters, closed=True)
+    return DrawnPath((x, high), quarters, closed=True)
 
 
-def shortened(path: Path, length: float) -> tuple[Path, Point]:
+def shortened(path: DrawnPath, length: float) -> tuple[DrawnPath, Point]:
     """Cut `length` off the end of a path; also return the direction in which it ended there."""
     last = path.segments[-1]
     start = path.segments[-2].end if len(path.segments) > 1 else path.start
@@ -164,12 +166,12 @@ def shortened(path: Path, length: float) -> tuple[Path, Point]:
     else:
         cut = _cut_curve(start, last, length)
     direction = _unit(cut.end, last.end)
-    return Path(path.start, (*path.segments[:-1], cut)), direction
+    return DrawnPath(path.start, (*path.segments[:-1], cut)), direction
 
 
 def clipped(
-    path: Path, inside_tail: Callable[[Point], bool], inside_head: Callable[[Point], bool]
-) -> Path:
+    path: DrawnPath, inside_tail: Callable[[Point], bool], inside_head: Callable[[Point], bool]
+) -> DrawnPath:
     """Cut off the parts inside the shapes at the two ends of a path, as lines."""
     points = _outside(flattened(path), inside_tail)
     points = _outside(points[::-1], inside_head)[::-1]
@@ -188,7 +190,7 @@ def _outside(points: list[Point], inside: Callable[[Point], bool]) -> list[Point
     return [without, *points[first:]]
 
 
-def flattened(path: Path, steps: int = 12) -> list[Point]:
+def flattened(path: DrawnPath, steps: int = 12) -> list[Point]:
     """Return points along the path, `steps` for each curve."""
     points = [path.start]
     for segment in path.segments:
@@ -202,7 +204,7 @@ def flattened(path: Path, steps: int = 12) -> list[Point]:
     return points
 
 
-def parallel(points: Sequence[Point], distance: float) -> Path:
+def parallel(points: Sequence[Point], distance: float) -> DrawnPath:
     """Return the line at a distance to the right of a line through points."""
     further = (b for a, b in pairwise(points) if _distance(a, b) > 1e-6)
     distinct = [points[0], *further]

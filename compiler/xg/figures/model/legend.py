@@ -7,12 +7,12 @@ from typing import Final
 
 from xg.figures.draw import font
 from xg.figures.draw.arrow import arrow
-from xg.figures.draw.display import Element, Shape, Text
+from xg.figures.draw.display import DrawnShape, DrawnText, Element
 from xg.figures.draw.glyph import frame, glyph
 from xg.figures.draw.move import moved
 from xg.figures.draw.typeset import typeset
 from xg.figures.layout import measure
-from xg.figures.layout.measure import Size
+from xg.figures.layout.measure import Extent
 from xg.figures.model import style
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.geometry import Box, polyline
@@ -36,7 +36,7 @@ _EDGES: Final = {
     EdgeStyle.DASHED: "gradients",
 }
 _ROW: Final = 22.0
-_MARK: Final = Size(26.0, 14.0)
+_MARK: Final = Extent(26.0, 14.0)
 _GAP: Final = 6.0
 _BETWEEN: Final = 18.0
 
@@ -49,7 +49,7 @@ def meanings(figure: Figure) -> Iterator[tuple[NodeKind | EdgeStyle, str]]:
     yield from ((kind, words) for kind, words in _EDGES.items() if kind in styles)
 
 
-def legend(figure: Figure, width: float) -> tuple[list[Element], Size]:
+def legend(figure: Figure, width: float) -> tuple[list[Element], Extent]:
     """Set the legend in rows no wider than `width`, its top left corner at the origin."""
     elements: list[Element] = []
     x = y = widest = 0.0
@@ -59,15 +59,15 @@ def legend(figure: Figure, width: float) -> tuple[list[Element], Size]:
         if x > 0 and x + extent > width - 2 * style.PAGE_MARGIN:
             x, y = 0.0, y + _ROW
         baseline = y + _ROW / 2 + font.CAP_HEIGHT * style.SHAPE_SIZE / 2
-        text = Text(line, x + _MARK.width + _GAP, baseline, Color.MUTED)
+        text = DrawnText(line, x + _MARK.width + _GAP, baseline, Color.MUTED)
         mark = moved(Element("", "legend", "", tuple(_mark(kind))), x, y + _ROW / 2)
         elements.append(Element("", "legend", "", (*mark.parts, text)))
         widest = max(widest, x + extent)
         x += extent + _BETWEEN
-    return elements, Size(widest, y + _ROW)
+    return elements, Extent(widest, y + _ROW)
 
 
-def _mark(kind: NodeKind | EdgeStyle) -> Iterator[Shape | Text]:
+def _mark(kind: NodeKind | EdgeStyle) -> Iterator[DrawnShape | DrawnText]:
     """Draw a small example whose left middle is the origin."""
     if isinstance(kind, EdgeStyle):
         yield from arrow(polyline(((0.0, 0.0), (_MARK.width, 0.0))), kind)

@@ -15,7 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 
 
-class Place(Enum):
+class EdgePlace(Enum):
     """Where an edge runs: its role, made precise by what else meets at its ends."""
 
     DOWN = auto()
@@ -42,7 +42,7 @@ class Fork:
 class Structure:
     """The derived facts. `places` is parallel to the figure's edges; rows count from 0."""
 
-    places: tuple[Place, ...]
+    places: tuple[EdgePlace, ...]
     rows: Mapping[str, int]
     forks: tuple[Fork, ...]
     passed: Mapping[int, tuple[str, str]]  # lane -> the first and the last node beside it
@@ -60,7 +60,7 @@ def structure(figure: Figure) -> Structure:
     dashed = (edge for edge in figure.edges if edge.style is EdgeStyle.DASHED)
     back = {(edge.head, edge.tail) for edge in dashed if edge.role is not EdgeRole.RAIL}
     places = tuple(
-        Place.PAIRED
+        EdgePlace.PAIRED
         if edge.role is EdgeRole.MAIN and (edge.tail, edge.head) in back
         else _place(edge, left, right)
         for edge in figure.edges
@@ -101,49 +101,52 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     return left, right
 
 
-def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) -> Place:
+def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) -> EdgePlace:
     if edge.role is EdgeRole.RAIL:
-        return Place.RAIL
+        return EdgePlace.RAIL
     if edge.style is EdgeStyle.DASHED:
-        return Place.BACK
+        return EdgePlace.BACK
     if left.get(edge.head) == edge.tail:
-        return Place.FROM_LEFT
+        return EdgePlace.FROM_LEFT
     if right.get(edge.head) == edge.tail:
-        return Place.FROM_RIGHT
+        return EdgePlace.FROM_RIGHT
     return _BY_ROLE[edge.role]
 
 
-def _with_results(figure: Figure, places: tuple[Place, ...]) -> tuple[Place, ...]:
+def _with_results(figure: Figure, places: tuple[EdgePlace, ...]) -> tuple[EdgePlace, ...]:
     """Find the arrows that end a side column in a tensor."""
     tails = {edge.tail for edge in figure.edges}
     ends = {n.id for n in figure.nodes if n.kind is NodeKind.TENSOR and n.id not in tails}
     branched = {e.head for e, place in zip(figure.edges, places, strict=True)
-                if place is Place.BRANCH}  # fmt: skip
+                if place is EdgePlace.BRANCH}  # fmt: skip
     return tuple(
-        Place.OUT
-        if place is Place.DOWN and not edge.label and edge.head in ends and edge.tail in branched
+        EdgePlace.OUT
+        if place is EdgePlace.DOWN
+        and not edge.label
+        and edge.head in ends
+        and edge.tail in branched
         else place
         for edge, place in zip(figure.edges, places, strict=True)
     )
 
 
-def _with_detours(figure: Figure, places: tuple[Place, ...]) -> tuple[Place, ...]:
+def _with_detours(figure: Figure, places: tuple[EdgePlace, ...]) -> tuple[EdgePlace, ...]:
     """Find side edges that cannot go straight down, because their column does."""
     pairs = list(zip(figure.edges, places, strict=True))
-    continued = {edge.tail for edge, place in pairs if place in (Place.DOWN, Place.PAIRED)}
+    continued = {edge.tail for edge, place in pairs if place in (EdgePlace.DOWN, EdgePlace.PAIRED)}
     return tuple(
-        Place.AROUND if place is Place.SIDE and edge.tail in continued else place
+        EdgePlace.AROUND if place is EdgePlace.SIDE and edge.tail in continued else place
         for edge, place in pairs
     )
 
 
 _BY_ROLE = {
-    EdgeRole.MAIN: Place.DOWN,
-    EdgeRole.BRANCH: Place.BRANCH,
-    EdgeRole.SIDE: Place.SIDE,
-    EdgeRole.RESIDUAL: Place.LANE,
+    EdgeRole.MAIN: EdgePlace.DOWN,
+    EdgeRole.BRANCH: EdgePlace.BRANCH,
+    EdgeRole.SIDE: EdgePlace.SIDE,
+    EdgeRole.RESIDUAL: EdgePlace.LANE,
 }
-_SAME_ROW = (Place.FROM_LEFT, Place.FROM_RIGHT)
+_SAME_ROW = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
 
 
 def parted(figure: Figure) -> list[list[str]]:
@@ -187,7 +190,7 @@ def passing(figure: Figure) -> Iterator[tuple[int, str]]:
             yield number, figure.levels[after[edge.tail]]
 
 
-def _rows(figure: Figure, places: tuple[Place, ...]) -> dict[str, int]:
+def _rows(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[str, int]:
     """Give each node the first row below all nodes that it needs."""
     successors: dict[str, list[tuple[str, int]]] = defaultdict(list)
     waiting: dict[str, int] = {node.id: 0 for node in figure.nodes}
@@ -195,7 +198,7 @@ def _rows(figure: Figure, places: tuple[Place, ...]) -> dict[str, int]:
         successors[above].append((below, 1))
         waiting[below] += 1
     for edge, place in zip(figure.edges, places, strict=True):
-        if place not in (Place.BACK, Place.RAIL):
+        if place not in (EdgePlace.BACK, EdgePlace.RAIL):
             successors[edge.tail].append((edge.head, place not in _SAME_ROW))
             waiting[edge.head] += 1
     rows = {node_id: 0 for node_id, count in waiting.items() if count == 0}
@@ -214,7 +217,9 @@ def _rows(figure: Figure, places: tuple[Place, ...]) -> dict[str, int]:
     return rows
 
 
-def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -> Iterator[Fork]:
+def _forks(
+    figure: Figure, places: tuple[EdgePlace, ...], rows: Mapping[str, int]
+) -> Iterator[Fork]:
     """Find the branches that may be in the row of their column's own next node.
 
     Nearer columns are those that join again earlier, so that joins do not cross.
@@ -223,11 +228,11 @@ def _forks(figure: Figure, places: tuple[Place, ...], rows: Mapping[str, int]) -
     branches: dict[str, list[str]] = defaultdict(list)
     joins: dict[str, int] = {}
     for edge, place in zip(figure.edges, places, strict=True):
-        if place in (Place.DOWN, Place.OUT, Place.PAIRED):
+        if place in (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.PAIRED):
             below.setdefault(edge.tail, edge.head)
-        elif place is Place.BRANCH:
+        elif place is EdgePlace.BRANCH:
             branches[edge.tail].append(edge.head)
-        elif place in (Place.SIDE, Place.AROUND):
+        elif place in (EdgePlace.SIDE, EdgePlace.AROUND):
             joins[edge.tail] = rows[edge.head]
     for tail, heads in branches.items():
         first = [below[tail]] if tail in below else []
@@ -261,16 +266,16 @@ def _below_levels(
                 yield Fork((one, other))
 
 
-def _passed(figure: Figure, places: tuple[Place, ...]) -> dict[int, tuple[str, str]]:
+def _passed(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[int, tuple[str, str]]:
     """Find the nodes next to the ends of each lane: below its tail and above its head."""
-    straight = (Place.DOWN, Place.PAIRED)
+    straight = (EdgePlace.DOWN, EdgePlace.PAIRED)
     down = [e for e, place in zip(figure.edges, places, strict=True) if place in straight]
     below = {edge.tail: edge.head for edge in reversed(down)}
     above = {edge.head: edge.tail for edge in reversed(down)}
     return {
         number: (below[edge.tail], above[edge.head])
         for number, edge in enumerate(figure.edges)
-        if places[number] is Place.LANE and edge.tail in below and edge.head in above
+        if places[number] is EdgePlace.LANE and edge.tail in below and edge.head in above
     }
 
 

@@ -18,7 +18,7 @@ from xg.figures.model.richtext import RichText
 from xg.ir.graph import Value
 
 
-class Naming(Protocol):
+class EdgeNaming(Protocol):
     """How values are written on edges."""
 
     def label(self, value: Value) -> RichText:
@@ -39,7 +39,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class DrawnOperation:
     """One node with all that enters and leaves it.
 
     `beside` are tensors next to it: parameters, saved values. If an operation `commutes`, any
@@ -74,12 +74,12 @@ Labels = dict[int, RichText]
 
 def arrange(
     sources: Sequence[Terminal],
-    operations: Sequence[Operation],
+    operations: Sequence[DrawnOperation],
     results: Sequence[Terminal],
-    naming: Naming,
+    naming: EdgeNaming,
 ) -> Arranged:
     """Decide the role and the label of every edge."""
-    ends = (Operation(result.node, (Flow(result.value),), ()) for result in results)
+    ends = (DrawnOperation(result.node, (Flow(result.value),), ()) for result in results)
     operations = (*operations, *ends)
     made_by = {source.value: source.node.id for source in sources}
     made_by |= {value: one.node.id for one in operations for value in one.outputs}
@@ -136,7 +136,7 @@ class _Arrangement:
         self.column[node] = fresh if column is None else column
         self.depth[node] = depth
 
-    def arrows(self, operation: Operation) -> Iterator[_Arrow]:
+    def arrows(self, operation: DrawnOperation) -> Iterator[_Arrow]:
         """Put an operation into its column and yield what flows into it."""
         node = operation.node.id
         tails = [self.made_by[flow.value] for flow in operation.flows]
@@ -153,7 +153,7 @@ class _Arrangement:
                 role = EdgeRole.SIDE
             yield _Arrow(tail, operation.node, flow, role)
 
-    def _main(self, operation: Operation, tails: Sequence[str]) -> int | None:
+    def _main(self, operation: DrawnOperation, tails: Sequence[str]) -> int | None:
         """Choose the operand whose column continues: of a sum, the oldest column's latest value."""
         if not tails or not operation.commutes:
             return 0 if tails else None
@@ -166,7 +166,7 @@ class _Arrangement:
         return min(range(len(tails)), key=rank)
 
 
-def _heirs(operations: Sequence[Operation], made_by: Mapping[Value, str]) -> dict[str, str]:
+def _heirs(operations: Sequence[DrawnOperation], made_by: Mapping[Value, str]) -> dict[str, str]:
     """Choose for each node the operation that may continue its column: the one with most to come.
 
     A value that is only sent does not: a gradient that ranks add up stays beside the column.
@@ -188,7 +188,7 @@ def _heirs(operations: Sequence[Operation], made_by: Mapping[Value, str]) -> dic
     return chosen
 
 
-def _labelled(arrows: Sequence[_Arrow], named: frozenset[str], naming: Naming) -> Labels:
+def _labelled(arrows: Sequence[_Arrow], named: frozenset[str], naming: EdgeNaming) -> Labels:
     """Choose the arrow that carries each value's name: where its column continues, if it does.
 
     Terminals carry their names themselves; a lane repeats the shape of its value.

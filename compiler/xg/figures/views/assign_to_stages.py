@@ -25,9 +25,9 @@ def assign_to_stages(arranged: Arranged, bars: Sequence[str]) -> tuple[FigureNod
         if near.takers[node]:
             segments[node] = min(segments[taker] for taker in near.takers[node])
     for node in arranged.nodes:
-        given = near.givers[node.id]
-        if given and not near.takers[node.id] and node.id not in levels:
-            segments[node.id] = max(segments[giver] + (giver in levels) for giver in given)
+        names = near.givers[node.id]
+        if names and not near.takers[node.id] and node.id not in levels:
+            segments[node.id] = max(segments[giver] + (giver in levels) for giver in names)
     return tuple(sorted(arranged.nodes, key=lambda node: (segments[node.id], node.id in levels)))
 
 
@@ -52,19 +52,19 @@ class _Neighbours:
 
 def _segments(nodes: Sequence[FigureNode], levels: Mapping[str, int]) -> dict[str, int]:
     """Return how many bars come before each node."""
-    found: dict[str, int] = {}
+    segments: dict[str, int] = {}
     passed = 0
     for node in nodes:
-        found[node.id] = passed
+        segments[node.id] = passed
         passed += node.id in levels
-    return found
+    return segments
 
 
 def _loose(nodes: Sequence[FigureNode], near: _Neighbours, levels: Mapping[str, int]) -> list[str]:
     """Return the nodes of chains that begin outside or at a bar."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in nodes:
         given = near.givers[node.id]
-        if node.id not in levels and len(given) < 2 and given <= found.keys() | levels.keys():
-            found[node.id] = None
-    return list(found)
+        if node.id not in levels and len(given) < 2 and given <= names.keys() | levels.keys():
+            names[node.id] = None
+    return list(names)

@@ -11,7 +11,7 @@ from typing import Final
 
 from xg.figures.model.figure import EdgeRole, FigureGroup
 from xg.figures.model.richtext import dimension, plain
-from xg.figures.views.arrange import Arranged, Operation
+from xg.figures.views.arrange import Arranged, DrawnOperation
 from xg.figures.views.notation import Notation
 
 _COUNT: Final = "N_"  # the seed's letter for how many there are
@@ -19,7 +19,7 @@ _LEAST: Final = 3
 
 
 def axis_groups(
-    arranged: Arranged, operations: Sequence[Operation], notation: Notation
+    arranged: Arranged, operations: Sequence[DrawnOperation], notation: Notation
 ) -> tuple[FigureGroup, ...]:
     """Return the lanes of a figure, in the order of their first nodes."""
     counts = {one.node.id: _counts(one, notation) for one in operations}
@@ -37,7 +37,7 @@ def axis_groups(
     return tuple(groups)
 
 
-def _counts(operation: Operation, notation: Notation) -> tuple[str, ...]:
+def _counts(operation: DrawnOperation, notation: Notation) -> tuple[str, ...]:
     """Return the counts that go in with every flowing operand and come out."""
     if not operation.flows or not operation.outputs:
         return ()

@@ -12,7 +12,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, plain
-from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
+from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
 from xg.figures.views.inner_collectives import (
@@ -44,9 +44,11 @@ def backward_figure(program: Program, backward: Backward, *, legend: bool = Fals
 
 def backward_drawn(program: Program, backward: Backward, *, legend: bool = False) -> Drawn:
     """Return the backward figure of one of a program's graphs, and where its steps are in it."""
-    found = backward_inner_collectives(backward)
-    graph = with_inner_collectives(backward.forward, found)
-    drawing = BackwardDrawing(backward, program.graphs, Notation.of(graph, backward), found)
+    inner_collectives = backward_inner_collectives(backward)
+    graph = with_inner_collectives(backward.forward, inner_collectives)
+    drawing = BackwardDrawing(
+        backward, program.graphs, Notation.of(graph, backward), inner_collectives
+    )
     drawn = {step: drawing.drawn(step) for step in backward.steps}
     operations = [operation for some in drawn.values() for operation in some]
     arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
@@ -84,7 +86,7 @@ class BackwardDrawing:
         pairs = self.backward.gradients.items()
         return [Terminal(gradient, self._gradient(primal)) for primal, gradient in pairs]
 
-    def drawn(self, step: Step) -> list[Operation]:
+    def drawn(self, step: Step) -> list[DrawnOperation]:
         """Return a step's operation and, if it sends something inside, what that goes through."""
         if isinstance(step, Call):
             return [self._call(step)]
@@ -93,7 +95,7 @@ class BackwardDrawing:
         nodes = [collective_node(one, self.ids.take(f"d{one.id}"), sizes) for one in here]
         return through(operation, here, nodes)
 
-    def _apply(self, step: Apply) -> Operation:
+    def _apply(self, step: Apply) -> DrawnOperation:
         name = characters(self.notation.symbol(step.outputs[0]))
         node_id = self.ids.take(f"{characters(glyph_of(step))} {name}".rstrip())
         if sends(step):
@@ -104,7 +106,7 @@ class BackwardDrawing:
         flowing = [(p, value) for p, value in places if value.role == "cotangent"]
         kept = [(p, value) for p, value in places if value.role != "cotangent"]
         flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
-        return Operation(
+        return DrawnOperation(
             node,
             flows,
             step.outputs,
@@ -112,9 +114,9 @@ class BackwardDrawing:
             commutes=kind(step.op) is NodeKind.ADD,
         )
 
-    def _call(self, call: Call) -> Operation:
+    def _call(self, call: Call) -> DrawnOperation:
         node = call_node(call, self.graphs[call.callee], self.ids.take(f"d {call.path}"), _D)
-        return Operation(node, tuple(map(Flow, call.inputs)), call.outputs)
+        return DrawnOperation(node, tuple(map(Flow, call.inputs)), call.outputs)
 
     def _kept(
         self, step: Apply, kept: list[tuple[int, Value]]

@@ -127,7 +127,7 @@ def _below(
     first: _Drawn, ranks: Program, known: Mapping[str, Sketch], count: int
 ) -> list[tuple[FigureBar, list[FigureEdge]]]:
     """Return a bar for every kind of collective of parameters, with the rails to it."""
-    found: list[tuple[FigureBar, list[FigureEdge]]] = []
+    bars: list[tuple[FigureBar, list[FigureEdge]]] = []
     for sent, (number, volume) in totals(ranks, known).items():
         glyph, axis, forward = sent
         what = ("parameter" if forward else "gradient") + "s" * (number != "1")
@@ -143,8 +143,8 @@ def _below(
             else FigureEdge(taker, node_id, EdgeStyle.DASHED, EdgeRole.RAIL)
             for taker in takers
         ]
-        found.append((FigureBar(node, ((0, count - 1),), is_below=True), rails))
-    return found
+        bars.append((FigureBar(node, ((0, count - 1),), is_below=True), rails))
+    return bars
 
 
 # ---- columns -------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, plain
-from xg.figures.views.arrange import Flow, Operation
+from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.communication import bar_node
 from xg.figures.views.forward import ForwardDrawing, forward_drawing
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
@@ -87,14 +87,14 @@ class BlockExpander:
     def pieces(self, key: str, drawing: ForwardDrawing) -> list[Piece]:
         """Return the nodes of the entry block's column."""
         waiting = list(self._steps(key, drawing, {}))
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         braces: list[tuple[int, Brace]] = []  # how much is still to come when one ends
         while waiting:
             first = waiting.pop(0)
             while braces and braces[-1][0] > len(waiting):
                 braces.pop()
             if isinstance(first, Piece):
-                found.append(first)
+                pieces.append(first)
                 for _, brace in braces:
                     brace.nodes.append(first.operation.node.id)
                 continue
@@ -104,7 +104,7 @@ class BlockExpander:
                 self.braces.append(Brace(label, []))
                 braces.append((len(waiting), self.braces[-1]))
             waiting[:0] = self._expanded(first)
-        return found
+        return pieces
 
     def _expanded(self, opening: Opening) -> list[Piece | Opening]:
         """Return the nodes of a called block, stage by stage."""
@@ -115,11 +115,11 @@ class BlockExpander:
             *zip(graph.outputs, opening.call.outputs, strict=True),
         )
         outside = {inner: opening.outside.get(outer, outer) for inner, outer in pairs}
-        made = [value for step in graph.steps for value in step.outputs if value not in outside]
-        made += (
+        values = [value for step in graph.steps for value in step.outputs if value not in outside]
+        values += (
             collective.value for some in drawing.inner_collectives.values() for collective in some
         )
-        inside = {value: replace(value) for value in made}
+        inside = {value: replace(value) for value in values}
         self.notations.update({new: (drawing.notation, old) for old, new in inside.items()})
         outside |= inside
         return list(self._staged(list(self._steps(key, drawing, outside)), key, drawing, outside))
@@ -138,7 +138,7 @@ class BlockExpander:
                 move = move_of(step)
                 node_id = self.ids.take(f"{move.forward or 'd' + move.backward} {move.axis}")
                 node = bar_node(move, node_id, drawing.notation)
-                operation = Operation(node, (Flow(step.inputs[0]),), step.outputs)
+                operation = DrawnOperation(node, (Flow(step.inputs[0]),), step.outputs)
                 sent = frozenset[Sent]()
             else:
                 operation, move = drawing.apply(step), None
@@ -152,7 +152,7 @@ class BlockExpander:
     def _bar(self, collective: InnerCollective, drawing: ForwardDrawing) -> FigureNode:
         return collective_bar(collective, self.ids.take(collective.id), drawing.graph.sizes)
 
-    def _renamed(self, operation: Operation, outside: Mapping[Value, Value]) -> Operation:
+    def _renamed(self, operation: DrawnOperation, outside: Mapping[Value, Value]) -> DrawnOperation:
         """Let an operation take and give the values of the call it is in."""
         if not outside:
             return operation
@@ -217,7 +217,7 @@ class BlockExpander:
             if value.role == "input" and value in self.homes
         )
         outputs = tuple(value for value in made if value in read)
-        operation = Operation(node, flows, outputs, beside)
+        operation = DrawnOperation(node, flows, outputs, beside)
         return Piece(operation, pieces[0].step, frozenset[Sent]().union(*(p.sent for p in pieces)))
 
 

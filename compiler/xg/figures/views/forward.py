@@ -8,7 +8,7 @@ from dataclasses import field
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import characters
-from xg.figures.views.arrange import Flow, Operation, Terminal, arrange
+from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
 from xg.figures.views.inner_collectives import (
@@ -86,15 +86,15 @@ class ForwardDrawing:
     def results(self) -> list[Terminal]:
         """Return the tensors that the block gives, or keeps for the next step without a use."""
         read = {value for step in self.graph.steps for value in step.inputs}
-        kept = (state.next for state in self.graph.states if state.next not in read)
-        results = dict.fromkeys((*self.graph.outputs, *kept))
+        values = (state.next for state in self.graph.states if state.next not in read)
+        results = dict.fromkeys((*self.graph.outputs, *values))
         return [Terminal(value, self.tensor(value)) for value in results]
 
-    def operations(self) -> list[Operation]:
+    def operations(self) -> list[DrawnOperation]:
         """Return the operations of all steps that are nodes of their own."""
         return [operation for step in self.steps() for operation in self.drawn(step)]
 
-    def drawn(self, step: Apply | Call) -> list[Operation]:
+    def drawn(self, step: Apply | Call) -> list[DrawnOperation]:
         """Return a step's operation and, if it sends something inside, what that goes through."""
         if isinstance(step, Call):
             return [self.call(step)]
@@ -102,7 +102,7 @@ class ForwardDrawing:
         nodes = [collective_node(one, self.ids.take(one.id), self.graph.sizes) for one in here]
         return through(operation, here, nodes)
 
-    def apply(self, step: Apply) -> Operation:
+    def apply(self, step: Apply) -> DrawnOperation:
         """Return an operator's node; its own tensors are printed in its box."""
         own = own_tensors(step)
         node_id = self.ids.take(step.place or characters(glyph_of(step)))
@@ -118,7 +118,7 @@ class ForwardDrawing:
         ]
         return self._operation(node, arrows, step.outputs)
 
-    def call(self, step: Call) -> Operation:
+    def call(self, step: Call) -> DrawnOperation:
         """Return a called block's node; what it takes twice comes by one arrow."""
         node = call_node(step, self.graphs[step.callee], self.ids.take(step.path))
         arrows = [(value, EdgeStyle.SINGLE) for value in dict.fromkeys(step.inputs)]
@@ -129,7 +129,7 @@ class ForwardDrawing:
         node: FigureNode,
         arrows: Sequence[tuple[Value, EdgeStyle]],
         outputs: Sequence[Value],
-    ) -> Operation:
+    ) -> DrawnOperation:
         """Separate flows from tensors beside the node: every leaf that is not the first operand.
 
         The state from the step before is beside too, though it comes first.
@@ -141,7 +141,7 @@ class ForwardDrawing:
         pairs = list(zip(arrows, aside, strict=True))
         flows = tuple(Flow(value, style) for (value, style), leaf in pairs if not leaf)
         beside = tuple((self.tensor(value), style) for (value, style), leaf in pairs if leaf)
-        return Operation(node, flows, tuple(outputs), beside)
+        return DrawnOperation(node, flows, tuple(outputs), beside)
 
     def steps(self) -> list[Apply | Call]:
         """Return the steps that are nodes of their own."""

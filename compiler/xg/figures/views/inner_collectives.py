@@ -14,7 +14,7 @@ from xg.cost.communication import SHORT
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, bold, dimension, plain
-from xg.figures.views.arrange import Flow, Operation
+from xg.figures.views.arrange import DrawnOperation, Flow
 from xg.figures.views.notation import volume
 from xg.figures.views.prices import in_one_line, prices
 from xg.ir.body import topological
@@ -83,15 +83,17 @@ def with_inner_collectives(graph: Graph, inner_collectives: InnerCollectives) ->
 
 
 def through(
-    operation: Operation, inner_collectives: Sequence[InnerCollective], nodes: Sequence[FigureNode]
-) -> list[Operation]:
+    operation: DrawnOperation,
+    inner_collectives: Sequence[InnerCollective],
+    nodes: Sequence[FigureNode],
+) -> list[DrawnOperation]:
     """Lead the results of an operation through the boxes of its inner collectives, in order."""
     if not inner_collectives:
         return [operation]
     values = [collective.value for collective in inner_collectives]
     given = [*((value,) for value in values), operation.outputs]
     behind = [
-        Operation(node, (Flow(value),), outputs)
+        DrawnOperation(node, (Flow(value),), outputs)
         for node, value, outputs in zip(nodes, values, given[1:], strict=True)
     ]
     return [replace(operation, outputs=given[0]), *behind]
@@ -165,13 +167,13 @@ def _applies(backward: Backward | None) -> Iterator[Apply]:
 
 def _sent(step: Apply | None, types: Mapping[Value, TensorType]) -> dict[str, list[Expr]]:
     """Return the collectives in the body of a rank's step, by mesh axis; a move is none."""
-    found: dict[str, list[Expr]] = {}
+    expressions: dict[str, list[Expr]] = {}
     if step is not None and step.op.local and step.op.family != "collective":
         body = step.op.body([types[value] for value in step.inputs], step.attrs)
         for expr in topological(body.outputs):
             if expr.prim in COLLECTIVES:
-                found.setdefault(str(expr.attr("over")), []).append(expr)
-    return found
+                expressions.setdefault(str(expr.attr("over")), []).append(expr)
+    return expressions
 
 
 def _inner_collectives(

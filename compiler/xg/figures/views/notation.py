@@ -38,8 +38,8 @@ def kind(op: Op) -> NodeKind:
     """Return the glyph of an operator."""
     if op.glyph in _ON_ITS_RANK:
         return NodeKind.LAYOUT
-    found = _KINDS[op.family]
-    return NodeKind.NONLINEAR if _SIGNS.get(found, op.glyph) != op.glyph else found
+    node_kind = _KINDS[op.family]
+    return NodeKind.NONLINEAR if _SIGNS.get(node_kind, op.glyph) != op.glyph else node_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +144,12 @@ class Notation:
 
     def _rank(self, value: Value, *, gradient: bool = False) -> str:
         """The number of the rank on what differs between ranks: parts, and terms of sums."""
-        found: list[str] = []
+        names: list[str] = []
         for axis, state in self.graph.placements.get(value, {}).items():
             lies = dual(state) if gradient else state
             if axis in self.rank and lies is not None and not lies.is_same:
-                found.append(str(self.rank[axis]))
-        return f"({','.join(found)})" if found else ""
+                names.append(str(self.rank[axis]))
+        return f"({','.join(names)})" if names else ""
 
     def _index(self, value: Value) -> str:
         """The index of a value that is only a term of a sum over ranks."""

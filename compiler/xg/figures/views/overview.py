@@ -8,7 +8,7 @@ from dataclasses import replace
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup
 from xg.figures.model.richtext import RichText, plain
-from xg.figures.views.arrange import Arranged, Operation, Terminal, arrange
+from xg.figures.views.arrange import Arranged, DrawnOperation, Terminal, arrange
 from xg.figures.views.forward import ForwardDrawing, forward_drawing
 from xg.figures.views.notation import Notation
 from xg.figures.views.steps import times
@@ -38,10 +38,10 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _StepDrawing:
     """The drawing of one step of the entry block; `inner` are the values of a block it expands."""
 
-    operations: Sequence[Operation]
+    operations: Sequence[DrawnOperation]
     notation: Notation
     inner: frozenset[Value] = frozenset()
     group: FigureGroup | None = None
@@ -78,13 +78,13 @@ class Naming:
         return self.inner.get(value, (self.outer, value))
 
 
-def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Part:
+def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _StepDrawing:
     """Open a repeated block that calls others; any other step stays one node."""
     if isinstance(step, Apply):
-        return _Part((drawing.apply(step),), drawing.notation)
+        return _StepDrawing((drawing.apply(step),), drawing.notation)
     callee = program.graphs[step.callee]
     if step.count is None or not any(isinstance(inner, Call) for inner in callee.steps):
-        return _Part((drawing.call(step),), drawing.notation)
+        return _StepDrawing((drawing.call(step),), drawing.notation)
     opened = forward_drawing(callee, program.graphs, drawing.ids, called=True)
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
@@ -94,12 +94,12 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Par
     nodes = tuple(
         node.id for one in operations for node in (*(tensor for tensor, _ in one.beside), one.node)
     )
-    return _Part(operations, opened.notation, inner, FigureGroup(step.path, label, nodes))
+    return _StepDrawing(operations, opened.notation, inner, FigureGroup(step.path, label, nodes))
 
 
 def _renamed(
-    operation: Operation, outside: Mapping[Value, Value], drawing: ForwardDrawing
-) -> Operation:
+    operation: DrawnOperation, outside: Mapping[Value, Value], drawing: ForwardDrawing
+) -> DrawnOperation:
     """Replace the values of an operation of an expanded block by those of the call.
 
     Tensors beside the call move beside the operation that takes them.
@@ -117,16 +117,16 @@ def _renamed(
 def gradients(
     arranged: Arranged,
     ends: Sequence[Terminal],
-    operations: Sequence[Operation],
+    operations: Sequence[DrawnOperation],
     naming: Naming,
 ) -> Iterator[FigureEdge]:
     """Yield a dashed arrow back along every column's edge whose tensor has a gradient."""
     terminals = {end.node.id: [end.value] for end in ends}
-    made = terminals | {one.node.id: list(one.outputs) for one in operations}
+    values = terminals | {one.node.id: list(one.outputs) for one in operations}
     taken = terminals | {one.node.id: [flow.value for flow in one.flows] for one in operations}
     for edge in arranged.edges:
         if edge.role is EdgeRole.MAIN:
-            value = next(v for v in made[edge.tail] if v in taken[edge.head])
+            value = next(v for v in values[edge.tail] if v in taken[edge.head])
             if naming.is_float(value):
                 named = edge.label or edge.tail in terminals or edge.head in terminals
                 label = naming.gradient(value) if named else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.views.arrange import Operation
+from xg.figures.views.arrange import DrawnOperation
 from xg.figures.views.forward import ForwardDrawing
 from xg.figures.views.sketch import Move
 from xg.ir.graph import Apply, Call, Value
@@ -24,7 +24,7 @@ class Piece:
     collective.
     """
 
-    operation: Operation
+    operation: DrawnOperation
     step: Apply | Call
     sent: frozenset[Sent] = frozenset()
     move: Move | None = None
@@ -48,18 +48,18 @@ def stages(items: Iterable[Piece | Opening]) -> Iterator[tuple[bool, list[Piece 
     reached: dict[Value, int] = {}
     places: list[tuple[int, bool]] = []
     for item in items:
-        taken, made = ends(item)
+        taken, values = ends(item)
         stage = max((reached.get(value, 0) for value in taken), default=0)
         between = isinstance(item, Opening) or item.move is not None
-        reached.update(dict.fromkeys(made, stage + between))
+        reached.update(dict.fromkeys(values, stage + between))
         places.append((stage, between))
     wanted: dict[Value, int] = {}
     found: dict[tuple[int, bool], list[Piece | Opening]] = {}
     for item, (earliest, between) in zip(reversed(items), reversed(places), strict=True):
-        taken, made = ends(item)
+        taken, values = ends(item)
         stage = earliest
         if earliest == 0 and not between:
-            stage = min((wanted[value] for value in made if value in wanted), default=0)
+            stage = min((wanted[value] for value in values if value in wanted), default=0)
         wanted.update({value: min(wanted.get(value, stage), stage) for value in taken})
         found.setdefault((stage, between), []).insert(0, item)
     yield from ((place[1], found[place]) for place in sorted(found))

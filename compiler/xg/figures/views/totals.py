@@ -13,14 +13,14 @@ from xg.ir.instances import Symbols, inside
 
 def totals(ranks: Program, known: Mapping[str, Sketch]) -> dict[Sent, tuple[str, str]]:
     """Return for every kind of collective how many parameters it serves, and their elements."""
-    found: dict[Sent, tuple[Dim, Dim]] = {}
+    dims: dict[Sent, tuple[Dim, Dim]] = {}
     for move, graph, symbols, times in _moves(ranks, known):
         shape = graph.sizes.fold_shape(graph.types[move.value].shape)
         elements = product(shape).substitute(symbols) * times
         for sent in _kinds(move):
-            number, volume = found.get(sent, (ZERO, ZERO))
-            found[sent] = number + times, volume + elements
-    return {sent: (str(number), _spelled(volume)) for sent, (number, volume) in found.items()}
+            number, volume = dims.get(sent, (ZERO, ZERO))
+            dims[sent] = number + times, volume + elements
+    return {sent: (str(number), _spelled(volume)) for sent, (number, volume) in dims.items()}
 
 
 def _spelled(volume: Dim) -> str:

@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.frontend.blocks import concerning
 from xg.frontend.examples.errors import GivenTwice, NoSuchBlock, NotTaken
-from xg.frontend.examples.example_names import Target, edges_of, target
+from xg.frontend.examples.example_names import ClaimTarget, edges_of, target
 from xg.frontend.examples.fit import Fit, Taken, allowed, taken
 from xg.frontend.examples.numbers import Numbers, read
 from xg.frontend.project import Project
@@ -35,7 +35,7 @@ class Claim:
     `place` is where the document prints it; `wrong` is why it is known to be false.
     """
 
-    target: Target
+    target: ClaimTarget
     printed: Numbers
     allowed: tuple[float, ...]
     place: str
@@ -44,7 +44,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class BoundExample:
     """An example of a block at the sizes of its arrays.
 
     `program` is differentiated, and nothing of it is left out. `givens` has every input and
@@ -59,7 +59,7 @@ class Document:
     span: Span
 
 
-def bind(project: Project, example: ast.Example, settings: Settings | None = None) -> Document:
+def bind(project: Project, example: ast.Example, settings: Settings | None = None) -> BoundExample:
     """An example of a file; raises DiagnosticError with all that is wrong with it."""
     own = (block.name.name for block in project.main.blocks)
     taken = (name.name for use in project.main.uses for name in use.names)
@@ -78,7 +78,7 @@ class _Binder:
     settings: Settings
     problems: list[Problem] = field(default_factory=list[Problem])
 
-    def document(self) -> Document:
+    def document(self) -> BoundExample:
         """Read the numbers, size the block by them, then look every name up."""
         block = self.example.block.name
         draft = shape_project(self.project, block, self.settings)
@@ -89,7 +89,7 @@ class _Binder:
         self._stop()
         claims = [self._tried(lambda e: _claim(program, fit, e), e) for e in self.example.expects]
         self._stop()
-        return Document(
+        return BoundExample(
             title=self.example.title.value if self.example.title else "",
             program=program,
             sizes=fit.sizes,
@@ -167,7 +167,7 @@ def _claim(program: Program, fit: Fit, expect: ast.Expect) -> Claim:
 
 def documents(
     project: Project, block: str | None = None, settings: Settings | None = None
-) -> Iterator[Document]:
+) -> Iterator[BoundExample]:
     """Every example of a file, or of one block, in order; raises DiagnosticError as `bind` does."""
     for example in project.main.examples:
         if block in (None, example.block.name):

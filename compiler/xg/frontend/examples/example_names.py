@@ -23,7 +23,7 @@ from xg.syntax import ast
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ClaimTarget:
     """The subject of a claim: a value of the run of a call, or the gradient towards it.
 
     `type` is in the sizes of the entry, `spelled` is the shape as people read it. `path` is "" for
@@ -52,34 +52,34 @@ def edges_of(graph: Graph) -> dict[str, Value]:
     return named | {n: value for n, value in ports if value not in taken and n not in named}
 
 
-def target(program: Program, path: ast.Path) -> Target:
+def target(program: Program, path: ast.Path) -> ClaimTarget:
     """The subject of a claim; raises Refused."""
     *calls, last = (segment.name for segment in path.segments)
     site = _site(program, tuple(calls), path)
     edges = edges_of(site.graph)
     taken = (*site.graph.inputs, *site.graph.param_values())
-    given = {str(value.name): value for value in taken}
+    values = {str(value.name): value for value in taken}
     primal = last.removeprefix("d") if last.startswith("d") else None
-    of = edges.get(primal or "") or given.get(primal or "")
+    of = edges.get(primal or "") or values.get(primal or "")
     if last in edges:
         if of is not None:
             raise Refused(TwoMeanings(path.span, last, edges[last].span))
         return _target(site, path.name, edges[last], gradient=False)
-    if last in given:
+    if last in values:
         raise Refused(ClaimOfGiven(path.span, path.name))
     if of is None:
         raise Refused(NoSuchEdge(path.span, path.name, program.main.block, tuple(edges)))
     return _gradient(program, _target(site, path.name, of, gradient=True), path.span)
 
 
-def _target(site: CallSite, name: str, value: Value, *, gradient: bool) -> Target:
+def _target(site: CallSite, name: str, value: Value, *, gradient: bool) -> ClaimTarget:
     graph = site.graph
     type_ = graph.sizes.expand_type(graph.types[value]).substitute(site.symbols)
     spelled = str(TensorType(graph.shape(value)))
-    return Target(name, site.path, value, gradient, type_, spelled)
+    return ClaimTarget(name, site.path, value, gradient, type_, spelled)
 
 
-def _gradient(program: Program, found: Target, span: Span) -> Target:
+def _gradient(program: Program, found: ClaimTarget, span: Span) -> ClaimTarget:
     """The target, if the loss has a gradient towards it; raises Refused."""
     main = program.main
     loss = loss_of(main)
@@ -102,8 +102,8 @@ def _site(program: Program, calls: tuple[str, ...], path: ast.Path) -> CallSite:
     """Where a path of calls leads; raises Refused."""
     site = _walk(program, calls)
     if site is None:
-        known = tuple(call.path for call in program.main.named_calls())
-        raise Refused(NoSuchEdge(path.span, path.name, program.main.block, known, "calls"))
+        names = tuple(call.path for call in program.main.named_calls())
+        raise Refused(NoSuchEdge(path.span, path.name, program.main.block, names, "calls"))
     if again := _again(program, calls):
         raise Refused(RunsAgain(path.span, path.name, again))
     return site

@@ -58,13 +58,13 @@ class Fit:
     ) -> Iterator[Problem]:
         """The errors in the given arrays of an example; `missing` is where something is missing."""
         for each in taken(program):
-            found = givens.get(each.name)
-            if found is None and not each.optional:
+            numbers = givens.get(each.name)
+            if numbers is None and not each.optional:
                 yield NotGiven(missing, each.name, each.written)
-            elif found is not None:
-                yield from self.problems(each, found)
+            elif numbers is not None:
+                yield from self.problems(each, numbers)
                 for dim in each.type.shape:
-                    self.brought.setdefault(dim.name or "", found.span)
+                    self.brought.setdefault(dim.name or "", numbers.span)
 
     def problems(self, of: Taken, found: Numbers) -> Iterator[Problem]:
         """The errors in a printed array."""

@@ -10,10 +10,10 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.frontend.examples.errors import NotANumber, Ragged
 from xg.passes.resolve.errors import Refused
-from xg.passes.resolve.expressions import Reader
+from xg.passes.resolve.expressions import ExpressionReader
 from xg.syntax import ast
 
-_CONSTANT: Final = Reader(frozenset(), frozenset(), {})
+_CONSTANT: Final = ExpressionReader(frozenset(), frozenset(), {})
 _DECIMAL: Final = re.compile(r"\d*\.?(?P<decimals>\d*)(?:[eE](?P<power>[+-]?\d+))?")
 
 

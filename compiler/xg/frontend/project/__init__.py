@@ -14,7 +14,7 @@ from xg.diagnostics.source import Source
 from xg.frontend.project.errors import Unreadable, UseCycle, UseUnreadable
 from xg.frontend.project.lookup import (
     Misplaced,
-    Unfit,
+    UnreadableFile,
     library_file,
     library_files,
     project_root,
@@ -76,15 +76,15 @@ def read_project(path: str | os.PathLike[str]) -> Project:
         file, name = shipped, shipped.name
     try:
         source = read(file, name, regular=False)
-    except Unfit as unfit:
+    except UnreadableFile as unfit:
         names = tuple(path.stem for path in library_files()) if is_name else ()
         raise DiagnosticError.of(Unreadable(name, str(unfit), names)) from None
-    return _Reader({}).project(file.resolve(), source)
+    return _ProjectReader({}).project(file.resolve(), source)
 
 
 def parse_project(data: bytes) -> Project:
     """The project of standard input; it uses files as if it were in the working folder."""
-    return _Reader({}).project(None, Source.from_bytes(STANDARD_INPUT, data))
+    return _ProjectReader({}).project(None, Source.from_bytes(STANDARD_INPUT, data))
 
 
 def read_edited(place: Place, source: Source, texts: Mapping[Path, str]) -> Reading:
@@ -92,7 +92,7 @@ def read_edited(place: Place, source: Source, texts: Mapping[Path, str]) -> Read
 
     Never fails: errors are part of the result.
     """
-    reader = _Reader(texts)
+    reader = _ProjectReader(texts)
     reader.read(place, source)
     mistakes = tuple(reader.diagnostics)
     return Reading(reader.found(place), reader.sources, reader.reached(place), mistakes)
@@ -103,7 +103,7 @@ def _key(use: ast.Use) -> tuple[Source, str]:
     return use.span.source, use.origin.span.text
 
 
-class _Reader:
+class _ProjectReader:
     """Reads one project, breadth first, and continues after a file with errors."""
 
     def __init__(self, texts: Mapping[Path, str]) -> None:
@@ -192,7 +192,7 @@ class _Reader:
             return None
         except Misplaced as misplaced:
             problem = misplaced.problem
-        except Unfit as unfit:
+        except UnreadableFile as unfit:
             problem = UseUnreadable(use.origin.span, str(unfit))
         self.diagnostics.append(problem.diagnostic())
         return None
@@ -203,16 +203,16 @@ class _Reader:
         pending = [iter(self.arrows.get(main, {}).items())]
         done: set[Place] = set()
         while pending:
-            found, use = next(pending[-1], (None, None))
+            place, use = next(pending[-1], (None, None))
             if use is None:
                 pending.pop()
                 done.add(trail.pop())
-            elif found in trail:
-                names = [path.name for path in (*trail[trail.index(found) :], found) if path]
+            elif place in trail:
+                names = [path.name for path in (*trail[trail.index(place) :], place) if path]
                 yield UseCycle(use.origin.span, tuple(names))
-            elif found not in done:
-                trail.append(found)
-                pending.append(iter(self.arrows.get(found, {}).items()))
+            elif place not in done:
+                trail.append(place)
+                pending.append(iter(self.arrows.get(place, {}).items()))
 
 
 def _name(use: ast.Use) -> str:

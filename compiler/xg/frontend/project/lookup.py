@@ -14,7 +14,7 @@ from xg.syntax import ast
 PROJECT_MARKS = (".git", "pyproject.toml")
 
 
-class Unfit(Exception):
+class UnreadableFile(Exception):
     """A file that cannot be read, and why, in a few words."""
 
 
@@ -85,13 +85,13 @@ def read(path: Path, name: str, *, regular: bool) -> Source:
     try:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
-            raise Unfit("it is a folder")
+            raise UnreadableFile("it is a folder")
         if regular and not stat.S_ISREG(status.st_mode):
-            raise Unfit("it is not an ordinary file")
+            raise UnreadableFile("it is not an ordinary file")
         with path.open("rb") as file:
             data = file.read(SourceBytes.maximum + 1)
     except (OSError, ValueError) as error:
-        raise Unfit(_reason(error)) from None
+        raise UnreadableFile(_reason(error)) from None
     if len(data) > SourceBytes.maximum:
         SourceBytes.check(max(len(data), status.st_size), Span(Source(name, ""), 0, 0))
     return Source.from_bytes(name, data)

@@ -110,15 +110,15 @@ def _differs(change: Change[Edge]) -> bool:
 
 def _collectives(side: Side) -> dict[Sending, Sent]:
     """Its collectives, those of one name in one block together."""
-    found: dict[Sending, Sent] = {}
+    sending: dict[Sending, Sent] = {}
     for part in side.report.sent:
         key = (part.direction, block_of(part), part.kind, part.over, part.of)
-        known = found.get(key)
-        if known:
-            payload, calls = known.payload + part.payload, known.calls + part.calls
-            part = replace(known, payload=payload, calls=calls)
-        found[key] = part
-    return found
+        sent = sending.get(key)
+        if sent:
+            payload, calls = sent.payload + part.payload, sent.calls + part.calls
+            part = replace(sent, payload=payload, calls=calls)
+        sending[key] = part
+    return sending
 
 
 def block_of(part: Sent) -> str:

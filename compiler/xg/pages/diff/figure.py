@@ -79,15 +79,15 @@ def _boxes(difference: Difference, graph: Graph) -> set[Step]:
         if part and part.key == graph.key
     }
     places = {each.present.where for each in difference.edges}
-    found: set[Step] = set()
+    steps: set[Step] = set()
     for step in graph.steps:
         if isinstance(step, Call):
             path = step.path if step.count is None else f"{step.path}.*"
             if any(place == path or place.startswith(f"{path}.") for place in places):
-                found.add(step)
+                steps.add(step)
         elif _is_new(step, new):
-            found.add(step)
-    return found
+            steps.add(step)
+    return steps
 
 
 def _is_new(step: Apply, new: set[tuple[str, int | None]]) -> bool:

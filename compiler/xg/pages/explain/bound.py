@@ -10,7 +10,7 @@ import numpy as np
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
 from xg.frontend.blocks import concerning
-from xg.frontend.examples.bind import Claim, Document
+from xg.frontend.examples.bind import BoundExample, Claim
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.graph import Program
@@ -52,29 +52,29 @@ class Bound:
 
     def records(self) -> dict[str, Record]:
         """The run of every call by its path; of one that is made again, the first."""
-        found: dict[str, Record] = {}
+        records: dict[str, Record] = {}
         waiting = [self.record]
         while waiting:
             one = waiting.pop(0)
-            found.setdefault(one.path, one)
+            records.setdefault(one.path, one)
             waiting += [each for made in one.calls.values() for each in made]
-        return found
+        return records
 
 
-def of_example(document: Document) -> Bound:
+def of_example(document: BoundExample) -> Bound:
     """The numbers of an example; where it has no loss, drawn cotangents go backward."""
     recomputation = Recomputation(document)
     run = recomputation.run()
     loss = loss_of(document.program.main)
-    given = invented.cotangents(run.outputs, 0, None if loss is None else [loss])
+    arrays = invented.cotangents(run.outputs, 0, None if loss is None else [loss])
     with np.errstate(all="ignore"):
-        run.interpreter.backward(run.record, given)
+        run.interpreter.backward(run.record, arrays)
     said: dict[Edge, tuple[Said, ...]] = {}
     for each in judge(document):
         edge = recomputation.edge(each.claim.target)
         holding = int(each.from_givens.holds.sum())
         said[edge] = (*said.get(edge, ()), Said(each.claim, holding))
-    return Bound(document.program, document.title, run.record, given, None, said)
+    return Bound(document.program, document.title, run.record, arrays, None, said)
 
 
 def of_block(project: Project, block: str | None, settings: Settings, seed: int) -> Bound | None:
@@ -94,6 +94,6 @@ def of_block(project: Project, block: str | None, settings: Settings, seed: int)
     with np.errstate(all="ignore"):
         outputs, record = interpreter.forward(invented.inputs(program, seed))
         loss = loss_of(program.main)
-        given = invented.cotangents(outputs, seed, None if loss is None else [loss])
-        interpreter.backward(record, given)
-    return Bound(program, "", record, given, seed)
+        arrays = invented.cotangents(outputs, seed, None if loss is None else [loss])
+        interpreter.backward(record, arrays)
+    return Bound(program, "", record, arrays, seed)

@@ -17,25 +17,31 @@ from xg.ir.graph import Apply, Call, Program, Value
 from xg.ir.graph import Step as GraphStep
 from xg.ir.tensor import TensorType
 from xg.pages.explain.bound import Bound, Said
-from xg.pages.explain.naming import Naming
-from xg.pages.explain.page import Page, Pass, Section, Step, Tensor
+from xg.pages.explain.naming import BlockNaming
+from xg.pages.explain.page import (
+    ExplainedBlock,
+    ExplainedPage,
+    ExplainedPass,
+    ExplainedStep,
+    ShownTensor,
+)
 from xg.pages.explain.worked import worked
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.verify.examples.recompute import Array
 from xg.verify.reference.interpret import Record
 
 
-def compose(bound: Bound) -> Page:
+def compose(bound: Bound) -> ExplainedPage:
     """The page of a program with numbers: the block itself first, then what it calls."""
     main = bound.program.main
     records = bound.records()
-    counter = _Counter()
+    counter = _StepNumbers()
     sections = tuple(
-        _Writer(bound, use, records[use.path], counter).section()
+        _SectionWriter(bound, use, records[use.path], counter).section()
         for use in block_uses(bound.program)
         if use.path in records
     )
-    return Page(
+    return ExplainedPage(
         title=main.title or main.block,
         example=bound.title,
         file=PurePath(main.span.source.name).name,
@@ -54,7 +60,7 @@ def _drops(program: Program) -> bool:
 
 
 @dataclass(slots=True)
-class _Counter:
+class _StepNumbers:
     """Numbers the steps of a page."""
 
     last: int = 0
@@ -65,34 +71,36 @@ class _Counter:
 
 
 @dataclass(slots=True)
-class _Writer:
+class _SectionWriter:
     """Writes the section of one block."""
 
     bound: Bound
     use: BlockUse
     record: Record
-    counter: _Counter
-    naming: Naming = field(init=False)
+    counter: _StepNumbers
+    naming: BlockNaming = field(init=False)
     values: Mapping[Value, Array] = field(init=False)
     makers: dict[Value, int] = field(default_factory=dict[Value, int])
 
     def __post_init__(self) -> None:
         """Both passes have run: every value has its numbers."""
-        self.naming = Naming.of(self.bound.program, self.use.backward)
+        self.naming = BlockNaming.of(self.bound.program, self.use.backward)
         self.values = self.record.reverse or self.record.values
 
-    def section(self) -> Section:
+    def section(self) -> ExplainedBlock:
         """The block's title, both passes, and its lines in the file."""
         graph, backward = self.use.graph, self.use.backward
-        given = [value for value in (*graph.inputs, *graph.param_values()) if value in self.values]
+        values = [value for value in (*graph.inputs, *graph.param_values()) if value in self.values]
         drawn = forward_drawn(self.bound.program, graph)
-        forward = Pass(drawn.figure, self._tensors(given), self._steps(graph.steps, drawn))
-        behind: Pass | None = None
+        forward = ExplainedPass(
+            drawn.figure, self._tensors(values), self._steps(graph.steps, drawn)
+        )
+        behind: ExplainedPass | None = None
         if backward.steps:
             reverse = backward_drawn(self.bound.program, backward)
             seeds = self._tensors(backward.cotangents.values())
-            behind = Pass(reverse.figure, seeds, self._steps(backward.steps, reverse))
-        return Section(
+            behind = ExplainedPass(reverse.figure, seeds, self._steps(backward.steps, reverse))
+        return ExplainedBlock(
             title=graph.title or graph.block,
             path=self.use.path,
             source=graph.span.text.rstrip(),
@@ -102,7 +110,7 @@ class _Writer:
 
     # ---- steps ----------------------------------------------------------------------------------
 
-    def _steps(self, steps: Sequence[GraphStep], drawn: Drawn) -> tuple[Step, ...]:
+    def _steps(self, steps: Sequence[GraphStep], drawn: Drawn) -> tuple[ExplainedStep, ...]:
         numbers = {step: self.counter.next() for step in steps}
         readers: dict[Value, list[int]] = {}
         for step, number in numbers.items():
@@ -113,25 +121,25 @@ class _Writer:
 
     def _step(
         self, step: GraphStep, number: int, readers: Mapping[Value, Sequence[int]], drawn: Drawn
-    ) -> Step:
-        made = [v for v in step.outputs if v.role != "cache"]
+    ) -> ExplainedStep:
+        values = [v for v in step.outputs if v.role != "cache"]
         takes = (self.makers[value] for value in step.inputs if value in self.makers)
-        goes_to = (each for value in made for each in readers.get(value, ()))
+        goes_to = (each for value in values for each in readers.get(value, ()))
         operator, formula = self._operator(step)
         span = _span(step)
-        return Step(
+        return ExplainedStep(
             number=number,
             equation=self.naming.equation(step),
             operator=operator,
             formula=formula,
             line=span.line if span else 0,
             source=" ".join(span.source.line_text(span.line).split()) if span else "",
-            tensors=self._tensors(made),
+            tensors=self._tensors(values),
             takes=tuple(dict.fromkeys(takes)),
             goes_to=tuple(dict.fromkeys(goes_to)),
             node=drawn.nodes.get(step, ""),
             worked=worked(step, self.values) if isinstance(step, Apply) else "",
-            remarks=tuple(self._remarks(made)),
+            remarks=tuple(self._remarks(values)),
         )
 
     def _operator(self, step: GraphStep) -> tuple[str, str]:
@@ -148,10 +156,10 @@ class _Writer:
     def _block(self, call: Call) -> str:
         return self.bound.program.graphs[call.callee].block
 
-    def _tensors(self, values: Iterable[Value]) -> tuple[Tensor, ...]:
+    def _tensors(self, values: Iterable[Value]) -> tuple[ShownTensor, ...]:
         shown = [value for value in values if value in self.values]
         return tuple(
-            Tensor(self.naming.name(value), self._type(value), np.asarray(self.values[value]))
+            ShownTensor(self.naming.name(value), self._type(value), np.asarray(self.values[value]))
             for value in shown
         )
 

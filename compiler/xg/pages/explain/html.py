@@ -23,7 +23,13 @@ from xg.figures.model.geometry import Box
 from xg.figures.model.style import DARK, LIGHT, Theme
 from xg.pages.explain import words
 from xg.pages.explain.numbers import rows, shape
-from xg.pages.explain.page import Page, Pass, Section, Step, Tensor
+from xg.pages.explain.page import (
+    ExplainedBlock,
+    ExplainedPage,
+    ExplainedPass,
+    ExplainedStep,
+    ShownTensor,
+)
 
 WINDOW: Final = (210.0, 120.0)  # points of the figure that are seen beside a step
 POLICY: Final = ("base-uri 'none'", "form-action 'none'")
@@ -32,14 +38,14 @@ _SUBSCRIPT: Final = re.compile(r"(?<=[^\W\d_])_(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenPage:
     """A document, and what went less well than hoped with its figures."""
 
     text: str
     warnings: tuple[str, ...]
 
 
-def html(page: Page) -> Written:
+def html(page: ExplainedPage) -> WrittenPage:
     """The whole document."""
     passes = list(_passes(page))
     drawn = parts((one.steps.figure for one in passes), (one.name for one in passes))
@@ -55,7 +61,7 @@ def html(page: Page) -> Written:
         shared=drawn.shared,
         body="\n".join(_body(passes, drawn)),
     )
-    return Written(text, drawn.warnings)
+    return WrittenPage(text, drawn.warnings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +70,11 @@ class _OnePass:
 
     name: str
     view: str
-    section: Section
-    steps: Pass
+    section: ExplainedBlock
+    steps: ExplainedPass
 
 
-def _passes(page: Page) -> Iterator[_OnePass]:
+def _passes(page: ExplainedPage) -> Iterator[_OnePass]:
     for place, section in enumerate(page.sections):
         yield _OnePass(f"figure-{place}-forward", "forward", section, section.forward)
         if section.backward:
@@ -123,7 +129,7 @@ def _pass(one: _OnePass, markup: str, nodes: Mapping[str, Box]) -> Iterator[str]
     yield "</section>"
 
 
-def _step(step: Step, one: _OnePass, at: Box | None) -> Iterator[str]:
+def _step(step: ExplainedStep, one: _OnePass, at: Box | None) -> Iterator[str]:
     yield f'<article id="step-{step.number}">'
     yield f'<h4><a href="#step-{step.number}">{step.number}</a> {equation(step.equation)}</h4>'
     yield '<div class="row">'
@@ -147,7 +153,7 @@ def _linked(sentence: str) -> str:
     return re.sub(r"\d+", r'<a href="#step-\g<0>">\g<0></a>', sentence)
 
 
-def _window(figure: str, at: Box, step: Step) -> str:
+def _window(figure: str, at: Box, step: ExplainedStep) -> str:
     """The part of the figure around a node, and a line around the node."""
     width, height = WINDOW
     seen = Box.around(at.center, max(width, at.width + 20), max(height, at.height + 20))
@@ -171,7 +177,7 @@ def _sides(box: Box) -> str:
 # ---- tensors and formulas -----------------------------------------------------------------------
 
 
-def _tensor(tensor: Tensor) -> str:
+def _tensor(tensor: ShownTensor) -> str:
     shown = rows(tensor.array)
     cut = f", {shown.cut}" if shown.cut else ""
     name = f"<b>{equation(tensor.name)}</b> " if tensor.name else ""

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from xg.diagnostics import escape
 from xg.pages.explain import words
 from xg.pages.explain.numbers import Rows, rows, shape
-from xg.pages.explain.page import Page, Pass, Section, Step, Tensor
+from xg.pages.explain.page import (
+    ExplainedBlock,
+    ExplainedPage,
+    ExplainedPass,
+    ExplainedStep,
+    ShownTensor,
+)
 
 
-def markdown(page: Page) -> str:
+def markdown(page: ExplainedPage) -> str:
     """The whole page; ends in a newline."""
     lines = [
         f"# {escape.markdown(words.heading(page))}",
@@ -24,7 +30,7 @@ def markdown(page: Page) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _section(section: Section) -> Iterator[str]:
+def _section(section: ExplainedBlock) -> Iterator[str]:
     yield from (
         f"## {escape.markdown(words.name(section))}",
         "",
@@ -36,7 +42,7 @@ def _section(section: Section) -> Iterator[str]:
         yield from _pass("backward", section, section.backward)
 
 
-def _pass(view: str, section: Section, steps: Pass) -> Iterator[str]:
+def _pass(view: str, section: ExplainedBlock, steps: ExplainedPass) -> Iterator[str]:
     title = f"{section.title}, {view}"
     yield from (f"## {escape.markdown(title)}", "", f"### {words.begins(view, section)}", "")
     for tensor in steps.begins:
@@ -45,7 +51,7 @@ def _pass(view: str, section: Section, steps: Pass) -> Iterator[str]:
         yield from _step(step, steps)
 
 
-def _step(step: Step, steps: Pass) -> Iterator[str]:
+def _step(step: ExplainedStep, steps: ExplainedPass) -> Iterator[str]:
     yield from (f"### {step.number}. {escape.code_span(step.equation)}", "")
     formula = f": {escape.code_span(step.formula)}" if step.formula else ""
     yield f"{escape.markdown(step.operator)}{formula}. It {words.neighbours(step, steps)}."
@@ -60,7 +66,7 @@ def _step(step: Step, steps: Pass) -> Iterator[str]:
         yield from (escape.markdown(remark), "")
 
 
-def _tensor(tensor: Tensor) -> Iterator[str]:
+def _tensor(tensor: ShownTensor) -> Iterator[str]:
     shown = rows(tensor.array)
     title = f"{tensor.name} {tensor.type}".strip() if tensor.array.shape else tensor.name
     cut = f", {shown.cut}" if shown.cut else ""

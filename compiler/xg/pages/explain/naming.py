@@ -15,13 +15,13 @@ PRIMES: Final = ("′", "″", "‴")
 
 
 @dataclass(slots=True)
-class Naming:
+class BlockNaming:
     """Names and equations of one block."""
 
     equations: Equations
 
     @classmethod
-    def of(cls, program: Program, backward: Backward) -> Naming:
+    def of(cls, program: Program, backward: Backward) -> BlockNaming:
         """The naming of the steps of a block."""
         notation = Notation.of(backward.forward, backward)
         return cls(_WithParts(program, notation, {}, parts=parts(backward)))

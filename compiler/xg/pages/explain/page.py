@@ -10,7 +10,7 @@ from xg.verify.examples.recompute import Array
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ShownTensor:
     """A tensor that is shown: its name (empty if it has none), its type as written, its numbers."""
 
     name: str
@@ -19,7 +19,7 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ExplainedStep:
     """One step. `number` counts through the page; `takes` and `goes_to` are other steps.
 
     `node` is its id in the figure, empty if it is no node. `line` is that of the file, 0 for a sum
@@ -33,7 +33,7 @@ class Step:
     formula: str
     line: int
     source: str
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[ShownTensor, ...]
     takes: tuple[int, ...]
     goes_to: tuple[int, ...]
     node: str
@@ -42,27 +42,27 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class ExplainedPass:
     """The steps of one pass of a block, and its figure. `begins` is what it starts from."""
 
     figure: Figure
-    begins: tuple[Tensor, ...]
-    steps: tuple[Step, ...]
+    begins: tuple[ShownTensor, ...]
+    steps: tuple[ExplainedStep, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ExplainedBlock:
     """One block; `path` is the call whose numbers are shown, empty for the block itself."""
 
     title: str
     path: str
     source: str
-    forward: Pass
-    backward: Pass | None
+    forward: ExplainedPass
+    backward: ExplainedPass | None
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ExplainedPage:
     """A whole page. `seed` is None where the numbers are an example's; `drops`: DO is in it."""
 
     title: str
@@ -72,4 +72,4 @@ class Page:
     sizes: Mapping[str, int]
     seed: int | None
     drops: bool
-    sections: tuple[Section, ...]
+    sections: tuple[ExplainedBlock, ...]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from xg.pages.explain.page import Page, Pass, Section, Step
+from xg.pages.explain.page import ExplainedBlock, ExplainedPage, ExplainedPass, ExplainedStep
 
 
-def heading(page: Page) -> str:
+def heading(page: ExplainedPage) -> str:
     """The subject of the page."""
     return f"{page.title}: {page.example}" if page.example else page.title
 
 
-def origin(page: Page) -> str:
+def origin(page: ExplainedPage) -> str:
     """Where its numbers are from."""
     sizes = ", ".join(f"{name} = {size}" for name, size in page.sizes.items())
     at = f" at {sizes}" if sizes else ""
@@ -21,7 +21,7 @@ def origin(page: Page) -> str:
     return f"The block {page.block} of {page.file}{at}, with numbers drawn from seed {page.seed}."
 
 
-def promise(page: Page) -> str:
+def promise(page: ExplainedPage) -> str:
     """How the numbers are made."""
     made = (
         "Nothing below is typed in: every number is computed in float64 from those that are given, "
@@ -30,12 +30,12 @@ def promise(page: Page) -> str:
     return f"{made} Dropout is off." if page.drops else made
 
 
-def name(section: Section) -> str:
+def name(section: ExplainedBlock) -> str:
     """A section's title, and whose numbers it shows."""
     return f"{section.title} (as {section.path})" if section.path else section.title
 
 
-def begins(view: str, section: Section) -> str:
+def begins(view: str, section: ExplainedBlock) -> str:
     """The inputs of a pass."""
     if view == "forward":
         return "What goes in"
@@ -43,7 +43,7 @@ def begins(view: str, section: Section) -> str:
     return "The gradients that come in" if several else "The gradient that comes in"
 
 
-def neighbours(step: Step, steps: Pass) -> str:
+def neighbours(step: ExplainedStep, steps: ExplainedPass) -> str:
     """The neighbours of a step: the steps it takes from and those that take its result."""
     own = {each.number for each in steps.steps}
     takes = _listed([number for number in step.takes if number in own])

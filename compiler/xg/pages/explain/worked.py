@@ -36,8 +36,8 @@ def worked(step: Apply, values: Mapping[Value, Array]) -> str:
             for x, letters in ((a, first), (b, second))
         )
         terms.append("·".join(_factor(float(each)) for each in pair))
-    made = values[step.outputs[0]]
-    return f"{' + '.join(terms)} = {number(float(made.flat[0]))}"
+    array = values[step.outputs[0]]
+    return f"{' + '.join(terms)} = {number(float(array.flat[0]))}"
 
 
 def _factor(value: float) -> str:

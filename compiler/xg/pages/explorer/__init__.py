@@ -23,11 +23,11 @@ from xg.pages.explorer.facts import BlockFacts, Operators, Shapes
 from xg.pages.explorer.formulas import Formulas, axis_rules, start_numbers
 from xg.pages.explorer.plan_costs import mesh_of, planned, plans_data
 from xg.pages.explorer.play import Corner, PlayRun, runs_data
-from xg.pages.explorer.sending import Sending
+from xg.pages.explorer.sending import SendingData
 from xg.pages.explorer.small import facts_of, proof_sizes, runs
 from xg.pages.explorer.uses import BlockUse, block_uses
 from xg.pages.html import write
-from xg.pages.html.page import Face, Page, Pass, Section
+from xg.pages.html.page import Page, Pass, PassFace, Section
 
 FORMAT: Final = 2  # of the facts
 SIZE_AT_MOST: Final = 300_000  # bytes
@@ -98,10 +98,10 @@ def _colors(theme: Theme) -> dict[str, str]:
 
 def _drawn(program: Graphs, use: BlockUse) -> dict[Pass, Drawn]:
     """The figures of a block: a backward one where anything has a gradient."""
-    found: dict[Pass, Drawn] = {"forward": forward_drawn(program, use.graph)}
+    drawings: dict[Pass, Drawn] = {"forward": forward_drawn(program, use.graph)}
     if use.backward.steps:
-        found["backward"] = backward_drawn(program, use.backward)
-    return found
+        drawings["backward"] = backward_drawn(program, use.backward)
+    return drawings
 
 
 def _titles(uses: Sequence[BlockUse]) -> list[str]:
@@ -118,7 +118,7 @@ def _section(
 ) -> Section:
     """A block's title, figures and code; its figures are the next ones of the markup."""
     lines = written.blocks[use.graph.key].lines
-    faces: dict[Pass, Face] = {view: Face(next(markup), lines[view]) for view in views}
+    faces: dict[Pass, PassFace] = {view: PassFace(next(markup), lines[view]) for view in views}
     return Section(title, faces)
 
 
@@ -164,7 +164,7 @@ def _blocks(
     graphs = program.graphs
     costs = {each.graph.key: each for each in cost(graphs).blocks}
     places = {use.graph.key: use.place for use in uses}
-    sending = program.distributed and Sending.of(program.distributed, graphs, formulas, uses)
+    sending = program.distributed and SendingData.of(program.distributed, graphs, formulas, uses)
     operators, shapes = Operators(), Shapes()
     blocks: list[object] = []
     for use, figures in zip(uses, drawn, strict=True):

@@ -47,7 +47,10 @@ def code(program: Program, uses: Sequence[BlockUse]) -> Code:
         names = writer.saved[key][0].names
         blocks[key] = BlockCode(lines, {value: plain(name) for value, name in names.items()})
     functions = plan.operators.written.items()
-    texts = {plain(name): plain("\n".join(made.source(name))) for name, made in functions}
+    texts = {
+        plain(name): plain("\n".join(operator_function.source(name)))
+        for name, operator_function in functions
+    }
     return Code(blocks, texts)
 
 

@@ -23,13 +23,13 @@ def planned(program: Program, settings: Settings) -> dict[str, Program]:
     """
     if program.distributed is not None:
         return {}
-    block, found = program.graphs.main.block, dict[str, Program]()
+    block, programs = program.graphs.main.block, dict[str, Program]()
     for name in ("", *plans_of(program.project, settings)):
         try:
-            found[name] = compile_project(program.project, block, settings, name or None)
+            programs[name] = compile_project(program.project, block, settings, name or None)
         except DiagnosticError:  # it is of other blocks, or its ranks cannot share these sizes
             continue
-    return found if len(found) > 1 else {}
+    return programs if len(programs) > 1 else {}
 
 
 def plans_data(programs: Mapping[str, Program], formulas: Formulas) -> list[dict[str, object]]:

@@ -72,19 +72,19 @@ def is_small(program: Program) -> bool:
 
 def _first_records(record: Record) -> dict[str, Record]:
     """The first record of every block, callers before callees."""
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     waiting = [record]
     while waiting:
         one = waiting.pop(0)
-        if one.graph.key not in found:
-            found[one.graph.key] = one
+        if one.graph.key not in records:
+            records[one.graph.key] = one
             waiting += [made[0] for made in one.calls.values() if made]
-    return found
+    return records
 
 
 def _tensors(use: BlockUse, record: Record) -> list[Array | None]:
-    known = record.reverse or record.values
-    return [known.get(value) for value in use.values()]
+    arrays = record.reverse or record.values
+    return [arrays.get(value) for value in use.values()]
 
 
 # ---- as data ------------------------------------------------------------------------------------

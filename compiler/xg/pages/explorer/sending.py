@@ -16,7 +16,7 @@ Way = Literal["naive", "ring"]
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class SendingData:
     """The data of a `placed` program's blocks.
 
     `ids` are its steps by their results, and by whether a backward pass runs them again.
@@ -30,7 +30,7 @@ class Sending:
     @classmethod
     def of(
         cls, placed: Program, program: Program, formulas: Formulas, uses: Sequence[BlockUse]
-    ) -> Sending:
+    ) -> SendingData:
         """The data needed for a rank's program."""
         steps = (pair for use in uses for pair in use.steps())
         ids = {(value, step.again): name for name, step in steps for value in step.outputs[:1]}

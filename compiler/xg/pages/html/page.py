@@ -25,7 +25,7 @@ class CodeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class PassFace:
     """One pass of a block: its figure as `<svg>` markup, and its function."""
 
     figure: str
@@ -37,7 +37,7 @@ class Section:
     """One block of the program; a block without gradients has no backward face."""
 
     title: str
-    faces: Mapping[Pass, Face]
+    faces: Mapping[Pass, PassFace]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
 from xg.passes.decode_step.errors import NoPositions
 from xg.passes.decode_step.prologue import prologue_graph
-from xg.passes.decode_step.step_plan import Called, Kept, StepPlan, StepRequest, Used
+from xg.passes.decode_step.step_plan import Kept, StepCall, StepPlan, StepRequest, Used
 
 
 def decode_step(program: Program, output: str | None = None) -> Program:
@@ -77,13 +77,13 @@ def _request(program: Program, output: str | None) -> StepRequest:
 def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:
     """The output of a step, and the symbol of its axis of positions, the last but one."""
     types = [graph.types[value] for value in graph.inputs]
-    known = {name for type_ in types for name in _positions(type_)}
-    known -= {type_.shape[0].name for type_ in types if len(type_.shape) > 1 + type_.is_float}
+    names = {name for type_ in types for name in _positions(type_)}
+    names -= {type_.shape[0].name for type_ in types if len(type_.shape) > 1 + type_.is_float}
     for place, (name, value) in enumerate(zip(graph.output_names, graph.outputs, strict=True)):
         type_ = graph.types[value]
         if wanted in (None, name) and type_.is_float and len(type_.shape) > 1:
             length = type_.shape[-2].name
-            if length is not None and length in known:
+            if length is not None and length in names:
                 return place, length
     pairs = zip(graph.output_names, graph.output_types, strict=True)
     found = tuple(f"{name} {type_}" for name, type_ in pairs if wanted in (None, name))
@@ -145,7 +145,7 @@ def _params(
         for part in plan.parts:
             if isinstance(part, Used):
                 read[request].update((v, None) for v, _ in part.inputs if v.role == "param")
-        calls = {p.step.path: p.request for p in plan.parts if isinstance(p, Called)}
+        calls = {p.step.path: p.request for p in plan.parts if isinstance(p, StepCall)}
         for value in plan.graph.foreign:
             path, _, name = str(value.name).partition(".")
             if value in read[request] and path in calls:

@@ -14,7 +14,7 @@ from xg.ir.op import Op
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.positions import Whole
-from xg.passes.decode_step.step_plan import Called, Kept, StepPlan, StepRequest, Token, Used
+from xg.passes.decode_step.step_plan import Kept, StepCall, StepPlan, StepRequest, Token, Used
 
 _APPEND: Final = "C"
 
@@ -47,7 +47,7 @@ class Assembler:
                     steps.append(self._use(part))
                 case Kept():
                     steps.append(self._append(part))
-                case Called():
+                case StepCall():
                     steps.append(self._call(part))
         outputs = [self._value((source.outputs[i], whole)) for i, whole in request.outputs]
         step = replace(
@@ -108,16 +108,16 @@ class Assembler:
     def _use(self, part: Used) -> Apply:
         step, use = part.step, part.use
         inputs = tuple(self._value(token) for token in part.inputs)
-        found = use.op.body([self.types[value] for value in inputs], use.attrs)
+        body = use.op.body([self.types[value] for value in inputs], use.attrs)
         outputs: list[Value] = []
-        wanted = dict(zip(use.visible, part.outputs, strict=True))
-        caches = len(found.outputs) - len(found.caches)
-        for place, expr in enumerate(found.outputs):
-            if place in wanted:
-                outputs.append(self._value(wanted[place]))
+        tokens = dict(zip(use.visible, part.outputs, strict=True))
+        caches = len(body.outputs) - len(body.caches)
+        for place, expr in enumerate(body.outputs):
+            if place in tokens:
+                outputs.append(self._value(tokens[place]))
                 continue
             cache = place >= caches
-            name = found.caches[place - caches] if cache else None
+            name = body.caches[place - caches] if cache else None
             outputs.append(Value(name, "cache" if cache else "edge", step.span))
             self.types[outputs[-1]] = TensorType(expr.shape)
         return replace(step, op=use.op, inputs=inputs, outputs=tuple(outputs), attrs=use.attrs)
@@ -141,7 +141,7 @@ class Assembler:
         attrs = {"axis": part.axis - rank, "count": 2, "lengths": lengths}
         return Apply(_concat(), (past, new), (whole,), attrs, part.span)
 
-    def _call(self, part: Called) -> Call:
+    def _call(self, part: StepCall) -> Call:
         length, *others = part.request.same or (None,)
         sizes = {name: dim for name, dim in part.step.sizes.items() if name not in others}
         if length is not None:

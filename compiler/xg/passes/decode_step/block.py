@@ -18,15 +18,15 @@ from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import inside
 from xg.ir.tensor import TensorType
-from xg.passes.decode_step.errors import LooksAhead, NoStep, Refused
+from xg.passes.decode_step.errors import CannotStep, LooksAhead, NoStep
 from xg.passes.decode_step.operator import step_use
-from xg.passes.decode_step.positions import Positions, Whole
+from xg.passes.decode_step.positions import PositionSymbols, Whole
 from xg.passes.decode_step.specialize import specialize
 from xg.passes.decode_step.step_plan import (
     Asking,
-    Called,
     Kept,
     Port,
+    StepCall,
     StepPlan,
     StepRequest,
     Token,
@@ -43,9 +43,9 @@ class BlockPlanner:
     request: StepRequest
     past: Dim
     graph: Graph = field(init=False)
-    positions: Positions = field(init=False)
+    positions: PositionSymbols = field(init=False)
     wanted: dict[Value, dict[Whole, None]] = field(init=False)
-    parts: list[Used | Kept | Called] = field(init=False)
+    parts: list[Used | Kept | StepCall] = field(init=False)
     alias: dict[Token, Token] = field(init=False)
     given: list[Value] = field(init=False)
     handed: dict[Value, TensorType] = field(init=False)
@@ -56,7 +56,7 @@ class BlockPlanner:
         length, *others = self.request.same or (None,)
         one = {name: symbol(length) for name in others if length is not None and name}
         self.graph = graph = specialize(graph, one)
-        self.positions = Positions(length, self.past)
+        self.positions = PositionSymbols(length, self.past)
         self.wanted, self.parts, self.alias, self.given, self.handed = {}, [], {}, [], {}
         producers = {value: step for step in graph.steps for value in step.outputs}
         constant = self._constants(graph.param_values())
@@ -105,24 +105,24 @@ class BlockPlanner:
     def _all(self, value: Value, span: Span) -> Whole:
         try:
             return self.positions.all(self.graph.types[value].shape)
-        except Refused as refused:
+        except CannotStep as refused:
             self._refuse(span, value.name or "this node", str(refused))
 
     def _constants(self, known: Iterable[Value]) -> frozenset[Value]:
         """Values that depend on no input: positions and tables, computed at any length."""
-        found = {*known}
+        values = {*known}
         for step in self.graph.steps:
-            if isinstance(step, Apply) and found.issuperset(step.inputs):
-                found.update(step.outputs)
-        return frozenset(found)
+            if isinstance(step, Apply) and values.issuperset(step.inputs):
+                values.update(step.outputs)
+        return frozenset(values)
 
     def _fixed(self, constant: frozenset[Value]) -> frozenset[Value]:
         """Values that depend on inputs without positions only: the output of an encoder."""
-        known = {v for v in self.graph.inputs if not any(self._all(v, v.span))} | constant
+        values = {v for v in self.graph.inputs if not any(self._all(v, v.span))} | constant
         for step in self.graph.steps:
-            if step.inputs and known.issuperset(step.inputs):
-                known.update(v for v in step.outputs if not any(self._all(v, step.span)))
-        return frozenset(known - constant)
+            if step.inputs and values.issuperset(step.inputs):
+                values.update(v for v in step.outputs if not any(self._all(v, step.span)))
+        return frozenset(values - constant)
 
     def _give(self, value: Value, producers: dict[Value, Apply | Call]) -> None:
         """Make a fixed value that is wanted an input, where that is its place."""
@@ -163,7 +163,7 @@ class BlockPlanner:
             types = [self.graph.types[value] for value in step.inputs]
             try:
                 use = step_use(step, types, ports, self.positions)
-            except Refused as refused:
+            except CannotStep as refused:
                 self._refuse(step.span, step.op.glyph, str(refused), ahead=refused.ahead)
             names = dict(zip(step.op.operand_names(step.attrs), step.inputs, strict=True))
             inputs = tuple(self._want((names[name], whole)) for name, whole in use.operands)
@@ -184,13 +184,13 @@ class BlockPlanner:
             alone = self.request.alone and call.count is None
             request = StepRequest(call.callee, same, tuple(ports), suffix, alone)
             planned = yield request
-            given = tuple(self._hand(call, callee, planned, value) for value in planned.given)
+            values = tuple(self._hand(call, callee, planned, value) for value in planned.given)
             carried = [whole for place, whole in planned.inputs if place == 0]
             if call.count is not None and [any(whole) for whole in carried] != [False]:
                 self._refuse(call.span, callee.block, "goes round with more than new positions")
             inputs = [self._want((call.inputs[place], whole)) for place, whole in planned.inputs]
             outputs = tuple((call.outputs[place], whole) for place, whole in ports)
-            self.parts.append(Called(call, request, tuple(inputs), outputs, given))
+            self.parts.append(StepCall(call, request, tuple(inputs), outputs, values))
 
     def _hand(self, call: Call, callee: Graph, planned: StepPlan, value: Value) -> Value:
         """A value that a called block is given, as one that this block is given."""
@@ -207,15 +207,15 @@ class BlockPlanner:
             return ()
         symbols = {length: symbol(length), **inside(call, self.graph, callee, {})}
         mentioned = [name for dim in _axes(callee) for name in dim.symbols()]
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for name in mentioned:
             dim = symbols.get(name)
             if dim is not None and length in dim.symbols():
                 if dim.name != length:
                     what = f"takes {dim} positions where {callee.block} says {name}"
                     self._refuse(call.span, callee.block, what)
-                found[name] = None
-        return tuple(found)
+                names[name] = None
+        return tuple(names)
 
 
 def _axes(graph: Graph) -> list[Dim]:
@@ -228,6 +228,6 @@ def _rounds(states: Sequence[list[Whole]]) -> list[list[Port]]:
     """The outputs that are made together: the first state of each, then the second of some …"""
     count = max(map(len, states), default=0)
     return [
-        [(place, found[turn]) for place, found in enumerate(states) if turn < len(found)]
+        [(place, wholes[turn]) for place, wholes in enumerate(states) if turn < len(wholes)]
         for turn in range(count)
     ]

@@ -39,7 +39,7 @@ def check_causal(program: Program, lengths: Mapping[str, str | None], past: Dim)
 
     def checking(asked: Asked) -> Checking:
         graph = program.graphs[asked[0]]
-        return _Checker(graph, lengths[graph.key], past).check(asked[1])
+        return _CausalChecker(graph, lengths[graph.key], past).check(asked[1])
 
     first: Asked = (program.entry, (NOTHING,) * len(program.main.inputs))
     answers(first, checking, {})
@@ -50,7 +50,7 @@ class _Ahead(Exception):
 
 
 @dataclass(slots=True)
-class _Checker:
+class _CausalChecker:
     """Checks one graph."""
 
     graph: Graph
@@ -69,30 +69,30 @@ class _Checker:
         return tuple(self.facts.get(value, NOTHING) for value in self.graph.outputs)
 
     def _call(self, call: Call) -> Checking:
-        known = [self.facts.get(value, NOTHING) for value in call.inputs]
+        facts = [self.facts.get(value, NOTHING) for value in call.inputs]
         if call.count is not None:
-            known[0] = NOTHING  # another one in each round
-        outputs = yield call.callee, tuple(known)
+            facts[0] = NOTHING  # another one in each round
+        outputs = yield call.callee, tuple(facts)
         self.facts.update(zip(call.outputs, outputs, strict=True))
         return outputs
 
     def _apply(self, step: Apply) -> None:
         body = step.op.body([self.graph.types[value] for value in step.inputs], step.attrs)
-        known = {
+        facts = {
             id(expr): self.facts.get(value, NOTHING)
             for expr, value in zip(body.operands, step.inputs, strict=True)
         }
         try:
             for expr in topological(body.outputs):
-                if id(expr) not in known:
-                    args = [known[id(arg)] for arg in expr.args]
-                    known[id(expr)] = self._fact(expr, args)
+                if id(expr) not in facts:
+                    args = [facts[id(arg)] for arg in expr.args]
+                    facts[id(expr)] = self._fact(expr, args)
         except _Ahead as ahead:
             help = "mask later positions before it: SM(…, causal)"
             problem = LooksAhead(step.span, step.op.glyph, str(ahead), help)
             raise DiagnosticError.of(problem) from None
         for value, expr in zip(step.outputs, body.outputs, strict=True):
-            self.facts[value] = known[id(expr)]
+            self.facts[value] = facts[id(expr)]
 
     # ---- axes -----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
 from xg.diagnostics.source import Span
 
 
-class Refused(Exception):
+class CannotStep(Exception):
     """A computation that a step cannot follow, in a few words; the node is not known yet.
 
     `ahead` says that it would need later positions.

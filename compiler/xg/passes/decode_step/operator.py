@@ -18,7 +18,7 @@ from xg.ir.op import Op
 from xg.ir.prim import Expr, ShapeError
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data, Tensor
-from xg.passes.decode_step.positions import Positions, Whole
+from xg.passes.decode_step.positions import PositionSymbols, Whole
 from xg.passes.decode_step.retype import Retyped, Wanted, retype
 from xg.passes.decode_step.specialize import attribute
 
@@ -41,7 +41,7 @@ def step_use(
     step: Apply,
     types: Sequence[TensorType],
     wanted: Sequence[tuple[int, Whole]],
-    positions: Positions,
+    positions: PositionSymbols,
 ) -> StepUse:
     """The use of `step` that gives the `wanted` outputs, its operands having had these types."""
     body = step.op.body(types, step.attrs)
@@ -61,7 +61,7 @@ def _itself(
     body: Body,
     retyped: Retyped,
     visible: tuple[int, ...],
-    positions: Positions,
+    positions: PositionSymbols,
 ) -> StepUse | None:
     """The operator itself, if it computes the same under some attributes."""
     names = [str(expr.name) for expr in body.operands]
@@ -89,8 +89,8 @@ def _other(step: Apply, retyped: Retyped, visible: tuple[int, ...]) -> StepUse:
     olds = [id(expr) for _, expr in ordered]
 
     def forward(*operands: Expr, **_: object) -> list[Expr]:
-        given = dict(zip(olds, operands, strict=True))
-        return [out for out in substitute(retyped.outputs, given) if out is not None]
+        expressions = dict(zip(olds, operands, strict=True))
+        return [out for out in substitute(retyped.outputs, expressions) if out is not None]
 
     whole = tuple(name for (name, _), _ in ordered)
     op = replace(

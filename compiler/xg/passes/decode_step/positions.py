@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
 from xg.ir.tensor import Shape, TensorType
-from xg.passes.decode_step.errors import Refused
+from xg.passes.decode_step.errors import CannotStep
 
 Whole = tuple[bool, ...]  # for each axis: whether it holds all positions so far
 
 
 @dataclass(frozen=True, slots=True)
-class Positions:
+class PositionSymbols:
     """The symbol of the new positions in one graph (None: it has none), and of the past ones."""
 
     length: str | None
@@ -29,7 +29,7 @@ class Positions:
         if self.length is None or self.length not in dim.symbols():
             return False
         if dim.name != self.length:
-            raise Refused(f"makes an axis {dim} of the positions {self.length}")
+            raise CannotStep(f"makes an axis {dim} of the positions {self.length}")
         return True
 
     def count(self, shape: Sequence[Dim]) -> int:

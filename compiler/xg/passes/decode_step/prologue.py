@@ -8,7 +8,7 @@ from dataclasses import replace
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prune import prune
 from xg.passes.decode_step.assemble import given_names
-from xg.passes.decode_step.step_plan import Called, StepPlan, StepRequest
+from xg.passes.decode_step.step_plan import StepCall, StepPlan, StepRequest
 
 
 def prologue_graph(
@@ -16,9 +16,9 @@ def prologue_graph(
 ) -> Graph:
     """A block that gives what its step is given, and nothing else."""
     graph = program.graphs[plan.request.callee]
-    asked: dict[Value, list[Called]] = {}
+    asked: dict[Value, list[StepCall]] = {}
     for part in plan.parts:
-        if isinstance(part, Called) and part.given:
+        if isinstance(part, StepCall) and part.given:
             asked.setdefault(part.step.saved, []).append(part)
     steps: list[Apply | Call] = []
     for step in graph.steps:
@@ -28,27 +28,27 @@ def prologue_graph(
             for part in asked.get(step.saved, ()):
                 ready = graphs[keys[part.request]]
                 steps.append(_call_before(step, part, callee, ready, plan.request.same))
-    wanted = set(plan.given)
+    values = set(plan.given)
     for step in reversed(steps):
-        if not wanted.isdisjoint(step.outputs):
-            wanted.update(step.inputs)
+        if not values.isdisjoint(step.outputs):
+            values.update(step.inputs)
     names = given_names(plan)
     before_steps = replace(
         graph,
         key=keys[plan.request],
-        inputs=tuple(value for value in graph.inputs if value in wanted),
+        inputs=tuple(value for value in graph.inputs if value in values),
         outputs=plan.given,
         output_names=tuple(names[value] for value in plan.given),
         output_types=tuple(map(plan.type_of, plan.given)),
         steps=tuple(steps),
-        foreign=tuple(value for value in graph.foreign if value in wanted),
+        foreign=tuple(value for value in graph.foreign if value in values),
         types={**graph.types, **plan.handed},
     )
     return prune(before_steps)
 
 
 def _call_before(
-    call: Call, part: Called, callee: Graph, before: Graph, positions: tuple[str, ...]
+    call: Call, part: StepCall, callee: Graph, before: Graph, positions: tuple[str, ...]
 ) -> Call:
     """The call of a callee's prologue, with sizes that have no positions."""
     ports = zip(callee.inputs, call.inputs, strict=True)

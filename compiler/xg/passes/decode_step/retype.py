@@ -19,8 +19,8 @@ from xg.ir.dim import Dim, product
 from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
-from xg.passes.decode_step.errors import Refused
-from xg.passes.decode_step.positions import Positions, Whole
+from xg.passes.decode_step.errors import CannotStep
+from xg.passes.decode_step.positions import PositionSymbols, Whole
 
 _ALIGNED: Final = (
     UNARY
@@ -46,25 +46,25 @@ class Retyped:
     operands: tuple[tuple[Wanted, Expr], ...]
 
 
-def retype(wanted: Sequence[tuple[Expr, Whole]], positions: Positions) -> Retyped:
+def retype(wanted: Sequence[tuple[Expr, Whole]], positions: PositionSymbols) -> Retyped:
     """The wanted outputs of a body; Refused where no step can give them."""
     demands = _demands(wanted, positions)
-    made: dict[tuple[int, Whole], Expr] = {}
+    expressions: dict[tuple[int, Whole], Expr] = {}
     operands: dict[Wanted, Expr] = {}
     for expr in topological([expr for expr, _ in wanted]):
         for whole in demands.get(id(expr), ()):
             shapes = _of_arguments(expr, whole, positions)
-            args = tuple(made[id(a), w] for a, w in zip(expr.args, shapes, strict=True))
+            args = tuple(expressions[id(a), w] for a, w in zip(expr.args, shapes, strict=True))
             built = _build(expr, whole, args, positions)
-            made[id(expr), whole] = built
+            expressions[id(expr), whole] = built
             if expr.prim == "operand":
                 operands[str(expr.name), whole] = built
-    outputs = tuple(made[id(expr), whole] for expr, whole in wanted)
+    outputs = tuple(expressions[id(expr), whole] for expr, whole in wanted)
     return Retyped(outputs, tuple(operands.items()))
 
 
 def _demands(
-    wanted: Sequence[tuple[Expr, Whole]], positions: Positions
+    wanted: Sequence[tuple[Expr, Whole]], positions: PositionSymbols
 ) -> Mapping[int, Mapping[Whole, None]]:
     demands: dict[int, dict[Whole, None]] = {}
     for expr, whole in wanted:
@@ -80,7 +80,7 @@ def _demands(
 # ---- the requirements of a primitive on its arguments --------------------------------------------
 
 
-def _of_arguments(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]:
+def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole]:
     for dim in expr.shape:
         positions.is_axis(dim)
     if expr.prim in _ALIGNED:
@@ -122,13 +122,13 @@ def _of_arguments(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]
             return []
 
 
-def _aligned(shape: Shape, whole: Whole, positions: Positions) -> Whole:
+def _aligned(shape: Shape, whole: Whole, positions: PositionSymbols) -> Whole:
     """The flags of an operand that is repeated to the result's shape: its last axes are these."""
     flags = whole[len(whole) - len(shape) :]
     return tuple(f and positions.is_axis(d) for d, f in zip(shape, flags, strict=True))
 
 
-def _reduced(expr: Expr, whole: Whole, positions: Positions) -> Whole:
+def _reduced(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
     (arg,) = expr.args
     axes = expr.attr("axes")
     assert isinstance(axes, tuple)
@@ -145,7 +145,7 @@ def _reduced(expr: Expr, whole: Whole, positions: Positions) -> Whole:
     return tuple(flags)
 
 
-def _contracted(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]:
+def _contracted(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole]:
     inputs, output = str(expr.attr("spec")).split("->")
     of = dict(zip(output, whole, strict=True))
     return [
@@ -157,32 +157,32 @@ def _contracted(expr: Expr, whole: Whole, positions: Positions) -> list[Whole]:
     ]
 
 
-def _reshaped(before: Shape, after: Shape, whole: Whole, positions: Positions) -> Whole:
+def _reshaped(before: Shape, after: Shape, whole: Whole, positions: PositionSymbols) -> Whole:
     """Positions stay an axis of their own: as many elements precede it before and after."""
     sources = [i for i, dim in enumerate(before) if positions.is_axis(dim)]
     targets = [i for i, dim in enumerate(after) if positions.is_axis(dim)]
     flags = [False] * len(before)
     if len(sources) != len(targets):
-        raise Refused(f"merges the positions {positions.length} with another axis")
+        raise CannotStep(f"merges the positions {positions.length} with another axis")
     for source, target in zip(sources, targets, strict=True):
         if product(before[:source]) != product(after[:target]):
-            raise Refused(f"moves the positions {positions.length} among other axes")
+            raise CannotStep(f"moves the positions {positions.length} among other axes")
         flags[source] = whole[target]
     return tuple(flags)
 
 
 def _refuse_positions(
-    dims: Sequence[Dim], positions: Positions, verb: str, *, ahead: bool = False
+    dims: Sequence[Dim], positions: PositionSymbols, verb: str, *, ahead: bool = False
 ) -> None:
     length = positions.length
     if length is not None and any(length in dim.symbols() for dim in dims):
-        raise Refused(f"{verb} the positions {length}", ahead=ahead)
+        raise CannotStep(f"{verb} the positions {length}", ahead=ahead)
 
 
 # ---- the primitive in a step --------------------------------------------------------------------
 
 
-def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: Positions) -> Expr:
+def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: PositionSymbols) -> Expr:
     shape = positions.shape(expr.shape, whole)
     if expr.prim == "dropout_apply":
         return args[0]
@@ -190,17 +190,17 @@ def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: Position
         return _counted(expr, shape, whole, positions)
     for _, value in expr.attrs:
         if isinstance(value, Scalar) and positions.length in value.symbols():
-            raise Refused(f"computes with the number of positions {positions.length}")
+            raise CannotStep(f"computes with the number of positions {positions.length}")
     same = all(new is old for new, old in zip(args, expr.args, strict=True))
     return expr if same and shape == expr.shape else replace(expr, args=args, shape=shape)
 
 
-def _counted(expr: Expr, shape: Shape, whole: Whole, positions: Positions) -> Expr:
+def _counted(expr: Expr, shape: Shape, whole: Whole, positions: PositionSymbols) -> Expr:
     """Integers in order; of the positions the new ones come after T others."""
     start = expr.attr("start")
     assert isinstance(start, Dim)
     if positions.length in start.symbols():
-        raise Refused(f"counts from {start}, which depends on the number of positions")
+        raise CannotStep(f"counts from {start}, which depends on the number of positions")
     if not positions.is_axis(expr.shape[0]):
         return expr
     first = start if whole[0] else start + positions.past

@@ -10,7 +10,7 @@ from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.operator import StepUse
-from xg.passes.decode_step.positions import Positions, Whole
+from xg.passes.decode_step.positions import PositionSymbols, Whole
 
 Token = tuple[Value, Whole]  # a value in one of its states
 Port = tuple[int, Whole]  # an input or output by its place
@@ -52,7 +52,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class StepCall:
     """A call in the step, what it asks of its callee, and what it hands on to it as given."""
 
     step: Call
@@ -72,9 +72,9 @@ class StepPlan:
 
     request: StepRequest
     graph: Graph
-    positions: Positions
+    positions: PositionSymbols
     inputs: tuple[Port, ...]
-    parts: tuple[Used | Kept | Called, ...]
+    parts: tuple[Used | Kept | StepCall, ...]
     alias: Mapping[Token, Token]
     given: tuple[Value, ...] = ()
     handed: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
@@ -85,15 +85,15 @@ class StepPlan:
 
     def states_of(self, value: Value) -> frozenset[Whole]:
         """In which states a value occurs."""
-        found = {whole for place, whole in self.inputs if self.graph.inputs[place] is value}
+        forms = {whole for place, whole in self.inputs if self.graph.inputs[place] is value}
         for part in self.parts:
             if isinstance(part, Kept):
                 if part.value is value:
                     rank = len(self.graph.types[value].shape)
-                    found |= {(False,) * rank, tuple(i == part.axis for i in range(rank))}
+                    forms |= {(False,) * rank, tuple(i == part.axis for i in range(rank))}
             else:
-                found |= {whole for made, whole in part.outputs if made is value}
-        return frozenset(found)
+                forms |= {whole for made, whole in part.outputs if made is value}
+        return frozenset(forms)
 
 
 Asking = Generator[StepRequest, StepPlan, StepPlan]

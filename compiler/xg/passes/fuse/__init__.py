@@ -33,9 +33,9 @@ def _fused(graph: Graph) -> Graph:
         replacing = _Replacing(graph, fusion.op)
         for step in reversed(graph.steps):
             if isinstance(step, Apply) and step.op.glyph == fusion.ends:
-                found = fusion.match(step, inside)
-                if found and not replacing.gone.intersection(found.steps):
-                    replacing.add(found)
+                match = fusion.match(step, inside)
+                if match and not replacing.gone.intersection(match.steps):
+                    replacing.add(match)
         graph = replacing.graph()
     return graph
 
@@ -65,8 +65,8 @@ class _Replacing:
 
     def _outputs(self, step: Apply, last: Apply) -> tuple[Value, ...]:
         """The output of the pattern's last step, and caches of the fused one's own."""
-        known: Mapping[Value, TensorType] = {**self.source.types, **self.types}
-        body = step.op.body([known[value] for value in step.inputs], step.attrs)
+        types: Mapping[Value, TensorType] = {**self.source.types, **self.types}
+        body = step.op.body([types[value] for value in step.inputs], step.attrs)
         first = len(body.outputs) - len(body.caches)
         caches = tuple(Value(name, "cache", last.span) for name in body.caches)
         self.types.update(

@@ -23,7 +23,7 @@ from xg.ir.scalar import ScalarError
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
 from xg.passes.infer.advice import advice
-from xg.passes.infer.calls import Binding, bind, check_repeat, output_types
+from xg.passes.infer.calls import CallBinding, bind, check_repeat, output_types
 from xg.passes.infer.errors import (
     LabelMismatch,
     Mistyped,
@@ -133,7 +133,7 @@ class _Typist:
         self.problems = problems
         self.types: Types = {}
         self.steps: list[Apply | Call] = []
-        self.bindings: dict[str, tuple[Call, Binding]] = {}
+        self.bindings: dict[str, tuple[Call, CallBinding]] = {}
         self.callees: list[tuple[str, frozenset[str]]] = []
 
     @property
@@ -304,9 +304,9 @@ class _Typist:
         """The value of a state in the first round."""
         if state.name in call.starts:
             value = call.starts[state.name]
-            found = self._type(value)
-            if found != type_:
-                wanted, shape = _spell(type_, self.sizes), _spell(found, self.sizes)
+            tensor_type = self._type(value)
+            if tensor_type != type_:
+                wanted, shape = _spell(type_, self.sizes), _spell(tensor_type, self.sizes)
                 problem = StateMismatch(
                     call.span, state.name, wanted, "starts as", shape, value.span
                 )
@@ -322,32 +322,32 @@ class _Typist:
 
     def _in_sizes(self, call: Call) -> Call:
         """A call with what it gives in expanded sizes."""
-        given = {name: self.sizes.expand(dim) for name, dim in call.sizes.items()}
-        return replace(call, sizes=given, count=call.count and self.sizes.expand(call.count))
+        dims = {name: self.sizes.expand(dim) for name, dim in call.sizes.items()}
+        return replace(call, sizes=dims, count=call.count and self.sizes.expand(call.count))
 
     # ---- labels ---------------------------------------------------------------------------------
 
     def _check_claims(self) -> None:
         for value, declared, span in self.source.claims:
-            found = self.types.get(value)
-            if found is None:
+            type_ = self.types.get(value)
+            if type_ is None:
                 continue
             try:
                 wanted = self.sizes.expand_type(declared)
             except Beyond as beyond:
                 self.problems[beyond.limit.at(span)] = None
                 continue
-            if wanted.shape != found.shape or (wanted.range and wanted.range != found.range):
-                written, actual = str(declared), _spell(found, self.sizes)
-                names = [str(self.sizes.fold(dim)) for dim in found.shape]
+            if wanted.shape != type_.shape or (wanted.range and wanted.range != type_.range):
+                written, actual = str(declared), _spell(type_, self.sizes)
+                names = [str(self.sizes.fold(dim)) for dim in type_.shape]
                 state = next((c for c in self.source.carries if c.past.declared is declared), None)
                 if state:
                     problem = StateMismatch(
                         span, state.name, written, "becomes", actual, value.span
                     )
                 else:
-                    same = wanted.shape == found.shape
-                    help = "" if same else advice(found.shape, wanted.shape, names)
+                    same = wanted.shape == type_.shape
+                    help = "" if same else advice(type_.shape, wanted.shape, names)
                     problem = LabelMismatch(span, written, actual, help)
                 self.problems[problem] = None
 

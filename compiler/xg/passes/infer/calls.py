@@ -21,7 +21,7 @@ from xg.passes.infer.solve import settled_names, solved
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class CallBinding:
     """The binding of a call: the callee's symbols in the caller's sizes.
 
     `freed` are callee symbols that the file fixes, but this call does not obey (``S = N_P + 1``
@@ -38,7 +38,7 @@ class Binding:
         return self.caller.expand_type(self.callee.expand_type(type_).substitute(self.symbols))
 
 
-def bind(call: Call, callee: Graph, types: Sequence[TensorType], caller: Graph) -> Binding:
+def bind(call: Call, callee: Graph, types: Sequence[TensorType], caller: Graph) -> CallBinding:
     """The binding of a call whose operands, but for states, have these (expanded) types."""
     ports = callee.inputs[: len(types)]
     unifier = _Unifier(call, callee, caller, dict(call.sizes))
@@ -46,7 +46,7 @@ def bind(call: Call, callee: Graph, types: Sequence[TensorType], caller: Graph) 
         unifier.port(port, actual)
     symbols = unifier.solved()
     freed = _freed(symbols, call, callee, caller)
-    binding = Binding(symbols, freed, callee.sizes.without(freed), caller.sizes)
+    binding = CallBinding(symbols, freed, callee.sizes.without(freed), caller.sizes)
     for port, actual in zip(ports, types, strict=True):
         if binding.translate(_declared(port)) != actual:
             raise Mistyped(_mismatch(call, callee, port, actual, caller))
@@ -123,7 +123,7 @@ def bound_names(graph: Graph) -> frozenset[str]:
     return graph.sizes.local | {name for name in names if name not in fixed}
 
 
-def output_types(call: Call, callee: Graph, binding: Binding) -> list[TensorType]:
+def output_types(call: Call, callee: Graph, binding: CallBinding) -> list[TensorType]:
     """Types of a call's outputs, as its ports declare them."""
     return [binding.translate(declared) for declared in callee.output_types]
 

@@ -74,10 +74,10 @@ class TypedGraphs:
         return tuple(self._signature(graphs[call.callee]) for call in calls)
 
     def _signature(self, graph: Graph) -> Signature:
-        known = self.signatures.get(id(graph))
-        if known is None:
-            known = self.signatures.put(id(graph), (graph, _signature(graph)))
-        return known[1]
+        graphs = self.signatures.get(id(graph))
+        if graphs is None:
+            graphs = self.signatures.put(id(graph), (graph, _signature(graph)))
+        return graphs[1]
 
 
 def _signature(graph: Graph) -> Signature:

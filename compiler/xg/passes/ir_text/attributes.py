@@ -11,7 +11,7 @@ from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.expression import as_dim, as_number, spell_dim, spell_scalar
 from xg.passes.ir_text.grammar import CONSTANTS
-from xg.passes.ir_text.records import Attribute, Constant, Number, Several, ShapeText, Size
+from xg.passes.ir_text.records import Attribute, Constant, NumberAttr, Several, ShapeText, SizeAttr
 
 
 def spell_attribute(value: object, sizes: Sizes) -> str:
@@ -46,9 +46,9 @@ def _spell_tuple(items: tuple[object, ...], sizes: Sizes) -> str:
 def attribute(text: Attribute, sizes: Sizes) -> object:
     """The attribute that a text spells; raises Meaningless."""
     match text:
-        case Number():
+        case NumberAttr():
             return as_number(text.expression)
-        case Size():
+        case SizeAttr():
             return as_dim(text.expression, sizes)
         case ShapeText():
             return tuple(as_dim(dim, sizes) for dim in text.shape)

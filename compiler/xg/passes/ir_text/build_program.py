@@ -16,7 +16,7 @@ from xg.ir.tensor import Sizes
 from xg.passes.ir_text.block_labels import labelled, usual_label
 from xg.passes.ir_text.build_graph import backward_graph, forward_graph
 from xg.passes.ir_text.build_steps import StepBuilder
-from xg.passes.ir_text.build_values import Scope, Values
+from xg.passes.ir_text.build_values import GraphScope, Values
 from xg.passes.ir_text.errors import Meaningless, UnreadableIR
 from xg.passes.ir_text.expression import as_dim
 from xg.passes.ir_text.operators import Vocabulary
@@ -50,7 +50,7 @@ class _Builder:
     vocabulary: Vocabulary
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
     backwards: dict[str, Backward] = field(default_factory=dict[str, Backward])
-    scopes: dict[str, Scope] = field(default_factory=dict[str, Scope])
+    scopes: dict[str, GraphScope] = field(default_factory=dict[str, GraphScope])
 
     def program(self, tree: ProgramText) -> Program:
         """Every graph in turn: callees stand before their callers."""
@@ -78,7 +78,7 @@ class _Builder:
         block = labelled(_word(text, "block") or usual_label(key))
         own = [line for line in text.lines if isinstance(line, SizesText)]
         sizes = _sizes(own[0]) if own else self.sizes
-        values = Values(self.source, Scope(), sizes)
+        values = Values(self.source, GraphScope(), sizes)
         self.scopes[key] = values.scope
         title = _word(text, "title") or key
         steps = StepBuilder(values, self.vocabulary)

@@ -153,8 +153,8 @@ class StepBuilder:
         return Apply(op, inputs, outputs, self._attrs(use), span, place)
 
     def _inner(self, text: ValueText) -> Value:
-        known = self.values.scope.values.get(str(text.name))
-        return known or self.values.make(text, "edge")
+        value = self.values.scope.values.get(str(text.name))
+        return value or self.values.make(text, "edge")
 
 
 def _body(op: Op, types: list[TensorType], attrs: Attrs, use: ApplyText) -> Body:

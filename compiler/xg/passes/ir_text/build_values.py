@@ -20,7 +20,7 @@ from xg.passes.ir_text.value_names import bare
 
 
 @dataclass(slots=True)
-class Scope:
+class GraphScope:
     """The names of a graph and of its backward pass."""
 
     values: dict[str, Value] = field(default_factory=dict[str, Value])
@@ -55,7 +55,7 @@ class Values:
     """The values of one graph while it is made."""
 
     source: Source
-    scope: Scope
+    scope: GraphScope
     sizes: Sizes
     types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     placements: dict[Value, Placement] = field(default_factory=dict[Value, Placement])

@@ -18,7 +18,7 @@ SIZE: Final = "size"  # the function whose argument is a size without a name of 
 
 
 @dataclass(frozen=True, slots=True)
-class Symbol:
+class SizeName:
     """The name of a size."""
 
     name: str
@@ -38,7 +38,7 @@ class Whole:
     expression: Expression
 
 
-Item = int | float | Symbol | Applied | Whole
+Item = int | float | SizeName | Applied | Whole
 Expression = tuple[Item, ...]
 
 
@@ -49,7 +49,7 @@ def as_dim(expression: Expression, sizes: Sizes | None = None) -> Dim:
         match item:
             case int():
                 stack.append(number(item))
-            case Symbol():
+            case SizeName():
                 stack.append(symbol(item.name))
             case Applied():
                 right = stack.pop()
@@ -104,7 +104,7 @@ def as_scalar(expression: Expression) -> Scalar:
         match item:
             case int() | float():
                 stack.append(Scalar("number", (), float(item)))
-            case Symbol():
+            case SizeName():
                 stack.append(Scalar("size", (), symbol(item.name)))
             case Whole():
                 stack.append(Scalar("size", (), as_dim(item.expression)))

@@ -22,7 +22,7 @@ from xg.passes.ir_text.attributes import spell_attribute
 from xg.passes.ir_text.expression import spell_scalar
 from xg.passes.ir_text.grammar import PLAIN_KEY, PLAIN_NAME
 from xg.passes.ir_text.operators import Vocabulary, does_the_same, gradients
-from xg.passes.ir_text.value_names import Names
+from xg.passes.ir_text.value_names import ValueNames
 
 Types = Mapping[Value, TensorType]
 FLAGS: Final = ("local", "derived", "keeps_shape")  # of an operator that is printed
@@ -47,7 +47,7 @@ class GraphPrinter:
     """Writes the lines of one graph; its backward pass shares its names."""
 
     graph: Graph
-    names: Names
+    names: ValueNames
     vocabulary: Vocabulary
     makers: dict[Value, Step] = field(init=False)
 
@@ -251,7 +251,7 @@ class GraphPrinter:
 
     def _definition(self, op: Op, body: Body) -> Iterator[str]:
         """The body of an operator that is not of the language."""
-        names = Names()
+        names = ValueNames()
         own = {each.name for each in op.own if isinstance(each, Tensor)}
         operands = [(names.of(expr, expr.name), expr.name in own) for expr in body.operands]
         data = ", ".join(name for name, is_own in operands if not is_own)
@@ -268,7 +268,7 @@ class GraphPrinter:
         caches = f"; {', '.join(results[first:])}" if body.caches else ""
         yield f"    return {', '.join(results[:first])}{caches}"
 
-    def _primitive(self, expr: Expr, names: Names) -> str:
+    def _primitive(self, expr: Expr, names: ValueNames) -> str:
         args = ", ".join(names.of(arg, arg.name) for arg in expr.args)
         kind = "" if expr.kind == "float" else f":{expr.kind}"
         shape = _shape(self.graph.sizes.fold_shape(expr.shape))

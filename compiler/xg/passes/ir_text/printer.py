@@ -14,7 +14,7 @@ from xg.passes.ir_text.block_labels import label, usual_label
 from xg.passes.ir_text.operators import Vocabulary
 from xg.passes.ir_text.print_graph import GraphPrinter, quoted, spell_key
 from xg.passes.ir_text.print_plan import plan_lines
-from xg.passes.ir_text.value_names import Names
+from xg.passes.ir_text.value_names import ValueNames
 
 
 def spell_program(program: Program, passes: Collection[str] = ("forward", "backward")) -> str:
@@ -22,7 +22,7 @@ def spell_program(program: Program, passes: Collection[str] = ("forward", "backw
     vocabulary = Vocabulary.of(program)
     parts = ["\n".join(_head(program, vocabulary))]
     for key, graph in program.graphs.items():
-        names = Names()
+        names = ValueNames()
         printer = GraphPrinter(graph, names, vocabulary)
         lines = {"forward": [*printer.lines(), *_known_of(graph, program)]}
         if key in program.backwards:

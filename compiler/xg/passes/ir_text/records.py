@@ -37,14 +37,14 @@ class ValueText:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberAttr:
     """An attribute that is a number: a whole one is an int."""
 
     expression: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class SizeAttr:
     """An attribute that is a size: ``|S|``."""
 
     expression: Expression
@@ -71,7 +71,7 @@ class Several:
     items: tuple[Attribute, ...]
 
 
-Attribute: TypeAlias = Number | Size | ShapeText | Constant | Several
+Attribute: TypeAlias = NumberAttr | SizeAttr | ShapeText | Constant | Several
 Attributes = Mapping[str, Attribute]
 
 

@@ -12,7 +12,7 @@ from lark import Token, Transformer, visitors
 
 from xg.ir.placement import Kind, PlacementRequest, State
 from xg.passes.ir_text import records as r
-from xg.passes.ir_text.expression import SIZE, Applied, Expression, Symbol, Whole
+from xg.passes.ir_text.expression import SIZE, Applied, Expression, SizeName, Whole
 
 ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.DefineText
 Pair = tuple[Token, Token]
@@ -320,11 +320,11 @@ class Tree(TreeOfProgram):
     def attr(self, name: Token, value: r.Attribute) -> tuple[str, r.Attribute]:
         return str(name), value
 
-    def number(self, expression: Expression) -> r.Number:
-        return r.Number(expression)
+    def number(self, expression: Expression) -> r.NumberAttr:
+        return r.NumberAttr(expression)
 
-    def size(self, expression: Expression) -> r.Size:
-        return r.Size(expression)
+    def size(self, expression: Expression) -> r.SizeAttr:
+        return r.SizeAttr(expression)
 
     def shape_of(self, shape: tuple[Expression, ...]) -> r.ShapeText:
         return r.ShapeText(shape)
@@ -362,7 +362,7 @@ class Tree(TreeOfProgram):
         return (float(number),)
 
     def symbol(self, name: Token) -> Expression:
-        return (Symbol(str(name)),)
+        return (SizeName(str(name)),)
 
     def negative(self, value: Expression) -> Expression:
         return (*value, Applied("neg"))

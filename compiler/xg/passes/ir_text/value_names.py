@@ -11,7 +11,7 @@ from xg.passes.ir_text.grammar import LINE_WORDS
 
 
 @dataclass(slots=True)
-class Names:
+class ValueNames:
     """A name for everything that is asked for: the author's, made unique, or a number."""
 
     _names: dict[Hashable, str] = field(default_factory=dict[Hashable, str])

@@ -15,10 +15,10 @@ from xg.ir.walk import Circular, ordered
 from xg.passes.resolve.arguments import block_arguments
 from xg.passes.resolve.call_errors import CallsItself, NoBlock
 from xg.passes.resolve.errors import Refused
-from xg.passes.resolve.instance import Instance
+from xg.passes.resolve.instance import BlockInstance
 from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.resolved import ResolvedGraphs
-from xg.passes.resolve.scope import Scope
+from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.units import Linked, Linker, Load
 from xg.syntax import ast
 
@@ -73,7 +73,7 @@ def _entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
     raise Refused(refusal)
 
 
-def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) -> Instance:
+def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) -> BlockInstance:
     """The instance of the entry block: `chosen` replaces the arguments of a call."""
     span = block.name.span
     arguments = tuple(
@@ -82,7 +82,7 @@ def _entry(linked: Linked, block: ast.Block, chosen: Mapping[str, str | int]) ->
     )
     use = ast.NodeUse(span, block.name, None, arguments, (), None, None, None, None, None)
     located = linked.unit.blocks[block.name.name]
-    scope = Scope(Lookups(linked, Instance(located)), lambda instance: instance.name)
+    scope = BlockScope(Lookups(linked, BlockInstance(located)), lambda instance: instance.name)
     instance, _ = block_arguments(scope, use, located)
     return instance
 
@@ -95,12 +95,12 @@ def _expression(value: str | int, span: Span) -> ast.Expr:
     return ast.Number(span, number, str(value))
 
 
-def _program(linked: Linked, entry: Instance, known: ResolvedGraphs) -> Program:
-    keys: dict[Instance, str] = {}
+def _program(linked: Linked, entry: BlockInstance, known: ResolvedGraphs) -> Program:
+    keys: dict[BlockInstance, str] = {}
     same = Counter[str]()  # instances of one name, which are of blocks of several files
-    waiting: deque[Instance] = deque()
+    waiting: deque[BlockInstance] = deque()
 
-    def request(instance: Instance) -> str:
+    def request(instance: BlockInstance) -> str:
         if instance not in keys:
             name = instance.name
             keys[instance] = name + "'" * same[name]

@@ -11,26 +11,26 @@ from xg.ir.op import Op
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
 from xg.passes.resolve.errors import BadArgument, Refused, UnknownWord
-from xg.passes.resolve.expressions import Reader
-from xg.passes.resolve.instance import Instance
-from xg.passes.resolve.scope import Scope
-from xg.passes.resolve.units import Located
+from xg.passes.resolve.expressions import ExpressionReader
+from xg.passes.resolve.instance import BlockInstance
+from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 
 AXES: Final = ("axis", "axes", "dims", "keepdim", "keepdims")  # as NumPy and torch call them
 
 
 def op_arguments(
-    scope: Scope, use: ast.NodeUse, op: Op
+    scope: BlockScope, use: ast.NodeUse, op: Op
 ) -> tuple[tuple[Value, ...], dict[str, Any], tuple[str, ...]]:
     """Own tensors as values, other own arguments by name, and the names of absent tensors."""
     words = {word: own.name for own in op.own if isinstance(own, Word) for word in own.choices}
-    given = _matched(use, [own.name for own in op.own], words, use.operator.name)
+    expressions = _matched(use, [own.name for own in op.own], words, use.operator.name)
     tensors: list[Value] = []
     absent: list[str] = []
     others: dict[str, Any] = {}
     for own in op.own:
-        argument = given.get(own.name)
+        argument = expressions.get(own.name)
         if isinstance(own, Tensor):
             if argument is not None:
                 tensors.append(_tensor(scope, use, own, argument))
@@ -77,7 +77,7 @@ def _matched(
     return matched
 
 
-def _tensor(scope: Scope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Value:
+def _tensor(scope: BlockScope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Value:
     if not isinstance(expr, ast.Path):
         raise Refused(BadArgument(expr.span, f"{own.name} of {use.operator.name} is a parameter"))
     value = scope.path(expr)
@@ -94,7 +94,7 @@ def _tensor(scope: Scope, use: ast.NodeUse, own: Tensor, expr: ast.Expr) -> Valu
 
 
 def _own(
-    scope: Scope, use: ast.NodeUse, own: Own, expr: ast.Expr | None
+    scope: BlockScope, use: ast.NodeUse, own: Own, expr: ast.Expr | None
 ) -> Scalar | Dim | str | None:
     match own:
         case Number():
@@ -118,7 +118,7 @@ def _own(
     raise Refused(BadArgument(use.span, f"{use.operator.name} needs {own.name} in parentheses"))
 
 
-def _mesh_axis(scope: Scope, expr: ast.Expr) -> str:
+def _mesh_axis(scope: BlockScope, expr: ast.Expr) -> str:
     if not isinstance(expr, ast.Path) or expr.name not in scope.linked.mesh:
         from xg.passes.resolve.plan_errors import UnknownMesh  # few files have plans
 
@@ -126,14 +126,14 @@ def _mesh_axis(scope: Scope, expr: ast.Expr) -> str:
     return expr.name
 
 
-def _axis_missing(scope: Scope, use: ast.NodeUse) -> BadArgument:
+def _axis_missing(scope: BlockScope, use: ast.NodeUse) -> BadArgument:
     node = use.operator.name
     known = next(iter(scope.linked.mesh), "N_T")
     help = f"say over which ranks: {node}({known})"
     return BadArgument(use.span, f"{node} needs an axis of the mesh in parentheses", (help,))
 
 
-def _word(scope: Scope, own: Word, expr: ast.Expr) -> str:
+def _word(scope: BlockScope, own: Word, expr: ast.Expr) -> str:
     word = expr.name if isinstance(expr, ast.Path) else expr.span.text
     option = scope.option(word)
     if option is not None and word not in own.choices:
@@ -144,8 +144,8 @@ def _word(scope: Scope, own: Word, expr: ast.Expr) -> str:
 
 
 def block_arguments(
-    scope: Scope, use: ast.NodeUse, located: Located
-) -> tuple[Instance, dict[str, Dim]]:
+    scope: BlockScope, use: ast.NodeUse, located: LocatedBlock
+) -> tuple[BlockInstance, dict[str, Dim]]:
     """The instance that a call asks for, and the symbols that the call gives it.
 
     Sizes at a call are the caller's, even where the callee has the same names.
@@ -155,27 +155,27 @@ def block_arguments(
     sizes, rest = _sizes(scope, use, located)
     trimmed = ast.NodeUse(use.span, use.operator, None, rest, (), None, None, None, None, None)
     listed = {word.name: name for name, own in formals.items() for word in own.words}
-    given = _matched(trimmed, tuple(formals), listed, block.name.name)
+    expressions = _matched(trimmed, tuple(formals), listed, block.name.name)
     words: dict[str, str] = {}
     numbers: dict[str, Scalar] = {}
     for name, own in formals.items():
         if own.words:
             choices = tuple(word.name for word in own.words)
-            expr = given.get(name)
+            expr = expressions.get(name)
             words[name] = _word(scope, Word(name, choices), expr) if expr else choices[0]
-        elif name in given:
-            number = scope.reader.scalar(given[name])
+        elif name in expressions:
+            number = scope.reader.scalar(expressions[name])
             numbers[name], apart = _renamed_apart(number, name, located, scope)
             sizes |= apart
         elif own.default is not None:
             numbers[name] = scope.linked.reader().scalar(own.default)
         else:
             raise Refused(BadArgument(use.span, f"{block.name.name} needs {name} in parentheses"))
-    return Instance(located, tuple(words.items()), tuple(numbers.items())), sizes
+    return BlockInstance(located, tuple(words.items()), tuple(numbers.items())), sizes
 
 
 def _sizes(
-    scope: Scope, use: ast.NodeUse, located: Located
+    scope: BlockScope, use: ast.NodeUse, located: LocatedBlock
 ) -> tuple[dict[str, Dim], tuple[ast.Argument, ...]]:
     """The sizes that a call gives, and its other arguments."""
     formals = {own.name.name for own in located.block.own}
@@ -200,7 +200,7 @@ def _sizes(
 
 
 def _renamed_apart(
-    number: Scalar, name: str, located: Located, scope: Scope
+    number: Scalar, name: str, located: LocatedBlock, scope: BlockScope
 ) -> tuple[Scalar, dict[str, Dim]]:
     """A number in sizes that are the callee's own, and what these are to the caller."""
     taken = {*scope.linked.dims, *(decl.name.name for decl in located.block.dims)}
@@ -215,7 +215,7 @@ def _renamed_apart(
     return number.substitute(renamed), fresh
 
 
-def start(reader: Reader, expr: ast.Expr) -> str | Scalar:
+def start(reader: ExpressionReader, expr: ast.Expr) -> str | Scalar:
     """The initial value of a parameter: ``ones``, ``zeros`` or the deviation of ``normal``."""
     match expr:
         case ast.Path(name="ones" | "zeros" as word):

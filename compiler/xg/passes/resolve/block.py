@@ -22,21 +22,21 @@ from xg.passes.resolve.errors import (
 from xg.passes.resolve.instance import Request
 from xg.passes.resolve.lookups import Lookups
 from xg.passes.resolve.mentions import Mentions
-from xg.passes.resolve.scope import Scope
+from xg.passes.resolve.scope import BlockScope
 from xg.passes.resolve.states import carries, declare_state
 from xg.syntax import ast
 
 
 def resolve_block(lookups: Lookups, key: str, request: Request) -> Graph:
     """The graph of an instance under a key; raises Refused with everything that is wrong."""
-    return _BlockResolver(Scope(lookups, request), key).graph()
+    return _BlockResolver(BlockScope(lookups, request), key).graph()
 
 
 @dataclass(slots=True)
 class _BlockResolver:
     """Declares what a block has, reads its chains, and collects what is wrong."""
 
-    scope: Scope
+    scope: BlockScope
     key: str
     params: dict[str, Param] = field(default_factory=dict[str, Param])
     problems: list[Refused] = field(default_factory=list[Refused])

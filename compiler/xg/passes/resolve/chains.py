@@ -20,14 +20,14 @@ from xg.passes.resolve.errors import (
     WrongOperands,
 )
 from xg.passes.resolve.nodes import apply_operator, call_again, first_call
-from xg.passes.resolve.scope import Scope
+from xg.passes.resolve.scope import BlockScope
 from xg.syntax import ast
 
 Targets = tuple[Shape | None, ...]  # the shapes of the labels that follow a node, one per output
 UNKNOWN: Targets = (None,)
 
 
-def read_statement(scope: Scope, chain: ast.Chain) -> None:
+def read_statement(scope: BlockScope, chain: ast.Chain) -> None:
     """A chain as a statement of its own: its last edge has a name."""
     last = chain.steps[-1].label if chain.steps else chain.label
     if last is None or not last.ports:
@@ -35,7 +35,7 @@ def read_statement(scope: Scope, chain: ast.Chain) -> None:
     read_chain(scope, chain, None)
 
 
-def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
+def read_chain(scope: BlockScope, chain: ast.Chain, peer: Value | None) -> Value:
     """The value that leaves a chain; `peer` is the other operand of the node that takes it."""
     label = chain.label if len(chain.sources) == 1 else None
     arriving = tuple(read_operand(scope, source, None, label) for source in chain.sources)
@@ -63,7 +63,7 @@ def read_chain(scope: Scope, chain: ast.Chain, peer: Value | None) -> Value:
 class _Labels:
     """The labels ahead of each node of a chain; asked in order, each step is looked at twice."""
 
-    scope: Scope
+    scope: BlockScope
     steps: Sequence[ast.NodeUse]
     kept: Sequence[bool]
     ahead: tuple[int, Targets] = (0, UNKNOWN)  # up to where these are the targets
@@ -103,7 +103,7 @@ class _Labels:
         return len(self.steps), UNKNOWN
 
 
-def _keeps_shape(scope: Scope, use: ast.NodeUse) -> bool:
+def _keeps_shape(scope: BlockScope, use: ast.NodeUse) -> bool:
     op = scope.operator(use.operator)
     return isinstance(op, Op) and op.keeps_shape
 
@@ -112,7 +112,7 @@ def _keeps_shape(scope: Scope, use: ast.NodeUse) -> bool:
 
 
 def read_operand(
-    scope: Scope, operand: ast.Operand, peer: Value | None, label: ast.Label | None = None
+    scope: BlockScope, operand: ast.Operand, peer: Value | None, label: ast.Label | None = None
 ) -> Value:
     """A value, an operator in front of its operand, or a chain in parentheses.
 
@@ -128,7 +128,7 @@ def read_operand(
 
 
 def _read_prefix(
-    scope: Scope, written: ast.Call, peer: Value | None, label: ast.Label | None
+    scope: BlockScope, written: ast.Call, peer: Value | None, label: ast.Label | None
 ) -> Value:
     """`f(x, a)` is `x -> f(a)`: data operands come first, the rest is the node's own."""
     op = scope.operator(written.operator)
@@ -143,13 +143,13 @@ def _read_prefix(
     span, operator, axes = written.span, written.operator, written.axes
     use = ast.NodeUse(span, operator, axes, own, (), None, None, None, None, label)
     targets = scope.label_shapes(label) if label else UNKNOWN
-    made = _read_node(scope, use, arriving, targets, peer)
-    if len(made) != 1:
-        raise Refused(SeveralOutputs(written.span, written.operator.name, len(made)))
-    return made[0]
+    values = _read_node(scope, use, arriving, targets, peer)
+    if len(values) != 1:
+        raise Refused(SeveralOutputs(written.span, written.operator.name, len(values)))
+    return values[0]
 
 
-def _read_argument(scope: Scope, argument: ast.Argument) -> Value:
+def _read_argument(scope: BlockScope, argument: ast.Argument) -> Value:
     value = argument.value
     if isinstance(value, ast.Path | ast.Call):
         return read_operand(scope, value, None)
@@ -160,7 +160,7 @@ def _read_argument(scope: Scope, argument: ast.Argument) -> Value:
 
 
 def _read_node(
-    scope: Scope,
+    scope: BlockScope,
     use: ast.NodeUse,
     arriving: Sequence[Value],
     targets: Targets,
@@ -180,7 +180,7 @@ def _read_node(
 
 
 def _attached(
-    scope: Scope, use: ast.NodeUse, arriving: Sequence[Value], *, matmul: bool
+    scope: BlockScope, use: ast.NodeUse, arriving: Sequence[Value], *, matmul: bool
 ) -> list[Value]:
     """All data operands of a node in order: those of the chain, then those beside it."""
     doubles = [attached for attached in use.attachments if attached.arrow == "<="]
@@ -193,10 +193,10 @@ def _attached(
     return [*arriving, *beside]
 
 
-def _unknown_operator(scope: Scope, name: ast.Name) -> UnknownOperator:
+def _unknown_operator(scope: BlockScope, name: ast.Name) -> UnknownOperator:
     written = [glyph for glyph, op in ops.table().items() if not op.derived]
-    known = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *written)
+    names = (*scope.unit.blocks, *scope.unit.ops, *scope.linked.options, *written)
     option = scope.option(name.name)
     chosen = option[1] if option else name.name  # the chosen word of the option
     is_value = chosen in scope.values or chosen in scope.outputs
-    return UnknownOperator(name.span, chosen, known, is_value)
+    return UnknownOperator(name.span, chosen, names, is_value)

@@ -24,8 +24,8 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
 
     lowered = {other.lower(): other for other in known}
     close = get_close_matches(name.lower(), list(lowered), n=1, cutoff=0.6)
-    found = [lowered[other] for other in close]
-    return (f"did you mean {found[0]}?",) if found else ()
+    names = [lowered[other] for other in close]
+    return (f"did you mean {names[0]}?",) if names else ()
 
 
 class UnknownValue(Problem):

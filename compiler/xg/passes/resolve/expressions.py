@@ -18,7 +18,7 @@ from xg.syntax import ast
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ExpressionReader:
     """Reads expressions where `dims` are the known symbols and `numbers` the known numbers.
 
     An axis of a shape may be divided by axes of the mesh: that cuts it, and its size is the whole.
@@ -180,12 +180,16 @@ def parted(expr: ast.Expr, meshes: Container[str]) -> tuple[ast.Expr, tuple[ast.
     """
     if not isinstance(expr, ast.Arithmetic):
         return expr, ()
-    kept = list(expr.rest)
+    operations = list(expr.rest)
     axes: list[ast.Path] = []
-    while kept and kept[-1].sign == "/" and (found := _mesh_axes(kept[-1].operand, meshes)):
+    while (
+        operations
+        and operations[-1].sign == "/"
+        and (found := _mesh_axes(operations[-1].operand, meshes))
+    ):
         axes[:0] = found
-        kept.pop()
-    whole = ast.Arithmetic(expr.span, expr.first, tuple(kept)) if kept else expr.first
+        operations.pop()
+    whole = ast.Arithmetic(expr.span, expr.first, tuple(operations)) if operations else expr.first
     return whole, tuple(axes)
 
 

@@ -8,14 +8,14 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
 from xg.ir.scalar import Scalar
-from xg.passes.resolve.units import Located
+from xg.passes.resolve.units import LocatedBlock
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class BlockInstance:
     """A block with everything chosen: what one graph is made for."""
 
-    located: Located
+    located: LocatedBlock
     words: tuple[tuple[str, str], ...] = ()
     numbers: tuple[tuple[str, Scalar], ...] = ()
 
@@ -27,17 +27,17 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ResolvedCall:
     """A call that was made: what it calls and where, and whether `as` named it or it is a row.
 
     `sizes` are the callee's symbols that the call gives, in the caller's sizes.
     """
 
-    instance: Instance
+    instance: BlockInstance
     sizes: Mapping[str, Dim]
     span: Span
     named: bool
     row: bool
 
 
-Request = Callable[[Instance], str]  # the key of an instance's graph, which is made if need be
+Request = Callable[[BlockInstance], str]  # the key of an instance's graph, which is made if need be

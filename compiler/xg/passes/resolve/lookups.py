@@ -6,8 +6,8 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.op import Op
-from xg.passes.resolve.instance import Instance
-from xg.passes.resolve.units import Linked, Located
+from xg.passes.resolve.instance import BlockInstance
+from xg.passes.resolve.units import Linked, LocatedBlock
 
 Words = tuple[tuple[str, ...], str]  # the words of an option and the chosen one
 
@@ -21,10 +21,10 @@ class Lookups:
     """
 
     linked: Linked
-    instance: Instance
+    instance: BlockInstance
     options: dict[str, Words | None] = field(default_factory=dict[str, "Words | None"])
-    operators: dict[str, Op | Located | None] = field(
-        default_factory=dict[str, "Op | Located | None"]
+    operators: dict[str, Op | LocatedBlock | None] = field(
+        default_factory=dict[str, "Op | LocatedBlock | None"]
     )
 
     def option(self, name: str) -> Words | None:
@@ -33,7 +33,7 @@ class Lookups:
             self.options[name] = self._option(name)
         return self.options[name]
 
-    def operator(self, name: str) -> Op | Located | None:
+    def operator(self, name: str) -> Op | LocatedBlock | None:
         """The operator or block that a node names, options followed to the chosen word."""
         if name not in self.operators:
             self.operators[name] = self._operator(name)
@@ -47,7 +47,7 @@ class Lookups:
         choice = self.linked.options.get(name)
         return (choice.words, choice.chosen) if choice else None
 
-    def _operator(self, name: str) -> Op | Located | None:
+    def _operator(self, name: str) -> Op | LocatedBlock | None:
         located = self.instance.located
         own = any(own.name.name == name and own.words for own in located.block.own)
         choice = None if own else self.linked.options.get(name)

@@ -26,15 +26,15 @@ def link_mesh(
     Axes are in the order of declaration, those of the main file first, unless a shape cuts in
     another order: ``D/(N_G*N_T)`` puts N_G before N_T.
     """
-    found: dict[str, ast.MeshDecl] = {}
+    axes: dict[str, ast.MeshDecl] = {}
     for module in reversed(modules):
         for decl in module.meshes:
-            found.setdefault(decl.name.name, decl)
-    for name, decl in found.items():
+            axes.setdefault(decl.name.name, decl)
+    for name, decl in axes.items():
         if name in dims:
             raise Refused(MeshIsDim(decl.name.span, name, dims[name].name.span))
-    order = _ordered(tuple(found), _pairs(modules, found) if len(found) > 1 else {})
-    return {name: _size(found[name], settings.get(name)) for name in order}
+    order = _ordered(tuple(axes), _pairs(modules, axes) if len(axes) > 1 else {})
+    return {name: _size(axes[name], settings.get(name)) for name in order}
 
 
 def unused_axes(module: ast.Module, others: Sequence[ast.Module]) -> Iterator[MeshUnused]:

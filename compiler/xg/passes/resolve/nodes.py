@@ -14,15 +14,15 @@ from xg.passes.resolve.arguments import block_arguments, op_arguments
 from xg.passes.resolve.brackets import refuse_brackets
 from xg.passes.resolve.call_errors import CalledAgain, SeveralOutputs
 from xg.passes.resolve.errors import NotYet, Refused, UnnamedTwice, WrongOperands
-from xg.passes.resolve.instance import Called
+from xg.passes.resolve.instance import ResolvedCall
 from xg.passes.resolve.loop_errors import OverOperator, OverRow, StateOutsideLoop, StateStart
-from xg.passes.resolve.scope import Scope
-from xg.passes.resolve.units import Located
+from xg.passes.resolve.scope import BlockScope
+from xg.passes.resolve.units import LocatedBlock
 from xg.syntax import ast
 
 
 def apply_operator(
-    scope: Scope,
+    scope: BlockScope,
     use: ast.NodeUse,
     op: Op,
     data: Sequence[Value],
@@ -62,7 +62,7 @@ def apply_operator(
 
 
 def first_call(
-    scope: Scope, use: ast.NodeUse, located: Located, data: Sequence[Value]
+    scope: BlockScope, use: ast.NodeUse, located: LocatedBlock, data: Sequence[Value]
 ) -> tuple[Value, ...]:
     """A call of a block, which from now on can be called again by its name."""
     default = (
@@ -74,18 +74,18 @@ def first_call(
     starts, rest = _starts(use, located.block)
     instance, sizes = block_arguments(scope, rest, located)
     named, row = use.instance is not None, use.repeat is not None
-    scope.calls[name] = Called(instance, sizes, use.span, named, row)
+    scope.calls[name] = ResolvedCall(instance, sizes, use.span, named, row)
     return _call(scope, use, name, data, {n: scope.path(path) for n, path in starts.items()})
 
 
 def call_again(
-    scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value]
+    scope: BlockScope, use: ast.NodeUse, name: str, data: Sequence[Value]
 ) -> tuple[Value, ...]:
     """A call by the name of an earlier one, whose parameters and arguments it shares."""
-    known = scope.calls[name]
-    if known.row or use.repeat or use.arguments:
-        what = "a row" if known.row else "repeated" if use.repeat else "given arguments"
-        raise Refused(CalledAgain(use.span, name, what, known.span))
+    resolved_call = scope.calls[name]
+    if resolved_call.row or use.repeat or use.arguments:
+        what = "a row" if resolved_call.row else "repeated" if use.repeat else "given arguments"
+        raise Refused(CalledAgain(use.span, name, what, resolved_call.span))
     return _call(scope, use, name, data, {})
 
 
@@ -105,7 +105,7 @@ def _starts(use: ast.NodeUse, block: ast.Block) -> tuple[dict[str, ast.Path], as
     return starts, replace(use, arguments=tuple(rest)) if starts else use
 
 
-def _loop(scope: Scope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
+def _loop(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
     """A loop before any shape is inferred; None for a plain call."""
     if use.over is None:
         if block.states:
@@ -119,7 +119,11 @@ def _loop(scope: Scope, use: ast.NodeUse, block: ast.Block) -> Loop | None:
 
 
 def _call(
-    scope: Scope, use: ast.NodeUse, name: str, data: Sequence[Value], starts: Mapping[str, Value]
+    scope: BlockScope,
+    use: ast.NodeUse,
+    name: str,
+    data: Sequence[Value],
+    starts: Mapping[str, Value],
 ) -> tuple[Value, ...]:
     """One call under a name that is known; `starts` are the states that it gives."""
     called = scope.calls[name]
@@ -157,7 +161,7 @@ def _named(use: ast.NodeUse, block: ast.Block) -> int:
     return ports if len(block.outputs) < ports <= most else len(block.outputs)
 
 
-def _results(scope: Scope, use: ast.NodeUse, block: ast.Block) -> tuple[Value, ...]:
+def _results(scope: BlockScope, use: ast.NodeUse, block: ast.Block) -> tuple[Value, ...]:
     """Values for the outputs of a call; in a loop for the last states too, named or not."""
     count = _named(use, block)
     rest = len(block.outputs) + len(block.states) - count if use.over else 0

@@ -9,7 +9,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.plan import EVERY
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.plan_errors import NoSuchPlace
-from xg.passes.resolve.units import Linked, Located
+from xg.passes.resolve.units import Linked, LocatedBlock
 from xg.syntax import ast
 from xg.syntax.tree import walk
 
@@ -26,7 +26,7 @@ class End:
 class _Step:
     """A block that a path has reached; in a `row`, the segment of its rounds follows."""
 
-    located: Located
+    located: LocatedBlock
     row: str = ""
 
 
@@ -35,11 +35,11 @@ class Places:
     """The named parts of a program's blocks, each collected once."""
 
     linked: Linked
-    known: dict[Located, tuple[list[tuple[str, _Step]], frozenset[str]]] = field(
-        default_factory=dict[Located, "tuple[list[tuple[str, _Step]], frozenset[str]]"]
+    known: dict[LocatedBlock, tuple[list[tuple[str, _Step]], frozenset[str]]] = field(
+        default_factory=dict[LocatedBlock, "tuple[list[tuple[str, _Step]], frozenset[str]]"]
     )
 
-    def end_of(self, block: Located, path: ast.Path, *, may_be_call: bool = False) -> End:
+    def end_of(self, block: LocatedBlock, path: ast.Path, *, may_be_call: bool = False) -> End:
         """Where a path of a plan of `block` leads; raises Refused if nowhere."""
         steps = [_Step(block)]
         *way, last = path.segments
@@ -54,12 +54,12 @@ class Places:
         if may_be_call and last.name in calls:
             return End(dims, is_param=False)
         if not any(last.name in self._of(place)[1] for place in places):
-            known = [name for place in places for name in sorted(self._of(place)[1])]
-            raise Refused(_nothing(steps, last, "value", tuple(known)))
+            names = [name for place in places for name in sorted(self._of(place)[1])]
+            raise Refused(_nothing(steps, last, "value", tuple(names)))
         is_param = any(param.name.name == last.name for block in blocks for param in block.params)
         return End(dims, is_param)
 
-    def _of(self, located: Located) -> tuple[list[tuple[str, _Step]], frozenset[str]]:
+    def _of(self, located: LocatedBlock) -> tuple[list[tuple[str, _Step]], frozenset[str]]:
         """The calls and the values of a block."""
         if located not in self.known:
             calls, values = _calls(self.linked, located), _values(located.block)
@@ -69,28 +69,28 @@ class Places:
     def _followed(self, steps: list[_Step], segment: ast.Name) -> list[_Step]:
         """The blocks behind one more segment."""
         found: dict[_Step, None] = {}
-        known: list[str] = []
+        names: list[str] = []
         for step in steps:
             if step.row:
                 found.update({_Step(step.located): None} if segment.name == EVERY else {})
                 continue
             for name, callee in self._of(step.located)[0]:
-                known.append(name)
+                names.append(name)
                 if segment.name in (name, EVERY):
                     found[callee] = None
         if not found:
-            raise Refused(_nothing(steps, segment, "call", tuple(known)))
+            raise Refused(_nothing(steps, segment, "call", tuple(names)))
         return list(found)
 
 
-def reachable(linked: Linked) -> set[Located]:
+def reachable(linked: Linked) -> set[LocatedBlock]:
     """The blocks that the main file has or takes, and all that these may call."""
     waiting = list(linked.unit.blocks.values())
     seen = set(waiting)
     while waiting:
-        found = {step.located for _, step in _calls(linked, waiting.pop())} - seen
-        seen |= found
-        waiting += found
+        located_blocks = {step.located for _, step in _calls(linked, waiting.pop())} - seen
+        seen |= located_blocks
+        waiting += located_blocks
     return seen
 
 
@@ -105,7 +105,7 @@ def _nothing(
     return NoSuchPlace(segment.span, block, segment.name, kind, known)
 
 
-def _calls(linked: Linked, located: Located) -> Iterator[tuple[str, _Step]]:
+def _calls(linked: Linked, located: LocatedBlock) -> Iterator[tuple[str, _Step]]:
     """The calls of a block by name, each with the blocks that some choice calls there."""
     for chain in located.block.chains:
         for part in walk(chain):
@@ -118,7 +118,7 @@ def _calls(linked: Linked, located: Located) -> Iterator[tuple[str, _Step]]:
                     yield name, _Step(callee, name if use and use.repeat else "")
 
 
-def _called(linked: Linked, located: Located, operator: str) -> list[Located]:
+def _called(linked: Linked, located: LocatedBlock, operator: str) -> list[LocatedBlock]:
     """The blocks that a node may call."""
     own = {own.name.name: own.words for own in located.block.own if own.words}
     choice = linked.options.get(operator)

@@ -10,7 +10,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axis_cuts import Layout
 from xg.ir.plan import Entry, Memory, Plan
 from xg.passes.resolve.errors import Refused
-from xg.passes.resolve.expressions import Reader
+from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.paths import End, Places, reachable
 from xg.passes.resolve.plan_errors import (
     CircularPlan,
@@ -21,7 +21,7 @@ from xg.passes.resolve.plan_errors import (
     UnknownPlan,
     UseOfNoParam,
 )
-from xg.passes.resolve.units import Linked, Linker, Located, Unit
+from xg.passes.resolve.units import Linked, Linker, LocatedBlock, Unit
 from xg.syntax import ast
 
 
@@ -70,8 +70,8 @@ class _Plans:
     linked: Linked
     places: Places = field(init=False)
     problems: list[tuple[str, Problem]] = field(default_factory=list[tuple[str, Problem]])
-    texts: dict[str, dict[Located, tuple[ast.Plan, Unit]]] = field(
-        default_factory=dict[str, "dict[Located, tuple[ast.Plan, Unit]]"]
+    texts: dict[str, dict[LocatedBlock, tuple[ast.Plan, Unit]]] = field(
+        default_factory=dict[str, "dict[LocatedBlock, tuple[ast.Plan, Unit]]"]
     )
     products: dict[str, ast.PlanProduct] = field(default_factory=dict[str, ast.PlanProduct])
 
@@ -126,7 +126,7 @@ class _Plans:
     def _is_foreign(self, decl: ast.PlanProduct) -> bool:
         return all(decl is not own for own in self.linked.unit.module.products)
 
-    def _declare(self, unit: Unit, needed: Container[Located]) -> None:
+    def _declare(self, unit: Unit, needed: Container[LocatedBlock]) -> None:
         """Take over what a file declares."""
         seen: dict[tuple[str, str], ast.Plan | ast.PlanProduct] = {}
         decls = sorted(
@@ -152,13 +152,13 @@ class _Plans:
 
     def _knows(self, product: str, factor: ast.Name, plans: Mapping[str, Plan]) -> bool:
         if factor.name not in plans and factor.name not in self.products:
-            known = tuple(dict.fromkeys([*plans, *self.products]))
-            self.refuse(product, UnknownPlan(factor.span, factor.name, known))
+            names = tuple(dict.fromkeys([*plans, *self.products]))
+            self.refuse(product, UnknownPlan(factor.span, factor.name, names))
         return factor.name in plans
 
     # ---- one plan -------------------------------------------------------------------------------
 
-    def _plan(self, name: str, blocks: Sequence[Located]) -> Plan:
+    def _plan(self, name: str, blocks: Sequence[LocatedBlock]) -> Plan:
         texts = self.texts[name]
         entries = [entry for block in blocks for entry in self._entries(texts[block][0], block)]
         named = frozenset(axis for entry in entries for axis in _mentioned(entry))
@@ -167,7 +167,7 @@ class _Plans:
         mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in named}
         return Plan(name, title, tuple(replace(entry, over=over) for entry in entries), mesh)
 
-    def _entries(self, plan: ast.Plan, block: Located) -> Iterator[Entry]:
+    def _entries(self, plan: ast.Plan, block: LocatedBlock) -> Iterator[Entry]:
         """The lines of one text, one entry for each value that a line names."""
         for placement in plan.placements:
             for path in placement.targets:
@@ -178,7 +178,7 @@ class _Plans:
                         self.refuse(plan.name.name, problem)
 
     def _entry(
-        self, plan: ast.Plan, block: Located, placement: ast.Placement, path: ast.Path
+        self, plan: ast.Plan, block: LocatedBlock, placement: ast.Placement, path: ast.Path
     ) -> Entry:
         end = self.places.end_of(block, path, may_be_call=placement.at_rest is None)
         use = self._layout(placement.in_use, end) if placement.in_use else None
@@ -205,7 +205,7 @@ class _Plans:
                 divisor = last.operand
                 if divisor.name not in mesh | self.linked.dims | end.dims:
                     raise Refused(UnknownMesh(divisor.span, divisor.name, tuple(self.linked.mesh)))
-        return Reader(self.linked.dims | end.dims, mesh, {}).layout(shape, plan=True)
+        return ExpressionReader(self.linked.dims | end.dims, mesh, {}).layout(shape, plan=True)
 
 
 def _memory(word: ast.Name | None) -> Memory | None:

@@ -16,10 +16,10 @@ from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
 from xg.passes.resolve.block import resolve_block
-from xg.passes.resolve.instance import Instance, Request
+from xg.passes.resolve.instance import BlockInstance, Request
 from xg.passes.resolve.lookups import Lookups, Words
 from xg.passes.resolve.mentions import dims_mentioned
-from xg.passes.resolve.units import Linked, Located
+from xg.passes.resolve.units import Linked, LocatedBlock
 from xg.syntax import ast
 
 Header = tuple[str, ...]  # what callers see of a block
@@ -69,7 +69,7 @@ class ResolvedGraphs:
         default_factory=Recent[int, "tuple[ast.Block, Header]"]
     )
 
-    def graph(self, linked: Linked, instance: Instance, key: str, request: Request) -> Graph:
+    def graph(self, linked: Linked, instance: BlockInstance, key: str, request: Request) -> Graph:
         """The graph of an instance under a key; raises Refused with everything that is wrong."""
         program = _Program(
             instance.located.unit.number,
@@ -95,7 +95,7 @@ class ResolvedGraphs:
         entry: _Resolved,
         program: _Program,
         linked: Linked,
-        instance: Instance,
+        instance: BlockInstance,
         request: Request,
     ) -> bool:
         """Whether all that a graph was made from is the same now."""
@@ -117,14 +117,14 @@ class ResolvedGraphs:
         entries: list[_Resolved],
         program: _Program,
         linked: Linked,
-        instance: Instance,
+        instance: BlockInstance,
         key: str,
         request: Request,
     ) -> Graph:
         lookups = Lookups(linked, instance)
-        asked: list[tuple[Instance, str]] = []
+        asked: list[tuple[BlockInstance, str]] = []
 
-        def noted(callee: Instance) -> str:
+        def noted(callee: BlockInstance) -> str:
             asked.append((callee, request(callee)))
             return asked[-1][1]
 
@@ -148,21 +148,21 @@ class ResolvedGraphs:
         )
         return graph
 
-    def _seen(self, operator: Op | Located | None) -> Op | Header | None:
+    def _seen(self, operator: Op | LocatedBlock | None) -> Op | Header | None:
         """Of a block only what callers see; an operator is known by identity."""
-        return self._header(operator.block) if isinstance(operator, Located) else operator
+        return self._header(operator.block) if isinstance(operator, LocatedBlock) else operator
 
     def _header(self, block: ast.Block) -> Header:
-        known = self.headers.get(id(block))
-        if known is None:
-            known = self.headers.put(id(block), (block, _header(block)))
-        return known[1]
+        blocks = self.headers.get(id(block))
+        if blocks is None:
+            blocks = self.headers.put(id(block), (block, _header(block)))
+        return blocks[1]
 
 
-def _called(call: _Asked, lookups: Lookups) -> Instance:
+def _called(call: _Asked, lookups: Lookups) -> BlockInstance:
     located = lookups.operator(call.operator)
-    assert isinstance(located, Located)
-    return Instance(located, call.words, call.numbers)
+    assert isinstance(located, LocatedBlock)
+    return BlockInstance(located, call.words, call.numbers)
 
 
 def _header(block: ast.Block) -> Header:

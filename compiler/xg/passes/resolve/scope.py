@@ -20,27 +20,27 @@ from xg.passes.resolve.errors import (
     UnknownWord,
     WrongOperands,
 )
-from xg.passes.resolve.expressions import Reader
-from xg.passes.resolve.instance import Called, Instance, Request
+from xg.passes.resolve.expressions import ExpressionReader
+from xg.passes.resolve.instance import BlockInstance, Request, ResolvedCall
 from xg.passes.resolve.lookups import Lookups
-from xg.passes.resolve.units import Linked, Located, Unit
+from xg.passes.resolve.units import Linked, LocatedBlock, Unit
 from xg.syntax import ast
 
 
 @dataclass(slots=True)
-class Scope:
+class BlockScope:
     """The names of one instance of a block, and the nodes made so far."""
 
     lookups: Lookups
     request: Request
     linked: Linked = field(init=False)
-    instance: Instance = field(init=False)
-    reader: Reader = field(init=False)
+    instance: BlockInstance = field(init=False)
+    reader: ExpressionReader = field(init=False)
     sizes: Sizes = field(init=False)
     values: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
     spoiled: set[str] = field(default_factory=set[str], init=False)
     steps: list[Apply | Call] = field(default_factory=list[Apply | Call], init=False)
-    calls: dict[str, Called] = field(default_factory=dict[str, Called], init=False)
+    calls: dict[str, ResolvedCall] = field(default_factory=dict[str, ResolvedCall], init=False)
     foreign: dict[str, Value] = field(default_factory=dict[str, Value], init=False)
     claims: list[tuple[Value, TensorType, Span]] = field(
         default_factory=list[tuple[Value, TensorType, Span]], init=False
@@ -59,7 +59,7 @@ class Scope:
         self.sizes = self.linked.sizes_of(self.block)
         numbers = dict(self.instance.numbers)
         dims = self.linked.dims | {decl.name.name for decl in self.block.dims}
-        self.reader = Reader(dims, frozenset(self.linked.mesh), numbers)
+        self.reader = ExpressionReader(dims, frozenset(self.linked.mesh), numbers)
         self.outputs = {port.name.name: port for port in self.block.outputs}
 
     @property
@@ -94,7 +94,7 @@ class Scope:
         """Words and the chosen one, of an option of the call or of the program."""
         return self.lookups.option(name)
 
-    def operator(self, name: ast.Name) -> Op | Located | None:
+    def operator(self, name: ast.Name) -> Op | LocatedBlock | None:
         """The operator of a node's name, options followed to the chosen word."""
         return self.lookups.operator(name.name)
 

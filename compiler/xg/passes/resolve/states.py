@@ -8,11 +8,11 @@ from xg.ir.graph import Carry, Value
 from xg.ir.scalar import Scalar, as_scalar
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.loop_errors import NextOfState, StateStart
-from xg.passes.resolve.scope import Scope
+from xg.passes.resolve.scope import BlockScope
 from xg.syntax import ast
 
 
-def declare_state(scope: Scope, state: ast.State) -> Value:
+def declare_state(scope: BlockScope, state: ast.State) -> Value:
     """A state as it is at the beginning of a round: a further input of the block."""
     value = Value(state.name.name, "input", state.span, scope.reader.type(state.shape, state.range))
     scope.bind(state.name, value)
@@ -20,7 +20,7 @@ def declare_state(scope: Scope, state: ast.State) -> Value:
     return value
 
 
-def carries(scope: Scope, pasts: list[Value]) -> Iterator[Carry]:
+def carries(scope: BlockScope, pasts: list[Value]) -> Iterator[Carry]:
     """Every state with what `next` sets it to; raises Refused where there is no such line."""
     nexts: dict[str, ast.Binding] = {}
     states = {state.name.name: state for state in scope.block.states}
@@ -39,7 +39,7 @@ def carries(scope: Scope, pasts: list[Value]) -> Iterator[Carry]:
         yield Carry(name, past, _next(scope, nexts[name], past), _start(scope, state))
 
 
-def _next(scope: Scope, binding: ast.Binding, past: Value) -> Value:
+def _next(scope: BlockScope, binding: ast.Binding, past: Value) -> Value:
     """The edge that a round leaves, of the type of the state."""
     value = binding.value
     if not isinstance(value, ast.Path):
@@ -52,7 +52,7 @@ def _next(scope: Scope, binding: ast.Binding, past: Value) -> Value:
     return edge
 
 
-def _start(scope: Scope, state: ast.State) -> Scalar:
+def _start(scope: BlockScope, state: ast.State) -> Scalar:
     match state.init:
         case None | ast.Path(name="zeros"):
             return as_scalar(0.0)

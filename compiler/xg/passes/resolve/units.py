@@ -17,7 +17,7 @@ from xg.ir.walk import callees_first
 from xg.passes.resolve.declarations import declared_in_vain
 from xg.passes.resolve.define import define
 from xg.passes.resolve.errors import CircularSizes, NotInFile, Refused, UnknownOption, UnknownWord
-from xg.passes.resolve.expressions import Reader
+from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.mentions import dims_mentioned
 from xg.syntax import ast
 
@@ -35,7 +35,7 @@ class Unit:
 
     number: int
     module: ast.Module
-    blocks: Mapping[str, Located]
+    blocks: Mapping[str, LocatedBlock]
     ops: Mapping[str, Op]
 
     def operator(self, name: str) -> Op | None:
@@ -44,7 +44,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Located:
+class LocatedBlock:
     """A block and the file whose names it sees."""
 
     block: ast.Block
@@ -76,16 +76,16 @@ class Linked:
         """The program's dims."""
         return frozenset(self.decls)
 
-    def reader(self) -> Reader:
+    def reader(self) -> ExpressionReader:
         """Reads expressions over the program's dims."""
-        return Reader(self.dims, frozenset(self.mesh), {})
+        return ExpressionReader(self.dims, frozenset(self.mesh), {})
 
     def sizes_of(self, block: ast.Block) -> Sizes:
         """The sizes that a block knows: the program's, with the dims that are its own."""
         if not block.dims:
             return self.sizes
         decls = {decl.name.name: decl for decl in block.dims}
-        reader = Reader(self.dims | decls.keys(), frozenset(self.mesh), {})
+        reader = ExpressionReader(self.dims | decls.keys(), frozenset(self.mesh), {})
         own = {name: reader.dim(decl.size) if decl.size else None for name, decl in decls.items()}
         definitions = {name: dim for name, dim in own.items() if dim and dim.constant is None}
         outer = {n: dim for n, dim in self.sizes.definitions.items() if n not in own}
@@ -94,7 +94,7 @@ class Linked:
         with _placed(every):
             return self.sizes.with_local(own)
 
-    def mentioned(self, located: Located) -> tuple[str, ...]:
+    def mentioned(self, located: LocatedBlock) -> tuple[str, ...]:
         """The dims that a block mentions in some choice, also by the sizes that need them."""
         sizes = self.sizes_of(located.block)
         dims = self.dims | sizes.local
@@ -134,7 +134,7 @@ class Linker:
         numbers, chosen = _settings(rest, frozenset(self.dims), self.options, tuple(mesh))
         known = frozenset(numbers.items())
         if known not in self.sizes:
-            reader = Reader(frozenset(self.dims), frozenset(mesh), {})
+            reader = ExpressionReader(frozenset(self.dims), frozenset(mesh), {})
             self.sizes[known] = _sizes(self.dims, reader, numbers)
         return Linked(self.units[-1], self.sizes[known], self.dims, mesh, chosen, self.units)
 
@@ -181,7 +181,7 @@ def _unit(
     vain = declared_in_vain(module)
     if vain:
         raise Refused(*vain)
-    blocks: dict[str, Located] = {}
+    blocks: dict[str, LocatedBlock] = {}
     operators: dict[str, Op] = {}
     for use, other in imported:
         for name in use.names:
@@ -190,8 +190,8 @@ def _unit(
             elif name.name in other.ops:
                 operators[name.name] = other.ops[name.name]
             else:
-                known = (*other.blocks, *other.ops)
-                raise Refused(NotInFile(name.span, name.name, use.origin.span.text, known))
+                names = (*other.blocks, *other.ops)
+                raise Refused(NotInFile(name.span, name.name, use.origin.span.text, names))
     wrong: list[Diagnostic] = []
     for definition in module.ops:
         try:
@@ -201,15 +201,15 @@ def _unit(
     if wrong:
         raise DiagnosticError(wrong)
     unit = Unit(number, module, blocks, operators)
-    blocks.update({block.name.name: Located(block, unit) for block in module.blocks})
+    blocks.update({block.name.name: LocatedBlock(block, unit) for block in module.blocks})
     return unit
 
 
 def _defined(definition: ast.OpDef, defined: Defined) -> Op:
-    known = defined.get(id(definition))
-    if known is None:
-        known = defined.put(id(definition), (definition, define(definition)))
-    return known[1]
+    entry = defined.get(id(definition))
+    if entry is None:
+        entry = defined.put(id(definition), (definition, define(definition)))
+    return entry[1]
 
 
 def _settings(
@@ -235,7 +235,9 @@ def _settings(
     return numbers, chosen
 
 
-def _sizes(decls: Mapping[str, ast.DimDecl], reader: Reader, numbers: Mapping[str, int]) -> Sizes:
+def _sizes(
+    decls: Mapping[str, ast.DimDecl], reader: ExpressionReader, numbers: Mapping[str, int]
+) -> Sizes:
     definitions: dict[str, Dim] = {}
     defaults: dict[str, int] = {}
     for name, decl in decls.items():

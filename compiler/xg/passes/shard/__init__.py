@@ -138,8 +138,8 @@ def _typed(graph: Graph, parts: Iterable[Apply]) -> dict[Value, TensorType]:
     for step in parts:
         if all(value in types for value in step.inputs):
             body = step.op.body([types[value] for value in step.inputs], step.attrs)
-            for value, made in zip(step.outputs, body.outputs, strict=True):
-                types.setdefault(value, TensorType(made.shape))
+            for value, expression in zip(step.outputs, body.outputs, strict=True):
+                types.setdefault(value, TensorType(expression.shape))
     return types
 
 

@@ -76,9 +76,9 @@ class Annotator:
             call = next(step for step in graph.named_calls() if step.path == path)
             callee = self.source[call.callee]
             lent = {str(v.name): v for v in callee.param_values()}[inside]
-            found = self._planned(callee, self._below(call, reach)).get(lent)
-            if found:
-                requests[value] = found
+            placement_requests = self._planned(callee, self._below(call, reach)).get(lent)
+            if placement_requests:
+                requests[value] = placement_requests
         steps = tuple(
             replace(step, callee=self.name(step.callee, self._below(step, reach)))
             if isinstance(step, Call)
@@ -127,12 +127,12 @@ def _by_hand(graph: Graph) -> Requests:
 
 def _planned(graph: Graph, reach: Reach) -> Requests:
     """The requests of plans; a mesh axis of theirs that does not cut a value replicates it."""
-    found: Requests = {}
+    requests: Requests = {}
     for value, entries in entries_of(graph, reach).items():
         said = placing(entries, graph.types[value].shape, graph.sizes)
         if said.over:
-            found[value] = _cut(said.rest, said.use, sorted(said.over))
-    return found
+            requests[value] = _cut(said.rest, said.use, sorted(said.over))
+    return requests
 
 
 def _cut(rest: Cuts, use: Cuts, over: Mapping[str, int] | list[str]) -> dict[str, PlacementRequest]:

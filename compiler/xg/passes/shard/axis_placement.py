@@ -268,11 +268,11 @@ class BlockPlacer:
 
     def _call(self, call: Call) -> Generator[CallRequest, PlacedCall, None]:
         """A call with its operands where the callee requests them."""
-        callee, given = self.graphs[call.callee], self._inputs(call)
+        callee, values = self.graphs[call.callee], self._inputs(call)
         refuse_loop(call, callee, self.graph)
         states = [
             arriving(self.moves.states[value], self.requests.get(value), wanted)
-            for value, wanted in zip(given, entering(callee, self.axis), strict=True)
+            for value, wanted in zip(values, entering(callee, self.axis), strict=True)
         ]
         if call.count is None:
             placed = yield from place_once(callee, states, self._shared(call))
@@ -280,7 +280,7 @@ class BlockPlacer:
             placed = yield from place_row(callee, states)
         inputs = tuple(
             self.moves.reshard(value, state, call.span, self.promised.get(value))
-            for value, state in zip(given, placed.request.inputs, strict=True)
+            for value, state in zip(values, placed.request.inputs, strict=True)
         )
         self.moves.steps.append(replace(call, callee=placed.graph.key, inputs=inputs))
         for value, state in zip(call.outputs, placed.outputs, strict=True):

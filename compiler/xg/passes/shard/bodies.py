@@ -67,11 +67,11 @@ class Bodies:
     def _asked(self, step: Apply, types: tuple[TensorType, ...]) -> Asked:
         """The body of a step; other steps that say the same have the same."""
         key = id(step.op), frozen(step.attrs), types
-        known = self.alike.get(key)
-        if known is None:
+        asked = self.alike.get(key)
+        if asked is None:
             body = step.op.body(types, step.attrs)
-            known = self.alike.put(key, Asked(step.op, step.attrs, body, {}))
-        return Asked(step.op, step.attrs, known.body, known.answers)
+            asked = self.alike.put(key, Asked(step.op, step.attrs, body, {}))
+        return Asked(step.op, step.attrs, asked.body, asked.answers)
 
     @staticmethod
     def _answer(asked: Asked, states: tuple[State, ...]) -> list[State] | IllTyped:

@@ -45,8 +45,10 @@ Placing = Generator[CallRequest, PlacedCall, PlacedCall]
 
 def entering(callee: Graph, axis: str) -> tuple[State | None, ...]:
     """The states in which a callee requests its inputs."""
-    found = [callee.placement_requests.get(port, {}).get(axis) for port in callee.inputs]
-    return tuple(request.rest if request else None for request in found)
+    placement_requests = [
+        callee.placement_requests.get(port, {}).get(axis) for port in callee.inputs
+    ]
+    return tuple(request.rest if request else None for request in placement_requests)
 
 
 def arriving(state: State, request: PlacementRequest | None, wanted: State | None) -> State:

@@ -28,9 +28,9 @@ def check(program: Program, axis: str) -> Program:
     _check_ports(program.main, axis)
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
-        _Checker(axis, graph, program.graphs).forward()
+        _PlacementChecker(axis, graph, program.graphs).forward()
         if key in program.backwards:
-            checker = _Checker(axis, graph, program.graphs)
+            checker = _PlacementChecker(axis, graph, program.graphs)
             backwards[key] = checker.backward(program.backwards)
     return replace(program, backwards=backwards)
 
@@ -44,7 +44,7 @@ def _check_ports(main: Graph, axis: str) -> None:
 
 
 @dataclass(slots=True)
-class _Checker:
+class _PlacementChecker:
     axis: str
     graph: Graph
     graphs: Mapping[str, Graph]
@@ -62,10 +62,10 @@ class _Checker:
                 self._meet(step.inputs, [_state(callee, v, self.axis) for v in callee.inputs])
                 self._meet(step.outputs, [_state(callee, v, self.axis) for v in callee.outputs])
                 continue
-            for value, found in zip(step.outputs, self._typed(step), strict=True):
+            for value, state in zip(step.outputs, self._typed(step), strict=True):
                 wanted = self.states[value]
-                if found != wanted and not (found.is_same and wanted.kind == "S"):
-                    raise Unsound(f"{step.op.glyph} makes {found}, not {wanted}, over {self.axis}")
+                if state != wanted and not (state.is_same and wanted.kind == "S"):
+                    raise Unsound(f"{step.op.glyph} makes {state}, not {wanted}, over {self.axis}")
 
     def backward(self, backwards: Mapping[str, Backward]) -> Backward:
         """The backward pass with its states."""

@@ -12,7 +12,7 @@ from xg.ir.graph import Apply, Call, Graph, Value
 from xg.ir.placement import State
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
-from xg.passes.shard.refusal import Refused, free_ways
+from xg.passes.shard.refusal import RefusedOperator, free_ways
 from xg.sharding.argument import IllTyped
 
 
@@ -110,7 +110,7 @@ class CutElsewhere(Problem):
 # ---- from what was found ------------------------------------------------------------------------
 
 
-def refuse(error: IllTyped, refused: Refused, graph: Graph, axis: str) -> Problem:
+def refuse(error: IllTyped, refused: RefusedOperator, graph: Graph, axis: str) -> Problem:
     """Why an operator cannot be placed, in the words of the file."""
     step, inputs, states = refused.step, refused.inputs, refused.states
     if refused.summed:
@@ -217,7 +217,7 @@ def _laid_out(value: Value, graph: Graph) -> Value:
     return value
 
 
-def _gather(refused: Refused, place: int, graph: Graph, axis: str) -> str:
+def _gather(refused: RefusedOperator, place: int, graph: Graph, axis: str) -> str:
     """How a file says that an operand is to be gathered: in the block, or in a line of its plan."""
     value, state = refused.inputs[place], refused.states[place]
     name, costs = _name(value), _costs("AG", value, graph, axis)

@@ -62,20 +62,20 @@ def _joined(graph: G, outside: Iterable[Value], order: Sequence[str]) -> G:
     reads = Counter(outside)
     reads.update(value for step in graph.steps for value in step.inputs)
     makers: dict[Value, Apply] = {}
-    kept: dict[Step, None] = {}
+    steps: dict[Step, None] = {}
     for step in graph.steps:
         if not isinstance(step, Apply) or step.op.family != FAMILY or step.op.glyph not in JOINED:
-            kept[step] = None
+            steps[step] = None
             continue
         (operand,) = step.inputs
         first = makers.get(operand)
         both = _both(first, step, order) if first and reads[operand] == 1 else None
         if first and both:
-            del kept[first]
-        made = both or step
-        kept[made] = None
-        makers[step.outputs[0]] = made
-    return _without(replace(graph, steps=tuple(kept)), _made(graph))
+            del steps[first]
+        apply = both or step
+        steps[apply] = None
+        makers[step.outputs[0]] = apply
+    return _without(replace(graph, steps=tuple(steps)), _made(graph))
 
 
 def _without(graph: G, before: Set[Value]) -> G:
@@ -132,8 +132,8 @@ class _Sums:
             else:
                 self._keep(step)
         steps, types, placements = tuple(self.kept), self.types, self.placements
-        made = replace(self.backward, steps=steps, types=types, placements=placements)
-        return _without(made, _made(self.backward))
+        backward = replace(self.backward, steps=steps, types=types, placements=placements)
+        return _without(backward, _made(self.backward))
 
     def _keep(self, step: Step) -> None:
         self.kept[step] = None
@@ -144,8 +144,8 @@ class _Sums:
         """The sums over ranks that a ⊕ adds up, if it does nothing else."""
         if not isinstance(step, Apply) or step.op.glyph != "⊕":
             return ()
-        found = [self.makers.get(v) for v in step.inputs if self.reads[v] == 1]
-        sums = tuple(each for each in found if each is not None)
+        steps = [self.makers.get(v) for v in step.inputs if self.reads[v] == 1]
+        sums = tuple(each for each in steps if each is not None)
         fits = len(sums) == len(step.inputs) > 1 and all(map(self._is_term, sums))
         over = joined_axes(self._axes(sums))
         return sums if fits and all(self._can_be(each, over) for each in sums) else ()

@@ -35,7 +35,7 @@ def localise(program: Program, axis: str) -> Program:
     graphs: dict[str, Graph] = {}
     backwards: dict[str, Backward] = {}
     for key, graph in program.graphs.items():
-        writer = _Local(axis, graph.types, graph.placements)
+        writer = _LocalGraph(axis, graph.types, graph.placements)
         graphs[key] = writer.graph(graph)
         if key in program.backwards:
             backwards[key] = writer.backward(program.backwards[key], graphs[key])
@@ -43,7 +43,7 @@ def localise(program: Program, axis: str) -> Program:
 
 
 @dataclass(slots=True)
-class _Local:
+class _LocalGraph:
     """Writes both passes of one graph. `same` maps what a cast made to what was cast."""
 
     axis: str
@@ -179,9 +179,9 @@ class _Local:
             return None if step.op.local else step.op
         if origin.op.local:
             return None
-        wanted = [name.removeprefix("d") for name in step.op.outputs]
+        names = [name.removeprefix("d") for name in step.op.outputs]
         operands = [self._type(value) for value in origin.inputs]
-        return origin.op.adjoint_op(operands, origin.attrs, wanted)
+        return origin.op.adjoint_op(operands, origin.attrs, names)
 
     def _body(self, step: Apply) -> Body | None:
         """The computation of a rank; None if it is that of the global operator."""

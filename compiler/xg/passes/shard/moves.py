@@ -68,21 +68,21 @@ class Moves:
         """Bring a value into a state, once for each pair; `into` is the value that results."""
         if self.states[value] == target:
             return value
-        known = self.resharded.setdefault(value, {})
-        if target not in known:
-            known[target] = (
+        values = self.resharded.setdefault(value, {})
+        if target not in values:
+            values[target] = (
                 self._on_the_way(value, target, span)
                 or self._inside_gather(value, target, span)
                 or self._before(value, target, span)
                 or self._moved(value, target, span, into)
             )
-        return known[target]
+        return values[target]
 
     def _on_the_way(self, value: Value, target: State, span: Span) -> Value | None:
         """The move from a state that it has already, or that costs less to send."""
-        known = self.resharded[value]
-        if target == REPLICATED and INVARIANT in known:
-            return self.reshard(known[INVARIANT], target, span)
+        values = self.resharded[value]
+        if target == REPLICATED and INVARIANT in values:
+            return self.reshard(values[INVARIANT], target, span)
         step = self.made.get(value)
         if step is None or step.op.glyph != "BC" or self.states[value] != INVARIANT:
             return None

@@ -166,10 +166,10 @@ def _noted(
     """The result of a placer, with every answer that it was given."""
     answers: list[PlacedCall] = []
     try:
-        wanted = next(placing)
+        call_request = next(placing)
         while True:
-            answers.append((yield wanted))
-            wanted = placing.send(answers[-1])
+            answers.append((yield call_request))
+            call_request = placing.send(answers[-1])
     except StopIteration as finished:
         return finished.value, answers
 

@@ -16,7 +16,7 @@ from xg.sharding.reshaping import groups
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedOperator:
     """An operator with its operands in their available states.
 
     `gathered` are the places of operands of which any one is to be gathered, `summed` of those that
@@ -31,7 +31,7 @@ class Refused:
     in_block: bool
 
 
-def free_ways(error: IllTyped, refused: Refused, sizes: Sizes) -> Iterator[str]:
+def free_ways(error: IllTyped, refused: RefusedOperator, sizes: Sizes) -> Iterator[str]:
     """Alternatives that send nothing: one axis for each sharded operand."""
     step = refused.step
     if step.op.glyph == "split" and error.expr.prim == "cut":
@@ -57,7 +57,7 @@ def refusal(
     graph: Graph,
     *,
     explicit: bool,
-) -> Refused:
+) -> RefusedOperator:
     """The error for an operator none of whose `options`, by operand, fit together.
 
     Only where collectives are `explicit` a sum can be missing: elsewhere it was tried.
@@ -75,7 +75,9 @@ def refusal(
     states = [moves.states[value] for value in inputs]
     cut = [place for place, state in enumerate(states) if state.kind == "S"]
     partial = [p for p, state in enumerate(states) if state.kind == "P" and explicit]
-    return Refused(step, inputs, states, [p for p in cut if helps(p)] or cut, partial, in_block)
+    return RefusedOperator(
+        step, inputs, states, [p for p in cut if helps(p)] or cut, partial, in_block
+    )
 
 
 def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[State]) -> bool:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.examples.bind import Document, documents
-from xg.frontend.examples.example_names import Target
+from xg.frontend.examples.bind import BoundExample, documents
+from xg.frontend.examples.example_names import ClaimTarget
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings
 from xg.ir.loss import loss_of
@@ -22,10 +22,10 @@ BY_DEFINITION = "zero with these numbers, to the last bit"
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckedDocument:
     """A document, its claims judged, and its claimed gradients against finite differences."""
 
-    document: Document
+    document: BoundExample
     claims: tuple[Judged, ...]
     differences: Mapping[str, Row]
 
@@ -38,7 +38,7 @@ class Checked:
 
 def checked(
     project: Project, block: str | None, settings: Settings, seed: int
-) -> Iterator[Checked]:
+) -> Iterator[CheckedDocument]:
     """The examples that claim something, of a file or of one block.
 
     Raises DiagnosticError, and InputError where there is none.
@@ -53,13 +53,13 @@ def checked(
         differences = {
             name: _difference(recomputation, target, seed) for name, target in gradients.items()
         }
-        yield Checked(document, tuple(judge(document)), differences)
+        yield CheckedDocument(document, tuple(judge(document)), differences)
     if not found:
         of = f"block {block}" if block is not None else project.main.span.source.name
         raise InputError(f"{of} has no example whose claims could be checked")
 
 
-def _difference(recomputation: Recomputation, target: Target, seed: int) -> Row:
+def _difference(recomputation: Recomputation, target: ClaimTarget, seed: int) -> Row:
     """The gradient that a claim is about, against central differences of the loss."""
     name = target.source
     loss = loss_of(recomputation.document.program.main) or ""
@@ -79,9 +79,9 @@ def _difference(recomputation: Recomputation, target: Target, seed: int) -> Row:
     return gradcheck.check(outputs, gradient, {name: start}, zeros=zeros, seed=seed).rows[0]
 
 
-def _start(recomputation: Recomputation, target: Target) -> Array:
+def _start(recomputation: Recomputation, target: ClaimTarget) -> Array:
     """The first array of a claim: the value itself, without the gradient."""
-    given = {**recomputation.inputs, **recomputation.params}
-    if target.source in given:
-        return given[target.source]
+    arrays = {**recomputation.inputs, **recomputation.params}
+    if target.source in arrays:
+        return arrays[target.source]
     return recomputation.run().at(target.path, target.primal)

@@ -14,8 +14,8 @@ from typing import Final, Literal
 import numpy as np
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.examples.bind import Claim, Document
-from xg.frontend.examples.example_names import Target
+from xg.frontend.examples.bind import BoundExample, Claim
+from xg.frontend.examples.example_names import ClaimTarget
 from xg.ir.graph import Graph, Value
 from xg.verify.examples.recompute import Array, Recomputation, array
 from xg.verify.reference.interpret import Edge
@@ -72,7 +72,7 @@ class Judged:
         return self.standing in ("true", "false, as marked")
 
 
-def judge(document: Document) -> Iterator[Judged]:
+def judge(document: BoundExample) -> Iterator[Judged]:
     """Every claim of a document in order."""
     recomputation = Recomputation(document)
     true = recomputation.run()
@@ -131,7 +131,7 @@ def _nudged(values: Array, allowed: Sequence[float]) -> Iterator[Array]:
         yield moved
 
 
-def _reached(main: Graph, target: Target, before: Mapping[Edge, Claim]) -> set[Edge]:
+def _reached(main: Graph, target: ClaimTarget, before: Mapping[Edge, Claim]) -> set[Edge]:
     """The printed edges that a forward value is computed from, without any in between.
 
     Everything printed inside of calls counts, without a closer look.
@@ -139,14 +139,14 @@ def _reached(main: Graph, target: Target, before: Mapping[Edge, Claim]) -> set[E
     if target.path:
         return set(before)
     makers = {value: step for step in main.steps for value in step.outputs}
-    found = {edge for edge in before if edge[0]}
+    edges = {edge for edge in before if edge[0]}
     seen: set[Value] = set()
     waiting = list(makers[target.primal].inputs)
     while waiting:
         value = waiting.pop()
         if ("", value) in before:
-            found.add(("", value))
+            edges.add(("", value))
         elif value not in seen and value in makers:
             waiting += makers[value].inputs
         seen.add(value)
-    return found
+    return edges

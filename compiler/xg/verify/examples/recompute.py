@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.examples.bind import Document
-from xg.frontend.examples.example_names import Target, site_graph
+from xg.frontend.examples.bind import BoundExample
+from xg.frontend.examples.example_names import ClaimTarget, site_graph
 from xg.frontend.examples.numbers import Numbers
 from xg.ir.graph import Value
 from xg.ir.loss import loss_of
@@ -38,7 +38,7 @@ def array(numbers: Numbers) -> Array:
 class Recomputation:
     """A document whose numbers can be computed: from its givens, or from what it prints."""
 
-    document: Document
+    document: BoundExample
     traces: BodyCache = field(default_factory=BodyCache, repr=False)
 
     @cached_property
@@ -53,17 +53,17 @@ class Recomputation:
     @cached_property
     def params(self) -> Arrays:
         """The parameters by path; one that is not given is as it starts, ones or zeros."""
-        found: Arrays = {}
+        arrays: Arrays = {}
         for path, param, graph, symbols in param_specs(self.document.program):
             type_ = graph.sizes.expand_type(param.type).substitute(symbols)
             if path in self.document.givens:
-                found[path] = self._given(path, type_)
+                arrays[path] = self._given(path, type_)
             else:
                 shape = tuple(dim.evaluate(self.document.sizes) for dim in type_.shape)
-                found[path] = np.full(shape, 1.0 if param.start == "ones" else 0.0)
-        return found
+                arrays[path] = np.full(shape, 1.0 if param.start == "ones" else 0.0)
+        return arrays
 
-    def edge(self, target: Target) -> Edge:
+    def edge(self, target: ClaimTarget) -> Edge:
         """Where the interpreter keeps what a claim is about."""
         if not target.gradient:
             return target.path, target.primal
@@ -100,7 +100,7 @@ class ExampleRun:
     outputs: Mapping[str, Array]
     record: Record
 
-    def value(self, target: Target) -> Array:
+    def value(self, target: ClaimTarget) -> Array:
         """The value that a claim is about, in this run."""
         if target.gradient and target.source in self.gradients:
             return self.gradients[target.source]
@@ -126,4 +126,4 @@ def _records(record: Record) -> Iterator[Record]:
     while waiting:
         one = waiting.pop(0)
         yield one
-        waiting += [each for made in one.calls.values() for each in made]
+        waiting += [each for records in one.calls.values() for each in records]

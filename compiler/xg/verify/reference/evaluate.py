@@ -27,7 +27,7 @@ Meaning = Callable[..., Array]  # (expr, context, *arguments) -> value
 
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class NumberSystem:
     """An arithmetic: the meaning of every primitive, and how two arrays are summed."""
 
     meanings: Mapping[str, Meaning]
@@ -78,7 +78,7 @@ class Context:
     sizes: Mapping[str, int]
     dtype: type[np.floating[Any]] = np.float64
     key: int | None = None
-    arithmetic: Arithmetic = field(default_factory=lambda: FLOATS)
+    arithmetic: NumberSystem = field(default_factory=lambda: FLOATS)
     mesh: Mesh | None = None
 
     def ranks(self) -> Mesh:
@@ -363,4 +363,4 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "to_local_index": _to_local_index,
 }
 
-FLOATS: Final = Arithmetic(MEANING, np.add)
+FLOATS: Final = NumberSystem(MEANING, np.add)

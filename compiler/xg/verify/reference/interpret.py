@@ -24,7 +24,7 @@ from xg.ir.parameters import join, param_specs
 from xg.ir.tensor import TensorType
 from xg.ir.walk import level_by_level
 from xg.verify.reference.body_cache import BodyCache
-from xg.verify.reference.evaluate import FLOATS, Arithmetic, Context, Mesh, evaluate
+from xg.verify.reference.evaluate import FLOATS, Context, Mesh, NumberSystem, evaluate
 from xg.verify.reference.random import key, normal
 
 Array = NDArray[Any]
@@ -68,7 +68,7 @@ class Interpreter:
     params: Arrays
     seed: int | None = None
     states: Arrays = field(default_factory=dict[str, Array])
-    arithmetic: Arithmetic = FLOATS
+    arithmetic: NumberSystem = FLOATS
     overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
     traces: BodyCache = field(default_factory=BodyCache, repr=False)
     mesh: Mesh | None = None
@@ -163,13 +163,13 @@ class Interpreter:
         if call.loop:
             self._loop(call, call.loop, callee, record, sizes)
             return
-        made: list[Record] = []
+        records: list[Record] = []
         for path in _paths(call, record):
-            made.append(self._run(callee, path, sizes, inputs, record.seed))
-            outputs = [made[-1].values[value] for value in callee.outputs]
+            records.append(self._run(callee, path, sizes, inputs, record.seed))
+            outputs = [records[-1].values[value] for value in callee.outputs]
             inputs = [outputs[0], *inputs[1:]] if call.count is not None else inputs
-        outputs = [made[-1].values[value] for value in callee.outputs] if made else inputs[:1]
-        record.calls[call.saved] = made
+        outputs = [records[-1].values[value] for value in callee.outputs] if records else inputs[:1]
+        record.calls[call.saved] = records
         record.values.update(zip(call.outputs, outputs, strict=True))
 
     def _loop(
@@ -181,9 +181,9 @@ class Interpreter:
         rounds: dict[int, list[Array]] = {}
         records: list[Record] = []
         for position in _positions(loop, record.sizes):
-            given = [_at(x, axis, position) for x, axis in zip(inputs, loop.inputs, strict=True)]
+            arrays = [_at(x, axis, position) for x, axis in zip(inputs, loop.inputs, strict=True)]
             seed = None if record.seed is None else key(record.seed, f"round {position}")
-            records.append(self._run(callee, path, sizes, given, seed))
+            records.append(self._run(callee, path, sizes, arrays, seed))
             rounds[position] = [records[-1].values[value] for value in callee.outputs]
             _go_round(inputs, rounds[position], loop.states)
         record.calls[call.saved] = records
@@ -272,8 +272,8 @@ class Interpreter:
             forward = [v for v in callee.outputs if v in backward.cotangents]
             for value, (_, axis), array in zip(forward, results, arriving, strict=True):
                 _accumulate(cotangents, value, _at(array, axis, position), self.arithmetic)
-            found = self._reverse(inner, cotangents, gradients)
-            parts[position] = [found[value] for value in floats]
+            arrays = self._reverse(inner, cotangents, gradients)
+            parts[position] = [arrays[value] for value in floats]
             for place, number in carried:
                 arriving[place] = parts[position][number]
         last = parts[positions[-1]]
@@ -320,9 +320,9 @@ def _carried(callee: Graph, backward: Backward, loop: Loop) -> list[tuple[int, i
     ]
 
 
-def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: Arithmetic) -> None:
-    known = totals.get(key)
-    totals[key] = part if known is None else arithmetic.add(known, part)
+def _accumulate(totals: dict[Key, Array], key: Key, part: Array, arithmetic: NumberSystem) -> None:
+    array = totals.get(key)
+    totals[key] = part if array is None else arithmetic.add(array, part)
 
 
 # ---- parameters and sizes -----------------------------------------------------------------------

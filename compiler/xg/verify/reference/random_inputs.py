@@ -18,17 +18,17 @@ def inputs(program: Program, seed: int) -> dict[str, Array]:
     """Nearly normal floats, and integers within their ranges; all sizes have numbers."""
     main = program.main
     numbers = main.sizes.bind(program.numbers)
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for value in main.inputs:
         name, type_ = str(value.name), main.types[value]
         shape = tuple(dim.evaluate(numbers) for dim in type_.shape)
         if type_.range is None:
-            found[name] = normal(key(seed, name), shape, 1.0)
+            arrays[name] = normal(key(seed, name), shape, 1.0)
         else:
             count = int(np.prod(shape, dtype=np.int64))
             drawn = words(key(seed, name), count) >> np.uint64(33)
-            found[name] = (drawn.astype(np.int64) % type_.range.evaluate(numbers)).reshape(shape)
-    return found
+            arrays[name] = (drawn.astype(np.int64) % type_.range.evaluate(numbers)).reshape(shape)
+    return arrays
 
 
 def cotangents(

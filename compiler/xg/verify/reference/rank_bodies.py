@@ -28,7 +28,7 @@ def run(
 ) -> list[list[Array]]:
     """The outputs of every rank (rank, then output), given the operands of every rank."""
     ranks = range(len(operands))
-    places = [replace(context, mesh=cast(Mesh, _Place(r, len(ranks)))) for r in ranks]
+    places = [replace(context, mesh=cast(Mesh, _RankPlace(r, len(ranks)))) for r in ranks]
     values: dict[int, list[Array]] = {}
     for expr in topological(outputs):
         args = [values[id(arg)] for arg in expr.args]
@@ -47,7 +47,7 @@ def run(
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _RankPlace:
     """One rank's coordinates; `run` exchanges its messages."""
 
     number: int

@@ -56,8 +56,8 @@ def forward(
     if p is None:
         return contract(weights, v, _spec("ij,jd->id", v)), {"lse": lse}
     keep = dropout_keep(weights, p, cuts).named("keep")
-    kept = dropout_apply(weights, keep, p, scaled=scaling == "scaled")
-    return contract(kept, v, _spec("ij,jd->id", v)), {"lse": lse, "keep": keep}
+    expression = dropout_apply(weights, keep, p, scaled=scaling == "scaled")
+    return contract(expression, v, _spec("ij,jd->id", v)), {"lse": lse, "keep": keep}
 
 
 def adjoint(
@@ -81,15 +81,15 @@ def adjoint(
     """
     weights = exp(_scores(q, k, m, scale, mask) - lse).named("weights")
     dweights = contract(dy, v, _spec("id,jd->ij", v))
-    kept = weights
+    expression = weights
     if keep is not None and p is not None:
-        kept = dropout_apply(weights, keep, p, scaled=scaling == "scaled").named("kept")
+        expression = dropout_apply(weights, keep, p, scaled=scaling == "scaled").named("kept")
         dweights = dropout_apply(dweights, keep, p, scaled=scaling == "scaled")
     dz = ((dweights - reduce_sum(dy * y)) * weights * scale).named("dz")
     return (
         contract(dz, k, _spec("ij,jd->id", v)),
         contract(dz, q, _spec("ij,id->jd", v)),
-        contract(kept, dy, _spec("ij,id->jd", v)),
+        contract(expression, dy, _spec("ij,id->jd", v)),
     )
 
 

@@ -25,7 +25,7 @@ from xg.passes.resolve.define.errors import (
     Wrong,
 )
 from xg.passes.resolve.define.functions import FUNCTIONS, NAMES
-from xg.passes.resolve.define.signature import Signature, read
+from xg.passes.resolve.define.signature import DefinedSignature, read
 from xg.syntax import ast
 from xg.syntax.tree import walk
 
@@ -57,7 +57,7 @@ def _refuse_unknown(definition: ast.OpDef) -> None:
 
 
 def _operator(
-    definition: ast.OpDef, signature: Signature, own: tuple[Own, ...], rehearsal: Trace
+    definition: ast.OpDef, signature: DefinedSignature, own: tuple[Own, ...], rehearsal: Trace
 ) -> Op:
     is_mask = rehearsal.is_comparison
 
@@ -99,19 +99,19 @@ def _output_name(taken: Sequence[str]) -> str:
     return next(name for name in names if name not in taken and "d" + name not in taken)
 
 
-def _own(own: ast.Own, signature: Signature) -> Own:
+def _own(own: ast.Own, signature: DefinedSignature) -> Own:
     if own.shape is not None:
         return Tensor(own.name.name)
     if own.default is None:
         return Number(own.name.name)
-    empty = Signature(signature.operator, (), (), ())
+    empty = DefinedSignature(signature.operator, (), (), ())
     value = Trace(empty, {}, {}).number(own.default).value
     if isinstance(value, Expr) or value.constant is None:
         raise Wrong(BadSignature(own.default.span, "a default is a number"))
     return Number(own.name.name, value.constant)
 
 
-def _rehearse(definition: ast.OpDef, signature: Signature) -> Trace:
+def _rehearse(definition: ast.OpDef, signature: DefinedSignature) -> Trace:
     """The body on operands of unknown sizes: every error in it shows here."""
     lengths = {axis: (symbol(axis),) for axis in signature.axes}
     shapes = [tuple(dim for a in slot.axes for dim in lengths[a]) for slot in signature.slots]
@@ -122,7 +122,7 @@ def _rehearse(definition: ast.OpDef, signature: Signature) -> Trace:
     return rehearsal
 
 
-def _operands(signature: Signature, shapes: Sequence[Shape]) -> list[Expr]:
+def _operands(signature: DefinedSignature, shapes: Sequence[Shape]) -> list[Expr]:
     pairs = zip(signature.slots, shapes, strict=True)
     return [operand(slot.name, shape, slot.kind) for slot, shape in pairs]
 

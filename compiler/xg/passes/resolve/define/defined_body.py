@@ -17,14 +17,14 @@ from xg.ir.prim import Expr, const, integer, iota, reshape, transpose, where
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape
 from xg.passes.resolve.define.errors import (
-    BadNumber,
     MisplacedComparison,
+    UndefinedNumber,
     UnknownPart,
     Wrong,
     WrongArguments,
 )
-from xg.passes.resolve.define.functions import LOGIC, Part, apply, elementwise, power
-from xg.passes.resolve.define.signature import REST, Lengths, Signature, Slot
+from xg.passes.resolve.define.functions import LOGIC, BodyValue, apply, elementwise, power
+from xg.passes.resolve.define.signature import REST, DefinedSignature, Lengths, Slot
 from xg.syntax import ast
 
 SIGNS: Final[Mapping[str, str]] = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
@@ -36,33 +36,33 @@ COMPARISONS: Final[Mapping[str, str]] = {">": "gt", ">=": "ge"}
 class Trace:
     """One reading of a body: `known` parts by name, and the names that were `read`."""
 
-    signature: Signature
+    signature: DefinedSignature
     lengths: Lengths
-    known: dict[str, Part]
+    known: dict[str, BodyValue]
     later: set[str] = field(default_factory=set[str])
     read: set[str] = field(default_factory=set[str])
-    result: Part = field(default_factory=lambda: Part(as_scalar(0.0)))
+    result: BodyValue = field(default_factory=lambda: BodyValue(as_scalar(0.0)))
 
     @property
     def is_comparison(self) -> bool:
         """Whether the result is one of booleans."""
         return _is_comparison(self.result)
 
-    def part(self, expr: ast.Expr) -> Part:
+    def part(self, expr: ast.Expr) -> BodyValue:
         """The value of an expression, a number if nothing in it is a tensor; raises Wrong."""
         try:
             part = self._part(expr)
             constant = part.value.constant if isinstance(part.value, Scalar) else None
         except (ArithmeticError, ValueError):
-            raise Wrong(BadNumber(expr.span)) from None
+            raise Wrong(UndefinedNumber(expr.span)) from None
         if constant is not None and abs(constant) == INFINITY:
-            raise Wrong(BadNumber(expr.span))
+            raise Wrong(UndefinedNumber(expr.span))
         return part
 
-    def _part(self, expr: ast.Expr) -> Part:
+    def _part(self, expr: ast.Expr) -> BodyValue:
         match expr:
             case ast.Number(value=value):
-                return Part(as_scalar(value))
+                return BodyValue(as_scalar(value))
             case ast.Path():
                 return self._named(expr)
             case ast.Call():
@@ -81,24 +81,24 @@ class Trace:
             case _:
                 raise Wrong(UnknownPart(expr.span, self.signature.operator, (), below=False))
 
-    def number(self, expr: ast.Expr) -> Part:
+    def number(self, expr: ast.Expr) -> BodyValue:
         """A value that is not a comparison."""
         part = self.part(expr)
         if _is_comparison(part):
             raise Wrong(MisplacedComparison(expr.span, wanted=False))
         return part
 
-    def _named(self, path: ast.Path) -> Part:
+    def _named(self, path: ast.Path) -> BodyValue:
         name = path.name
         if name in self.known:
             self.read.add(name)
             return self.known[name]
         if name in self.lengths and name != REST:
-            return Part(size(self.lengths[name][0]))
-        known, operator = tuple(self.known), self.signature.operator
-        raise Wrong(UnknownPart(path.span, operator, known, below=name in self.later))
+            return BodyValue(size(self.lengths[name][0]))
+        names, operator = tuple(self.known), self.signature.operator
+        raise Wrong(UnknownPart(path.span, operator, names, below=name in self.later))
 
-    def _call(self, call: ast.Call) -> Part:
+    def _call(self, call: ast.Call) -> BodyValue:
         values = [argument.value for argument in call.arguments]
         name = call.operator.name
         if name == "range":
@@ -109,17 +109,17 @@ class Trace:
             arguments = [(self.part if name in LOGIC else self.number)(value) for value in values]
         return apply(call, arguments, self._places)
 
-    def _chosen(self, expr: ast.Expr) -> Part:
+    def _chosen(self, expr: ast.Expr) -> BodyValue:
         """A number, or ``-inf``, with which masks hide scores."""
         match expr:
             case ast.Path(name="inf"):
-                return Part(as_scalar(INFINITY))
+                return BodyValue(as_scalar(INFINITY))
             case ast.Negation(operand=ast.Path(name="inf")):
-                return Part(as_scalar(-INFINITY))
+                return BodyValue(as_scalar(-INFINITY))
             case _:
                 return self.number(expr)
 
-    def _range(self, call: ast.Call) -> Part:
+    def _range(self, call: ast.Call) -> BodyValue:
         """Positions along an axis of the signature, from 0 or a size on."""
         axes = call.axes
         item = axes.source[0] if axes and axes.target is None and len(axes.source) == 1 else None
@@ -134,7 +134,7 @@ class Trace:
         (place,) = self._places(axis)
         length = self.lengths[axis][0]
         positions = iota(length, start.as_dim())
-        return Part(reshape(positions, (length, *(ONE,) * (-1 - place))), frozenset((axis,)))
+        return BodyValue(reshape(positions, (length, *(ONE,) * (-1 - place))), frozenset((axis,)))
 
     def _places(self, axis: str) -> tuple[int, ...]:
         """The position of an axis in every tensor that has it, counted from the end."""
@@ -142,7 +142,7 @@ class Trace:
         end = -sum(len(self.lengths[name]) for name in behind)
         return tuple(range(end - len(self.lengths[axis]), end))
 
-    def _arithmetic(self, expr: ast.Arithmetic) -> Part:
+    def _arithmetic(self, expr: ast.Arithmetic) -> BodyValue:
         total = self.number(expr.first)
         for operation in expr.rest:
             total = _combine(operation.sign, total, self.number(operation.operand))
@@ -151,18 +151,20 @@ class Trace:
 
 def trace(
     definition: ast.OpDef,
-    signature: Signature,
+    signature: DefinedSignature,
     operands: Sequence[Expr],
     numbers: Mapping[str, Scalar],
 ) -> Trace:
     """The body on these operands (in the order of a use); raises Wrong."""
     lengths = signature.bind([expr.shape for expr in operands], str)
-    known = {
+    body_values = {
         slot.name: _arrange(expr, slot, signature, lengths)
         for slot, expr in zip(signature.slots, operands, strict=True)
     }
-    known |= {name: Part(numbers[name]) for name in signature.numbers}
-    reading = Trace(signature, lengths, known, {part.name.name for part in definition.bindings})
+    body_values |= {name: BodyValue(numbers[name]) for name in signature.numbers}
+    reading = Trace(
+        signature, lengths, body_values, {part.name.name for part in definition.bindings}
+    )
     for binding in definition.bindings:
         part = reading.part(binding.value)
         name = binding.name.name
@@ -173,7 +175,7 @@ def trace(
     return reading
 
 
-def finish(reading: Trace, signature: Signature) -> Expr:
+def finish(reading: Trace, signature: DefinedSignature) -> Expr:
     """The result without the axes that were reduced."""
     part, lengths = reading.result, reading.lengths
     kept = [lengths[axis] for axis in signature.axes if axis in part.axes]
@@ -183,7 +185,7 @@ def finish(reading: Trace, signature: Signature) -> Expr:
     return reshape(value, tuple(dim for dims in kept for dim in dims))
 
 
-def _arrange(expr: Expr, slot: Slot, signature: Signature, lengths: Lengths) -> Part:
+def _arrange(expr: Expr, slot: Slot, signature: DefinedSignature, lengths: Lengths) -> BodyValue:
     """An operand in the signature's order of axes."""
     ordered = [axis for axis in signature.axes if axis in slot.axes]
     places = _axis_places(slot.axes, lengths)
@@ -193,7 +195,9 @@ def _arrange(expr: Expr, slot: Slot, signature: Signature, lengths: Lengths) -> 
         lengths[axis] if axis in slot.axes else (ONE,) * len(lengths[axis])
         for axis in signature.axes[first:]
     ]
-    return Part(reshape(moved, tuple(dim for dims in shape for dim in dims)), frozenset(slot.axes))
+    return BodyValue(
+        reshape(moved, tuple(dim for dims in shape for dim in dims)), frozenset(slot.axes)
+    )
 
 
 def _axis_places(axes: Sequence[str], lengths: Lengths) -> dict[str, range]:
@@ -205,19 +209,19 @@ def _axis_places(axes: Sequence[str], lengths: Lengths) -> dict[str, range]:
     return places
 
 
-def _is_comparison(part: Part) -> bool:
+def _is_comparison(part: BodyValue) -> bool:
     return isinstance(part.value, Expr) and part.value.kind == "bool"
 
 
-def _combine(sign: str, left: Part, right: Part) -> Part:
+def _combine(sign: str, left: BodyValue, right: BodyValue) -> BodyValue:
     if isinstance(left.value, Expr) or isinstance(right.value, Expr):
         return elementwise(SIGNS[sign], left, right)
     match sign:
         case "+":
-            return Part(left.value + right.value)
+            return BodyValue(left.value + right.value)
         case "-":
-            return Part(left.value - right.value)
+            return BodyValue(left.value - right.value)
         case "*":
-            return Part(left.value * right.value)
+            return BodyValue(left.value * right.value)
         case _:
-            return Part(left.value / right.value)
+            return BodyValue(left.value / right.value)

@@ -123,7 +123,7 @@ class BadExponent(Problem):
     span: Span
 
 
-class BadNumber(Problem):
+class UndefinedNumber(Problem):
     """A number that is none: ``1/0``, ``sqrt(0 - 1)``."""
 
     code = "XG0259"

@@ -36,14 +36,14 @@ Places = Callable[[str], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BodyValue:
     """A value inside a body: a number, or a tensor with the names of its axes."""
 
     value: Expr | Scalar
     axes: frozenset[str] = frozenset()
 
 
-def apply(call: ast.Call, arguments: Sequence[Part], places: Places) -> Part:
+def apply(call: ast.Call, arguments: Sequence[BodyValue], places: Places) -> BodyValue:
     """The value of a call; raises Wrong."""
     name = call.operator.name
     if any(argument.name for argument in call.arguments):
@@ -54,9 +54,9 @@ def apply(call: ast.Call, arguments: Sequence[Part], places: Places) -> Part:
         case "select", (condition, yes, no):
             return _select(call, condition, yes, no)
         case "sigmoid", (x,):
-            return Part(sigmoid(as_float(const(x.value))), x.axes)
+            return BodyValue(sigmoid(as_float(const(x.value))), x.axes)
         case "float", (x,):
-            return Part(as_float(const(x.value)), x.axes)
+            return BodyValue(as_float(const(x.value)), x.axes)
         case "abs", (x,):
             return elementwise("maximum", x, replace(x, value=-x.value))
         case "equal", (x, y):
@@ -89,51 +89,51 @@ def _misfit(call: ast.Call, name: str) -> WrongArguments | UnknownFunction:
     return UnknownFunction(call.operator.span, NAMES)
 
 
-def _unary(name: str, x: Part) -> Part:
+def _unary(name: str, x: BodyValue) -> BodyValue:
     if isinstance(x.value, Scalar) and name in OF_NUMBERS:
-        return Part(function(name, x.value))
-    return Part(unary(name, as_float(const(x.value))), x.axes)
+        return BodyValue(function(name, x.value))
+    return BodyValue(unary(name, as_float(const(x.value))), x.axes)
 
 
-def elementwise(prim: str, left: Part, right: Part) -> Part:
+def elementwise(prim: str, left: BodyValue, right: BodyValue) -> BodyValue:
     """A function of two: integers meet whole numbers as integers, and anything else as floats."""
     values, axes = (left.value, right.value), left.axes | right.axes
     if all(value.kind != "int" for value in values if isinstance(value, Expr)):
-        return Part(binary(prim, *values), axes)
+        return BodyValue(binary(prim, *values), axes)
     if prim != "div" and all(map(_is_whole, values)):
         operands = [value if isinstance(value, Expr) else integer(value) for value in values]
     else:
         operands = [as_float(value) if isinstance(value, Expr) else value for value in values]
-    return Part(binary(prim, *operands), axes)
+    return BodyValue(binary(prim, *operands), axes)
 
 
 def _is_whole(value: Expr | Scalar) -> bool:
     return value.kind == "int" if isinstance(value, Expr) else value.is_whole
 
 
-def _logical(call: ast.Call, name: str, conditions: Sequence[Part]) -> Part:
+def _logical(call: ast.Call, name: str, conditions: Sequence[BodyValue]) -> BodyValue:
     for condition, argument in zip(conditions, call.arguments, strict=True):
         if not isinstance(condition.value, Expr) or condition.value.kind != "bool":
             raise Wrong(MisplacedComparison(argument.value.span, wanted=True))
     first, *others = conditions
     for other in others:
-        first = Part(binary(name, first.value, other.value), first.axes | other.axes)
+        first = BodyValue(binary(name, first.value, other.value), first.axes | other.axes)
     return first
 
 
-def _select(call: ast.Call, condition: Part, yes: Part, no: Part) -> Part:
+def _select(call: ast.Call, condition: BodyValue, yes: BodyValue, no: BodyValue) -> BodyValue:
     if not isinstance(condition.value, Expr) or condition.value.kind != "bool":
         raise Wrong(MisplacedComparison(call.arguments[0].value.span, wanted=True))
     axes = condition.axes | yes.axes | no.axes
     values = [part.value for part in (yes, no)]
     if {v.kind for v in values if isinstance(v, Expr)} != {"int"}:
         values = [as_float(v) if isinstance(v, Expr) else v for v in values]
-    return Part(where(condition.value, *values), axes)
+    return BodyValue(where(condition.value, *values), axes)
 
 
 def _reduction(
-    call: ast.Call, brackets: ast.AxisMap, arguments: Sequence[Part], places: Places
-) -> Part:
+    call: ast.Call, brackets: ast.AxisMap, arguments: Sequence[BodyValue], places: Places
+) -> BodyValue:
     name = call.operator.name
     if name not in REDUCTIONS or len(arguments) != 1 or brackets.target is not None:
         known = name in FUNCTIONS
@@ -145,20 +145,20 @@ def _reduction(
     reduced = tuple(place for axis in axes for place in places(axis))
     tensor = as_float(const(x.value))
     if name == "min":
-        return Part(-reduce("max", -tensor, reduced), x.axes - set(axes))
-    return Part(reduce(name, tensor, reduced), x.axes - set(axes))
+        return BodyValue(-reduce("max", -tensor, reduced), x.axes - set(axes))
+    return BodyValue(reduce(name, tensor, reduced), x.axes - set(axes))
 
 
-def _axis(item: ast.AxisItem, x: Part) -> str:
+def _axis(item: ast.AxisItem, x: BodyValue) -> str:
     name = item.name.name if isinstance(item, ast.Axis) and item.size is None else item.span.text
     if name not in x.axes:
         raise Wrong(MissingAxis(item.span, name, tuple(sorted(x.axes))))
     return name
 
 
-def power(base: Part, exponent: Part, written: ast.Power) -> Part:
+def power(base: BodyValue, exponent: BodyValue, written: ast.Power) -> BodyValue:
     """``base ^ exponent``; the exponent must be a number."""
     if not isinstance(exponent.value, Scalar):
         raise Wrong(BadExponent(written.exponent.span))
     value = as_float(base.value) if isinstance(base.value, Expr) else base.value
-    return Part(value**exponent.value, base.axes)
+    return BodyValue(value**exponent.value, base.axes)

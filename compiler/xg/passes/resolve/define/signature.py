@@ -41,7 +41,7 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class DefinedSignature:
     """All operands (data, then own tensors), names of own numbers, and every axis in its order."""
 
     operator: str
@@ -102,10 +102,10 @@ class Signature:
         yield from ((axis, (dim,)) for axis, dim in zip(named, shape[rest:], strict=True))
 
 
-def read(definition: ast.OpDef) -> Signature:
+def read(definition: ast.OpDef) -> DefinedSignature:
     """The signature of a definition; raises Wrong."""
     _refuse_same_names(definition)
-    return Signature(
+    return DefinedSignature(
         operator=definition.name.name,
         data=tuple(_data(port) for port in definition.data),
         tensors=tuple(_tensor(own, own.shape) for own in definition.own if own.shape),

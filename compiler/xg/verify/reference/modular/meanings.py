@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.prim import COMPARE, Expr
-from xg.verify.reference.evaluate import MEANING, Arithmetic, Context, Meaning
+from xg.verify.reference.evaluate import MEANING, Context, Meaning, NumberSystem
 from xg.verify.reference.modular.contraction import contract
 from xg.verify.reference.modular.function_stand_ins import exponential, mix
 from xg.verify.reference.modular.residues import (
@@ -51,16 +51,16 @@ MIXED: Final = ("log", "sqrt", "tanh", "erf", "sin", "cos")
 
 
 @lru_cache(maxsize=8)
-def modulo(prime: int) -> Arithmetic:
+def modulo(prime: int) -> NumberSystem:
     """The arithmetic of residues modulo an odd prime below 2³¹."""
-    rules = _Rules(Field(prime))
+    rules = _ResidueRules(Field(prime))
     same = [name for name in (*SAME, *MOVED) if name in MEANING]
     meanings: dict[str, Meaning] = {name: MEANING[name] for name in same}
     meanings |= {name: rules.summed(MEANING[name]) for name in SUMMED if name in MEANING}
     meanings |= {name: rules.mixed(name) for name in MIXED}
     meanings |= {name: _plain(rule) for name, rule in rules.plain().items()}
     meanings |= rules.asking()
-    return Arithmetic(meanings, rules.add)
+    return NumberSystem(meanings, rules.add)
 
 
 def _plain(function: Callable[..., Array]) -> Meaning:
@@ -73,7 +73,7 @@ def _plain(function: Callable[..., Array]) -> Meaning:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rules:
+class _ResidueRules:
     """The primitives that differ from those of floats."""
 
     field: Field

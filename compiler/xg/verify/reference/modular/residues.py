@@ -64,11 +64,11 @@ class Field:
         if before[-1] == 0:
             raise Undefined("the inverse of 0")
         rest = pow(before[-1], -1, prime)
-        found = [0] * len(flat)
+        numbers = [0] * len(flat)
         for place in range(len(flat) - 1, -1, -1):
-            found[place] = rest * before[place] % prime
+            numbers[place] = rest * before[place] % prime
             rest = rest * flat[place] % prime
-        return self.wrap(np.array(found, dtype=np.int64).reshape(x.shape))
+        return self.wrap(np.array(numbers, dtype=np.int64).reshape(x.shape))
 
     def number(self, value: float) -> int:
         """A real number: the fraction that it is."""

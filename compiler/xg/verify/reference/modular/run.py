@@ -15,7 +15,7 @@ from xg.ir.graph import Program
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType
 from xg.verify.reference.body_cache import BodyCache
-from xg.verify.reference.evaluate import Arithmetic, Mesh
+from xg.verify.reference.evaluate import Mesh, NumberSystem
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import PRIMES, Field, Undefined
@@ -28,7 +28,7 @@ DRAWS: Final = 8  # of inputs, until one needs no number that does not exist
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class RunInputs:
     """The inputs of a run: parameters by path, inputs and cotangents by name, dropout's seed."""
 
     prime: int
@@ -37,7 +37,7 @@ class Given:
     cotangents: Arrays
     seed: int
 
-    def each(self, change: Callable[[Arrays], Arrays]) -> Given:
+    def each(self, change: Callable[[Arrays], Arrays]) -> RunInputs:
         """The same with arrays changed by name, as into one rank's parts of them."""
         params, inputs = change(self.params), change(self.inputs)
         return replace(self, params=params, inputs=inputs, cotangents=change(self.cotangents))
@@ -69,7 +69,7 @@ def _equal(a: Array | None, b: Array | None) -> bool:
     return a is not None and b is not None and np.array_equal(a, b)
 
 
-def draw(program: Program, prime: int, seed: int) -> Given:
+def draw(program: Program, prime: int, seed: int) -> RunInputs:
     """Random residues, and random integers in their ranges; every size needs its number."""
     main = program.main
     numbers = main.sizes.bind(program.numbers)
@@ -88,7 +88,7 @@ def draw(program: Program, prime: int, seed: int) -> Given:
             below = _below(key(seed, f"{role} {name}"), shape, bound)
             yield name, Field(prime).wrap(below) if type_.is_float else below
 
-    return Given(
+    return RunInputs(
         prime,
         dict(drawn("param", params)),
         dict(drawn("input", inputs)),
@@ -104,9 +104,9 @@ def _below(stream: int, shape: tuple[int, ...], bound: int) -> Array:
 
 def run(
     program: Program,
-    given: Given,
+    given: RunInputs,
     mesh: Mesh | None = None,
-    arithmetic: Arithmetic | None = None,
+    arithmetic: NumberSystem | None = None,
 ) -> Outcome:
     """Outputs and, if the program has a backward pass, gradients; Undefined where a number is.
 
@@ -122,9 +122,9 @@ def run(
 
 def interpreter(
     program: Program,
-    given: Given,
+    given: RunInputs,
     mesh: Mesh | None = None,
-    arithmetic: Arithmetic | None = None,
+    arithmetic: NumberSystem | None = None,
 ) -> Interpreter:
     """An interpreter on residues, for callers that need its records."""
     return Interpreter(
@@ -144,15 +144,15 @@ def _traces(program: Program) -> BodyCache:
     return BodyCache()
 
 
-def run_drawn(program: Program, prime: int = PRIMES[0], seed: int = 0) -> tuple[Given, Outcome]:
+def run_drawn(program: Program, prime: int = PRIMES[0], seed: int = 0) -> tuple[RunInputs, Outcome]:
     """A run on random residues that needs no number that does not exist, as the inverse of 0.
 
     Raises Undefined if none is found: then the program itself asks for one.
     """
     for attempt in range(DRAWS):
-        given = draw(program, prime, key(seed, f"draw {attempt}"))
+        inputs = draw(program, prime, key(seed, f"draw {attempt}"))
         try:
-            return given, run(program, given)
+            return inputs, run(program, inputs)
         except Undefined:
             if attempt == DRAWS - 1:
                 raise
