@@ -13,54 +13,26 @@ from typing import Final, cast
 from xg.codegen.emit.python_tree import descendants
 from xg.diagnostics.lazy_dataclass import dataclass
 
-NODES: Final = frozenset(
-    {"Module", "Import", "ImportFrom", "alias", "ClassDef", "FunctionDef", "arguments", "arg"}
-    | {
-        "Assign",
-        "AnnAssign",
-        "AugAssign",
-        "Delete",
-        "Expr",
-        "Return",
-        "Raise",
-        "If",
-        "For",
-        "With",
-    }
-    | {"Name", "Constant", "Attribute", "Subscript", "Slice", "Call", "keyword"}
-    | {"Starred", "Tuple", "List", "Dict", "ListComp", "DictComp", "comprehension", "IfExp"}
-    | {"withitem", "BoolOp", "And", "Or", "Not"}
-    | {"JoinedStr", "FormattedValue", "Compare", "BinOp", "UnaryOp", "USub"}
-    | {
-        "Add",
-        "Sub",
-        "Mult",
-        "MatMult",
-        "Div",
-        "FloorDiv",
-        "Mod",
-        "Pow",
-        "LShift",
-        "RShift",
-        "BitXor",
-    }
-    | {"BitOr", "BitAnd", "Eq", "NotEq", "Gt", "GtE", "Lt", "LtE", "Is", "IsNot", "In", "NotIn"}
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, as a set of names."""
+    return frozenset(text.split())
+
+
+NODES: Final = words(
+    """
+    Module Import ImportFrom alias ClassDef FunctionDef arguments arg Assign AnnAssign AugAssign
+    Delete Expr Return Raise If For With Name Constant Attribute Subscript Slice Call keyword
+    Starred Tuple List Dict ListComp DictComp comprehension IfExp withitem BoolOp And Or Not
+    JoinedStr FormattedValue Compare BinOp UnaryOp USub Add Sub Mult MatMult Div FloorDiv Mod
+    Pow LShift RShift BitXor BitOr BitAnd Eq NotEq Gt GtE Lt LtE Is IsNot In NotIn
+    """
 )
-BUILTINS: Final = frozenset(
-    {"range", "len", "float", "int", "str", "list", "tuple", "dict", "next", "iter", "reversed"}
-    | {
-        "bool",
-        "enumerate",
-        "isinstance",
-        "max",
-        "min",
-        "ord",
-        "round",
-        "slice",
-        "staticmethod",
-        "super",
-    }
-    | {"zip", "RuntimeError", "ValueError"}
+BUILTINS: Final = words(
+    """
+    range len float int str list tuple dict next iter reversed bool enumerate isinstance max min
+    ord round slice staticmethod super zip RuntimeError ValueError
+    """
 )
 
 

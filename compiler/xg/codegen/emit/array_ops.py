@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from xg.codegen.emit.body import PLAIN
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import Precedence, Text, call, infix, power, tuple_of
+from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
@@ -78,6 +80,27 @@ def length(expr: Expr, key: str, scope: Scope) -> Text:
     return scope.size(value)
 
 
+def unary(function: str, of_arrays: str) -> Spell:
+    """A function of arrays; of plain numbers the one of the standard library."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        name = of_arrays if "." in of_arrays else scope.use(of_arrays)
+        return call(f"math.{function}" if is_plain(expr) else name, args[0].text)
+
+    return spell
+
+
+def elementary(library: str) -> dict[str, Spell]:
+    """The functions that array libraries call as the standard library does."""
+    names = ("exp", "log", "sqrt", "tanh", "sin", "cos")
+    return {name: unary(name, f"{library}.{name}") for name in names}
+
+
+def is_plain(expr: Expr) -> bool:
+    """Whether the text of an expression is a number of Python's."""
+    return all(part.prim in PLAIN for part in topological([expr]))
+
+
 # ---- reductions and products --------------------------------------------------------------------
 
 
@@ -137,6 +160,46 @@ def _matmul(a: str, b: str, out: str, summed: str, args: Sequence[Text], swap: S
     return infix(left, "@", right, Precedence.PRODUCT)
 
 
+# ---- new arrays ---------------------------------------------------------------------------------
+
+
+def arange(function: str, more: Callable[[Scope], Sequence[str]] = lambda scope: ()) -> Spell:
+    """Whole numbers in a row, from 0 where nothing else is said; `more` are further arguments."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        start, count = expr.attr("start"), expr.attr("length")
+        assert isinstance(start, Dim)
+        assert isinstance(count, Dim)
+        ends = [count] if start.constant == 0 else [start, start + count]
+        return call(function, *(scope.size(end).text for end in ends), *more(scope))
+
+    return spell
+
+
+def broadcast(library: str) -> Spell:
+    """A number or an array under a larger shape, as NumPy has it."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        shape = tuple_of(scope.shape(expr.shape)) if expr.shape else "()"
+        if expr.args[0].prim != "const":
+            return call(f"{library}.broadcast_to", args[0].text, shape)
+        if args[0].text == "0":
+            return call(f"{library}.zeros", shape, scope.float_type())
+        return call(f"{library}.full", shape, args[0].text, scope.float_type())
+
+    return spell
+
+
+def concatenation(function: str, axis_word: str) -> Spell:
+    """Arrays one behind the other."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        parts = "[" + ", ".join(arg.text for arg in args) + "]"
+        return call(function, parts, f"{axis_word}={expr.attr('axis')}")
+
+    return spell
+
+
 # ---- views --------------------------------------------------------------------------------------
 
 
@@ -182,6 +245,26 @@ def moved_axes(order: Sequence[int]) -> tuple[int, int] | None:
         return None
     rank = len(order)
     return (-1, -2) if moved == [rank - 2, rank - 1] else (moved[0], moved[1])
+
+
+def swapped(method: str) -> Swap:
+    """The last two axes exchanged: ``.T``, with more axes by a method or property."""
+    return lambda text, rank: Text(f"{text.atom}.{'T' if rank == 2 else method}")
+
+
+def transposition(swap: Swap, pair: str, every: str) -> Spell:
+    """Axes in another order: methods for two that are exchanged, and for all of them."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        order = expr.attr("order")
+        assert isinstance(order, tuple)
+        axes = moved_axes([int(str(axis)) for axis in order])
+        if axes == (-1, -2):
+            return swap(args[0], len(order))
+        method, moved = (pair, axes) if axes else (every, order)
+        return Text(f"{args[0].atom}.{method}({', '.join(map(str, moved))})")
+
+    return spell
 
 
 def cut(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
@@ -248,4 +331,16 @@ ARITHMETIC: Final = {
     "eq": sign("==", Precedence.COMPARE),
     "and": sign("&", Precedence.AND),
     "or": sign("|", Precedence.OR),
+}
+
+ON_ARRAYS: Final = {
+    **ARITHMETIC,
+    "reshape": reshaped,
+    "cut": cut,
+    "pad": pad,
+    "gather": gather,
+    "scatter_add": scatter_add,
+    "pick": support("pick"),
+    "place": place,
+    "dropout_apply": drop,
 }

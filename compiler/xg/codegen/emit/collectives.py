@@ -6,10 +6,10 @@ They are the same in every backend: the mesh on which a rank runs knows how to s
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from xg.codegen.emit.array_ops import length
+from xg.codegen.emit.array_ops import length, scalar
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import WIDTH, Text, call
 from xg.ir.prim import Expr
@@ -44,6 +44,19 @@ def places_of(cuts: object) -> str:
     assert isinstance(cuts, tuple)
     texts = [f'({axis}, "{over}")' for axis, over in cuts]  # pyright: ignore
     return f"mesh_places({', '.join(texts)})" if texts else ""
+
+
+def keep(operand: Callable[[Text], str]) -> Spell:
+    """Draw a dropout mask; `operand` says what the support function takes its shape from."""
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        drawn = [operand(args[0]), scalar(expr, "p", scope).text, "seed", "place"]
+        cuts = places_of(expr.attr("cuts"))
+        return call(
+            scope.use("keep_part" if cuts else "keep_mask"), *drawn, *([cuts] if cuts else [])
+        )
+
+    return spell
 
 
 WORDS: Final[dict[str, Spell]] = {

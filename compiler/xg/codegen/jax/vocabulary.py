@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Allowlist
+from xg.codegen.emit.allowlist import Allowlist, words
 
 IMPORTS: Final = frozenset(
     {
@@ -17,27 +17,18 @@ IMPORTS: Final = frozenset(
         "import jax.numpy as jnp",
     }
 )
-FUNCTIONS: Final = frozenset(
-    {
-        "arange",
-        "broadcast_to",
-        "concatenate",
-        "stack",
-        "cos",
-        "einsum",
-        "exp",
-        "float32",
-        "full",
-        "inf",
-    }
-    | {"int32", "log", "maximum", "minimum", "ones", "pad", "sin", "sqrt", "take"}
-    | {"take_along_axis", "tanh", "uint32", "where", "zeros", "zeros_like"}
+FUNCTIONS: Final = words(
+    """
+    arange broadcast_to concatenate stack cos einsum exp float32 full inf int32 log maximum
+    minimum ones pad sin sqrt take take_along_axis tanh uint32 where zeros zeros_like
+    """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
-METHODS: Final = frozenset(
-    {"T", "add", "append", "astype", "at", "dtype", "encode", "get", "items", "max", "mean"}
-    | {"erf", "ndim", "mT", "register_static", "reshape", "setdefault", "shape", "split", "sum"}
-    | {"swapaxes", "transpose", "values"}
+METHODS: Final = words(
+    """
+    T add append astype at dtype encode get items max mean erf ndim mT register_static reshape
+    setdefault shape split sum swapaxes transpose values
+    """
 )
 VOCABULARY: Final = Allowlist(
     imports=IMPORTS,

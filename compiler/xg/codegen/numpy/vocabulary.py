@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Allowlist
+from xg.codegen.emit.allowlist import Allowlist, words
 
 IMPORTS: Final = frozenset(
     {
@@ -17,36 +17,12 @@ IMPORTS: Final = frozenset(
         "from numpy.typing import NDArray",
     }
 )
-FUNCTIONS: Final = frozenset(
-    {
-        "abs",
-        "add",
-        "arange",
-        "argsort",
-        "broadcast_to",
-        "clip",
-        "concatenate",
-        "stack",
-        "copysign",
-        "copyto",
-        "cos",
-    }
-    | {
-        "einsum",
-        "empty",
-        "exp",
-        "float32",
-        "full",
-        "inf",
-        "int64",
-        "log",
-        "matmul",
-        "maximum",
-        "minimum",
-        "ones",
-    }
-    | {"pad", "prod", "put_along_axis", "sin", "sqrt", "take_along_axis", "tanh", "uint64"}
-    | {"unique", "where", "zeros", "zeros_like"}
+FUNCTIONS: Final = words(
+    """
+    abs add arange argsort broadcast_to clip concatenate stack copysign copyto cos einsum empty
+    exp float32 full inf int64 log matmul maximum minimum ones pad prod put_along_axis sin sqrt
+    take_along_axis tanh uint64 unique where zeros zeros_like
+    """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = frozenset(

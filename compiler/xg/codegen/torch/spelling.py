@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from xg.codegen.emit import array_ops, collectives
-from xg.codegen.emit.body import PLAIN
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.support import SupportFile
 from xg.codegen.emit.text import Precedence, Text, call, tuple_of
-from xg.ir.body import topological
-from xg.ir.dim import Dim
 from xg.ir.prim import Expr
 
 SUPPORT: Final = SupportFile(str(Path(__file__).with_name("support.py")))
@@ -60,15 +57,6 @@ def _made(scope: Scope) -> str:
     return f"dtype={scope.float_type()}, device={scope.place()}"
 
 
-def _unary(function: str) -> Spell:
-    """A function of tensors; of plain numbers the one of the standard library."""
-
-    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        return call(f"{'math' if _is_plain(expr) else 'torch'}.{function}", args[0].text)
-
-    return spell
-
-
 def _double(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     return Text(f"{args[0].atom}{DOUBLE}")
 
@@ -78,7 +66,7 @@ def _extreme(function: str, bound: str) -> Spell:
 
     def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
         texts = [arg.text for arg in args]
-        plain = [_is_plain(arg) for arg in expr.args]
+        plain = [array_ops.is_plain(arg) for arg in expr.args]
         if all(plain):
             texts[0] = _tensor(texts[0])
         if any(plain):
@@ -94,7 +82,7 @@ def _comparison(symbol: str) -> Spell:
     spell = array_ops.sign(symbol, Precedence.COMPARE)
 
     def of_tensors(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-        plain = all(map(_is_plain, expr.args))
+        plain = all(map(array_ops.is_plain, expr.args))
         return spell(expr, [Text(_tensor(args[0].text)), args[1]] if plain else args, scope)
 
     return of_tensors
@@ -102,42 +90,14 @@ def _comparison(symbol: str) -> Spell:
 
 def _where(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     texts = [arg.text for arg in args]
-    if all(map(_is_plain, expr.args[1:])) and not all(map(str.isdigit, texts[1:])):
+    if all(map(array_ops.is_plain, expr.args[1:])) and not all(map(str.isdigit, texts[1:])):
         texts[1] = _tensor(texts[1])
     return call("torch.where", *texts)
-
-
-def _is_plain(expr: Expr) -> bool:
-    """Whether the text of an expression is a number of Python's."""
-    return all(part.prim in PLAIN for part in topological([expr]))
 
 
 def _tensor(number: str) -> str:
     """A number where torch needs a tensor; by itself it would take its own default type."""
     return f"torch.tensor({number}, dtype=torch.float64)"
-
-
-def _iota(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    start, length = expr.attr("start"), expr.attr("length")
-    assert isinstance(start, Dim)
-    assert isinstance(length, Dim)
-    ends = [length] if start.constant == 0 else [start, start + length]
-    return call("torch.arange", *(scope.size(end).text for end in ends), f"device={scope.place()}")
-
-
-def _swapped(text: Text, rank: int) -> Text:
-    return Text(f"{text.atom}.T" if rank == 2 else f"{text.atom}.mT")
-
-
-def _transpose(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    order = expr.attr("order")
-    assert isinstance(order, tuple)
-    pair = array_ops.moved_axes([int(str(axis)) for axis in order])
-    if pair == (-1, -2):
-        return _swapped(args[0], len(order))
-    if pair:
-        return Text(f"{args[0].atom}.transpose({pair[0]}, {pair[1]})")
-    return Text(f"{args[0].atom}.permute({', '.join(str(axis) for axis in order)})")
 
 
 def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
@@ -149,31 +109,14 @@ def _broadcast(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     return Text(f"{args[0].atom}.expand({', '.join(scope.shape(expr.shape)) or '()'})")
 
 
-def _concat(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    parts = "[" + ", ".join(arg.text for arg in args) + "]"
-    return call("torch.cat", parts, f"dim={expr.attr('axis')}")
-
-
-def _keep(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    p = array_ops.scalar(expr, "p", scope).text
-    cuts = collectives.places_of(expr.attr("cuts"))
-    if cuts:
-        return call(scope.use("keep_part"), args[0].text, p, "seed", "place", cuts)
-    return call(scope.use("keep_mask"), args[0].text, p, "seed", "place")
-
-
+SWAPPED: Final = array_ops.swapped("mT")
 WORDS: Final[Mapping[str, Spell]] = {
-    **array_ops.ARITHMETIC,
+    **array_ops.ON_ARRAYS,
     **collectives.WORDS,
     "const": array_ops.constant("torch.inf"),
-    "iota": _iota,
-    "exp": _unary("exp"),
-    "log": _unary("log"),
-    "sqrt": _unary("sqrt"),
-    "tanh": _unary("tanh"),
-    "erf": _unary("erf"),
-    "sin": _unary("sin"),
-    "cos": _unary("cos"),
+    "iota": array_ops.arange("torch.arange", lambda scope: [f"device={scope.place()}"]),
+    **array_ops.elementary("torch"),
+    "erf": array_ops.unary("erf", "torch.erf"),
     "maximum": _extreme("maximum", "min"),
     "minimum": _extreme("minimum", "max"),
     "gt": _comparison(">"),
@@ -184,17 +127,9 @@ WORDS: Final[Mapping[str, Spell]] = {
     "sum": array_ops.reduction("sum", "dim", "keepdim"),
     "mean": array_ops.reduction("mean", "dim", "keepdim"),
     "max": array_ops.reduction("amax", "dim", "keepdim"),
-    "contract": array_ops.contraction(_swapped, 'torch.einsum("{spec}", {a}, {b})'),
-    "reshape": array_ops.reshaped,
-    "transpose": _transpose,
+    "contract": array_ops.contraction(SWAPPED, 'torch.einsum("{spec}", {a}, {b})'),
+    "transpose": array_ops.transposition(SWAPPED, "transpose", "permute"),
     "broadcast": _broadcast,
-    "concat": _concat,
-    "cut": array_ops.cut,
-    "pad": array_ops.pad,
-    "gather": array_ops.gather,
-    "scatter_add": array_ops.scatter_add,
-    "pick": array_ops.support("pick"),
-    "place": array_ops.place,
-    "dropout_keep": _keep,
-    "dropout_apply": array_ops.drop,
+    "concat": array_ops.concatenation("torch.cat", "dim"),
+    "dropout_keep": collectives.keep(lambda text: text.text),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from xg.codegen.emit.allowlist import Allowlist
+from xg.codegen.emit.allowlist import Allowlist, words
 
 IMPORTS: Final = frozenset(
     {
@@ -19,92 +19,38 @@ IMPORTS: Final = frozenset(
         "import torch",
     }
 )
-FUNCTIONS: Final = frozenset(
-    {"Tensor", "arange", "as_tensor", "autocast", "autograd", "cat", "constant_pad_nd", "cos"}
-    | {
-        "device",
-        "dtype",
-        "einsum",
-        "empty",
-        "erf",
-        "exp",
-        "float32",
-        "float64",
-        "full",
-        "full_like",
-    }
-    | {
-        "get_autocast_dtype",
-        "addcmul",
-        "embedding",
-        "inf",
-        "int64",
-        "is_autocast_enabled",
-        "is_grad_enabled",
-        "log",
-        "maximum",
-        "minimum",
-    }
-    | {"nn", "no_grad", "ones", "randint", "sin", "sqrt", "tanh", "tensor", "where", "zeros"}
-    | {
-        "addmm",
-        "backends",
-        "compiler",
-        "log_softmax",
-        "logsumexp",
-        "native_layer_norm",
-        "ops",
-        "promote_types",
-        "softmax",
-        "stack",
-        "zeros_like",
-    }
+FUNCTIONS: Final = words(
+    """
+    Tensor arange as_tensor autocast autograd cat constant_pad_nd cos device dtype einsum empty
+    erf exp float32 float64 full full_like get_autocast_dtype addcmul embedding inf int64
+    is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad ones randint sin sqrt
+    tanh tensor where zeros addmm backends compiler log_softmax logsumexp native_layer_norm ops
+    promote_types softmax stack zeros_like
+    """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
-METHODS: Final = frozenset(
-    {"T", "amax", "append", "clamp", "device", "double", "dtype", "expand", "gather", "get"}
-    | {"index_add_", "items", "mT", "mean", "ndim", "new_zeros", "numel", "permute", "reshape"}
-    | {"scatter_", "setdefault", "shape", "split", "sum", "to", "transpose", "values"}
+METHODS: Final = words(
+    """
+    T amax append clamp device double dtype expand gather get index_add_ items mT mean ndim
+    new_zeros numel permute reshape scatter_ setdefault shape split sum to transpose values
+    """
 )
-OF_KERNELS: Final = frozenset(
-    {
-        "_linear_pointwise",
-        "add_",
-        "aten",
-        "contiguous",
-        "exp_",
-        "functional",
-        "gelu",
-        "gelu_backward",
-        "grad_input",
-        "is_available",
-        "is_compiling",
-        "is_contiguous",
-        "is_cpu",
-        "itemsize",
-        "new_full",
-        "sigmoid_",
-        "linear",
-        "masked_fill",
-        "mkldnn",
-        "mul_",
-        "sub_",
-    }
-    | {"_scaled_dot_product_flash_attention_for_cpu", "_softmax_backward_data"}
-    | {
-        "_scaled_dot_product_flash_attention_for_cpu_backward",
-        "native_layer_norm_backward",
-        "squeeze",
-        "stride",
-    }
+OF_KERNELS: Final = words(
+    """
+    _linear_pointwise add_ aten contiguous exp_ functional gelu gelu_backward grad_input
+    is_available is_compiling is_contiguous is_cpu itemsize new_full sigmoid_ linear masked_fill
+    mkldnn mul_ sub_ _scaled_dot_product_flash_attention_for_cpu _softmax_backward_data
+    _scaled_dot_product_flash_attention_for_cpu_backward native_layer_norm_backward squeeze
+    stride
+    """
 )
-OF_MODULES: Final = frozenset(
-    {"__class__", "__dict__", "__init__", "__setattr__", "_asdict", "_at", "_modules"}
-    | {"_parameters", "at", "apply", "autocast", "extra_repr", "fromkeys", "inputs", "join"}
-    | {"kept", "kind", "seed", "sizes"}
-    | {"maybe_clear_saved_tensors", "named_parameters", "names", "rest", "results"}
-    | {"save_for_backward", "saved_tensors", "set_materialize_grads", "startswith", "training"}
-    | {"type", "Function", "Module", "ModuleList", "Parameter"}
+OF_MODULES: Final = words(
+    """
+    __class__ __dict__ __init__ __setattr__ _asdict _at _modules _parameters at apply autocast
+    extra_repr fromkeys inputs join kept kind seed sizes maybe_clear_saved_tensors
+    named_parameters names rest results save_for_backward saved_tensors set_materialize_grads
+    startswith training type Function Module ModuleList Parameter
+    """
 )
 DECORATORS: Final = frozenset({"torch.no_grad()", "staticmethod"})
 VOCABULARY: Final = Allowlist(
