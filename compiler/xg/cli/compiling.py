@@ -5,10 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 
 from xg.cli.arguments import settings_of
-from xg.cli.later import not_yet
 from xg.cli.opening import open_project
 from xg.codegen.backend import Form, find
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
+from xg.passes.resolve.errors import NotYet
 
 
 def refuse_backend(options: Namespace, form: Form | None = None) -> None:
@@ -21,7 +22,7 @@ def refuse_backend(options: Namespace, form: Form | None = None) -> None:
 def refuse_plan(options: Namespace) -> None:
     """Raise DiagnosticError for a plan, which this edition does not compile."""
     if options.plan is not None:
-        raise not_yet(f"the plan {options.plan}")
+        raise DiagnosticError.of(NotYet(None, f"the plan {options.plan}"))
 
 
 def compile_one(options: Namespace) -> Program:

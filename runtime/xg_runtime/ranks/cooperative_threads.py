@@ -72,10 +72,6 @@ class CooperativeThreads(Generic[T]):
             self._stop()
         return [turn.result[0] for turn in self._turns]
 
-    def has_ended(self, place: int) -> bool:
-        """Whether a thread has returned."""
-        return self._turns[place].ended
-
     def pause(self, place: int, ready: Callable[[], bool]) -> None:
         """Called by thread `place`: let the others run until `ready` holds."""
         if self._stopping:  # code that cleans up behind a failure would wait for ever

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
+import tomllib
 from argparse import Namespace
+from importlib.resources import files
+from pathlib import Path
 
 from xg.cli.compiling import compile_one
 from xg.cli.console import Console
 from xg.cli.exits import FINE
-from xg.cli.rates import read_machines
 from xg.cli.render.cost_data import as_data
 from xg.cli.render.cost_plans import run_all
 from xg.cli.render.cost_text import lines
 from xg.cli.render.json_text import json_text
+from xg.cost.hardware import Machine, UnreadableMachines, machines
 from xg.cost.report import report
+from xg_runtime.errors import InputError
+from xg_runtime.files import read
 
 ALL = "*"
 
 
 def run(options: Namespace, console: Console) -> int:
     """Count, and print."""
-    machines = read_machines(options.hardware)
+    table = _machines(options.hardware)
     if options.plan == ALL:
-        return run_all(options, machines, console)
+        return run_all(options, table, console)
     program = compile_one(options)
-    cost_report = report(program.graphs, program.distributed, options.dtype, machines)
+    cost_report = report(program.graphs, program.distributed, options.dtype, table)
     if options.json:
         console.write(json_text(as_data(cost_report)))
         return FINE
     for line in lines(cost_report):
         console.say(line)
     return FINE
+
+
+def _machines(path: Path | None) -> tuple[Machine, ...]:
+    """Every machine of a table, by default the bundled one; raises FileError, InputError."""
+    if path is None:
+        text = files("xg.cost").joinpath("hardware.toml").read_text(encoding="utf-8")
+        return machines(tomllib.loads(text))
+    try:
+        return machines(tomllib.loads(read(path).decode("utf-8")))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path} is no TOML: {error}") from None
+    except UnreadableMachines as unfit:
+        raise InputError(f"{path}: {unfit}") from None

@@ -19,11 +19,6 @@ def bracketed(head: str, items: Sequence[str], tail: str, indent: int = 0) -> li
     return [head, *(f"    {item}," for item in items), tail]
 
 
-def mapping(head: str, items: Sequence[tuple[str, str]], tail: str = "}") -> list[str]:
-    """A dictionary display with one item per line."""
-    return [head + "{", *(f"    {key}: {value}," for key, value in items), tail]
-
-
 def indented(lines: Sequence[str], by: int = 4) -> list[str]:
     """Lines further to the right; empty ones stay empty."""
     return [f"{' ' * by}{line}" if line else "" for line in lines]

@@ -111,8 +111,3 @@ def _number(value: float) -> Text:
 def shape_text(shape: Shape, sizes: Sizes) -> str:
     """A shape as a comment says it, in the file's symbols: ``[B, S, D]``."""
     return "[" + ", ".join(str(dim) for dim in sizes.fold_shape(shape)) + "]"
-
-
-def symbols_of(dim: Dim, sizes: Sizes) -> tuple[str, ...]:
-    """The symbols that the text of a size mentions."""
-    return sizes.fold(sizes.expand(dim)).symbols()

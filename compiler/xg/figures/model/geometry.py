@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import hypot
 from typing import Final
@@ -167,27 +167,6 @@ def shortened(path: DrawnPath, length: float) -> tuple[DrawnPath, Point]:
         cut = _cut_curve(start, last, length)
     direction = _unit(cut.end, last.end)
     return DrawnPath(path.start, (*path.segments[:-1], cut)), direction
-
-
-def clipped(
-    path: DrawnPath, inside_tail: Callable[[Point], bool], inside_head: Callable[[Point], bool]
-) -> DrawnPath:
-    """Cut off the parts inside the shapes at the two ends of a path, as lines."""
-    points = _outside(flattened(path), inside_tail)
-    points = _outside(points[::-1], inside_head)[::-1]
-    return polyline(points)
-
-
-def _outside(points: list[Point], inside: Callable[[Point], bool]) -> list[Point]:
-    """Drop the points up to the first one outside, and begin on the rim."""
-    first = next((place for place, point in enumerate(points) if not inside(point)), 0)
-    if first == 0:
-        return points
-    within, without = points[first - 1], points[first]
-    for _ in range(16):
-        middle = _mix(within, without, 0.5)
-        within, without = (middle, without) if inside(middle) else (within, middle)
-    return [without, *points[first:]]
 
 
 def flattened(path: DrawnPath, steps: int = 12) -> list[Point]:

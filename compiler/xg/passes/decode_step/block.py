@@ -7,13 +7,14 @@ and its callers need not know what it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import NoReturn
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
+from xg.ir.body import topological
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import inside
@@ -32,7 +33,6 @@ from xg.passes.decode_step.step_plan import (
     Token,
     Used,
 )
-from xg.passes.decode_step.views import kept_earlier
 
 
 @dataclass(slots=True)
@@ -126,7 +126,7 @@ class BlockPlanner:
 
     def _give(self, value: Value, producers: dict[Value, Apply | Call]) -> None:
         """Make a fixed value that is wanted an input, where that is its place."""
-        if value in self.wanted and not kept_earlier(value, producers, self.graph.types):
+        if value in self.wanted and not _kept_earlier(value, producers, self.graph.types):
             del self.wanted[value]
             self.given.append(value)
 
@@ -151,7 +151,7 @@ class BlockPlanner:
             if sum(every) > 1:
                 what = f"is needed for every pair of positions {self.positions.length}"
                 self._refuse(span, value.name or "this node", what)
-            if not kept_earlier(value, producers, self.graph.types):
+            if not _kept_earlier(value, producers, self.graph.types):
                 del self.wanted[value][whole]
                 self._want((value, (False,) * len(whole)))
                 self.parts.append(Kept(value, whole.index(True), span))
@@ -231,3 +231,37 @@ def _rounds(states: Sequence[list[Whole]]) -> list[list[Port]]:
         [(place, wholes[turn]) for place, wholes in enumerate(states) if turn < len(wholes)]
         for turn in range(count)
     ]
+
+
+# ---- views --------------------------------------------------------------------------------------
+# The place of a cache is the value that is needed whole, or one that it is only a view of:
+# ``K -> BC -> T : KT`` is needed whole as KT. The views cost little and a repetition would make the
+# cache larger, so K is kept: the first value with a name before anything is repeated.
+
+_VIEWS = frozenset({"operand", "reshape", "transpose", "broadcast"})
+
+
+def _kept_earlier(
+    value: Value, producers: Mapping[Value, Apply | Call], types: Mapping[Value, TensorType]
+) -> bool:
+    """Whether the cache belongs further up than `value`."""
+    chain = list(_upwards(value, producers, types))
+    if any(repeats for _, repeats in chain):
+        return True
+    return any(source.name for source, _ in chain) or (bool(chain) and not value.name)
+
+
+def _upwards(
+    value: Value, producers: Mapping[Value, Apply | Call], types: Mapping[Value, TensorType]
+) -> Iterator[tuple[Value, bool]]:
+    """The values that a value is a view of, nearest first, and whether a view repeats elements."""
+    while True:
+        step = producers.get(value)
+        if not isinstance(step, Apply) or len(step.inputs) != 1:
+            return
+        body = step.op.body([types[step.inputs[0]]], step.attrs)
+        prims = {expr.prim for expr in topological(body.outputs)}
+        if not prims <= _VIEWS:
+            return
+        (value,) = step.inputs
+        yield value, "broadcast" in prims

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from xg.ir.axis_cuts import Layout
 from xg.ir.graph import Graph, Program
+from xg.ir.plan import Entry, Plan
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.block_labels import label, usual_label
 from xg.passes.ir_text.operators import Vocabulary
 from xg.passes.ir_text.print_graph import GraphPrinter, quoted, spell_key
-from xg.passes.ir_text.print_plan import plan_lines
 from xg.passes.ir_text.value_names import ValueNames
 
 
@@ -41,7 +42,7 @@ def _head(program: Program, vocabulary: Vocabulary) -> Iterator[str]:
         yield f"  mesh {_counts(program.mesh)}"
     yield from (f"  define {quoted(text)}" for text in vocabulary.definitions)
     if program.plan is not None:
-        yield from plan_lines(program.plan)
+        yield from _plan_lines(program.plan)
 
 
 def _known_of(graph: Graph, program: Program) -> Iterator[str]:
@@ -70,3 +71,32 @@ def _sizes_line(sizes: Sizes, usual: Sizes) -> Iterator[str]:
 
 def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {count}" for name, count in counts.items())
+
+
+# ---- plans --------------------------------------------------------------------------------------
+
+
+def _plan_lines(plan: Plan) -> Iterator[str]:
+    """A plan, and what it says of each value."""
+    axes = [axis if count is None else f"{axis} = {count}" for axis, count in plan.mesh.items()]
+    over = f" over {', '.join(axes)}" if axes else ""
+    yield f"  plan {quoted(plan.name)} {quoted(plan.title)}{over}"
+    yield from (f"    {_entry(entry)}" for entry in plan.entries)
+
+
+def _entry(entry: Entry) -> str:
+    use = f" use {_layout(entry.use)}" if entry.use is not None else ""
+    rest = f" {_layout(entry.rest)}" if entry.rest is not None else ""
+    lies = f"{quoted('.'.join(entry.path))}{rest}{use}"
+    over = ", ".join(sorted(entry.over))
+    memory = f" memory {entry.memory}" if entry.memory else ""
+    return f"entry {label(entry.block)} {lies} over {over} in {quoted(entry.plan)}{memory}"
+
+
+def _layout(layout: Layout) -> str:
+    """Like a file's, but mesh axes are apart from the size: ``[D_ff|N_T, ..]``."""
+    parts = [
+        ("_" if dim is None else str(dim)) + (f"|{'*'.join(cuts)}" if cuts else "")
+        for dim, cuts in zip(layout.dims, layout.cuts, strict=True)
+    ]
+    return "[" + ", ".join([*parts, *([".."] if layout.open else [])]) + "]"
