@@ -19,6 +19,13 @@ EVERYWHERE = ("__init__", "errors", "module")  # names that many rooms have
 FAMILY = Path("compiler/xg/codegen")
 
 
+# Syntax trees and what is made of them have the same names, and so has what each backend writes
+# into its modules. The program that people hold has the one that passes work on.
+TREES = ("compiler/xg/syntax/ast.py", "compiler/xg/syntax/terms.py")
+WRITTEN = "support.py"
+OF_TWO_ROOMS = {"Program"}
+
+
 def files(folder: str) -> list[Path]:
     return sorted((ROOT / folder).rglob("*.py"))
 
@@ -94,3 +101,15 @@ def test_what_is_too_long_is_noticed() -> None:
     ((name, count, cap),) = lengths(f"def f():\n{body}")
     assert (name, count > cap) == ("f", True)
     assert inner_imports("import a\ndef f():\n    import b\n    from c import d\n") == [3, 4]
+
+
+def test_a_name_of_a_class_means_one_thing() -> None:
+    trees = {ROOT / path for path in TREES}
+    counts = Counter(
+        node.name
+        for file in files("compiler")
+        if file not in trees and file.name != WRITTEN
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in counts.items() if count > 1} == OF_TWO_ROOMS

@@ -12,7 +12,7 @@ from sharding.trial import Array, Arrays, States, Trial, distance, dual_of
 from xg.ir.body import Body
 from xg.ir.derivative import pullback
 from xg.ir.dim import DimError
-from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import Expr, ShapeError, operand
 from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape
@@ -59,12 +59,12 @@ def _retraced(trial: Trial, states: States) -> Body | None:
         return None
 
 
-def _states(expr: Expr) -> Iterator[State]:
+def _states(expr: Expr) -> Iterator[AxisState]:
     yield from (INVARIANT, REPLICATED, PARTIAL) if expr.kind == "float" else (CONSTANT,)
     yield from (shard(axis) for axis in range(-expr.rank, 0))
 
 
-def _joins(column: Sequence[Array], state: State, want: Array) -> bool:
+def _joins(column: Sequence[Array], state: AxisState, want: Array) -> bool:
     try:
         return distance(join(column, state), want) <= CLOSE
     except ValueError:
@@ -72,7 +72,7 @@ def _joins(column: Sequence[Array], state: State, want: Array) -> bool:
 
 
 def _derives(
-    trial: Trial, states: States, outputs: Sequence[State], local: Body, parts: list[Arrays]
+    trial: Trial, states: States, outputs: Sequence[AxisState], local: Body, parts: list[Arrays]
 ) -> bool:
     """Whether every rank's own derivative gives its part of the whole's."""
     body, random = trial.body, np.random.default_rng(5)

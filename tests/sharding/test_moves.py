@@ -13,7 +13,7 @@ from xg import ops
 from xg.ir.collective import move, moved
 from xg.ir.dim import symbol
 from xg.ir.op import Term
-from xg.ir.placement import INVARIANT, MOVES, PARTIAL, REPLICATED, State, dual, shard
+from xg.ir.placement import INVARIANT, MOVES, PARTIAL, REPLICATED, AxisState, dual, shard
 from xg.ir.prim import operand
 from xg.ir.use import Attrs
 from xg.verify.reference.evaluate import Context, Mesh, evaluate
@@ -53,7 +53,7 @@ def moved_on(attrs: Attrs, parts: list[Array]) -> list[Array]:
 
 
 @pytest.mark.parametrize(("source", "target"), ROWS, ids=NAMES)
-def test_the_whole_stays_the_same(source: State, target: State) -> None:
+def test_the_whole_stays_the_same(source: AxisState, target: AxisState) -> None:
     random = np.random.default_rng(1)
     whole = random.standard_normal((6, 12))
     _, attrs = move("N", source, target)
@@ -62,7 +62,7 @@ def test_the_whole_stays_the_same(source: State, target: State) -> None:
 
 
 @pytest.mark.parametrize(("source", "target"), ROWS, ids=NAMES)
-def test_the_gradient_is_the_move_between_the_duals(source: State, target: State) -> None:
+def test_the_gradient_is_the_move_between_the_duals(source: AxisState, target: AxisState) -> None:
     """<moved dx, y> = <dx, moved back y>, each in the pairing of its state."""
     random = np.random.default_rng(2)
     glyph, attrs = move("N", source, target)
@@ -81,7 +81,7 @@ def test_the_gradient_is_the_move_between_the_duals(source: State, target: State
     assert paired(there, dy, target) == pytest.approx(paired(dx, here, source), abs=1e-12)
 
 
-def paired(primal: list[Array], cotangent: list[Array], state: State) -> float:
+def paired(primal: list[Array], cotangent: list[Array], state: AxisState) -> float:
     """The derivative that a cotangent makes of a change: of I one copy counts."""
     products = [float((x * y).sum()) for x, y in zip(primal, cotangent, strict=True)]
     return products[0] if state == INVARIANT else sum(products)

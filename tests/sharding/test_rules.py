@@ -71,7 +71,7 @@ def test_nothing_sound_is_refused(glyph: str) -> None:
     assert found == {case for case in REFUSED_ALL_THE_SAME if case[0] == glyph}
 
 
-def rule_that_is_too_strict(expr: Expr, args: list[PlacedArgument]) -> rules.State:
+def rule_that_is_too_strict(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
     if all(arg.state == rules.PARTIAL for arg in args):
         raise IllTyped("never", expr)
     return rules._sum_of(expr, args)  # pyright: ignore[reportPrivateUsage]
@@ -101,22 +101,22 @@ def test_a_body_may_sum_over_ranks_where_it_needs_the_whole(glyph: str, sums: in
 # ---- planted mistakes ----------------------------------------------------------------------------
 
 
-def bias_before_the_sum(expr: Expr, args: list[PlacedArgument]) -> rules.State:
+def bias_before_the_sum(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
     if any(arg.state == rules.PARTIAL for arg in args):
         return rules.PARTIAL
     return rules.RULES["maximum"](expr, args)
 
 
-def nonlinear_on_a_term(expr: Expr, args: list[PlacedArgument]) -> rules.State:
+def nonlinear_on_a_term(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
     return args[0].state
 
 
-def contraction_that_forgets_the_sum(expr: Expr, args: list[PlacedArgument]) -> rules.State:
+def contraction_that_forgets_the_sum(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
     state = rules._contract(expr, args)  # pyright: ignore[reportPrivateUsage]
     return rules.REPLICATED if state == rules.PARTIAL else state
 
 
-def invariant_that_is_not_cast(expr: Expr, args: list[PlacedArgument]) -> rules.State:
+def invariant_that_is_not_cast(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
     kinds = {"I": rules.REPLICATED}
     changed = [PlacedArgument(a.expr, kinds.get(a.state.kind, a.state), a.spread) for a in args]
     return rules._contract(expr, changed)  # pyright: ignore[reportPrivateUsage]

@@ -14,7 +14,7 @@ from ops.sample import Sample, settle
 from xg.ir.body import Body
 from xg.ir.derivative import pullback
 from xg.ir.op import Op
-from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, dual, shard
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, dual, shard
 from xg.ir.prim import Expr, operand
 from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape, localise
@@ -24,7 +24,7 @@ from xg.verify.reference.rank_bodies import join, run, split
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
-States = tuple[State, ...]
+States = tuple[AxisState, ...]
 
 SIZES: Mapping[str, int] = {
     "B": 6, "S": 12, "S_k": 18, "D": 24, "N_H": 6, "D_h": 12, "V": 30, "S_max": 36, "T": 6,
@@ -55,7 +55,7 @@ class Trial:
         """Every state of every operand that its sizes allow."""
         return product(*(list(self._states(type_)) for type_ in self.sample.operands.values()))
 
-    def _states(self, type_: TensorType) -> Iterator[State]:
+    def _states(self, type_: TensorType) -> Iterator[AxisState]:
         yield from (INVARIANT, REPLICATED, PARTIAL) if type_.is_float else (CONSTANT,)
         for axis in range(-len(type_.shape), 0):
             if self.context.size(type_.shape[axis]) % self.ranks == 0:
@@ -92,7 +92,7 @@ class Trial:
     # ---- backward -------------------------------------------------------------------------------
 
     def _gradient_error(
-        self, states: States, outputs: Sequence[State], local: Body, parts: list[Arrays]
+        self, states: States, outputs: Sequence[AxisState], local: Body, parts: list[Arrays]
     ) -> float:
         """Every rank runs the derivative of its own body: nothing is communicated."""
         places = [
@@ -136,7 +136,7 @@ class Trial:
         return worst
 
     def _seeds(
-        self, body: Body, places: list[int], states: Sequence[State], local: Body | None = None
+        self, body: Body, places: list[int], states: Sequence[AxisState], local: Body | None = None
     ) -> tuple[list[Expr], list[Expr]]:
         outputs = (local or body).outputs
         shapes = [local_shape(body.outputs[p].shape, states[p], "N") for p in places]
@@ -149,7 +149,7 @@ class Trial:
         return [None if expr is None else next(values) for expr in exprs]
 
 
-def dual_of(state: State) -> State:
+def dual_of(state: AxisState) -> AxisState:
     found = dual(state)
     assert found is not None
     return found

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Problem
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Problem, ProblemAt
 
 
-class UnboundSize(Problem):
+class UnboundSize(ProblemAt):
     """A symbol that code needs as a number and nothing provides."""
 
     code = "XG0501"
     title = "nothing says how large {name} is"
     label = "in this block"
     fix = "give it a default, dim {name} = …, or --set {name}=…"
-    span: Span
     name: str
 
 

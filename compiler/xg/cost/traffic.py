@@ -21,7 +21,7 @@ from xg.ir.dim import ONE, Dim, product, symbol
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.instances import Symbols, inside
 from xg.ir.mesh_axes import axes_over
-from xg.ir.placement import PARTIAL, Placement, State
+from xg.ir.placement import PARTIAL, AxisState, Placement
 from xg.ir.tensor import Shape, TensorType
 from xg.sharding.typing import type_body
 
@@ -175,7 +175,7 @@ class _Pass:
         return value.name
 
 
-def _local(shape: Shape, placement: Mapping[str, State], whole: Sequence[str]) -> Dim:
+def _local(shape: Shape, placement: Mapping[str, AxisState], whole: Sequence[str]) -> Dim:
     """The elements of a rank's part of a tensor that is `whole` on some mesh axes."""
     size = product(shape)
     for axis, state in placement.items():

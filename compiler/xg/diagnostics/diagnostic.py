@@ -161,6 +161,12 @@ class Problem:
         return Diagnostic(self.code, message, labels, notes, help)
 
 
+class ProblemAt(Problem):
+    """A kind of error at one place of a text."""
+
+    span: Span
+
+
 class DiagnosticError(Exception):
     """The input has errors: all that were found; prints as the command line prints them."""
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
 
 
-class Unused(Problem):
+class Unused(ProblemAt):
     """Something with a name that nothing uses: a warning."""
 
     code: ClassVar[str] = "XG0225"
-    span: Span
     kind: str
     name: str
     advice: str

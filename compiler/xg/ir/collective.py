@@ -20,7 +20,7 @@ from xg.ir.collective_prims import (
     shard_slice,
 )
 from xg.ir.op import Gradient, Op, Term
-from xg.ir.placement import INVARIANT, MOVES, PARTIAL, State, dual
+from xg.ir.placement import INVARIANT, MOVES, PARTIAL, AxisState, dual
 from xg.ir.prim import Expr
 from xg.ir.use import Attrs, MeshAxis
 
@@ -28,7 +28,7 @@ FAMILY: Final = "collective"
 SENDING: Final = frozenset({"AR", "AG", "RS", "A2A"})  # the others stay on their rank
 
 
-def move(over: str, source: State, target: State) -> tuple[str, Attrs]:
+def move(over: str, source: AxisState, target: AxisState) -> tuple[str, Attrs]:
     """The glyph and the attributes of the operator from one state to another."""
     glyph = MOVES[source.kind, target.kind]
     return glyph, {"over": over, "source": source, "target": target}

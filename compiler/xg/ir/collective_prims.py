@@ -10,7 +10,7 @@ from typing import Final
 
 from xg.ir.dim import Dim, symbol
 from xg.ir.mesh_axes import ranks_over
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 from xg.ir.prim import Attr, Expr
 from xg.ir.tensor import Shape
 
@@ -23,7 +23,7 @@ LOCAL: Final = frozenset(
 )
 
 
-def local_shape(shape: Shape, state: State, mesh_axis: str) -> Shape:
+def local_shape(shape: Shape, state: AxisState, mesh_axis: str) -> Shape:
     """The shape of one rank's part."""
     if state.kind != "S":
         return shape

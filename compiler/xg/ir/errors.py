@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
 
 
-class NotWhole(Problem):
+class NotWhole(ProblemAt):
     """A size that its parts do not divide."""
 
     code = "XG0401"
     title = "{subject}{message}"
-    span: Span
     name: str
     message: str
     help: tuple[str, ...]
@@ -21,11 +19,10 @@ class NotWhole(Problem):
         return f"{self.name} = " if self.name else ""
 
 
-class TooShort(Problem):
+class TooShort(ProblemAt):
     """An axis without positions, or a repetition less often than never."""
 
     code = "XG0402"
-    span: Span
     size: str
     number: int
     least: int
@@ -38,23 +35,21 @@ class TooShort(Problem):
         return self.report(message, Label(self.span))
 
 
-class TooLong(Problem):
+class TooLong(ProblemAt):
     """A size that an operator needs to be at most another one."""
 
     code = "XG0403"
     title = "{smaller} is more than {larger}"
     notes = "{why}"
-    span: Span
     smaller: str
     larger: str
     why: str
 
 
-class NoValue(Problem):
+class NoValue(ProblemAt):
     """A number of an operator that has no value for these sizes."""
 
     code = "XG0405"
     title = "{number} has no value: {why}"
-    span: Span
     number: str
     why: str

@@ -28,7 +28,7 @@ Kind = Literal["S", "I", "R", "P", "M", "C"]
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class AxisState:
     """One state; `axis` is the sharded axis of S, counted from the end (-1 is the last)."""
 
     kind: Kind
@@ -43,20 +43,20 @@ class State:
         return self.kind in "IRC"
 
 
-INVARIANT: Final = State("I")
-REPLICATED: Final = State("R")
-PARTIAL: Final = State("P")
-LARGEST: Final = State("M")
-CONSTANT: Final = State("C")
+INVARIANT: Final = AxisState("I")
+REPLICATED: Final = AxisState("R")
+PARTIAL: Final = AxisState("P")
+LARGEST: Final = AxisState("M")
+CONSTANT: Final = AxisState("C")
 
 
-def shard(axis: int) -> State:
+def shard(axis: int) -> AxisState:
     """A slice of an axis counted from the end."""
     assert axis < 0
-    return State("S", axis)
+    return AxisState("S", axis)
 
 
-def dual(state: State) -> State | None:
+def dual(state: AxisState) -> AxisState | None:
     """The state of the cotangent, None where there is none."""
     match state.kind:
         case "R":
@@ -69,7 +69,7 @@ def dual(state: State) -> State | None:
             return state
 
 
-def same(state: State) -> State:
+def same(state: AxisState) -> AxisState:
     """A state where nothing is differentiated any more: what is the same is a constant."""
     return CONSTANT if state.is_same else state
 
@@ -90,7 +90,7 @@ MOVES: Final[Mapping[tuple[Kind, Kind], str]] = {
     ("S", "P"): "spread",
 }
 
-Placement = Mapping[str, State]  # by mesh axis; what is not mentioned is the same on every rank
+Placement = Mapping[str, AxisState]  # by mesh axis; what is not mentioned is the same on every rank
 
 
 def is_term(placement: Placement | None) -> bool:
@@ -102,5 +102,5 @@ def is_term(placement: Placement | None) -> bool:
 class PlacementRequest:
     """The placements that a plan, or a shape over a mesh axis, asks for: stored, and in use."""
 
-    rest: State
-    use: State | None = None
+    rest: AxisState
+    use: AxisState | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE
-from xg.ir.placement import CONSTANT, REPLICATED, State
+from xg.ir.placement import CONSTANT, REPLICATED, AxisState
 from xg.ir.prim import Expr
 
 
@@ -28,7 +28,7 @@ class PlacedArgument:
     """An argument with its state; `spread` are axes along which it repeats itself."""
 
     expr: Expr
-    state: State
+    state: AxisState
     spread: frozenset[int] = frozenset()
 
     def can_be_cut(self, axis: int) -> bool:
@@ -43,4 +43,4 @@ class PlacedArgument:
         return self.state == REPLICATED and (lacks or axis in self.spread)
 
 
-Rule = Callable[[Expr, Sequence[PlacedArgument]], State]
+Rule = Callable[[Expr, Sequence[PlacedArgument]], AxisState]

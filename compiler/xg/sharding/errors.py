@@ -5,14 +5,14 @@ from __future__ import annotations
 from math import prod
 from typing import Final
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.ir.size_checks import SUGGESTED_AT_MOST, listed
 
 RANKS_AT_MOST: Final = 4_096  # that a help names
 
 
-class PlanMisfit(Problem):
+class PlanMisfit(ProblemAt):
     """A line of a plan with other dims than the value has."""
 
     code = "XG0310"
@@ -20,14 +20,13 @@ class PlanMisfit(Problem):
     label = "here {written}"
     also = (("declared", "here {shape}"),)
     fix = "a plan divides the dims of a value by mesh axes; `_` is whatever stands there"
-    span: Span
     name: str
     written: str
     shape: str
     declared: Span
 
 
-class PlacedTwice(Problem):
+class PlacedTwice(ProblemAt):
     """A value that two lines of plans cut differently over one mesh axis."""
 
     code = "XG0311"
@@ -35,7 +34,6 @@ class PlacedTwice(Problem):
     label = "by {plans[1]}"
     also = (("first", "by {plans[0]}, differently"),)
     fix = "plans join where they speak of different mesh axes: both speak of {axis}"
-    span: Span
     name: str
     axis: str
     plans: tuple[str, str]
@@ -65,11 +63,10 @@ class NoMeshSize(Problem):
     axis: str
 
 
-class NotDivisible(Problem):
+class NotDivisible(ProblemAt):
     """A size that the ranks of a mesh axis cannot share equally."""
 
     code = "XG0404"
-    span: Span
     size: str
     number: int
     axes: tuple[tuple[str, int], ...]

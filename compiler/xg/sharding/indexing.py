@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, State, shard
+from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import Expr
 from xg.sharding.argument import IllTyped, PlacedArgument
 
 
-def gather(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def gather(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Rows by their ids; of a table that is cut by rows each rank has some, zeros elsewhere."""
     table, ids = args
     inner = table.expr.rank - 1
@@ -23,7 +23,7 @@ def gather(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     return table.state
 
 
-def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Rows summed by their ids: parts of the rows give terms of the sum."""
     updates, ids = args
     inner = updates.expr.rank - ids.expr.rank
@@ -39,7 +39,7 @@ def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     return updates.state
 
 
-def pick(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def pick(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """One element per row; of rows that are cut each rank has some, zeros elsewhere."""
     x, ids = args
     if x.state == shard(-1):
@@ -54,7 +54,7 @@ def pick(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     return x.state
 
 
-def place(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def place(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """One value per row, at its id."""
     values, ids = args
     if values.state.kind == "S" or ids.state.kind == "S":

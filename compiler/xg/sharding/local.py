@@ -21,14 +21,14 @@ from xg.ir.collective_prims import (
     to_local_index,
 )
 from xg.ir.dim import ONE, Dim
-from xg.ir.placement import PARTIAL, State, shard
+from xg.ir.placement import PARTIAL, AxisState, shard
 from xg.ir.prim import Attr, Expr, const, where
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape
 from xg.sharding.typing import ELEMENTWISE, Typing
 
 
-def localise(body: Body, typing: Typing, wanted: Sequence[State], mesh_axis: str) -> Body:
+def localise(body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis: str) -> Body:
     """The body of one rank on a mesh axis, with its outputs in the states that are wanted.
 
     An output that is the same everywhere may be wanted as a part of it.
@@ -45,7 +45,9 @@ def localise(body: Body, typing: Typing, wanted: Sequence[State], mesh_axis: str
 class _LocalBody:
     typing: Typing
     mesh_axis: str
-    made: dict[tuple[int, State], Expr] = field(default_factory=dict[tuple[int, State], Expr])
+    made: dict[tuple[int, AxisState], Expr] = field(
+        default_factory=dict[tuple[int, AxisState], Expr]
+    )
 
     def operand(self, expr: Expr) -> Expr:
         """An operand under its part's shape."""
@@ -54,7 +56,7 @@ class _LocalBody:
         self.made[id(expr), state] = part
         return part
 
-    def get(self, root: Expr, wanted: State) -> Expr:
+    def get(self, root: Expr, wanted: AxisState) -> Expr:
         """An expression in a state, made without recursion: it may be deep."""
         stack = [(root, self._key(root, wanted))]
         while stack:
@@ -72,20 +74,20 @@ class _LocalBody:
             stack.pop()
         return self.made[id(root), self._key(root, wanted)]
 
-    def _key(self, expr: Expr, wanted: State) -> State:
+    def _key(self, expr: Expr, wanted: AxisState) -> AxisState:
         """The expression to compute: a part only if one is asked of something whole."""
         own = self.typing.of(expr)
         return wanted if own.is_same and wanted.kind == "S" else own
 
     # ---- what an expression needs of its arguments ----------------------------------------------
 
-    def _needs(self, expr: Expr, state: State) -> list[tuple[Expr, State]]:
+    def _needs(self, expr: Expr, state: AxisState) -> list[tuple[Expr, AxisState]]:
         own = self.typing.before(expr)
         if state.kind == "S" and own.is_same:
             return self._needs_of_part(expr, state)
         return [(arg, self._beside(expr, arg, place)) for place, arg in enumerate(expr.args)]
 
-    def _beside(self, expr: Expr, arg: Expr, place: int) -> State:
+    def _beside(self, expr: Expr, arg: Expr, place: int) -> AxisState:
         """The state that an argument needs next to the others."""
         own = self.typing.of(arg)
         if own.kind == "S" or not own.is_same:
@@ -122,7 +124,7 @@ class _LocalBody:
             return axis - inner
         return None
 
-    def _needs_of_part(self, expr: Expr, state: State) -> list[tuple[Expr, State]]:
+    def _needs_of_part(self, expr: Expr, state: AxisState) -> list[tuple[Expr, AxisState]]:
         """The parts of arguments that suffice to compute a part of a whole value."""
         axis = state.axis
         if expr.prim in ELEMENTWISE:
@@ -131,12 +133,12 @@ class _LocalBody:
             return [(expr.args[0], self._part_of(expr.args[0], axis))]
         return [(arg, self.typing.of(arg)) for arg in expr.args]
 
-    def _part_of(self, arg: Expr, axis: int) -> State:
+    def _part_of(self, arg: Expr, axis: int) -> AxisState:
         return shard(axis) if _has(arg, axis) else self.typing.of(arg)
 
     # ---- making it ------------------------------------------------------------------------------
 
-    def _make(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
+    def _make(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
         before = self.typing.before(expr)
         if state.kind == "S" and before.is_same:
             return self._part(expr, state, args)
@@ -150,7 +152,7 @@ class _LocalBody:
             else expression
         )
 
-    def _part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
+    def _part(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)
         if expr.prim in ELEMENTWISE or expr.prim == "broadcast":
             return replace(expr, args=tuple(args), shape=shape)
@@ -165,7 +167,7 @@ class _LocalBody:
             return self._scattered(expr, args, shape)
         return shard_slice(whole, self.mesh_axis, state.axis)
 
-    def _whole_or_part(self, expr: Expr, state: State, args: list[Expr]) -> Expr:
+    def _whole_or_part(self, expr: Expr, state: AxisState, args: list[Expr]) -> Expr:
         shape = local_shape(expr.shape, state, self.mesh_axis)
         states = [self.typing.of(arg) for arg in expr.args]
         match expr.prim:
@@ -180,7 +182,7 @@ class _LocalBody:
             case _:
                 return replace(expr, args=tuple(args), shape=shape)
 
-    def _drawn(self, expr: Expr, state: State) -> tuple[tuple[str, Attr], ...]:
+    def _drawn(self, expr: Expr, state: AxisState) -> tuple[tuple[str, Attr], ...]:
         """The attributes of a mask that is drawn in part."""
         attr = expr.attr("cuts")
         assert isinstance(attr, tuple)

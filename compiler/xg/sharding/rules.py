@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, State, shard
+from xg.ir.placement import CONSTANT, INVARIANT, LARGEST, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import COMPARE, Expr
 from xg.sharding import indexing
 from xg.sharding.argument import IllTyped, PlacedArgument, Rule
@@ -19,7 +19,7 @@ from xg.sharding.reshaping import moved
 # ---- what all elementwise primitives share ------------------------------------------------------
 
 
-def _cut_along(expr: Expr, args: Sequence[PlacedArgument]) -> State | None:
+def _cut_along(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState | None:
     """S where an argument is cut; None where none is."""
     cuts = {arg.state.axis for arg in args if arg.state.kind == "S"}
     if not cuts:
@@ -37,7 +37,7 @@ def _cut_along(expr: Expr, args: Sequence[PlacedArgument]) -> State | None:
     return shard(axis)
 
 
-def _same(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _same(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """The state of something made of values that are the same everywhere."""
     kinds = {arg.state.kind for arg in args}
     if "M" in kinds:
@@ -53,17 +53,17 @@ def _places(args: Sequence[PlacedArgument], kind: str) -> list[int]:
     return [place for place, arg in enumerate(args) if arg.state.kind == kind]
 
 
-def _nonlinear(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _nonlinear(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return _cut_along(expr, args) or _same(expr, args)
 
 
-def _sum_of(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _sum_of(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if all(arg.state == PARTIAL for arg in args):
         return PARTIAL
     return _cut_along(expr, args) or _same(expr, args)
 
 
-def _factor(expr: Expr, args: Sequence[PlacedArgument], places: Sequence[int]) -> State:
+def _factor(expr: Expr, args: Sequence[PlacedArgument], places: Sequence[int]) -> AxisState:
     """Linear in each of some arguments, the others being the same everywhere."""
     partial = _places(args, "P")
     if len(partial) == 1 and partial[0] in places:
@@ -75,7 +75,7 @@ def _factor(expr: Expr, args: Sequence[PlacedArgument], places: Sequence[int]) -
     return _cut_along(expr, args) or _same(expr, args)
 
 
-def _where(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _where(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Linear in both values at once; a literal 0 is a term like any other."""
     values = [arg for arg in args[1:] if not _is_zero(arg.expr)]
     if values and all(arg.state == PARTIAL for arg in values):
@@ -92,10 +92,10 @@ def _is_zero(expr: Expr) -> bool:
 # ---- reductions and products --------------------------------------------------------------------
 
 
-def _reduced(whole: State) -> Rule:
+def _reduced(whole: AxisState) -> Rule:
     """`whole` is what becomes of a cut axis that is reduced."""
 
-    def rule(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+    def rule(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
         state = args[0].state
         if state.kind == "M" or (state == PARTIAL and expr.prim == "max"):
             raise IllTyped("one term of a sum", expr, [0])
@@ -114,7 +114,7 @@ def _reduced(whole: State) -> Rule:
     return rule
 
 
-def _contract(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _contract(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     inputs, out = str(expr.attr("spec")).split("->")
     letters = inputs.split(",")
     cut = {letters[p][arg.state.axis] for p, arg in enumerate(args) if arg.state.kind == "S"}
@@ -145,7 +145,7 @@ def _beside(arg: PlacedArgument, letters: str, letter: str) -> bool:
 # ---- views --------------------------------------------------------------------------------------
 
 
-def _reshape(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _reshape(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     state = args[0].state
     if state.kind != "S":
         return _kept(expr, args)
@@ -155,7 +155,7 @@ def _reshape(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     return shard(axis)
 
 
-def _transpose(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _transpose(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     state = args[0].state
     if state.kind != "S":
         return _kept(expr, args)
@@ -163,13 +163,13 @@ def _transpose(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     return shard(order.index(state.axis + expr.rank) - expr.rank)
 
 
-def _kept(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _kept(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if args[0].state.kind == "M":
         raise IllTyped("a maximum of one part", expr, [0])
     return args[0].state
 
 
-def _concat(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _concat(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     axis = expr.attr("axis")
     joined = [p for p, arg in enumerate(args) if arg.state == shard(int(str(axis)))]
     if joined:
@@ -177,13 +177,13 @@ def _concat(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     return _sum_of(expr, args)
 
 
-def _stretch(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _stretch(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if args[0].state == shard(int(str(expr.attr("axis")))):
         raise IllTyped("the axis of which a stretch is taken is cut", expr, [0])
     return _kept(expr, args)
 
 
-def _dropout_keep(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _dropout_keep(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return args[0].state if args[0].state.kind == "S" else CONSTANT
 
 
@@ -196,16 +196,16 @@ def _tuple(expr: Expr, key: str) -> tuple[object, ...]:
 # ---- across another mesh axis -------------------------------------------------------------------
 
 
-def _summed_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _summed_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """A sum over the ranks of another mesh axis is linear, and says nothing of this one's."""
     return _kept(expr, args)
 
 
-def _largest_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _largest_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return args[0].state if args[0].state.kind == "M" else _nonlinear(expr, args)
 
 
-def _moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Another mesh axis cuts an axis or joins it: this one must be outside of that."""
     touched = [value for key, value in expr.attrs if key in ("axis", "cut", "joined")]
     if args[0].state.kind == "S" and args[0].state.axis in touched:
@@ -213,7 +213,7 @@ def _moved_elsewhere(expr: Expr, args: Sequence[PlacedArgument]) -> State:
     return _kept(expr, args)
 
 
-def _constant(expr: Expr, args: Sequence[PlacedArgument]) -> State:
+def _constant(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return CONSTANT
 
 

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
-from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, State
+from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
 from xg.ir.prim import COMPARE, Expr
 from xg.sharding.argument import IllTyped, PlacedArgument
 from xg.sharding.rules import RULES
@@ -21,19 +21,19 @@ class Typing:
     inside the body, with the state they have before: a sum or a maximum over ranks.
     """
 
-    states: Mapping[int, State]
-    collected: Mapping[int, State] = field(default_factory=dict[int, State])
+    states: Mapping[int, AxisState]
+    collected: Mapping[int, AxisState] = field(default_factory=dict[int, AxisState])
 
-    def of(self, expr: Expr) -> State:
+    def of(self, expr: Expr) -> AxisState:
         """The state of an expression."""
         return self.states[id(expr)]
 
-    def before(self, expr: Expr) -> State:
+    def before(self, expr: Expr) -> AxisState:
         """Its state before parts are brought together."""
         return self.collected.get(id(expr), self.states[id(expr)])
 
 
-def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) -> Typing:
+def type_body(body: Body, operands: Sequence[AxisState], *, collects: bool = False) -> Typing:
     """The states of a body's expressions, or IllTyped.
 
     `collects` lets the body sum over ranks where a nonlinear primitive needs the global value. The
@@ -49,7 +49,7 @@ def type_body(body: Body, operands: Sequence[State], *, collects: bool = False) 
         return _typed(body, operands, REPLICATED)
 
 
-def _typed(body: Body, operands: Sequence[State], whole: State | None) -> Typing:
+def _typed(body: Body, operands: Sequence[AxisState], whole: AxisState | None) -> Typing:
     typer = _Typer(whole)
     for expr, state in zip(body.operands, operands, strict=True):
         typer.states[id(expr)] = state
@@ -62,11 +62,11 @@ def _typed(body: Body, operands: Sequence[State], whole: State | None) -> Typing
 
 @dataclass(slots=True)
 class _Typer:
-    whole: State | None  # of what is brought together, None where nothing may be
-    states: dict[int, State] = field(default_factory=dict[int, State])
+    whole: AxisState | None  # of what is brought together, None where nothing may be
+    states: dict[int, AxisState] = field(default_factory=dict[int, AxisState])
     active: dict[int, bool] = field(default_factory=dict[int, bool])  # a gradient goes through
     spread: dict[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
-    collected: dict[int, State] = field(default_factory=dict[int, State])
+    collected: dict[int, AxisState] = field(default_factory=dict[int, AxisState])
 
     def settle(self, expr: Expr) -> None:
         """Type one expression whose arguments are typed."""
@@ -78,7 +78,7 @@ class _Typer:
             state = CONSTANT  # of what is not differentiated both mean the same
         self.states[id(expr)] = state
 
-    def _state(self, expr: Expr) -> State:
+    def _state(self, expr: Expr) -> AxisState:
         while True:
             args = [self._argument(arg) for arg in expr.args]
             try:
@@ -90,7 +90,7 @@ class _Typer:
                 for place in parts:
                     self._collect(expr.args[place], self.whole)
 
-    def _collect(self, arg: Expr, whole: State) -> None:
+    def _collect(self, arg: Expr, whole: AxisState) -> None:
         """Bring the parts of an argument together: from here on it is whole."""
         self.collected[id(arg)] = self.states[id(arg)]
         differentiable = self.states[id(arg)].kind == "P" and self.active[id(arg)]

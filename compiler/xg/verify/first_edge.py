@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.graph import Apply, Call, Graph, Program, Value
-from xg.ir.placement import CONSTANT, Placement, State
+from xg.ir.placement import CONSTANT, AxisState, Placement
 from xg.verify.reference.interpret import Record
 from xg_runtime.ranks.grid import Grid
 
@@ -100,7 +100,7 @@ def _unlike(parts: Sequence[Array], numbers: Sequence[int], size: int) -> int | 
     return None
 
 
-def _merged(group: Sequence[Array], state: State, add: Add) -> Array:
+def _merged(group: Sequence[Array], state: AxisState, add: Add) -> Array:
     match state.kind:
         case "S":
             return np.concatenate(group, state.axis)

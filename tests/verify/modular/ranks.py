@@ -15,7 +15,7 @@ from sharding.trial import States, Trial, dual_of
 from xg import ops
 from xg.ir.body import Body
 from xg.ir.derivative import pullback
-from xg.ir.placement import State, dual
+from xg.ir.placement import AxisState, dual
 from xg.ir.prim import Expr, operand
 from xg.sharding.local import localise
 from xg.sharding.typing import Typing
@@ -50,7 +50,7 @@ def residues(random: np.random.Generator, shape: tuple[int, ...]) -> Array:
     return random.integers(-FIELD.half, FIELD.half, shape, endpoint=True)
 
 
-def split(whole: Array, state: State, ranks: int, random: np.random.Generator) -> list[Array]:
+def split(whole: Array, state: AxisState, ranks: int, random: np.random.Generator) -> list[Array]:
     """Parts of a whole in a state; of a sum, random terms."""
     if state.kind == "S":
         return np.split(whole, ranks, state.axis)
@@ -60,7 +60,7 @@ def split(whole: Array, state: State, ranks: int, random: np.random.Generator) -
     return [*terms, FIELD.wrap(whole - sum(terms, np.zeros_like(whole)))]
 
 
-def joins(parts: Sequence[Array], state: State, whole: Array) -> bool:
+def joins(parts: Sequence[Array], state: AxisState, whole: Array) -> bool:
     """Whether parts in a state are parts of this whole."""
     match state.kind:
         case "S":
@@ -88,21 +88,21 @@ def agrees(trial: Trial, states: States, typing: Typing, change: Change = lambda
     return bool(typing.collected) or _derives(trial, states, outputs, local, parts)
 
 
-def _cut(arrays: Arrays, states: Sequence[State], ranks: int) -> list[Arrays]:
+def _cut(arrays: Arrays, states: Sequence[AxisState], ranks: int) -> list[Arrays]:
     random = np.random.default_rng(1)
     cut = {n: split(a, s, ranks, random) for (n, a), s in zip(arrays.items(), states, strict=True)}
     return [{name: column[rank] for name, column in cut.items()} for rank in range(ranks)]
 
 
 def _all_join(
-    found: Sequence[Sequence[Array]], states: Sequence[State], wholes: Sequence[Array]
+    found: Sequence[Sequence[Array]], states: Sequence[AxisState], wholes: Sequence[Array]
 ) -> bool:
     columns = zip(*found, strict=True)
     return all(joins(*each) for each in zip(columns, states, wholes, strict=True))
 
 
 def _derives(
-    trial: Trial, states: States, outputs: Sequence[State], local: Body, parts: list[Arrays]
+    trial: Trial, states: States, outputs: Sequence[AxisState], local: Body, parts: list[Arrays]
 ) -> bool:
     """Every rank runs the derivative of its own body; its results have the dual states."""
     body = trial.body

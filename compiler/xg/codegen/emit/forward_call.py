@@ -30,7 +30,7 @@ def run_call(writer: PassWriter, call: Call, unread: Collection[Value] = ()) -> 
         writer.scope.size(call.sizes.get(size, symbol(size))).text
         for size in plan.arguments[call.callee]
     )
-    lines = _Lines(writer, call, mentions, outputs, saved, rest)
+    lines = _CallLines(writer, call, mentions, outputs, saved, rest)
     if call.loop is not None:
         statements.add(lines.loop(call.loop), (call,))
     else:
@@ -38,7 +38,7 @@ def run_call(writer: PassWriter, call: Call, unread: Collection[Value] = ()) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
+class _CallLines:
     """The lines of a call: texts of its operands, of its results, and of the sizes it takes."""
 
     writer: PassWriter

@@ -14,7 +14,7 @@ from xg.figures.views.inner_collectives import InnerCollectives, inner_collectiv
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
-from xg.ir.placement import MOVES, State, dual
+from xg.ir.placement import MOVES, AxisState, dual
 from xg.ir.tensor import TensorType
 
 
@@ -62,7 +62,7 @@ def move_of(step: Apply) -> Move:
     return Move(str(step.attrs["over"]), sent, _back(source, target), value)
 
 
-def _back(source: State, target: State) -> str:
+def _back(source: AxisState, target: AxisState) -> str:
     """Return what the gradient of a move sends: the move between the dual states."""
     start, end = dual(target), dual(source)
     glyph = MOVES[start.kind, end.kind] if start and end else ""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import nearest
 
 
-class NoSuchBlock(Problem):
+class NoSuchBlock(ProblemAt):
     """An example of a block that the file neither has nor takes from another."""
 
     code = "XG0701"
     title = "no block of this file is called {name}"
-    span: Span
     name: str
     known: tuple[str, ...]
 
@@ -22,12 +21,11 @@ class NoSuchBlock(Problem):
         return nearest(self.name, self.known) or (f'take it: use {self.name} from "FILE.xg"',)
 
 
-class NotTaken(Problem):
+class NotTaken(ProblemAt):
     """A `given` for a name that is no input or parameter of the block."""
 
     code = "XG0702"
     title = "{name} is no input and no parameter of {block}"
-    span: Span
     name: str
     block: str
     known: tuple[str, ...]
@@ -40,12 +38,11 @@ class NotTaken(Problem):
         return help
 
 
-class NoSuchEdge(Problem):
+class NoSuchEdge(ProblemAt):
     """A claim about something that no edge of the block is called."""
 
     code = "XG0703"
     title = "no edge of {block} is called {name}"
-    span: Span
     name: str
     block: str
     known: tuple[str, ...]
@@ -60,58 +57,53 @@ class NoSuchEdge(Problem):
         return nearest(self.name, self.known) or (edges,)
 
 
-class ClaimOfGiven(Problem):
+class ClaimOfGiven(ProblemAt):
     """A claim about an input or a parameter, which nothing computes."""
 
     code = "XG0704"
     title = "{name} is given, not computed"
     fix = "claim an edge that the block makes, or the gradient d{name}"
-    span: Span
     name: str
 
 
-class GivenTwice(Problem):
+class GivenTwice(ProblemAt):
     """Two values for one name."""
 
     code = "XG0705"
     title = "{name} is given twice"
     label = "again here"
     also = (("first", "first here"),)
-    span: Span
     name: str
     first: Span
 
 
-class NotGiven(Problem):
+class NotGiven(ProblemAt):
     """An input, or a parameter that starts at random, without a value."""
 
     code = "XG0706"
     title = "this example gives no {name} {type}"
     fix = "add `given {name} = …`"
-    span: Span
     name: str
     type: str
 
 
-class Ragged(Problem):
+class Ragged(ProblemAt):
     """Rows of different lengths, or numbers next to rows."""
 
     code = "XG0707"
     title = "these rows are not alike"
     label = "{found}, where {wanted} is expected"
-    span: Span
     wanted: str
     found: str
 
 
-class WrongShape(Problem):
+class WrongShape(ProblemAt):
     """An array with another shape than its tensor."""
 
     code = "XG0708"
     title = "{name} is {type}{sizes}"
     label = "this is {numbers}"
     also = (("because", "read off here"),)
-    span: Span
     name: str
     type: str
     wanted: tuple[int, ...] | None
@@ -127,20 +119,18 @@ class WrongShape(Problem):
         return list(self.found)
 
 
-class NotANumber(Problem):
+class NotANumber(ProblemAt):
     """Something that is no finite number."""
 
     code = "XG0709"
     title = "{span.text} is not a number"
     fix = "a document holds numbers, or formulas of numbers such as 1/sqrt(3)"
-    span: Span
 
 
-class NotAnIndex(Problem):
+class NotAnIndex(ProblemAt):
     """A number that is none of the integers which an input takes."""
 
     code = "XG0710"
-    span: Span
     name: str
     below: int
 
@@ -151,29 +141,26 @@ class NotAnIndex(Problem):
         )
 
 
-class NoLastDigit(Problem):
+class NoLastDigit(ProblemAt):
     """A claim that does not say how exact it is."""
 
     code = "XG0711"
     title = "{span.text} has no last digit that says how exact it is"
     fix = "write its digits, or a tolerance behind the claim: ± 1e-6"
-    span: Span
 
 
-class BadTolerance(Problem):
+class BadTolerance(ProblemAt):
     """A tolerance that is not one number above 0."""
 
     code = "XG0712"
     title = "a tolerance is one number above 0"
-    span: Span
 
 
-class NoLoss(Problem):
+class NoLoss(ProblemAt):
     """A gradient of a block that does not say which number it is the gradient of."""
 
     code = "XG0713"
     title = "{name} is the gradient of nothing: {block} has no one loss"
-    span: Span
     name: str
     block: str
     scalars: tuple[str, ...]
@@ -183,22 +170,20 @@ class NoLoss(Problem):
         return (several if self.scalars else "give the block an output `loss []`",)
 
 
-class NoGradient(Problem):
+class NoGradient(ProblemAt):
     """A gradient of something that the loss does not depend on, or of integers."""
 
     code = "XG0714"
     title = "{name} does not exist: {loss} has no gradient towards {of}"
-    span: Span
     name: str
     of: str
     loss: str
 
 
-class TwoMeanings(Problem):
+class TwoMeanings(ProblemAt):
     """A name that is an edge, and the gradient of another one."""
 
     code = "XG0715"
-    span: Span
     name: str
     edge: Span
 
@@ -212,12 +197,11 @@ class TwoMeanings(Problem):
         )
 
 
-class RunsAgain(Problem):
+class RunsAgain(ProblemAt):
     """An edge of a call that is made several times under one name."""
 
     code = "XG0716"
     title = "{path} is called more than once: {name} has several values"
     fix = "claim the edge that leaves the call"
-    span: Span
     name: str
     path: str

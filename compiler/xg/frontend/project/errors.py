@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 
 
 class Unreadable(Problem):
@@ -22,32 +21,29 @@ class Unreadable(Problem):
         return tuple(f"did you mean the shipped diagram {name}?" for name in close)
 
 
-class UseUnreadable(Problem):
+class UseUnreadable(ProblemAt):
     """A `use` of a file that is missing, is not an ordinary file, or may not be read."""
 
     code = "XG0602"
     title = "cannot read {span.text}"
     label = "{reason}"
     fix = "paths are relative to the file that they stand in"
-    span: Span
     reason: str
 
 
-class UseOutside(Problem):
+class UseOutside(ProblemAt):
     """A `use` that leads out of the project."""
 
     code = "XG0603"
     title = "{span.text} lies outside the project"
     notes = "a project is the folder that holds .git or pyproject.toml, else the file's"
     fix = "use relative paths inside the project, or the shipped library by bare name"
-    span: Span
 
 
-class UseCycle(Problem):
+class UseCycle(ProblemAt):
     """Files that take from each other in a ring."""
 
     code = "XG0604"
-    span: Span
     ring: tuple[str, ...]
 
     def diagnostic(self) -> Diagnostic:
@@ -58,7 +54,7 @@ class UseCycle(Problem):
         )
 
 
-class NotInLibrary(Problem):
+class NotInLibrary(ProblemAt):
     """A bare name that is no file of the shipped library."""
 
     code = "XG0605"
@@ -67,6 +63,5 @@ class NotInLibrary(Problem):
         'a file of your own stands in quotes: "{name}.xg"',
         "the library has {known!j}",
     )
-    span: Span
     name: str
     known: tuple[str, ...]

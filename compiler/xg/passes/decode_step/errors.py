@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
 
 
 class CannotStep(Exception):
@@ -17,22 +16,20 @@ class CannotStep(Exception):
         self.ahead = ahead
 
 
-class LooksAhead(Problem):
+class LooksAhead(ProblemAt):
     """A node whose result at one position depends on later ones, which a step does not have."""
 
     code = "XG0551"
     title = "{node} {what}: a step does not know later positions"
-    span: Span
     node: str
     what: str
     help: str = "only what sees earlier positions alone can be run step by step"
 
 
-class NoPositions(Problem):
+class NoPositions(ProblemAt):
     """A block that gives nothing for each position of a text."""
 
     code = "XG0552"
-    span: Span
     block: str
     found: tuple[str, ...]
     wanted: str | None = None
@@ -47,12 +44,11 @@ class NoPositions(Problem):
         )
 
 
-class NoStep(Problem):
+class NoStep(ProblemAt):
     """A node that does something with the axis of positions that steps do not follow."""
 
     code = "XG0553"
     title = "{node} {what}: a step cannot follow"
-    span: Span
     node: str
     what: str
     help: str = "keep the positions an axis of their own, one for each token"

@@ -18,6 +18,7 @@ from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Call, Carry, Graph, Program, Value
 from xg.ir.instances import too_many_operators
 from xg.ir.loop import stacked
+from xg.ir.op import Op
 from xg.ir.scalar import ScalarError
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, Data, Misuse, Tensor, Use
@@ -100,6 +101,11 @@ def _typed(
 def instance_key(key: str, freed: frozenset[str]) -> str:
     """The key of an instance that is typed without some definitions of the file."""
     return key + (f" with {', '.join(sorted(freed))} free" if freed else "")
+
+
+def apply_types(op: Op, types: tuple[TensorType, ...], attrs: Attrs) -> tuple[TensorType, ...]:
+    """Types of every output of an operator (caches too) whose attributes are complete."""
+    return _output_types(op.body(types, attrs), types, attrs)
 
 
 def _output_types(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 
 
@@ -14,11 +14,10 @@ class Mistyped(Exception):
         self.problem = problem
 
 
-class OperatorMisuse(Problem):
+class OperatorMisuse(ProblemAt):
     """Operands that an operator cannot take."""
 
     code = "XG0301"
-    span: Span
     message: str
     remark: str
     places: tuple[tuple[Span, str], ...]
@@ -29,13 +28,12 @@ class OperatorMisuse(Problem):
         return self.report(self.message, Label(self.span, self.remark), *others, help=self.help)
 
 
-class LabelMismatch(Problem):
+class LabelMismatch(ProblemAt):
     """A label that promises another shape than the edge has."""
 
     code = "XG0302"
     title = "the label says {written}, the edge has {found}"
     label = "expected {written}, found {found}"
-    span: Span
     written: str
     found: str
     advice: str
@@ -44,14 +42,13 @@ class LabelMismatch(Problem):
         return (self.advice or "a label names a shape and changes nothing",)
 
 
-class PortMismatch(Problem):
+class PortMismatch(ProblemAt):
     """An operand that does not fit the port of a block."""
 
     code = "XG0303"
     title = "{block} wants {port} {wanted}, but {found} arrives"
     label = "here {found}"
     also = (("declared", "declared {wanted}"),)
-    span: Span
     block: str
     port: str
     wanted: str
@@ -63,11 +60,10 @@ class PortMismatch(Problem):
         return (self.advice,) if self.advice else ()
 
 
-class SizeClash(Problem):
+class SizeClash(ProblemAt):
     """One symbol of a called block that would be two sizes."""
 
     code = "XG0304"
-    span: Span
     block: str
     symbol: str
     first: str
@@ -87,7 +83,7 @@ class SizeClash(Problem):
         )
 
 
-class RepeatChanges(Problem):
+class RepeatChanges(ProblemAt):
     """A repeated block whose output cannot be its next input."""
 
     code = "XG0305"
@@ -95,14 +91,13 @@ class RepeatChanges(Problem):
     label = "{before} goes in, {after} comes out"
     also = (("port", "each round takes what the one before made"),)
     fix = "what goes round keeps its shape; the other operands stay the same"
-    span: Span
     block: str
     before: str
     after: str
     port: Span
 
 
-class SharedShape(Problem):
+class SharedShape(ProblemAt):
     """Calls that share a parameter, which would have two shapes."""
 
     code = "XG0307"
@@ -110,18 +105,16 @@ class SharedShape(Problem):
     label = "needs {shape}"
     also = (("first", "needs {wanted}"),)
     fix = "calls share parameters only where their operands give these the same sizes"
-    span: Span
     param: str
     shape: str
     wanted: str
     first: Span
 
 
-class OpenSize(Problem):
+class OpenSize(ProblemAt):
     """A size of a called block that neither operands nor the call nor the file settle."""
 
     code = "XG0308"
-    span: Span
     call: str
     symbol: str
     block: str
@@ -139,11 +132,10 @@ class OpenSize(Problem):
         )
 
 
-class OpenTwice(Problem):
+class OpenTwice(ProblemAt):
     """A size that a call leaves to the program, while the caller's own has the same name."""
 
     code = "XG0309"
-    span: Span
     call: str
     symbol: str
     block: str
@@ -163,12 +155,11 @@ class OpenTwice(Problem):
         )
 
 
-class WrongKind(Problem):
+class WrongKind(ProblemAt):
     """Integers where floats are needed, or the other way round."""
 
     code = "XG0306"
     title = "{node} wants {wanted} for {operand}, but {found} arrive"
-    span: Span
     node: str
     operand: str
     wanted: str
@@ -178,14 +169,13 @@ class WrongKind(Problem):
         return ("declare it as an index: NAME [B, S] in V",) if self.wanted == "integers" else ()
 
 
-class LoopAxis(Problem):
+class LoopAxis(ProblemAt):
     """A call over an axis that its operands do not have, or have twice."""
 
     code = "XG0314"
     title = "{block} cannot go over {axis}: {shape} {has}"
     also = (("operand", "this is {shape}"),)
     fix = "a round takes {ports}: an operand with one axis more is taken apart"
-    span: Span
     block: str
     axis: str
     shape: str
@@ -199,14 +189,13 @@ class LoopAxis(Problem):
         return f"has {self.axis} {self.count} times" if self.count else f"has no axis {self.axis}"
 
 
-class StateMismatch(Problem):
+class StateMismatch(ProblemAt):
     """A first or next state of another type than the state has."""
 
     code = "XG0315"
     title = "the state {name} is {expected}, but {becomes} {found}"
     also = (("edge", "this is {found}"),)
     help = ("a state has one shape in every round",)
-    span: Span
     name: str
     expected: str
     becomes: str

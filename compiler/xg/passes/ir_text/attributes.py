@@ -6,7 +6,7 @@ import json
 from typing import cast
 
 from xg.ir.dim import Dim
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Sizes
 from xg.passes.ir_text.expression import as_dim, as_number, spell_dim, spell_scalar
@@ -23,7 +23,7 @@ def spell_attribute(value: object, sizes: Sizes) -> str:
             return str(value)
         case str():
             return json.dumps(value, ensure_ascii=False)
-        case State():
+        case AxisState():
             return f"@{value}"
         case Dim():
             return f"|{spell_dim(value, sizes)}|"

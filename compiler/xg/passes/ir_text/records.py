@@ -9,7 +9,7 @@ from typing import TypeAlias
 from lark import Token
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.placement import PlacementRequest, State
+from xg.ir.placement import AxisState, PlacementRequest
 from xg.passes.ir_text.expression import Expression
 
 Names = tuple[Token, ...]
@@ -31,7 +31,7 @@ class ValueText:
     role: str | None = None
     type: TypeText | None = None
     shown: tuple[Expression, ...] | None = None
-    placement: Mapping[str, State] | None = None
+    placement: Mapping[str, AxisState] | None = None
     placement_requests: Mapping[str, PlacementRequest] | None = None
     of: Token | None = None
 
@@ -61,7 +61,7 @@ class ShapeText:
 class Constant:
     """An attribute that is a word, true, false, none or a state of a placement."""
 
-    value: str | bool | State | None
+    value: str | bool | AxisState | None
 
 
 @dataclass(frozen=True, slots=True)

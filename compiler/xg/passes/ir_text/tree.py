@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from lark import Token, Transformer, visitors
 
-from xg.ir.placement import Kind, PlacementRequest, State
+from xg.ir.placement import AxisState, Kind, PlacementRequest
 from xg.passes.ir_text import records as r
 from xg.passes.ir_text.expression import SIZE, Applied, Expression, SizeName, Whole
 
@@ -283,7 +283,7 @@ class Tree(TreeOfProgram):
         role: Token | None,
         type_: r.TypeText | None,
         shown: tuple[Expression, ...] | None,
-        placement: Mapping[str, State] | None,
+        placement: Mapping[str, AxisState] | None,
         placement_requests: Mapping[str, PlacementRequest] | None,
         of: Token | None,
     ) -> r.ValueText:
@@ -293,10 +293,10 @@ class Tree(TreeOfProgram):
     def type(self, shape: tuple[Expression, ...], range_: Expression | None) -> r.TypeText:
         return r.TypeText(shape, range_)
 
-    def states(self, *states: tuple[str, State]) -> Mapping[str, State]:
+    def states(self, *states: tuple[str, AxisState]) -> Mapping[str, AxisState]:
         return dict(states)
 
-    def state_of(self, axis: Token, state: State) -> tuple[str, State]:
+    def state_of(self, axis: Token, state: AxisState) -> tuple[str, AxisState]:
         return str(axis), state
 
     def placement_requests(
@@ -305,12 +305,12 @@ class Tree(TreeOfProgram):
         return dict(placement_requests)
 
     def request_of(
-        self, axis: Token, rest: State, use: State | None
+        self, axis: Token, rest: AxisState, use: AxisState | None
     ) -> tuple[str, PlacementRequest]:
         return str(axis), PlacementRequest(rest, use)
 
-    def placed(self, kind: Token, axis: Token | None) -> State:
-        return State(cast("Kind", str(kind)), -int(axis or 0))
+    def placed(self, kind: Token, axis: Token | None) -> AxisState:
+        return AxisState(cast("Kind", str(kind)), -int(axis or 0))
 
     # ---- attributes -----------------------------------------------------------------------------
 
@@ -341,7 +341,7 @@ class Tree(TreeOfProgram):
     def none(self) -> r.Constant:
         return r.Constant(None)
 
-    def state_is(self, state: State) -> r.Constant:
+    def state_is(self, state: AxisState) -> r.Constant:
         return r.Constant(state)
 
     def several(self, *items: r.Attribute) -> r.Several:

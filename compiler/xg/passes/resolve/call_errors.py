@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import nearest
 
@@ -26,22 +26,20 @@ class CallsItself(Problem):
         return self.report(message, Label(first, f"in {name}"), *others, help=help)
 
 
-class SeveralOutputs(Problem):
+class SeveralOutputs(ProblemAt):
     """A node with several results in the middle of a chain."""
 
     code = "XG0217"
     title = "{node} gives {count} values: they must be named where they leave"
     fix = "end the chain with `: A, B` and go on with `A, B -> …`"
-    span: Span
     node: str
     count: int
 
 
-class CalledAgain(Problem):
+class CalledAgain(ProblemAt):
     """A second call by one name that is not like the first."""
 
     code = "XG0221"
-    span: Span
     name: str
     what: Literal["a row", "repeated", "given arguments"]
     first: Span
@@ -70,14 +68,13 @@ class CalledAgain(Problem):
         )
 
 
-class ParamOfRow(Problem):
+class ParamOfRow(ProblemAt):
     """A parameter of a row of calls, which is another one in each round."""
 
     code = "XG0222"
     title = "{name} is a row of calls: {span.text} is another one in each round"
     also = (("row", "the row"),)
     fix = "a parameter that several nodes share belongs to the block that holds them all"
-    span: Span
     name: str
     row: Span
 

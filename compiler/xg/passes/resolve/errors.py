@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.passes.resolve.foreign_names import meant
 
@@ -28,13 +28,12 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return (f"did you mean {names[0]}?",) if names else ()
 
 
-class UnknownValue(Problem):
+class UnknownValue(ProblemAt):
     """A value that nothing above makes."""
 
     code = "XG0201"
     title = "no value is called {name}"
     label = "not made above"
-    span: Span
     name: str
     known: tuple[str, ...]
     operator: bool = False
@@ -46,12 +45,11 @@ class UnknownValue(Problem):
         return help
 
 
-class UnknownOperator(Problem):
+class UnknownOperator(ProblemAt):
     """A node that is neither operator nor block nor option."""
 
     code = "XG0202"
     title = "no operator, block or option is called {name}"
-    span: Span
     name: str
     known: tuple[str, ...]
     value: bool = False
@@ -65,12 +63,11 @@ class UnknownOperator(Problem):
         return help
 
 
-class UnknownSize(Problem):
+class UnknownSize(ProblemAt):
     """A symbol that no `dim` declares."""
 
     code = "XG0203"
     title = "no dim is called {name}"
-    span: Span
     name: str
     known: tuple[str, ...]
 
@@ -78,7 +75,7 @@ class UnknownSize(Problem):
         return nearest(self.name, self.known) or (f"declare it: dim {self.name}",)
 
 
-class NameTwice(Problem):
+class NameTwice(ProblemAt):
     """A name made a second time."""
 
     code = "XG0204"
@@ -86,39 +83,35 @@ class NameTwice(Problem):
     label = "again here"
     also = (("first", "first here"),)
     fix = "every name is given once; choose another"
-    span: Span
     name: str
     first: Span
 
 
-class NoLabel(Problem):
+class NoLabel(ProblemAt):
     """A chain whose result has no name, so that nothing can use it."""
 
     code = "XG0205"
     title = "the result of this chain has no name"
     label = "leaves here"
     fix = "name the edge: `: NAME`"
-    span: Span
 
 
-class OutputMissing(Problem):
+class OutputMissing(ProblemAt):
     """An output that no chain makes."""
 
     code = "XG0206"
     title = "nothing makes the output {name}"
     label = "promised here"
     fix = "end a chain with `: {name}`"
-    span: Span
     name: str
 
 
-class WrongOperands(Problem):
+class WrongOperands(ProblemAt):
     """Too many or too few operands."""
 
     code = "XG0207"
     title = "{node} takes {takes}, but {found} {arrive}"
     also = (("declared", "declared here"),)
-    span: Span
     node: str
     takes: str
     found: int
@@ -130,11 +123,10 @@ class WrongOperands(Problem):
         return "arrives" if self.found == 1 else "arrive"
 
 
-class DoubleArrow(Problem):
+class DoubleArrow(ProblemAt):
     """A double arrow into something else than •, or a • without one."""
 
     code = "XG0208"
-    span: Span
     node: str
 
     def diagnostic(self) -> Diagnostic:
@@ -151,13 +143,12 @@ class DoubleArrow(Problem):
         )
 
 
-class BadArgument(Problem):
+class BadArgument(ProblemAt):
     """Something in parentheses that the node does not take."""
 
     code = "XG0209"
     title = "{message}"
     also = (("made", "made here"),)
-    span: Span
     message: str
     help: tuple[str, ...] = ()
     made: Span | None = None
@@ -166,11 +157,10 @@ class BadArgument(Problem):
 Wrong = Literal["axes", "map", "list", "size", "again", "counted"]
 
 
-class BadBrackets(Problem):
+class BadBrackets(ProblemAt):
     """Brackets behind a node, or something in them, that it does not read."""
 
     code = "XG0223"
-    span: Span
     node: str
     wrong: Wrong
     takes: str
@@ -197,14 +187,13 @@ class BadBrackets(Problem):
         return self.report(message, Label(self.span), help=help)
 
 
-class UnnamedTwice(Problem):
+class UnnamedTwice(ProblemAt):
     """Two calls of one block that have no names to distinguish them."""
 
     code = "XG0210"
     title = "two calls are named {name}"
     label = "second call"
     also = (("first", "first call"),)
-    span: Span
     name: str
     first: Span
 
@@ -215,13 +204,12 @@ class UnnamedTwice(Problem):
         )
 
 
-class UnusedParam(Problem):
+class UnusedParam(ProblemAt):
     """A parameter that no choice of options uses."""
 
     code = "XG0212"
     title = "the parameter {name} is used by no chain"
     label = "declared here"
-    span: Span
     name: str
 
 
@@ -262,12 +250,11 @@ class NotYet(Problem):
     help: tuple[str, ...] = ()
 
 
-class NotInFile(Problem):
+class NotInFile(ProblemAt):
     """A `use` of something that the file does not have."""
 
     code = "XG0216"
     title = "{origin} has no block or op {name}"
-    span: Span
     name: str
     origin: str
     known: tuple[str, ...]
@@ -295,21 +282,19 @@ class CircularSizes(Problem):
         )
 
 
-class BadNumber(Problem):
+class BadNumber(ProblemAt):
     """A number that is none: of no form that numbers have, or without a finite value."""
 
     code = "XG0224"
     title = "{message}"
     fix = "numbers are made of dims, numbers, + - * / ^, sqrt(…), exp(…) and log(…)"
-    span: Span
     message: str
 
 
-class BadSize(Problem):
+class BadSize(ProblemAt):
     """A size that is no exact expression of dims."""
 
     code = "XG0219"
     title = "{message}"
     fix = "sizes are made of dims, numbers and + - * / ^"
-    span: Span
     message: str

@@ -2,55 +2,51 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Problem
+from xg.diagnostics.diagnostic import ProblemAt
 from xg.diagnostics.source import Span
 
 
-class StateOutsideLoop(Problem):
+class StateOutsideLoop(ProblemAt):
     """A block with a state that is called once."""
 
     code = "XG0260"
     title = "{block} has the state {state}: it can only be called over an axis"
     also = (("declared", "the state"),)
     fix = "name the axis whose positions it goes through: {block} over S"
-    span: Span
     block: str
     state: str
     declared: Span
 
 
-class OverOperator(Problem):
+class OverOperator(ProblemAt):
     """A loop around an operator."""
 
     code = "XG0261"
     title = "{node} is an operator: only blocks are called over an axis"
     fix = "an operator works on all positions at once: leave `over` out"
-    span: Span
     node: str
 
 
-class OverRow(Problem):
+class OverRow(ProblemAt):
     """A loop around a row of calls."""
 
     code = "XG0262"
     title = "{node} is both repeated and called over an axis"
     fix = "put the loop into a block of its own, and repeat that"
-    span: Span
     node: str
 
 
-class NextOfState(Problem):
+class NextOfState(ProblemAt):
     """A state that no `next` sets, or a `next` that sets none, or sets it again."""
 
     code = "XG0263"
     title = "{name} {wrong}"
-    span: Span
     name: str
     wrong: str
     help: str
 
 
-class StateStart(Problem):
+class StateStart(ProblemAt):
     """A state that begins as something else than a number, or as something that is no value."""
 
     code = "XG0264"
@@ -59,5 +55,4 @@ class StateStart(Problem):
         "it may start as zeros, ones or a number; a value is given where the block is called: "
         "({name}=EDGE)"
     )
-    span: Span
     name: str

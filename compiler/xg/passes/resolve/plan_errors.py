@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import nearest
 
 
-class MisplacedMesh(Problem):
+class MisplacedMesh(ProblemAt):
     """An axis of the mesh where a size is needed."""
 
     code = "XG0230"
@@ -19,11 +19,10 @@ class MisplacedMesh(Problem):
         "behind all else it cuts an axis of a shape: [B, S, D/{axis}]",
         "to cut a sum, divide all of it: (S + 1)/{axis}",
     )
-    span: Span
     axis: str
 
 
-class MeshTwice(Problem):
+class MeshTwice(ProblemAt):
     """A mesh axis that would cut two axes of one tensor, or one twice."""
 
     code = "XG0231"
@@ -31,7 +30,6 @@ class MeshTwice(Problem):
     label = "again here"
     also = (("first", "first here"),)
     fix = "each mesh axis cuts a tensor once; declare another with `mesh`"
-    span: Span
     axis: str
     first: Span
 
@@ -60,7 +58,7 @@ class MeshSize(Problem):
     found: str
 
 
-class MeshOrder(Problem):
+class MeshOrder(ProblemAt):
     """Shapes that disagree which mesh axis cuts first."""
 
     code = "XG0234"
@@ -68,13 +66,12 @@ class MeshOrder(Problem):
     label = "{outer} before {inner}"
     also = (("other", "{inner} before {outer}"),)
     fix = "ranks stand in one order: write the axes of a divisor in the same one"
-    span: Span
     outer: str
     inner: str
     other: Span
 
 
-class MeshIsDim(Problem):
+class MeshIsDim(ProblemAt):
     """One name for a size and a mesh axis."""
 
     code = "XG0235"
@@ -82,7 +79,6 @@ class MeshIsDim(Problem):
     label = "the mesh axis"
     also = (("dim", "the dim"),)
     fix = "give one of them another name"
-    span: Span
     name: str
     dim: Span
 
@@ -101,12 +97,11 @@ class UnknownPlan(Problem):
         return nearest(self.name, self.known) or (listed,)
 
 
-class PlanOfUnknown(Problem):
+class PlanOfUnknown(ProblemAt):
     """A plan of a block that the file does not have."""
 
     code = "XG0237"
     title = "no block is called {block}"
-    span: Span
     block: str
     known: tuple[str, ...]
 
@@ -114,7 +109,7 @@ class PlanOfUnknown(Problem):
         return nearest(self.block, self.known) or ("take the block from its file with `use`",)
 
 
-class PlanTwice(Problem):
+class PlanTwice(ProblemAt):
     """Two texts for one plan of one block, or a plan that is a product too."""
 
     code = "XG0238"
@@ -122,7 +117,6 @@ class PlanTwice(Problem):
     label = "again here"
     also = (("first", "first here"),)
     fix = "a plan may be of several blocks, once of each; a product is one line"
-    span: Span
     name: str
     block: str
     first: Span
@@ -144,12 +138,11 @@ class CircularPlan(Problem):
         return self.report(f"the plan {name} contains itself", Label(first), *others)
 
 
-class NoSuchPlace(Problem):
+class NoSuchPlace(ProblemAt):
     """A path of a plan that leads to no value."""
 
     code = "XG0240"
     title = "{block} has no {what} {name}"
-    span: Span
     block: str
     name: str
     what: Literal["value", "call", "round"]
@@ -166,18 +159,17 @@ class NoSuchPlace(Problem):
         return nearest(self.name, self.known)
 
 
-class UseOfNoParam(Problem):
+class UseOfNoParam(ProblemAt):
     """Another place in use of something that is no parameter."""
 
     code = "XG0241"
     title = "{name} is no parameter: it does not rest"
     label = "in use"
     fix = "`->` is for parameters, which may be stored in pieces and used whole"
-    span: Span
     name: str
 
 
-class MemoryOfParam(Problem):
+class MemoryOfParam(ProblemAt):
     """A parameter that is to be computed again, and is not computed at all."""
 
     code = "XG0244"
@@ -187,12 +179,11 @@ class MemoryOfParam(Problem):
         "write this behind `->`, where a parameter is gathered for use: [_/N_D, ..] -> [..] again",
         "name an edge by its label, or a call: layers again",
     )
-    span: Span
     name: str
     word: str
 
 
-class TwoLayouts(Problem):
+class TwoLayouts(ProblemAt):
     """A value that the file cuts in two ways."""
 
     code = "XG0242"
@@ -200,17 +191,15 @@ class TwoLayouts(Problem):
     label = "here {written}"
     also = (("first", "here {other}"),)
     fix = "a label names a layout and changes nothing: AR, AG and RS do"
-    span: Span
     written: str
     other: str
     first: Span
 
 
-class MeshUnused(Problem):
+class MeshUnused(ProblemAt):
     """A mesh axis that cuts nothing: a warning."""
 
     code = "XG0243"
-    span: Span
     axis: str
 
     def diagnostic(self) -> Diagnostic:

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
-from xg.ir.placement import INVARIANT, PlacementRequest, State, shard
+from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Memory, Reach, Reaches, placing
 from xg.ir.walk import ordered
 from xg.sharding.apply_plan import entries_of, memory_of
@@ -143,7 +143,7 @@ def _cut(rest: Cuts, use: Cuts, over: Mapping[str, int] | list[str]) -> dict[str
     return requests
 
 
-def _state(cuts: Cuts, axis: str) -> State:
+def _state(cuts: Cuts, axis: str) -> AxisState:
     return shard(cuts[axis]) if axis in cuts else INVARIANT
 
 

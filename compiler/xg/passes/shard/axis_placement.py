@@ -15,7 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.placement import INVARIANT, PARTIAL, PlacementRequest, State
+from xg.ir.placement import INVARIANT, PARTIAL, AxisState, PlacementRequest
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import (
     CallRequest,
@@ -61,7 +61,7 @@ class BlockPlacer:
     moves: Moves = field(init=False)
     reads: Counter[Value] = field(init=False)
     requests: dict[Value, PlacementRequest] = field(init=False)
-    demand: dict[Value, State] = field(init=False)
+    demand: dict[Value, AxisState] = field(init=False)
     current: dict[Value, Value] = field(default_factory=dict[Value, Value])
     promised: dict[Value, Value] = field(default_factory=dict[Value, Value])
     problems: list[Problem] = field(default_factory=list[Problem])
@@ -245,7 +245,7 @@ class BlockPlacer:
         match step.op.glyph, state.kind, cut:
             case "AR", "P", None:
                 self.current[result] = self.moves.reshard(value, INVARIANT, step.span, result)
-            case ("RS", "P", State()) | ("A2A", "S", State()):
+            case ("RS", "P", AxisState()) | ("A2A", "S", AxisState()):
                 self.current[result] = self.moves.reshard(value, cut, step.span, result)
             case "AG", "S", None:
                 self.current[result] = alias = self.moves.alias(value)

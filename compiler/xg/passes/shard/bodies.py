@@ -13,7 +13,7 @@ from xg.ir.body import Body
 from xg.ir.content import frozen
 from xg.ir.graph import Apply
 from xg.ir.op import Op
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 from xg.ir.recent import Recent
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
@@ -31,7 +31,7 @@ class Asked:
     op: Op
     attrs: Attrs
     body: Body
-    answers: dict[tuple[State, ...], list[State] | IllTyped]
+    answers: dict[tuple[AxisState, ...], list[AxisState] | IllTyped]
 
 
 @dataclass(slots=True)
@@ -49,8 +49,8 @@ class Bodies:
         self.alike.next_round()
 
     def typed(
-        self, step: Apply, types: Sequence[TensorType], states: Sequence[State]
-    ) -> list[State]:
+        self, step: Apply, types: Sequence[TensorType], states: Sequence[AxisState]
+    ) -> list[AxisState]:
         """The states of the outputs of an operator, or IllTyped."""
         key = id(step.op), id(step.attrs), tuple(types)
         asked = self.asked.get(key)
@@ -74,7 +74,7 @@ class Bodies:
         return Asked(step.op, step.attrs, asked.body, asked.answers)
 
     @staticmethod
-    def _answer(asked: Asked, states: tuple[State, ...]) -> list[State] | IllTyped:
+    def _answer(asked: Asked, states: tuple[AxisState, ...]) -> list[AxisState] | IllTyped:
         try:
             typing = type_body(asked.body, states, collects=asked.op.family == "loss")
         except IllTyped as refused:

@@ -9,7 +9,7 @@ from collections.abc import Generator, Mapping, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Value
-from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, PlacementRequest, State
+from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, PlacementRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class CallRequest:
     """
 
     key: str
-    inputs: tuple[State, ...]
-    leaving: tuple[State | None, ...]
+    inputs: tuple[AxisState, ...]
+    leaving: tuple[AxisState | None, ...]
     is_entry: bool = False
 
 
@@ -34,7 +34,7 @@ class PlacedCall:
 
     request: CallRequest
     graph: Graph
-    outputs: tuple[State, ...]
+    outputs: tuple[AxisState, ...]
     casts: frozenset[int]
     moved: Mapping[Value, Value]
     core: int | None = None
@@ -43,7 +43,7 @@ class PlacedCall:
 Placing = Generator[CallRequest, PlacedCall, PlacedCall]
 
 
-def entering(callee: Graph, axis: str) -> tuple[State | None, ...]:
+def entering(callee: Graph, axis: str) -> tuple[AxisState | None, ...]:
     """The states in which a callee requests its inputs."""
     placement_requests = [
         callee.placement_requests.get(port, {}).get(axis) for port in callee.inputs
@@ -51,7 +51,9 @@ def entering(callee: Graph, axis: str) -> tuple[State | None, ...]:
     return tuple(request.rest if request else None for request in placement_requests)
 
 
-def arriving(state: State, request: PlacementRequest | None, wanted: State | None) -> State:
+def arriving(
+    state: AxisState, request: PlacementRequest | None, wanted: AxisState | None
+) -> AxisState:
     """The state of an operand for a call that asks for `wanted`."""
     if request and request.use is not None and request.rest == state:
         state = REPLICATED if request.use == INVARIANT and state.kind == "S" else request.use
@@ -62,16 +64,16 @@ def arriving(state: State, request: PlacementRequest | None, wanted: State | Non
     return INVARIANT if state == PARTIAL else state
 
 
-def place_once(callee: Graph, states: Sequence[State], shared: frozenset[int]) -> Placing:
+def place_once(callee: Graph, states: Sequence[AxisState], shared: frozenset[int]) -> Placing:
     """One call: of the operands that it casts, those that others read too come in cast."""
-    leaving: tuple[State | None, ...] = (None,) * len(callee.outputs)
+    leaving: tuple[AxisState | None, ...] = (None,) * len(callee.outputs)
     placed = yield CallRequest(callee.key, tuple(states), leaving)
     if placed.casts & shared:
         placed = yield CallRequest(callee.key, _cast(states, placed.casts & shared), leaving)
     return placed
 
 
-def place_row(callee: Graph, states: Sequence[State]) -> Placing:
+def place_row(callee: Graph, states: Sequence[AxisState]) -> Placing:
     """A row of calls: what goes round must come out as it went in."""
     placed = yield CallRequest(callee.key, tuple(states), (None,))
     first, *others = _cast(states, placed.casts - {0})
@@ -84,7 +86,7 @@ def place_row(callee: Graph, states: Sequence[State]) -> Placing:
     return (yield CallRequest(callee.key, inputs, (first,)))
 
 
-def _cast(states: Sequence[State], places: frozenset[int]) -> tuple[State, ...]:
+def _cast(states: Sequence[AxisState], places: frozenset[int]) -> tuple[AxisState, ...]:
     """Inputs that every use casts come in cast: one sum of their gradient serves all calls."""
     return tuple(
         REPLICATED if place in places and state == INVARIANT else state

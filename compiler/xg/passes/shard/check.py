@@ -13,7 +13,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value
 from xg.ir.mesh_axes import axes_over
-from xg.ir.placement import CONSTANT, PARTIAL, State, dual, same
+from xg.ir.placement import CONSTANT, PARTIAL, AxisState, dual, same
 from xg.ir.tensor import TensorType
 from xg.sharding.argument import IllTyped
 from xg.sharding.typing import type_body
@@ -48,7 +48,7 @@ class _PlacementChecker:
     axis: str
     graph: Graph
     graphs: Mapping[str, Graph]
-    states: dict[Value, State] = field(default_factory=dict[Value, State])
+    states: dict[Value, AxisState] = field(default_factory=dict[Value, AxisState])
     types: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     reverse: bool = False
 
@@ -105,7 +105,7 @@ class _PlacementChecker:
             elif state != wanted:
                 self._refuse(of, state)
 
-    def _meet_again(self, step: Apply, found: Sequence[State]) -> None:
+    def _meet_again(self, step: Apply, found: Sequence[AxisState]) -> None:
         """A forward step that is run again must make its values where they were."""
         for value, state in zip(step.outputs, found, strict=True):
             before = self.states[value]
@@ -126,13 +126,13 @@ class _PlacementChecker:
 
     # ---- states ---------------------------------------------------------------------------------
 
-    def _placed(self, value: Value) -> State:
+    def _placed(self, value: Value) -> AxisState:
         return _state(self.graph, value, self.axis)
 
-    def _expected(self, value: Value) -> State:
+    def _expected(self, value: Value) -> AxisState:
         return _dual(self._placed(value))
 
-    def _typed(self, step: Apply) -> list[State]:
+    def _typed(self, step: Apply) -> list[AxisState]:
         states = [self.states[value] for value in step.inputs]
         if step.op.family == FAMILY:
             return [self._moved(step, states[0])]
@@ -144,7 +144,7 @@ class _PlacementChecker:
             raise Unsound(f"{step.op.glyph} cannot take {found} over {self.axis}") from error
         return [typing.of(out) for out in body.outputs]
 
-    def _moved(self, step: Apply, state: State) -> State:
+    def _moved(self, step: Apply, state: AxisState) -> AxisState:
         if self.axis not in axes_over(step.attrs["over"]):
             return state
         source, target = step.attrs["source"], step.attrs["target"]
@@ -154,21 +154,21 @@ class _PlacementChecker:
             raise Unsound(f"{step.op.glyph}({self.axis}) takes {source}, not {state}")
         return target
 
-    def _meet(self, values: Sequence[Value], wanted: Sequence[State]) -> None:
+    def _meet(self, values: Sequence[Value], wanted: Sequence[AxisState]) -> None:
         for value, state in zip(values, wanted, strict=True):
             if self.states[value] != state:
                 raise Unsound(f"{value.name} is {self.states[value]}, not {state}")
 
-    def _refuse(self, value: Value, found: State) -> None:
+    def _refuse(self, value: Value, found: AxisState) -> None:
         wanted = self._expected(value) if value in self.graph.types else "its dual"
         name = value.name or "a value"
         raise Unsound(f"the gradient of {name} is {found} over {self.axis}, not {wanted}")
 
 
-def _state(graph: Graph, value: Value, axis: str) -> State:
+def _state(graph: Graph, value: Value, axis: str) -> AxisState:
     return graph.placements[value][axis]
 
 
-def _dual(state: State) -> State:
+def _dual(state: AxisState) -> AxisState:
     found = dual(state)
     return PARTIAL if found == PARTIAL else same(found or CONSTANT)

@@ -11,7 +11,7 @@ from typing import Final
 
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 
 ELEMENTWISE: Final = frozenset({"add", "multiply", "nonlinear", FAMILY})
 
@@ -19,11 +19,11 @@ ELEMENTWISE: Final = frozenset({"add", "multiply", "nonlinear", FAMILY})
 def demands(
     graph: Graph,
     axis: str,
-    leaving: Mapping[Value, State],
-    entering: Callable[[Call], tuple[State | None, ...]],
-) -> dict[Value, State]:
+    leaving: Mapping[Value, AxisState],
+    entering: Callable[[Call], tuple[AxisState | None, ...]],
+) -> dict[Value, AxisState]:
     """The sharding that all uses of a value ask for; `leaving` is what callers ask of outputs."""
-    found: dict[Value, set[State | None]] = {
+    found: dict[Value, set[AxisState | None]] = {
         value: {state} for value, state in leaving.items() if state.kind == "S"
     }
     for step in reversed(graph.steps):
@@ -43,8 +43,8 @@ def demands(
 
 
 def _wanted(
-    graph: Graph, axis: str, value: Value, found: Mapping[Value, set[State | None]]
-) -> State | None:
+    graph: Graph, axis: str, value: Value, found: Mapping[Value, set[AxisState | None]]
+) -> AxisState | None:
     request = graph.placement_requests.get(value, {}).get(axis)
     if request:
         return request.rest
@@ -52,7 +52,7 @@ def _wanted(
     return next(iter(states)) if len(states) == 1 else None
 
 
-def _through(graph: Graph, step: Apply, value: Value, wanted: State | None) -> State | None:
+def _through(graph: Graph, step: Apply, value: Value, wanted: AxisState | None) -> AxisState | None:
     if step.op.family == FAMILY and step.attrs.get("target") == wanted:
         return None  # another mesh axis cuts there: it comes first, being the outer one
     alike = graph.types[value].shape == graph.types[step.outputs[0]].shape

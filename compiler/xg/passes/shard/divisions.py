@@ -7,7 +7,7 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 from xg.ir.tensor import Shape
 
 Cut = tuple[str, int]  # a mesh axis and the axis that it cuts, counted from the end
@@ -26,7 +26,7 @@ class Divisions:
         default_factory=dict[tuple[Dim, "tuple[str, ...]"], bool]
     )
 
-    def cuts(self, shape: Shape, elsewhere: Mapping[str, State]) -> tuple[int, ...]:
+    def cuts(self, shape: Shape, elsewhere: Mapping[str, AxisState]) -> tuple[int, ...]:
         """The axes that can be cut behind the cuts of other mesh axes, counted from the end."""
         others = tuple((a, state.axis) for a, state in elsewhere.items() if state.kind == "S")
         key = shape, others

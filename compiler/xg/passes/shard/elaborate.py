@@ -10,19 +10,19 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Program
-from xg.ir.placement import CONSTANT, INVARIANT, State
+from xg.ir.placement import CONSTANT, INVARIANT, AxisState
 from xg.ir.tensor import Sizes
 from xg.ir.walk import answers, ordered
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing
 from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import refuse_move
-from xg.passes.shard.placed_before import Axis, Core, Kind, PlacedBlocks
+from xg.passes.shard.placed_before import Core, Kind, KnownAxis, PlacedBlocks
 
 
-def _entering(graph: Graph, axis: str) -> tuple[State, ...]:
+def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
     """The states of the entry's inputs: those of the plan, else replicated."""
-    states: list[State] = []
+    states: list[AxisState] = []
     for value in graph.inputs:
         request = graph.placement_requests.get(value, {}).get(axis)
         whole = INVARIANT if graph.types[value].is_float else CONSTANT
@@ -110,7 +110,7 @@ class Elaboration:
         if graph.key not in self.kinds:
             later = set(graph.sizes.mesh) - {self.axis}  # what was placed is part of the core
             known = frozenset((name, n) for name, n in self.numbers.items() if name not in later)
-            core, about = self.cores[graph.key], Axis(self.axis, known)
+            core, about = self.cores[graph.key], KnownAxis(self.axis, known)
             self.kinds[graph.key] = self.blocks.kind(core, graph, self.source, about)
         return self.kinds[graph.key]
 

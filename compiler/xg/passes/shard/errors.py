@@ -4,37 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, ProblemAt
 from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
 from xg.passes.shard.refusal import RefusedOperator, free_ways
 from xg.sharding.argument import IllTyped
 
 
-class PartialSum(Problem):
+class PartialSum(ProblemAt):
     """One term of a sum where the sum is needed."""
 
     code = "XG0801"
     title = "{name} is a partial sum over {axis}: {what}"
     label = "needs the whole sum"
     fix = "put AR({axis}) before it (ring cost {cost} elements per rank)"
-    span: Span
     name: str
     axis: str
     what: str
     cost: str
 
 
-class CutApart(Problem):
+class CutApart(ProblemAt):
     """Operands whose parts do not meet."""
 
     code = "XG0802"
-    span: Span
     glyph: str
     axis: str
     reason: str
@@ -51,50 +49,46 @@ class CutApart(Problem):
         )
 
 
-class NothingToMove(Problem):
+class NothingToMove(ProblemAt):
     """A collective on a tensor with another placement than it expects."""
 
     code = "XG0803"
     title = "{collective} takes {wanted}"
     label = "this is {found}"
-    span: Span
     collective: str
     wanted: str
     found: str
     help: str
 
 
-class NotSettled(Problem):
+class NotSettled(ProblemAt):
     """An output of the program that the ranks do not agree on."""
 
     code = "XG0804"
     title = "{name} leaves the program as {found}"
     label = "over {axis}"
-    span: Span
     name: str
     axis: str
     found: str
     help: str
 
 
-class LoopOnRanks(Problem):
+class LoopOnRanks(ProblemAt):
     """A call over an axis in a program for several ranks."""
 
     code = "XG0806"
     title = "{block} is called over {axis}: rounds have no place on ranks"
     fix = "plans do not reach into loops yet: leave the plan out"
-    span: Span
     block: str
     axis: str
 
 
-class CutElsewhere(Problem):
+class CutElsewhere(ProblemAt):
     """A label that promises another cut than the edge has."""
 
     code = "XG0805"
     title = "{name} is cut along {found} by {axis}, its label says {written}"
     label = "expected {shape}"
-    span: Span
     name: str
     axis: str
     found: str
@@ -131,8 +125,8 @@ def refuse(error: IllTyped, refused: RefusedOperator, graph: Graph, axis: str) -
 
 def refuse_move(
     value: Value,
-    state: State,
-    target: State | None,
+    state: AxisState,
+    target: AxisState | None,
     graph: Graph,
     axis: str,
     span: Span,
@@ -165,7 +159,7 @@ def refuse_move(
     return NothingToMove(span, f"{step.op.glyph}({axis})", wanted, found, advice)
 
 
-def refuse_output(value: Value, state: State, graph: Graph, axis: str) -> Problem:
+def refuse_output(value: Value, state: AxisState, graph: Graph, axis: str) -> Problem:
     """Why an output cannot leave."""
     found = "a partial sum"
     advice = f"AR({axis}) makes it whole {_costs('AR', value, graph, axis)}"
@@ -175,7 +169,7 @@ def refuse_output(value: Value, state: State, graph: Graph, axis: str) -> Proble
     return NotSettled(value.span, _name(value), axis, found, advice)
 
 
-def describe(state: State, value: Value, graph: Graph, axis: str) -> str:
+def describe(state: AxisState, value: Value, graph: Graph, axis: str) -> str:
     """``is cut along S``; the words of a diagnosis."""
     if state.kind == "S":
         return f"cut along {graph.shape(value)[state.axis]} by {axis}"
@@ -235,7 +229,7 @@ def _gather(refused: RefusedOperator, place: int, graph: Graph, axis: str) -> st
     return f"name its operand by a label, and gather it by a line of the plan: {whole} {costs}"
 
 
-def _price_at_its_word(value: Value, target: State, graph: Graph, axis: str) -> str:
+def _price_at_its_word(value: Value, target: AxisState, graph: Graph, axis: str) -> str:
     """The cost of the first sum that a label's cut would leave in parts, if there is one."""
     total = first_sum(value, target, graph, axis)
     if total is None:

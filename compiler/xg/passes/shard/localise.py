@@ -18,7 +18,7 @@ from xg.ir.collective_prims import local_shape
 from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Step, Value
 from xg.ir.mesh_axes import axes_over
 from xg.ir.op import Description, Op
-from xg.ir.placement import Placement, State, same
+from xg.ir.placement import AxisState, Placement, same
 from xg.ir.prim import Expr, ShapeError
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import TensorType
@@ -126,7 +126,7 @@ class _LocalGraph:
     def _all(self, values: Sequence[Value]) -> tuple[Value, ...]:
         return tuple(map(self._now, values))
 
-    def _state(self, value: Value) -> State:
+    def _state(self, value: Value) -> AxisState:
         return self.placements[value][self.axis]
 
     def _type(self, value: Value) -> TensorType:
@@ -229,7 +229,7 @@ def _written(attrs: Attrs) -> Attrs:
 def _is_of_a_part_too(value: object) -> bool:
     if isinstance(value, tuple):
         return all(isinstance(each, int) for each in cast("tuple[object, ...]", value))
-    return isinstance(value, (Scalar, str, State))
+    return isinstance(value, (Scalar, str, AxisState))
 
 
 def _rank_op(op: Op, body: Body, attrs: Attrs) -> Op:

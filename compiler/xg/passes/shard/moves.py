@@ -16,7 +16,7 @@ from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY, move
 from xg.ir.graph import Apply, Call, Value
 from xg.ir.op import Op
-from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, State, shard
+from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.tensor import TensorType
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.divisions import Divisions
@@ -33,17 +33,17 @@ class Moves:
     axis: str
     divisions: Divisions
     types: dict[Value, TensorType]
-    elsewhere: dict[Value, Mapping[str, State]]
-    states: dict[Value, State] = field(default_factory=dict[Value, State])
+    elsewhere: dict[Value, Mapping[str, AxisState]]
+    states: dict[Value, AxisState] = field(default_factory=dict[Value, AxisState])
     steps: list[Apply | Call] = field(default_factory=list[Apply | Call])
     made: dict[Value, Apply] = field(default_factory=dict[Value, Apply])
     aliases: dict[Value, Value] = field(default_factory=dict[Value, Value])
-    resharded: dict[Value, dict[State, Value]] = field(
-        default_factory=dict[Value, dict[State, Value]]
+    resharded: dict[Value, dict[AxisState, Value]] = field(
+        default_factory=dict[Value, dict[AxisState, Value]]
     )
     bodies: Bodies = field(default_factory=Bodies)
 
-    def at_hand(self, value: Value) -> State:
+    def at_hand(self, value: Value) -> AxisState:
         """The state of a value that is the same on all ranks."""
         return INVARIANT if self.types[value].is_float else CONSTANT
 
@@ -51,20 +51,24 @@ class Moves:
         """The axes that can be cut, counted from the end, behind the cuts of other mesh axes."""
         return self.divisions.cuts(self.types[value].shape, self.elsewhere.get(value, {}))
 
-    def typed(self, step: Apply, inputs: Sequence[Value], states: Sequence[State]) -> list[State]:
+    def typed(
+        self, step: Apply, inputs: Sequence[Value], states: Sequence[AxisState]
+    ) -> list[AxisState]:
         """The states of an operator's outputs, or IllTyped."""
         if step.op.family == FAMILY:  # a move on another mesh axis
             return list(states)
         return self.bodies.typed(step, [self.types[value] for value in inputs], states)
 
-    def add(self, step: Apply, outputs: Sequence[State]) -> None:
+    def add(self, step: Apply, outputs: Sequence[AxisState]) -> None:
         """Add a step with the states of its outputs."""
         self.steps.append(step)
         for value, state in zip(step.outputs, outputs, strict=True):
             self.states[value] = state
             self.made[value] = step
 
-    def reshard(self, value: Value, target: State, span: Span, into: Value | None = None) -> Value:
+    def reshard(
+        self, value: Value, target: AxisState, span: Span, into: Value | None = None
+    ) -> Value:
         """Bring a value into a state, once for each pair; `into` is the value that results."""
         if self.states[value] == target:
             return value
@@ -78,7 +82,7 @@ class Moves:
             )
         return values[target]
 
-    def _on_the_way(self, value: Value, target: State, span: Span) -> Value | None:
+    def _on_the_way(self, value: Value, target: AxisState, span: Span) -> Value | None:
         """The move from a state that it has already, or that costs less to send."""
         values = self.resharded[value]
         if target == REPLICATED and INVARIANT in values:
@@ -99,7 +103,7 @@ class Moves:
         self.elsewhere[alias] = self.elsewhere.get(value, {})
         return alias
 
-    def _inside_gather(self, value: Value, target: State, span: Span) -> Value | None:
+    def _inside_gather(self, value: Value, target: AxisState, span: Span) -> Value | None:
         """Gather a value that two mesh axes cut from the inside: first over this axis."""
         step = self.made.get(value)
         if step is None or step.op.glyph != "AG" or self.states[value] != step.attrs["source"]:
@@ -108,7 +112,9 @@ class Moves:
             return None
         return self._again(step, value, self.reshard(step.inputs[0], target, span), target, span)
 
-    def _again(self, step: Apply, value: Value, operand: Value, state: State, span: Span) -> Value:
+    def _again(
+        self, step: Apply, value: Value, operand: Value, state: AxisState, span: Span
+    ) -> Value:
         """The value of a step made once more, of an operand that was moved."""
         result = Value(value.name, "edge", span)
         self.types[result] = self.types[value]
@@ -116,7 +122,7 @@ class Moves:
         self.add(replace(step, inputs=(operand,), outputs=(result,)), [state])
         return result
 
-    def _moved(self, value: Value, target: State, span: Span, into: Value | None) -> Value:
+    def _moved(self, value: Value, target: AxisState, span: Span, into: Value | None) -> Value:
         """The value behind a move of its own."""
         glyph, attrs = move(self.axis, self.states[value], target)
         if into is None or into in self.states:
@@ -130,7 +136,7 @@ class Moves:
 
     # ---- moves in front of layout ---------------------------------------------------------------
 
-    def _before(self, value: Value, target: State, span: Span) -> Value | None:
+    def _before(self, value: Value, target: AxisState, span: Span) -> Value | None:
         """The same made of an operand that was moved, where a layout has just one."""
         step = self.made.get(value)
         if step is None:
@@ -165,7 +171,7 @@ class Moves:
             step.op.glyph == "cast" and step.attrs["over"] != self.axis
         )
 
-    def _needed(self, step: Apply, operand: Value, target: State) -> State | None:
+    def _needed(self, step: Apply, operand: Value, target: AxisState) -> AxisState | None:
         """Which state of the operand gives the target, if one does for nothing more."""
         if not self.states[operand].is_same:
             return None
@@ -180,7 +186,7 @@ class Moves:
         whole = CONSTANT if constant else REPLICATED
         return whole if self._repeats(step, target.axis) else None
 
-    def _gives(self, step: Apply, operand: Value, state: State, target: State) -> bool:
+    def _gives(self, step: Apply, operand: Value, state: AxisState, target: AxisState) -> bool:
         try:
             return self.typed(step, [operand], [state]) == [target]
         except IllTyped:

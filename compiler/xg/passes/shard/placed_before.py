@@ -13,7 +13,7 @@ from dataclasses import field, replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Call, Graph
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 from xg.ir.recent import Recent
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.bodies import Bodies
@@ -28,9 +28,9 @@ class _Question:
     """A question of a block to one of its callees, and the answer."""
 
     callee: int
-    inputs: tuple[State, ...]
-    leaving: tuple[State | None, ...]
-    outputs: tuple[State, ...]
+    inputs: tuple[AxisState, ...]
+    leaving: tuple[AxisState | None, ...]
+    outputs: tuple[AxisState, ...]
     casts: frozenset[int]
 
     def matches(self, answer: PlacedCall) -> bool:
@@ -98,7 +98,7 @@ class PlacedBlocks:
         self.parts.next_round()
         self.local.next_round()
 
-    def kind(self, core: Core, graph: Graph, graphs: Mapping[str, Graph], about: Axis) -> Kind:
+    def kind(self, core: Core, graph: Graph, graphs: Mapping[str, Graph], about: KnownAxis) -> Kind:
         """All by which a graph is placed on a mesh axis, and what it calls."""
         callees = [step.callee for step in graph.steps if isinstance(step, Call)]
         distinct = tuple(dict.fromkeys(callees))
@@ -129,7 +129,7 @@ class PlacedBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class KnownAxis:
     """A mesh axis with the numbers that are known where it is placed."""
 
     name: str

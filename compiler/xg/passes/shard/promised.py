@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Graph, Value
-from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, State
+from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState
 from xg.sharding.argument import IllTyped
 from xg.sharding.typing import type_body
 
 
-def first_sum(value: Value, state: State, graph: Graph, axis: str) -> Value | None:
+def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value | None:
     """The first value made of `value` that would be a partial sum over `axis`, if that is `state`.
 
     A labelled value has the placement of its label, later ones follow from their operators, and the
@@ -17,7 +17,7 @@ def first_sum(value: Value, state: State, graph: Graph, axis: str) -> Value | No
     """
     states, behind = {value: state}, {value}
 
-    def placed(operand: Value) -> State:
+    def placed(operand: Value) -> AxisState:
         request = graph.placement_requests.get(operand, {}).get(axis)
         if request and request.rest.kind == "S":
             return request.rest

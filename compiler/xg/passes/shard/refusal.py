@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Graph, Value
-from xg.ir.placement import INVARIANT, REPLICATED, State, shard
+from xg.ir.placement import INVARIANT, REPLICATED, AxisState, shard
 from xg.ir.prim import Expr
 from xg.ir.tensor import Sizes
 from xg.passes.shard.moves import Moves
@@ -25,7 +25,7 @@ class RefusedOperator:
 
     step: Apply
     inputs: Sequence[Value]
-    states: Sequence[State]
+    states: Sequence[AxisState]
     gathered: Sequence[int]
     summed: Sequence[int]
     in_block: bool
@@ -80,7 +80,7 @@ def refusal(
     )
 
 
-def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[State]) -> bool:
+def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[AxisState]) -> bool:
     try:
         moves.typed(step, inputs, states)
     except IllTyped:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.placement import INVARIANT, REPLICATED, PlacementRequest, State, shard
+from xg.ir.placement import INVARIANT, REPLICATED, AxisState, PlacementRequest, shard
 
 FREE: Final = 0.0
 CAST: Final = 1.0
@@ -33,15 +33,15 @@ class ReshardOption:
     """A state that a value can be brought into, and its price."""
 
     price: float
-    state: State
+    state: AxisState
 
 
 @lru_cache(maxsize=4_096)  # called for every operand of every operator, with few arguments
 def reshard_options(
-    state: State,
+    state: AxisState,
     cuts: tuple[int, ...],
     request: PlacementRequest | None,
-    demand: State | None,
+    demand: AxisState | None,
     *,
     sends: bool,
     keeps: bool,
@@ -55,10 +55,10 @@ def reshard_options(
 
 
 def _options(
-    state: State,
+    state: AxisState,
     cuts: Sequence[int],
     request: PlacementRequest | None,
-    demand: State | None,
+    demand: AxisState | None,
     *,
     sends: bool,
     keeps: bool,
@@ -81,7 +81,7 @@ def _options(
         yield ReshardOption(SUM, INVARIANT)
 
 
-def _in_use(state: State, use: State, *, sends: bool) -> Iterator[ReshardOption]:
+def _in_use(state: AxisState, use: AxisState, *, sends: bool) -> Iterator[ReshardOption]:
     """The placement in which a value is used, where that differs from how it is stored."""
     if use.kind == "S" or state.kind != "S":
         yield ReshardOption(GATHER if sends else FREE, use)
@@ -90,14 +90,14 @@ def _in_use(state: State, use: State, *, sends: bool) -> Iterator[ReshardOption]
         yield ReshardOption(GATHER + CAST, INVARIANT)
 
 
-def combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[State, ...]]:
+def combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[AxisState, ...]]:
     """One state per operand, the cheapest combination first, and no more than can be tried."""
     if all(options):
         yield tuple(min(ways, key=_price_of).state for ways in options)  # mostly it fits
         yield from islice(_combinations(options), 1, None)
 
 
-def _combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[State, ...]]:
+def _combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[AxisState, ...]]:
     sorted_options = [sorted(ways, key=_price_of) for ways in options]
     first: tuple[int, ...] = (0,) * len(options)
     heap: list[tuple[float, tuple[int, ...]]] = [(_price(sorted_options, first), first)]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, quoted
+from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt, quoted
 from xg.diagnostics.source import Span
 from xg.syntax.foreign import SPELLED_OUT
 
 
-class NotText(Problem):
+class NotText(ProblemAt):
     """A byte that is not UTF-8."""
 
     code = "XG0101"
     title = "this file is not UTF-8 text"
-    span: Span
 
     def helps(self) -> tuple[str, ...]:
         """Name the encoding, if it shows."""
@@ -22,11 +21,10 @@ class NotText(Problem):
         return (help,)
 
 
-class ForbiddenCharacter(Problem):
+class ForbiddenCharacter(ProblemAt):
     """A control, zero-width or text-direction character: a reader could not see what it does."""
 
     code = "XG0102"
-    span: Span
 
     def diagnostic(self) -> Diagnostic:
         """Name the character."""
@@ -44,19 +42,17 @@ class ForbiddenCharacter(Problem):
         return self.report(message, Label(self.span), help=(help,))
 
 
-class UnknownCharacter(Problem):
+class UnknownCharacter(ProblemAt):
     """A sign that the language does not have."""
 
     code = "XG0103"
     title = "{span.text!q} means nothing here"
-    span: Span
 
 
-class ForeignSpelling(Problem):
+class ForeignSpelling(ProblemAt):
     """A sign as another language writes it."""
 
     code = "XG0104"
-    span: Span
     said: str
 
     def diagnostic(self) -> Diagnostic:
@@ -66,11 +62,10 @@ class ForeignSpelling(Problem):
         return self.report(message, Label(self.span), help=(self.said,))
 
 
-class ForeignLetters(Problem):
+class ForeignLetters(ProblemAt):
     """Letters that names do not have."""
 
     code = "XG0105"
-    span: Span
 
     def diagnostic(self) -> Diagnostic:
         """Say what to write instead where that is known."""
@@ -83,11 +78,10 @@ class ForeignLetters(Problem):
         return self.report(message, Label(self.span), help=(help,))
 
 
-class UnclosedText(Problem):
+class UnclosedText(ProblemAt):
     """A text without its second quote."""
 
     code = "XG0106"
-    span: Span
 
     def diagnostic(self) -> Diagnostic:
         """Point at the first quote."""

@@ -9,17 +9,17 @@ from xg.diagnostics.diagnostic import (
     Diagnostic,
     Label,
     Problem,
+    ProblemAt,
     quoted,
 )
 from xg.diagnostics.source import Span
 
 
-class Unexpected(Problem):
+class Unexpected(ProblemAt):
     """Something else was to come here."""
 
     code = "XG0110"
     title = "expected {expected}, found {found}"
-    span: Span
     expected: str
     found: str
 
@@ -48,12 +48,11 @@ class WrongBracket(Problem):
     right: str
 
 
-class StrayBracket(Problem):
+class StrayBracket(ProblemAt):
     """A closing bracket that closes nothing."""
 
     code = "XG0113"
     title = "this {span.text!q} closes nothing"
-    span: Span
 
 
 class UnclosedBlock(Problem):
@@ -104,11 +103,10 @@ class MissingTimes(Problem):
         )
 
 
-class ReservedName(Problem):
+class ReservedName(ProblemAt):
     """A word of the language in the place of a name."""
 
     code = "XG0117"
-    span: Span
 
     def diagnostic(self) -> Diagnostic:
         """Name the word."""
@@ -124,22 +122,20 @@ class ReservedName(Problem):
         )
 
 
-class DefaultAmongData(Problem):
+class DefaultAmongData(ProblemAt):
     """A value given to an operand that arrives by an arrow."""
 
     code = "XG0118"
     title = "data arrives by arrows and has no default"
     fix = "what a node is made of stands right of a semicolon: `(X [B, S, D]; p = 0.1)`"
-    span: Span
 
 
-class AssignedChain(Problem):
+class AssignedChain(ProblemAt):
     """A chain written as an assignment."""
 
     code = "XG0119"
     title = "a chain has its name at its end"
     fix = "write {meant!q}"
-    span: Span
     meant: str
 
 
@@ -148,13 +144,12 @@ INFIX: Final = {
 }  # fmt: skip
 
 
-class InfixInChain(Problem):
+class InfixInChain(ProblemAt):
     """A sign between two values of a chain, as in a formula."""
 
     code = "XG0128"
     title = "{span.text!q} stands between two values: in a chain every node has an arrow before it"
     label = "a chain goes from node to node"
-    span: Span
     left: str
     right: str
 
@@ -169,57 +164,51 @@ class InfixInChain(Problem):
         return (f"define it: `op f(x, y) = x {sign} y`, and write `{used}`",)
 
 
-class ColonForBrace(Problem):
+class ColonForBrace(ProblemAt):
     """A block opened by a colon, as in Python."""
 
     code = "XG0120"
     title = "braces hold the lines of a block"
     fix = "write `{{` here and `}}` behind the last line"
-    span: Span
 
 
-class ColonBeforeShape(Problem):
+class ColonBeforeShape(ProblemAt):
     """A colon between a declared name and its shape."""
 
     code = "XG0121"
     title = "a name and its shape have no colon between"
     fix = "leave it out: a colon only names the edge that leaves a node"
-    span: Span
 
 
-class StackedPower(Problem):
+class StackedPower(ProblemAt):
     """`a^b^c`: readers disagree which power is taken first."""
 
     code = "XG0122"
     title = "a power of a power needs parentheses"
     fix = "write `a^(b^c)` or `(a^b)^c`"
-    span: Span
 
 
-class StackedSign(Problem):
+class StackedSign(ProblemAt):
     """`--a`."""
 
     code = "XG0123"
     title = "a second sign needs parentheses: `-(-a)`"
-    span: Span
 
 
-class ArrowAsComparison(Problem):
+class ArrowAsComparison(ProblemAt):
     """`x <= 0` or `x <-1` in an expression."""
 
     code = "XG0124"
     title = "{span.text!q} is an arrow"
     fix = "turn the comparison round: `b > a`, `b >= a`"
-    span: Span
 
 
-class Semicolon(Problem):
+class Semicolon(ProblemAt):
     """A semicolon at the end of a statement."""
 
     code = "XG0125"
     title = "a line is a statement"
     fix = "leave it out; two statements stand in two lines"
-    span: Span
 
 
 ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python begin with
@@ -227,12 +216,11 @@ ELSEWHERE: Final = frozenset({  # what files of Mermaid, Graphviz and Python beg
 })  # fmt: skip
 
 
-class StatementOutside(Problem):
+class StatementOutside(ProblemAt):
     """A line of a block, an example or a plan outside of one."""
 
     code = "XG0126"
     title = "this line belongs inside {owner}"
-    span: Span
     owner: str
 
     def helps(self) -> tuple[str, ...]:
@@ -242,10 +230,9 @@ class StatementOutside(Problem):
         return ()
 
 
-class UnquotedFile(Problem):
+class UnquotedFile(ProblemAt):
     """A file's path without quotes."""
 
     code = "XG0127"
     title = "the path of a file stands in quotes"
     fix = 'write `from "layers.xg"`; a bare name is a file of the shipped library'
-    span: Span

@@ -2,57 +2,51 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, quoted
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt, quoted
 
 
-class NamelessResult(Problem):
+class NamelessResult(ProblemAt):
     """A chain whose last edge has no name: nothing could use it."""
 
     code = "XG0130"
     title = "the result of this chain has no name"
     fix = "end the chain with `: NAME [shape]`"
-    span: Span
 
 
-class NamesInTheMiddle(Problem):
+class NamesInTheMiddle(ProblemAt):
     """A label with several names in the middle of a chain."""
 
     code = "XG0131"
     title = "several names end a chain"
     label = "which of them would go on?"
     fix = "begin the next chain with the ones that it takes: `A, B -> …`"
-    span: Span
 
 
-class MissingShape(Problem):
+class MissingShape(ProblemAt):
     """A declared name without a shape, and none behind it to take."""
 
     code = "XG0132"
     title = "{what} {span.text!q} has no shape"
     fix = "write its axes, as in `X [B, S, D]`, or `[]` for a scalar"
-    span: Span
     what: str
 
 
-class RangeWithoutShape(Problem):
+class RangeWithoutShape(ProblemAt):
     """A range behind a name that has no shape in this place."""
 
     code = "XG0139"
     title = "the range of {span.text!q} has no shape before it"
     fix = "write the axes first, as in `ids [B, S] in V`"
-    span: Span
 
 
-class WildcardOutsidePlan(Problem):
+class WildcardOutsidePlan(ProblemAt):
     """`_` where there is nothing to match."""
 
     code = "XG0133"
     title = "`_` stands for a dim only in the shapes of a plan"
-    span: Span
 
 
-class UnknownMemory(Problem):
+class UnknownMemory(ProblemAt):
     """A word behind a line of a plan that says nothing there."""
 
     code = "XG0140"
@@ -61,32 +55,28 @@ class UnknownMemory(Problem):
         "`again`: the backward pass computes it again",
         "`keep`: it is kept for the backward pass",
     )
-    span: Span
 
 
-class ArgumentOrder(Problem):
+class ArgumentOrder(ProblemAt):
     """An argument in order behind one by name."""
 
     code = "XG0134"
     title = "arguments in order stand before arguments by name"
-    span: Span
 
 
-class WrongEdition(Problem):
+class WrongEdition(ProblemAt):
     """An edition of the language that this compiler does not know, or stated twice or too late."""
 
     code = "XG0135"
     title = "{reason}"
     fix = "begin the file with `edition 1`"
-    span: Span
     reason: str
 
 
-class NumberedAxis(Problem):
+class NumberedAxis(ProblemAt):
     """A number other than 1 in the place of an axis."""
 
     code = "XG0136"
-    span: Span
 
     def diagnostic(self) -> Diagnostic:
         """Ask for a name."""
@@ -101,18 +91,16 @@ class NumberedAxis(Problem):
         return self.report(message, Label(self.span), help=help)
 
 
-class InfiniteNumber(Problem):
+class InfiniteNumber(ProblemAt):
     """A number beyond the largest float."""
 
     code = "XG0137"
     title = "this number is too large for a float"
-    span: Span
 
 
-class FractionInPath(Problem):
+class FractionInPath(ProblemAt):
     """A number with a point or an exponent as a part of a path."""
 
     code = "XG0138"
     title = "a path goes through names and whole numbers"
     fix = "as in `layers.3.attn.W_Q`"
-    span: Span

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
-from xg.ir.placement import State
+from xg.ir.placement import AxisState
 from xg.ir.prim import Expr
 from xg.verify.reference.evaluate import Context, Mesh
 
@@ -60,7 +60,7 @@ class _RankPlace:
         return self.ranks
 
 
-def split(whole: Array, state: State, ranks: int, random: np.random.Generator) -> list[Array]:
+def split(whole: Array, state: AxisState, ranks: int, random: np.random.Generator) -> list[Array]:
     """Parts of a whole in a state; of a sum, random terms."""
     match state.kind:
         case "S":
@@ -72,7 +72,7 @@ def split(whole: Array, state: State, ranks: int, random: np.random.Generator) -
             return [whole] * ranks
 
 
-def join(parts: Sequence[Array], state: State) -> Array:
+def join(parts: Sequence[Array], state: AxisState) -> Array:
     """The whole of parts; ValueError where ranks that should agree do not."""
     match state.kind:
         case "S":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from xg.diagnostics.diagnostic import Diagnostic, Label, Problem
-from xg.diagnostics.source import Span
+from xg.diagnostics.diagnostic import Diagnostic, Label, Problem, ProblemAt
 
 
 class Wrong(Exception):
@@ -14,21 +13,19 @@ class Wrong(Exception):
         self.problem = problem
 
 
-class BadSignature(Problem):
+class BadSignature(ProblemAt):
     """An operand or an own argument that an operator defined by an expression cannot have."""
 
     code = "XG0250"
     title = "{message}"
-    span: Span
     message: str
     help: tuple[str, ...] = ()
 
 
-class UnknownPart(Problem):
+class UnknownPart(ProblemAt):
     """A name that is neither operand nor own argument nor part."""
 
     code = "XG0251"
-    span: Span
     operator: str
     known: tuple[str, ...]
     below: bool
@@ -44,59 +41,53 @@ class UnknownPart(Problem):
         )
 
 
-class UnknownFunction(Problem):
+class UnknownFunction(ProblemAt):
     """A call of something that bodies do not know."""
 
     code = "XG0252"
     title = "the body of an op has no function {span.text}"
     fix = "there are {known!j}"
-    span: Span
     known: tuple[str, ...]
 
 
-class WrongArguments(Problem):
+class WrongArguments(ProblemAt):
     """A function with other arguments than it takes."""
 
     code = "XG0253"
     title = "expected {form}"
     label = "here {span.text}"
-    span: Span
     form: str
 
 
-class MissingAxis(Problem):
+class MissingAxis(ProblemAt):
     """A reduction over an axis that its operand has not."""
 
     code = "XG0254"
     title = "there is no axis {axis} to reduce: the operand has [{axes!j}]"
     fix = "name its axes in the signature: op F(x [.., D]) = …"
-    span: Span
     axis: str
     axes: tuple[str, ...]
 
 
-class NotUsed(Problem):
+class NotUsed(ProblemAt):
     """An operand, own argument or part that the result does not depend on."""
 
     code = "XG0255"
     title = "{operator} does not use {span.text}"
-    span: Span
     operator: str
 
 
-class SameName(Problem):
+class SameName(ProblemAt):
     """Two operands or parts of one name."""
 
     code = "XG0256"
     title = "{span.text} is there already"
-    span: Span
 
 
-class MisplacedComparison(Problem):
+class MisplacedComparison(ProblemAt):
     """A comparison as a number, or a number as a comparison."""
 
     code = "XG0257"
-    span: Span
     wanted: bool
 
     def diagnostic(self) -> Diagnostic:
@@ -105,27 +96,24 @@ class MisplacedComparison(Problem):
         return self.report(what, Label(self.span), help=("select(x > 0, x, 0)",))
 
 
-class WholeResult(Problem):
+class WholeResult(ProblemAt):
     """A result of integers that says no range."""
 
     code = "XG0266"
     title = "the result is integers, and their range is not known"
     fix = "float(i) makes numbers of them, and a comparison a mask of 0 and 1"
-    span: Span
 
 
-class BadExponent(Problem):
+class BadExponent(ProblemAt):
     """A power whose exponent is a tensor."""
 
     code = "XG0258"
     title = "an exponent is a number"
     fix = "exp(y * log(x)) is x^y"
-    span: Span
 
 
-class UndefinedNumber(Problem):
+class UndefinedNumber(ProblemAt):
     """A number that is none: ``1/0``, ``sqrt(0 - 1)``."""
 
     code = "XG0259"
     title = "{span.text} is not a finite number"
-    span: Span
