@@ -1,4 +1,4 @@
-"""Two things timed in turns, so that whatever else the machine does meets both alike."""
+"""Two things timed in turns, so that other work on the machine affects both equally."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _seconds(action: Action) -> float:
 
 
 def _margin(count: int) -> int:
-    """How many of the smallest and of the largest values lie outside the interval."""
+    """How many of the smallest and of the largest values are outside the interval."""
     outside = 0.0
     for margin in range(count):
         outside += 2 * comb(count, margin) / 2**count

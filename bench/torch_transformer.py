@@ -73,7 +73,7 @@ class LM(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
     def by_diagram(self) -> Iterator[tuple[str, Tensor, bool]]:
-        """Every parameter by its name in the diagram, and whether it lies transposed there."""
+        """Every parameter by its name in the diagram, and whether it is transposed there."""
         yield "E", self.tokens.weight, False
         yield "P", self.places.weight, False
         yield from _affine("", "", self.norm)

@@ -16,7 +16,7 @@ TASKS: Final[Mapping[str, Task]] = {
     "D 256, L 4": Task(8, 128, {"D": 256, "N_L": 4, "N_H": 8, "V": 1024}),
     "D 768, L 2": Task(4, 256, {"D": 768, "N_L": 2, "N_H": 12, "V": 1024}),
 }
-# Who is held against whom, what the ratio of times should not exceed, and what that of peaks.
+# Contestant, opponent, and the limits on the ratios of their times and of their memory peaks.
 GOALS: Final[tuple[tuple[str, str, float | None, float | None], ...]] = (
     ("xg NumPy", "NumPy by hand", None, None),
     ("xg NumPy", "torch SDPA", None, None),

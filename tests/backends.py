@@ -43,8 +43,8 @@ def as_arrays_of(backend: str) -> Callable[[Any], Any]:
 def narrow(tolerance: float, half_tolerance: float) -> list[tuple[str, bool, str, float]]:
     """Backends, whether fused, in the narrow types that they compute in, with a bound for each.
 
-    In float32 the first backend's readable code stands for what all have in common, and the fused
-    code of the others for what is their own.
+    In float32, the readable code of the first backend covers the parts that all backends share, and
+    the fused code of each other backend covers the parts of its own.
     """
     first, *others = with_calls()
     single = [(first, False), *((name, True) for name in others)]

@@ -1,4 +1,4 @@
-"""What a forward pass keeps, whatever it keeps it in."""
+"""Arrays that a forward pass saves, in whatever containers it keeps them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def arrays_in(saved: object) -> Iterator[NDArray[Any]]:
-    """Every array in it."""
+    """Every array in saved values."""
     pending = [saved]
     while pending:
         part = pending.pop()

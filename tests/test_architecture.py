@@ -32,7 +32,7 @@ def rooms() -> dict[str, frozenset[str]]:
 
 
 def imports_of(folder: Path) -> Imports:
-    """What every module under a source root imports, as full names of modules."""
+    """The imports of every module under a source root, as full names of modules."""
     files = {_module(file.relative_to(folder)): file for file in sorted(folder.rglob("*.py"))}
     return {
         module: frozenset(_imported(ast.parse(file.read_text(encoding="utf-8")), files))
@@ -69,7 +69,7 @@ def forbidden(imports: Imports, table: Mapping[str, frozenset[str]]) -> list[str
 
 
 def sideways(imports: Imports) -> list[str]:
-    """Imports between members of a package whose members stand alone."""
+    """Imports between members of a package whose members must not depend on each other."""
     return [
         f"{module} imports {target}"
         for module, targets in imports.items()

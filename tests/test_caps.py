@@ -1,4 +1,4 @@
-"""Files, functions and classes stay small, and imports stand at the top of their files."""
+"""Files, functions and classes stay small, and imports are at the top of their files."""
 
 import ast
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What xg makes of a diagram: figures, code, costs, its explorer's pages, its plans."""
+"""The outputs of xg for a diagram: figures, code, costs, its explorer's pages, its plans."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _sizes(program: Program) -> list[str]:
 
 
 def printed(words: list[str]) -> str:
-    """What a command prints. RuntimeError: it fails."""
+    """The output of a command. RuntimeError: it fails."""
     out = StringIO()
     with redirect_stdout(out):
         code = main(words)

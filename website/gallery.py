@@ -24,7 +24,7 @@ def pages(built: list[Built]) -> dict[str, str]:
 
 
 def files(built: list[Built]) -> dict[str, bytes]:
-    """What the pages show or link to, by its path in the site."""
+    """The files that the pages show or link to, by their paths in the site."""
     made: dict[str, bytes] = {}
     for one in built:
         for name, content in one.light.items():
@@ -55,7 +55,7 @@ def page(built: Built) -> str:
 
 
 def _comment(text: str) -> str:
-    """What the file says of itself, in its first lines."""
+    """The comment in the first lines of a file."""
     lines: list[str] = []
     for line in text.splitlines():
         if not line.startswith("#"):

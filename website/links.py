@@ -1,4 +1,4 @@
-"""What is wrong with the links of a built site: nothing may be missing, nothing may be fetched."""
+"""Problems in the links of a built site: nothing may be missing, nothing may be fetched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEADING = ("href", "src", "data", "poster", "srcset")
 
 @dataclass
 class Links(HTMLParser):
-    """What a page links to, what it needs to be shown, and the places that it has."""
+    """The links of a page, the files that it needs to be shown, and the anchors that it has."""
 
     wanted: set[str] = field(default_factory=set[str])
     needed: set[str] = field(default_factory=set[str])

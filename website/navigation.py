@@ -1,4 +1,4 @@
-"""The contents of the site, as they stand beside every page."""
+"""The contents of the site, as they appear beside every page."""
 
 from __future__ import annotations
 

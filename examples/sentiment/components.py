@@ -19,7 +19,7 @@ from xg_runtime.module import Array
 from xg_runtime.random import fold, uniform
 
 TOLERANCE: Final = 1e-7  # of ‖A v - λ v‖ / λ
-MOST: Final = 5000  # iterations for one component: nearly equal variances need not be told apart
+MOST: Final = 5000  # iterations for one component: nearly equal variances need not be separated
 _NOTHING: Final = 1e-10  # of all variance: rounding
 
 

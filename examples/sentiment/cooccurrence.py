@@ -1,4 +1,4 @@
-"""How often words stand beside each other (seed 003, the co-occurrence matrix).
+"""How often words occur beside each other (seed 003, the co-occurrence matrix).
 
 cooccurrence([[0, 1, 2, 3, 0, 4]], 5)     "the cat sat on the mat", the seed's example
 """

@@ -58,7 +58,7 @@ class Lexicon:
 
     @property
     def sha256(self) -> str:
-        """What a resumed run must find equal."""
+        """The hash of the lexicon, which a resumed run must find equal."""
         return hashlib.sha256(self.packed).hexdigest()
 
 

@@ -46,7 +46,7 @@ def command(driver: Chrome, name: str, **arguments: object) -> dict[str, Any]:
 
 
 def script(driver: Chrome, code: str, *arguments: object) -> Any:  # noqa: ANN401 - JSON
-    """What a piece of code returns in the page."""
+    """The value that a piece of code returns in the page."""
     return driver.execute_script(code, *arguments)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
@@ -59,7 +59,7 @@ def view(driver: Chrome, width: int, height: int, scheme: str = "light") -> None
 
 
 def complaints(driver: Chrome) -> list[str]:
-    """What the page complained of since the last time."""
+    """The messages that the page has logged since the last call."""
     entries = cast("list[dict[str, Any]]", driver.get_log("browser"))  # pyright: ignore[reportUnknownMemberType]
     return [str(entry["message"]) for entry in entries]
 

@@ -15,7 +15,7 @@ def one(driver: Chrome, selector: str) -> WebElement:
 
 
 def texts(driver: Chrome, selector: str) -> list[str]:
-    """What elements say, whether they are seen or not."""
+    """The texts of the selected elements, visible or not."""
     code = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent.trim())"
     return [str(text) for text in script(driver, code, selector)]
 

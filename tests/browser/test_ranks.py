@@ -46,7 +46,7 @@ def exact(driver: Chrome, table: str) -> list[list[int]]:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:  # noqa: ANN401 - JSON
-    """What `xg cost --json` prints."""
+    """The output of `xg cost --json`."""
     capsys.readouterr()
     assert main(["cost", str(DIAGRAMS / "notation" / "mlp.xg"), *words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)

@@ -37,7 +37,7 @@ block Net(X [B, D]) -> Y [B, E] {
 
 @dataclass(frozen=True)
 class Said:
-    """What a command said, and the code it ended with."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def xg(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Xg:
-    """Call the command; `stdin` is what stands on standard input."""
+    """Call the command; `stdin` is the content of its standard input."""
 
     def call(*arguments: object, stdin: bytes = b"") -> Said:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))

@@ -24,7 +24,7 @@ block Net(X [B, S, D], t [B, S, D]) -> loss [] {
 
 
 def test_a_run_goes_on_with_other_ranks(xg: Xg, folder: Path) -> None:
-    """What ranks compute together is the same program on any mesh, and alone."""
+    """A run is the same on every mesh and on a single rank, so it may resume on another one."""
     (folder / "net.xg").write_text(NET, encoding="utf-8")
     draw = np.random.default_rng(0)
     rows = {name: draw.standard_normal((12, 3, 12)) for name in ("X", "t")}

@@ -1,4 +1,4 @@
-"""Matrix products take one thread, unless somebody says otherwise."""
+"""Matrix products take one thread, unless the user says otherwise."""
 
 import os
 import subprocess

@@ -61,7 +61,7 @@ def net(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> list[Json]:
-    """What is asked of processes, done by simulated ranks; the options of every launch."""
+    """The options of every launch of processes; simulated ranks do the work in their place."""
     asked, real = list[Json](), Ranks.do
 
     def do(self: Ranks, function: str, options: Json, arrays: Arrays) -> list[Answer]:

@@ -54,7 +54,7 @@ def test_what_kernels_bundle_or_begin_early_is_missed_too(
 
 
 def test_kernels_are_held_to_the_formulas_of_the_fused_program(xg: Xg) -> None:
-    """Behind a fused operator the moves of the stream's plan stand elsewhere."""
+    """Behind a fused operator the moves of the stream's plan are in other places."""
     chosen = ("--block", "Layer", "--plan", "Stream", "--against", "single")
     found = [
         json.loads(xg("verify", GPT2, *chosen, *more, "--json").out)["ranks"][0]

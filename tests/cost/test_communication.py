@@ -1,4 +1,4 @@
-"""What ranks send: the formulas of the seed, and numbers that a person can count."""
+"""The traffic between ranks: the formulas of the seed, and numbers that can be checked by hand."""
 
 from functools import cache
 from pathlib import Path
@@ -97,7 +97,7 @@ def test_zero_3_gathers_twice_and_scatters_once() -> None:
 
 
 def test_zero_2_gathers_once_and_scatters_once() -> None:
-    """What was gathered is kept for the backward pass, so it is 2(N - 1)/N |W| and not 3."""
+    """Gathered weights are kept for the backward pass, so it is 2(N - 1)/N |W| and not 3."""
     parts = layer(planned("ZeRO2"))
     whole = D * D * 4 + D * D_FF * 2 + D * 9 + D_FF
     assert total(parts, "ring") == around_a_ring(N_D) * whole

@@ -1,4 +1,4 @@
-"""Every limit holds at its maximum and is told beyond it."""
+"""Every limit admits its maximum and reports anything beyond it."""
 
 from __future__ import annotations
 

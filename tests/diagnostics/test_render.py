@@ -1,4 +1,4 @@
-"""Mistakes as people read them."""
+"""Errors as people read them."""
 
 from __future__ import annotations
 

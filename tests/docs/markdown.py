@@ -4,7 +4,7 @@
 `<!-- part of: COMMAND -->`: every piece of the block, between lines `…`, is in what that prints.
 `<!-- numbers vary -->`: of the outputs of a console block, numbers are not compared.
 A `console` block: lines after `$ ` are run, and what follows each is what it prints. There `…`
-stands for anything, and alone on a line for any lines; rounding errors (4.2e-10) are all alike.
+matches anything, and alone on a line any lines; all rounding errors (4.2e-10) count as equal.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def commands(console: str) -> list[Command]:
 
 
 def matches(expected: str, found: str, *, numbers: bool = True) -> bool:
-    """Whether a text is the expected one, `…` standing for anything."""
+    """Whether a text is the expected one, where `…` matches anything."""
     unsteady = ROUNDING if numbers else NUMBER
     expected, found = (unsteady.sub("0", text) for text in (expected, found))
     any_of = {"…\n": "(?:.*\n)*?", "…": ".*?"}

@@ -50,7 +50,7 @@ class Table:
 
 
 def read(text: str) -> Table:
-    """The table in a TOML file. TypeError: a row lacks a field, or has one that nobody knows."""
+    """The table in a TOML file. TypeError: a row lacks a field, or has one that is unknown."""
     data = tomllib.loads(text)
     rows = [Row(seed=seed, **row) for seed, rows in data["rows"].items() for row in rows]
     return Table(tuple(rows), data["proofs"])

@@ -1,4 +1,4 @@
-"""docs/errors.md lists every kind of mistake; `./dev docs` writes it from their classes."""
+"""docs/errors.md lists every kind of error; `./dev docs` writes it from their classes."""
 
 import pkgutil
 import re
@@ -24,7 +24,7 @@ themselves, and a test fails if it is out of date.
 
 
 def problem_classes() -> list[type[Problem]]:
-    """Every kind of mistake once, by code."""
+    """Every kind of error once, by code."""
     for module in pkgutil.walk_packages(xg.__path__, "xg."):
         if not module.name.endswith("__main__"):
             import_module(module.name)

@@ -1,4 +1,4 @@
-"""The examples of the documents do what the documents say; `./dev docs` writes outputs anew."""
+"""The examples of the documents do what the documents say; `./dev docs` updates their outputs."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ SOURCE_ROOTS = ("compiler", "runtime", "grammar")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a fresh checkout looks like from inside: `./xg`, its environment, the diagrams."""
+    """A folder that looks like a fresh checkout: `./xg`, its environment, the diagrams."""
     for name, arguments in (("xg", " -P -m xg"), (".venv/bin/python", "")):
         launcher = tmp_path / name
         launcher.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def environment() -> Mapping[str, str]:
 
 
 def _run(command: str, folder: Path, environment: Mapping[str, str]) -> str:
-    """What a terminal shows."""
+    """The output of a command, as a terminal shows it."""
     done = subprocess.run(
         ["sh", "-c", command],
         cwd=folder,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-CODE = ("compiler", "runtime", "grammar")
+CODE = ("compiler", "runtime", "grammar", "tests", "bench", "examples", "website", "docs")
 PAGES = (
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs" / "adr").glob("*.md")),

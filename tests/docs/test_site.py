@@ -52,7 +52,7 @@ def test_the_site_has_no_dead_link_and_reads_on_a_phone(tmp_path: Path) -> None:
 
 
 def _looked_at(site: Path) -> Iterator[str]:
-    """What is wrong with pages in a browser, on a phone and on a screen, light and dark."""
+    """The problems of pages in a browser, on a phone and on a screen, light and dark."""
     with chromium() as driver:
         for name in PAGES:
             seen: set[str] = set()

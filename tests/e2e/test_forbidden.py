@@ -1,4 +1,4 @@
-"""What the code of this project does without: each with its reason, and few named exceptions."""
+"""Names that the project's code does not use: each with its reason, and few named exceptions."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Nothing of xg is used in the witness but the names of the parameters. Every variant of
 `transformer.xg` has the same loss, logits and gradients to 1e-10 in float64, in NumPy; some of
-them are held against it in torch as well, as functions and as a `Model`.
+them are checked against it in torch as well, as functions and as a `Model`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def drawn(program: xg.Program) -> Given:
 
 
 def of_witness(given: Given, variant: dict[str, str], masks: Tensor) -> Answer:
-    """What autograd says of the model written by hand."""
+    """The answer of autograd for the model written by hand."""
     import torch
 
     leaves = {n: torch.tensor(x, requires_grad=True) for n, x in given.params.items()}

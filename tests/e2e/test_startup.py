@@ -1,6 +1,6 @@
-"""What it takes to start the command, beside a bare interpreter measured in the same minute.
+"""The start-up time of the command, beside a bare interpreter measured in the same minute.
 
-In seconds of the processor, the least of some rounds: other work on the machine only adds to them.
+In CPU seconds, the least of several rounds, because other work on the machine only adds to them.
 """
 
 import os
@@ -60,7 +60,7 @@ def test_help_and_check_start_quickly(tmp_path: Path) -> None:
     bare: list[float] = []
     help_: list[float] = []
     check: list[float] = []
-    for _ in range(ROUNDS):  # in turns, so that a busy moment hits all three alike
+    for _ in range(ROUNDS):  # in turns, so that a busy moment hits all three
         bare.append(seconds("-c", "pass"))
         help_.append(seconds("-m", "xg", "--help"))
         check.append(seconds("-m", "xg", "check", str(tmp_path / "net.xg")))

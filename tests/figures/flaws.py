@@ -20,7 +20,7 @@ from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, flatt
 
 PIXEL = 0.75  # points
 TOUCH = 2.0  # how far an end may be from the rim it touches
-INSIDE = 0.8  # how deep a line may lie in what it does not belong to
+INSIDE = 0.8  # how deep a line may reach into an element that it does not belong to
 TURN = 0.05  # a smaller shift is rounding
 LEAST = 5.0  # a smaller step to the side is a kink
 SAME = 1.2  # lines nearer than this look like one
@@ -134,7 +134,7 @@ class Nearby(Generic[Found]):
             self.cells[cell].append((box, thing))
 
     def near(self, area: Box) -> Iterator[tuple[Box, Found]]:
-        """What overlaps an area, each once."""
+        """Everything that overlaps an area, each once."""
         seen: set[int] = set()
         for cell in self._cells(area):
             for box, thing in self.cells.get(cell, ()):
@@ -281,7 +281,7 @@ def _shift(one: Part, other: Part) -> float:
     return abs(one[1][-1][axis] - other[1][0][axis])
 
 
-# ---- what lies on what ---------------------------------------------------------------------------
+# ---- overlaps ------------------------------------------------------------------------------------
 
 
 def lines_through_text(picture: Picture) -> Iterator[Flaw]:
@@ -314,7 +314,7 @@ def _enters(a: Point, b: Point, glyph: Glyph, depth: float) -> bool:
 
 
 def lines_through_heads(picture: Picture) -> Iterator[Flaw]:
-    """No line runs through another's arrowhead, and no two heads lie on each other."""
+    """No line runs through another's arrowhead, and no two heads overlap."""
     heads: Nearby[Arrow] = Nearby()
     for arrow in picture.arrows:
         if arrow.head is not None:
@@ -339,7 +339,7 @@ def _pairs(
 
 
 def lines_on_lines(picture: Picture) -> Iterator[Flaw]:
-    """Lines of two values keep apart; dashes lie on no dashes at all."""
+    """Lines of two values keep apart; dashes never run along other dashes."""
     for number, arrow in enumerate(picture.arrows):
         for a, b in arrow.segments:
             for _, (other, (c, d)) in picture.lines.near(_around(a, b).grown(SAME)):
@@ -364,7 +364,7 @@ def _run_together(a: Point, b: Point, c: Point, d: Point) -> bool:
 
 
 def text_on_text(picture: Picture) -> Iterator[Flaw]:
-    """No two texts overlap, and no text lies on a box that it is not part of."""
+    """No two texts overlap, and no text is on a box that it is not part of."""
     for place, one in enumerate(picture.display.elements):
         own = one.op or f"{one.kind} {place}"
         for box in _texts(one):
@@ -379,7 +379,7 @@ def text_on_text(picture: Picture) -> Iterator[Flaw]:
 
 
 def boxes_on_boxes(picture: Picture) -> Iterator[Flaw]:
-    """No node lies on another, none reaches out of the frame that begins around it."""
+    """No node overlaps another, and none reaches out of the frame that begins around it."""
     boxes: Nearby[Glyph] = Nearby()
     for glyph in picture.glyphs.values():
         boxes.add(glyph.box, glyph)

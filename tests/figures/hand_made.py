@@ -345,7 +345,7 @@ def long_chain(blocks: int) -> Figure:
 
 
 def messy(count: int, seed: int) -> Figure:
-    """Return a figure that nobody would write: `count` nodes, joined at random."""
+    """Return a figure that no one would write: `count` nodes, joined at random."""
     choose = Random(seed)
     kinds = (
         (NONLINEAR, "LN"),

@@ -1,4 +1,4 @@
-"""What may not happen in a placed figure: boxes on each other, lines through boxes."""
+"""Checks of a placed figure: no boxes on each other, no lines through boxes."""
 
 from itertools import combinations, pairwise
 
@@ -8,7 +8,7 @@ from xg.figures.model.geometry import Box, flattened
 
 
 def boxes(placed: PlacedFigure) -> dict[str | int, Box]:
-    """Return everything that must stand apart: nodes, labels, labels of lanes."""
+    """Return everything that must keep apart: nodes, labels, labels of lanes."""
     around = lanes(placed)
     return {**placed.nodes, **placed.labels, **around.labels}
 

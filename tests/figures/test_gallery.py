@@ -1,4 +1,4 @@
-"""Every diagram that comes along: checked in all choices, laid out, drawn, its gradients proven."""
+"""Every diagram of the library: checked in all choices, laid out, drawn, its gradients proven."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -40,7 +40,7 @@ def test_the_gallery_is_there() -> None:
 
 
 def test_names_tell_diagrams_apart() -> None:
-    """`use X from NAME` finds one file of the library, in whatever folder it lies."""
+    """`use X from NAME` finds one file of the library, in whatever folder it is."""
     assert sorted(library_files()) == DIAGRAMS
     assert len({path.stem for path in DIAGRAMS}) == len(DIAGRAMS)
 

@@ -1,4 +1,4 @@
-"""The figures of the seeds: what is drawn is held against `manifest.json`.
+"""The figures of the seeds, checked against `manifest.json`.
 
 The manifest says for every figure which glyphs, tensors and edges it has; the rules below are
 those of seed 001, section 4, and hold for all of them. An edge is written `T ⇒ • : K⊤ [B, N_H, D_h,
@@ -91,7 +91,7 @@ class Lines:
                 self.siblings.setdefault(_fan(edge), []).append(edge.label)
 
     def carried(self, edge: FigureEdge) -> str:
-        """What an edge carries: a tensor at an end, its own label, or a sibling's of its tail."""
+        """The tensor that an edge carries: from an end, its own label, or a sibling's label."""
         if edge.style is EdgeStyle.DASHED or edge.role is EdgeRole.RAIL:
             return written(edge.label)
         ends = [self.nodes[end] for end in (edge.tail, edge.head)]
@@ -156,7 +156,7 @@ def _against_rules(figure: Figure, view: str, lines: Lines) -> Iterator[str]:
 
 
 def _gradients(figure: Figure, kinds: dict[str, NodeKind], lines: Lines) -> Iterator[str]:
-    """What flows is a gradient; dW = X⊤ • dY takes X⊤ by the single and dY by the double edge."""
+    """Only gradients flow; dW = X⊤ • dY takes X⊤ by the single and dY by the double edge."""
     labels, above = lines.labels, {edge.head: edge.tail for edge in figure.edges}
     makers = {e.tail for e in figure.edges if labels[e.head].startswith("dW")}
     params = {

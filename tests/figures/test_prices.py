@@ -1,4 +1,4 @@
-"""What figures print as costs is what `xg cost` counts: in every block, and in overviews."""
+"""The costs that figures print are those that `xg cost` counts, in blocks and in overviews."""
 
 import re
 from collections import defaultdict

@@ -28,7 +28,7 @@ figures = pytest.mark.parametrize("figure", FIGURES)
 
 
 def unknown(markup: str) -> list[str]:
-    """What is in a part that no part may hold."""
+    """The elements and attributes of a part that no part may hold."""
     found: list[str] = []
     for element in ET.fromstring(markup).iter():
         known = ATTRIBUTES.get(element.tag)

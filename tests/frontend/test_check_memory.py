@@ -104,7 +104,7 @@ def edited(text: str, chance: random.Random) -> str:
 
 
 def compare(text: str, edits: int, seed: int, memory: CheckMemory) -> tuple[int, int]:
-    """How many edited texts were checked, and how many of them have mistakes."""
+    """How many edited texts were checked, and how many of them have errors."""
     chance = random.Random(seed)
     current, judged, wrong = text, 0, 0
     for _ in range(edits):

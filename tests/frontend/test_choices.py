@@ -1,4 +1,4 @@
-"""Which choices are tried, and that no mistake escapes them."""
+"""Checking tries enough choices of options that no error escapes."""
 
 from itertools import product
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_far_fewer_than_all_combinations() -> None:
 
 @pytest.mark.parametrize("words", list(product(("a1", "a2"), ("b1", "b2"))))
 def test_a_mistake_of_any_one_combination_is_found(words: tuple[str, str], tmp_path: Path) -> None:
-    """The mistake needs two options of one block at once."""
+    """The error needs two options of one block at once."""
     one, other = words
     (tmp_path / "net.xg").write_text(
         "dim B, D\noption a = a1 | a2\noption b = b1 | b2\n"

@@ -1,4 +1,4 @@
-"""What people type first who come from torch, NumPy, Keras or ONNX: they read what to write."""
+"""Names from torch, NumPy, Keras and ONNX: the error says what to write in their place."""
 
 from __future__ import annotations
 

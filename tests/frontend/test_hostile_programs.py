@@ -22,7 +22,7 @@ IDENTITY = "block F0(x [S, S]{}) -> y [S, S] {{\n    x -> {} : y\n}}\n"
 
 
 def codes(text: str, block: str | None = None) -> set[str]:
-    """The codes of the mistakes of a file, all of them with a place."""
+    """The codes of the errors in a file, all of them with a place."""
     start = process_time()
     try:
         found = check_choices(parse_project(text.encode()), block)

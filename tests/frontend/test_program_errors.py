@@ -1,4 +1,4 @@
-"""Every mistake of names and shapes is told as its golden file shows."""
+"""Every error in names and shapes is reported as its golden file shows."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ class Author:
         return f"{option} = {' | '.join(some)}"
 
     def _behind(self, step: Step, move: Move, before: Known) -> Known:
-        """What is known behind a node: if a guard may leave it out, only what both ways share."""
+        """The facts known behind a node: if a guard may leave it out, only those true both ways."""
         known = move.result
         if step.guard:
             pairs = zip(known.axes, before.axes, strict=True)

@@ -40,7 +40,7 @@ def hunt(seeds: Iterable[int]) -> Iterator[Found]:
 
 
 def outcome(sketch: Provable, seed: int) -> tuple[str, str]:
-    """What kind of failure a program shows, and its message; both empty if all is well."""
+    """The kind of failure that a program shows, and its message; both empty if all is well."""
     try:
         prove(sketch, seed)
     except Failure as failure:

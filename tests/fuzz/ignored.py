@@ -210,7 +210,7 @@ def _kind(word: str) -> str:
 
 
 def ignored(text: str, tried: Sequence[Change]) -> list[str]:
-    """The changes that nobody is told of and that change nothing."""
+    """The changes that are not reported and have no effect."""
     before = meaning(text)
     assert before is not None, text
     return [

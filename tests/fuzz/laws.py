@@ -66,7 +66,7 @@ def _names(tree: ast.Module) -> list[ast.Name]:
 
 
 def _builtin(tree: ast.Module) -> set[str]:
-    """Names that the language knows, or that stand where only it has names."""
+    """Names that the language knows, or that are in places where only it has names."""
     declared = {
         decl.name.name
         for decl in walk(tree)

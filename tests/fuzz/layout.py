@@ -76,7 +76,7 @@ def _regrouped(author: Author, source: Groups, *, simple: bool) -> Groups:
 
 
 def _splits(source: Groups, group: Sequence[Atom]) -> int:
-    """Parts of a split axis stand behind the rest, in their order."""
+    """Parts of a split axis come after the rest, in their order."""
     parts = [letter for axis in source if len(axis) > 1 for letter, _ in axis]
     return max((parts.index(letter) + 1 for letter, _ in group if letter in parts), default=0)
 

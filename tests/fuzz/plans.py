@@ -114,7 +114,7 @@ def _number(word: str) -> str | int:
 
 
 def differs(many: Program, seed: int) -> str:
-    """What is not as on one device; nothing if all is well."""
+    """The differences from one device; empty if there are none."""
     one = single(many)
     params, inputs = interpret.initial(one.graphs, seed), invented.inputs(one.graphs, seed)
     outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)

@@ -1,4 +1,4 @@
-"""What must hold for every program: text, code and gradients against their references."""
+"""Properties of every program: text, code and gradients agree with their references."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REACH = 30.0  # by how much a direction may magnify a tensor with small gradient
 
 
 class Failure(AssertionError):
-    """One of the properties does not hold; `kind` says which, so that a smaller case is alike."""
+    """One of the properties does not hold; `kind` says which, so that a shrunk case keeps it."""
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(f"{kind}: {detail}")
@@ -213,7 +213,7 @@ class Case:
         """The gradients predict how the outputs change along one direction through all tensors.
 
         Each tensor takes part with about the same weight, however small its gradient is, so that
-        none hides behind the others. A step that crosses a kink is no proof of a mistake, so
+        none hides behind the others. A step that crosses a kink is no proof of an error, so
         finer ones are tried.
         """
         floats = {n: a for n, a in (self.params | self.inputs).items() if a.dtype == np.float64}

@@ -75,7 +75,7 @@ def _without_statement(block: Block, place: int, *, main: bool) -> Iterator[Bloc
 
 
 def _repaired(block: Block, gone: tuple[Port, ...], *, main: bool) -> Block:
-    """A block in which nobody makes some values: they come in, or they do not leave."""
+    """A block in which no statement makes some values: they become inputs, or outputs no more."""
     made = {port.name for statement in block.statements for port in statement.makes}
     gone = tuple(port for port in gone if port.name not in made)
     used = set(mentions(block))
@@ -92,7 +92,7 @@ def _shorter(
 ) -> Iterator[tuple[Statement | None, tuple[Port, ...]]]:
     """Statements with a node less, and the values that they no longer make.
 
-    New inputs are only possible in the block that nobody calls.
+    New inputs are only possible in the main block, which no other block calls.
     """
     steps = statement.steps
     for cut in range(1, len(steps)):
@@ -116,7 +116,7 @@ def _shorter(
 
 
 def _from_the_middle(statement: Statement, cut: int) -> tuple[Statement, tuple[Port, ...]]:
-    """The steps from a place on; what stands before comes in."""
+    """The steps from a place on; the value before them becomes an input."""
     before = statement.steps[cut - 1]
     port = replace(before.ports[0], name=before.ports[0].name or "x_in")
     gone = (*(p for step in statement.steps[:cut] for p in step.makes), port)

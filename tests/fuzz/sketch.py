@@ -34,7 +34,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Operand:
-    """What is attached to a node; `type` is what a new input in its place would need."""
+    """An operand attached to a node; `type` is the type of a new input in its place."""
 
     text: str
     type: str
@@ -99,7 +99,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Block:
-    """A block; `own` are what stands behind the semicolon of its signature, `dims` its own."""
+    """A block; `own` are the arguments behind the semicolon of its signature, `dims` its own."""
 
     name: str
     inputs: tuple[Port, ...]

@@ -1,7 +1,7 @@
-"""The catalogue of nodes: what can stand next in a chain, given what is known of the value.
+"""The catalogue of nodes: what can come next in a chain, given what is known of the value.
 
 Each function gives one random use of its operators, or None where they do not fit. Uses that make
-differences worthless are left out: masks stand only in front of a softmax, norms only where rows
+differences worthless are left out: masks come only before a softmax, norms only where rows
 are longer than two and their numbers vary.
 """
 
@@ -88,7 +88,7 @@ def softmax(author: Author, x: Known) -> Move | None:
     word = author.random.choice(["causal", "mask=causal"])
     if "mask" in author.words and len(x.axes) > 1 and author.world.chance(0.7):
         word, causal = author.random.choice(["mask", "mask=mask"]), True
-    if "=" in scale or not scale:  # arguments in order stand in front
+    if "=" in scale or not scale:  # arguments in order come first
         word = "mask=" + word.removeprefix("mask=")
     own = ", ".join([*([scale] if scale else []), *([word] if causal else [])])
     attached = (padding(author, x),) if author.world.chance(0.4) else ()

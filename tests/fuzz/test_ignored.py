@@ -1,4 +1,4 @@
-"""All that is written has an effect, or somebody is told: at every place of small programs."""
+"""Every word of a program has an effect or is reported: tried at every place of small programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes nothing in mathematics changes nothing in a program."""
+"""Rewriting a program by a law of mathematics does not change what it computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes planted into the compiler: the random programs must show each of them soon."""
+"""Errors planted into the compiler: random programs must reveal each of them soon."""
 
 from __future__ import annotations
 

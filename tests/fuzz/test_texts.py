@@ -1,4 +1,4 @@
-"""Texts that nobody would write are read to an end, and what is accepted compiles."""
+"""Texts that no one would write are read to the end, and those that are accepted compile."""
 
 from __future__ import annotations
 

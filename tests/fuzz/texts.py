@@ -1,4 +1,4 @@
-"""Texts that nobody would write: programs with tokens or bytes changed, and bombs.
+"""Texts that no one would write: programs with tokens or bytes changed, and bombs.
 
 Whatever a text is, reading it ends soon, with diagnostics or with a program that compiles; the
 language server says what `xg check` says, and `xg fmt` keeps the meaning.
@@ -126,7 +126,7 @@ def _by_byte(data: bytes, random: Random) -> bytes:
 
 
 def text_failure(data: bytes, seed: int = 0) -> tuple[str, str]:
-    """What kind of failure a text shows, and its message; both empty if all is well."""
+    """The kind of failure that a text shows, and its message; both empty if all is well."""
     try:
         with cpu_limit(SECONDS):
             _examine(data, Random(seed))
@@ -173,7 +173,7 @@ def _keeps_layout(source: Source) -> None:
 
 
 def _compiles(project: Project) -> None:
-    """What `xg check` lets through compiles in every backend, and has figures."""
+    """A project that `xg check` accepts compiles in every backend, and has figures."""
     if not project.main.blocks:
         return
     try:
@@ -204,7 +204,7 @@ def _edited(data: bytes, found: Sequence[Diagnostic], random: Random) -> None:
 
 
 def shortest(data: bytes, kind: str, seed: int) -> bytes:
-    """A shorter text that fails alike; bytes that are no text stay as they are."""
+    """A shorter text that fails in the same way; bytes that are not text stay as they are."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What all blocks of a generated program share: sizes, options, operators, finished blocks."""
+"""State shared by all blocks of a generated program: sizes, options, operators, finished blocks."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class World:
     # ---- sizes ----------------------------------------------------------------------------------
 
     def sizes(self) -> Sizes:
-        """What the program knows of its symbols."""
+        """The definitions and numbers of the program's symbols."""
         return Sizes(self.definitions, {**self.numbers, **self.literals})
 
     def dim(self) -> Dim:

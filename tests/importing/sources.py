@@ -212,7 +212,7 @@ class Llama(nn.Module):
 
 
 class Stack(nn.Module):
-    """What `torch.nn` has ready, with a padding mask in which True hides."""
+    """The encoder that `torch.nn` provides, with a padding mask in which True hides a position."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ DEFECTS: Final = ("XG0904", "XG0905")
 
 
 def outcome(name: str) -> tuple[str, str]:
-    """What becomes of a family: "agrees", "refused" or "defect", and the reasons."""
+    """The outcome of importing a family: "agrees", "refused" or "defect", and the reasons."""
     family = FAMILIES[name]
     with quietly(), in_double():
         model = family.build()

@@ -1,4 +1,4 @@
-"""What single models show: names, sizes, masks, and what is refused, in what words."""
+"""Imports of single models: names, sizes, masks, and the messages of those that are refused."""
 
 # pyright: reportUnknownMemberType=false
 

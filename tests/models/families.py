@@ -55,7 +55,7 @@ def in_double() -> Generator[None]:
 
 
 def randomised(model: Tensor) -> Tensor:
-    """The model with every parameter drawn anew, away from zero."""
+    """The model with every parameter drawn again, away from zero."""
     torch: Any = import_module("torch")
     torch.manual_seed(0)
     for param in model.parameters():

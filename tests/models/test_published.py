@@ -98,7 +98,7 @@ def with_lines(names: Names, changed: dict[int, NamesLine]) -> Names:
 
 
 def readings(witness: Witness, changes: list[dict[int, NamesLine]]) -> Iterator[tuple[str, Arrays]]:
-    """What a checkpoint gives by mistaken names, as far as its shapes let it through."""
+    """The parameters that a checkpoint gives by wrong names, where its shapes let them through."""
     for changed in changes:
         try:
             yield str(changed.values()), witness.params(with_lines(witness.names, changed))

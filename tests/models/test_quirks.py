@@ -122,7 +122,7 @@ def test_bfloat16_becomes_the_same_numbers(witness: Witness, tmp_path: Path) -> 
 def test_a_config_of_something_else_is_refused(
     witness: Witness, tmp_path: Path, family: str, key: str, value: object, message: str
 ) -> None:
-    """What the diagram does not draw must not be computed in silence."""
+    """A config that the diagram does not describe must not be computed in silence."""
     if witness.family.diagram == family:
         held = weights.read(witness.folder)
         weights.write(tmp_path / "other", held.tensors, {**(held.config or {}), key: value})

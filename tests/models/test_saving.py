@@ -1,4 +1,4 @@
-"""What xg writes, transformers loads: the same tensors, the same logits."""
+"""Checkpoints that xg writes load in transformers: the same tensors, the same logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a witness says: its checkpoint, logits, loss, and gradients under the checkpoint's names."""
+"""Witnesses of published models: checkpoint, logits, loss, and gradients by its names."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Witness:
         return self.held.names
 
     def params(self, names: Names) -> Arrays:
-        """What the checkpoint's tensors are by these names."""
+        """The diagram's parameters, read from the checkpoint by these names."""
         specs = self.held.program.params.items()
         shapes = {name: tuple(map(int, spec.shape)) for name, spec in specs}
         sizes = size_numbers(self.held.program)

@@ -1,4 +1,4 @@
-"""No operator takes brackets that it does not read, wherever they stand."""
+"""No operator takes brackets that it does not read, wherever they are."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ COUNTED = [op for op in WRITTEN if op.brackets == "axes" and op.family != "sourc
 
 @pytest.mark.parametrize("op", COUNTED, ids=lambda op: op.glyph)
 def test_what_names_an_axis_can_count_to_it(op: Op) -> None:
-    """Axes of one size are told apart by their places from the end."""
+    """Axes of one size are distinguished by their places from the end."""
     own = {"pick": "(0)", "slice": "(0, 1)", "C": "<-Z", "LN": "(w, w)"}.get(op.glyph, "")
     if op.glyph == "SM":
         own = "(causal)"

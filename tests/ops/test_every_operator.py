@@ -1,4 +1,4 @@
-"""What holds for every operator there is; a new one is covered by its samples."""
+"""Properties of every operator in the table; a new one is covered by its samples."""
 
 from dataclasses import replace
 

@@ -13,7 +13,7 @@ from xg.ir.prim import Expr, dropout_apply, exp, reduce_mean, reduce_sum, where
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Attrs
 
-# Moves between ranks are the identity on the whole: tests/sharding plants mistakes in them.
+# Moves between ranks are the identity on the whole: tests/sharding plants errors in them.
 PULLED = [op.glyph for op in ops.table().values() if op.pullback and op.family != "collective"]
 Adjoint = Callable[..., tuple[Expr | None, ...]]
 

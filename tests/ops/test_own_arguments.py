@@ -1,4 +1,4 @@
-"""What stands in parentheses reaches the argument that it is for."""
+"""Each value in a node's parentheses reaches the argument that it is meant for."""
 
 import pytest
 

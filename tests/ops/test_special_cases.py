@@ -1,4 +1,4 @@
-"""What single operators promise beyond what holds for all."""
+"""Properties of single operators, beyond those of every operator."""
 
 import math
 from dataclasses import replace
@@ -47,7 +47,7 @@ def test_the_last_query_sees_every_key() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_numbers_alone_keep_the_flattened_order_or_ask(seed: int) -> None:
-    """Nobody can tell a 6 from a 6: only NumPy's own reshape is no surprise."""
+    """Axes of equal size look the same, so anything but NumPy's own reshape is refused."""
     rng = np.random.default_rng(seed)
     answers: set[bool] = set()
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""What no output needs is left out, and what only it needed."""
+"""Steps that no output needs are left out, with everything that only they needed."""
 
 from __future__ import annotations
 

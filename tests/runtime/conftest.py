@@ -30,7 +30,7 @@ def load(**constants: int) -> Module:
 
 @pytest.fixture(scope="session")
 def environment() -> dict[str, str]:
-    """What a subprocess needs to import the runtime."""
+    """The environment in which a subprocess can import the runtime."""
     return dict(os.environ) | {"PYTHONPATH": str(Path(xg_runtime.__file__).parents[1])}
 
 

@@ -147,7 +147,7 @@ def test_a_gradient_that_is_absent_or_of_nothing_fails(small: Module, small_inpu
 
 
 def softmax_scores(values: Arrays) -> Arrays:
-    """Σ over softmax((q + b_q)·(k + b_k)): b_k moves every score of a row alike."""
+    """Σ over softmax((q + b_q)·(k + b_k)): b_k moves every score of a row equally."""
     scores = (values["q"] + values["b_q"]) @ (values["k"] + values["b_k"]).T
     weights = np.exp(scores - scores.max(-1, keepdims=True))
     return {"P": weights / weights.sum(-1, keepdims=True)}

@@ -51,7 +51,7 @@ def kill_at_call(name: str, number: int) -> None:
 
 
 def main() -> None:
-    import bigram  # stands beside this script, which is where Python looks first
+    import bigram  # is beside this script, which is where Python looks first
 
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)

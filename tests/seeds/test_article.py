@@ -166,7 +166,7 @@ def test_the_printed_error_of_the_words_is_wrong_twice(head: Head) -> None:
 
 
 def test_heads_sum_into_the_words() -> None:
-    """What all heads give together is the sum of what each gives, behind the linear layer."""
+    """The gradient through all heads is the sum of those through each, behind the linear layer."""
     draw = np.random.default_rng(5)
     heads = xg.compile(DIAGRAM, block="ThreeHeads", sizes={"S": 5, "D": 4}).on_arrays()
     params = {n: draw.standard_normal(a.shape) / 2 for n, a in heads.init(0, np.float64).items()}

@@ -1,4 +1,4 @@
-"""What the operator would compute on each rank with no rules at all, and whether that is right."""
+"""Operators run on each rank's part with no rules at all, and whether the result is right."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOSE = 1e-9
 def sound_states(trial: Trial, states: States) -> States | None:
     """States of the outputs under which running the operator on parts is right, or None.
 
-    The operator is run as it stands on each rank's part. Right means: outputs join to the whole's,
+    The operator is run unchanged on each rank's part. Right means: outputs join to the whole's,
     and local derivatives to the whole's derivatives, for random numbers.
     """
     local = _retraced(trial, states)

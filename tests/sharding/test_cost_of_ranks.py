@@ -1,4 +1,4 @@
-"""What `xg cost` says of a rank is what a simulated rank holds, keeps and sends."""
+"""The costs that `xg cost` prints for a rank are what a simulated rank holds, keeps and sends."""
 
 from __future__ import annotations
 

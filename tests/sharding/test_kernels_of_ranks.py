@@ -1,4 +1,4 @@
-"""What is cut keeps its kernels: on every rank fused code computes what the readable one does."""
+"""Cut programs keep their kernels: on every rank fused and readable code compute the same."""
 
 # torch says too little of its own types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

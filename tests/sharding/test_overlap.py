@@ -1,4 +1,4 @@
-"""Sums that are begun early and awaited late are those that are called where they stand."""
+"""Sums that are begun early and awaited late equal those that are called in place."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def test_what_the_message_advises_helps(tmp_path: Path, wrong: str, advised: lis
 
 
 def test_parts_with_an_axis_of_their_own_are_cut_without_sending(tmp_path: Path) -> None:
-    """What the message about a fused gate advises: no collective but those of any MLP."""
+    """The advice of the error about a fused gate works: no collectives but those of any MLP."""
     text = """\
 dim B, S, D = 8, D_ff = 16, N = 2
 mesh N_T = 2

@@ -98,7 +98,7 @@ def test_a_body_may_sum_over_ranks_where_it_needs_the_whole(glyph: str, sums: in
         assert trial.error(tuple(last), typing) <= CLOSE
 
 
-# ---- planted mistakes ----------------------------------------------------------------------------
+# ---- planted errors ------------------------------------------------------------------------------
 
 
 def bias_before_the_sum(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:

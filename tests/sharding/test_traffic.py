@@ -1,4 +1,4 @@
-"""What ranks send: formulas of the placed program, against a person's and against what happens."""
+"""The traffic of a placed program: formulas checked by hand, and against what ranks send."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def planned(plan: str, n_d: int = 2, n_t: int = 3) -> Program:
 
 
 def said(plan: str, direction: str, block: str) -> list[tuple[str, str, str, str]]:
-    """What one block sends: kind, mesh axis, payload, how often."""
+    """The messages that one block sends: kind, mesh axis, payload, how often."""
     placed = planned(plan).distributed
     assert placed
     return [

@@ -34,7 +34,7 @@ def expression(text: str) -> ast.Expr:
 
 
 def mistakes(text: str) -> list[tuple[str, int, int]]:
-    """Code, line and column of every mistake of a file; an empty list for a file without."""
+    """Code, line and column of every error in a file; an empty list for a file without."""
     try:
         module(text)
     except DiagnosticError as error:

@@ -1,4 +1,4 @@
-"""What a file and a block declare."""
+"""The declarations of a file and of a block are parsed as they are written."""
 
 from __future__ import annotations
 

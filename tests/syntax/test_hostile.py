@@ -19,7 +19,7 @@ WORDS = [*literals(), *["X", "γ", "1", "2.5", '"t"', "\n", "\n", "# c\n", "é",
 
 
 def told(data: bytes) -> list[str]:
-    """The codes of a file's mistakes; they can be printed, and none has Lark's words."""
+    """The codes of a file's errors; they can be printed, and none has Lark's words."""
     source = Source.from_bytes("hostile.xg", data)
     try:
         parse(source)

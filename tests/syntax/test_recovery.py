@@ -1,4 +1,4 @@
-"""After a mistake reading goes on: every mistake is reported, each once, and none is invented."""
+"""Parsing goes on after an error: every error is reported, each once, and none is invented."""
 
 from __future__ import annotations
 

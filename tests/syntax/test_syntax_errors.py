@@ -1,4 +1,4 @@
-"""Every mistake of the syntax is told as its golden file shows."""
+"""Every syntax error is reported as its golden file shows."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 python ddp_rank.py FOLDER RANK
 
-The folder holds the generated module (`lm.py`) and `given.pt`: parameters and inputs. What
-came of it goes to `rank0.pt`, `rank1.pt`.
+The folder holds the generated module (`lm.py`) and `given.pt`: parameters and inputs. The
+results go to `rank0.pt` and `rank1.pt`.
 """
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
@@ -75,7 +75,7 @@ def recording(function: Callable[..., Any], events: Events) -> Callable[..., Any
 def trained(
     model: torch.nn.Module, inputs: Tensors, events: Events, *, alone: bool = False
 ) -> tuple[Events, list[torch.Tensor]]:
-    """What happened in the second step, and the gradients; DDP lays its buckets in the first."""
+    """The events of the second step, and the gradients; DDP builds its buckets in the first."""
 
     def hook(_: object, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         events.append("bucket")

@@ -1,4 +1,4 @@
-"""What no emitter writes does not leave the compiler, wherever it comes from."""
+"""Code that no emitter writes does not leave the compiler, wherever it comes from."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Found = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Found], Found]:
-    """What two processes found on half of a batch each, and the gradients of all of it."""
+    """The results of two processes on half a batch each, and the gradients of the whole batch."""
     folder = tmp_path_factory.mktemp("ddp")
     program = xg.compile(ROOT / "diagrams" / "models" / "transformer.xg", sizes=SIZES)
     (folder / "lm.py").write_text(program.source("torch"), encoding="utf-8")

@@ -135,7 +135,7 @@ def test_a_module_runs_where_xg_is_not(script: str) -> None:
 
 
 def digests() -> list[str]:
-    """What random programs become, as one line each."""
+    """A digest of the module generated for each of 30 random programs."""
     found: list[str] = []
     for seed in range(30):
         sketch = generate(seed)

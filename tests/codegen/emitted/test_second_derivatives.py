@@ -28,7 +28,7 @@ block Net(X [B, S, D], T [B, S, D]) -> loss [] {
 
 
 class Perceptron(nn.Module):
-    """What `PERCEPTRON` says, as torch's users write it."""
+    """The network of `PERCEPTRON`, as users of torch write it."""
 
     def __init__(self) -> None:
         super().__init__()

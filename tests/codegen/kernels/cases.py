@@ -29,7 +29,7 @@ from xg.verify.reference.random import key
 Array = NDArray[Any]
 NOWHERE = Span(Source("none.xg", ""), 0, 0)
 SEEDS, PLACE = (None, 5), "somewhere"
-RANKS = {"N_D": (1, 2), "N_T": (1, 3)}  # where a rank stands along a mesh axis, and how many do
+RANKS = {"N_D": (1, 2), "N_T": (1, 3)}  # a rank's place along a mesh axis, and the size of the axis
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Case:
 
     @property
     def drawn(self) -> tuple[object, ...]:
-        """What it takes behind these if it draws a mask."""
+        """The arguments that follow the numbers if the kernel draws a mask."""
         places = [(axis, *RANKS[over]) for axis, over in self.cuts]
         return (self.seed, PLACE, *([places] if places else [])) if self.function.random else ()
 
 
 class Rank:
-    """A rank of a mesh with nobody to speak to."""
+    """A rank of a mesh that knows its place and cannot communicate."""
 
     def rank(self, over: str) -> int:
         return RANKS[over][0]
@@ -90,7 +90,7 @@ def _trial(op: Op, sample: Sample, sizes: Mapping[str, int], seed: int | None) -
 
 
 def _of_ranks(trial: Trial) -> Iterator[Attrs]:
-    """What a use is on a rank: there are more rows than its own; its mask is a part."""
+    """The attributes of a use on a rank: a mean counts the rows of all ranks, masks are cut."""
     if trial.attrs.get("reduction") == "mean" and "count" in trial.attrs:
         yield {**trial.attrs, "count": trial.attrs["count"] * 3.0}
     body = trial.op.body(trial.sample.types, trial.attrs)

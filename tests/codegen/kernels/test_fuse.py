@@ -1,4 +1,4 @@
-"""Fused programs compute what their diagrams say, and fuse only what nobody else reads."""
+"""Fused programs compute what their diagrams say, and fuse only values that nothing else reads."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def in_type(arrays: Sequence[Array | None], dtype: str) -> list[Array | None]:
 def results(
     case: Case, backend: str, function: Function, dtype: str = "float64"
 ) -> list[Array | None]:
-    """What a kernel makes of a case; operands that something else reads stay what they were."""
+    """The results of a kernel for a case; operands that it may not overwrite stay unchanged."""
     own, before = as_arrays_of(backend), in_type(case.arrays, dtype)
     given = [None if a is None else own(a) for a in in_type(case.arrays, dtype)]
     made = function(*given, *case.numbers, *case.drawn)

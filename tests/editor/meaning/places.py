@@ -19,19 +19,19 @@ MARK = "‸"
 
 @cache
 def known(text: str) -> tuple[Project, tuple[Graph, ...]]:
-    """What is read of a text, and the graphs of its blocks."""
+    """The project read from a text, and the graphs of its blocks."""
     reading = read_edited(Path("/none/f.xg"), Source("f.xg", text), {})
     assert reading.project is not None
     return reading.project, () if reading.diagnostics else checked(reading.project).graphs
 
 
 def read(text: str) -> tuple[Project, tuple[Graph, ...], int]:
-    """What is known of a text without its mark, and where the mark was."""
+    """The project and graphs of a text without its mark, and the offset of the mark."""
     return *known(text.replace(MARK, "")), text.index(MARK)
 
 
 def hover(text: str) -> str:
-    """What is said of the marked place, a line for each paragraph."""
+    """The explanation of the marked place, a line for each paragraph."""
     found = explain(*read(text))
     if found is None:
         return ""
@@ -39,7 +39,7 @@ def hover(text: str) -> str:
 
 
 def declared(text: str) -> Declaration | None:
-    """What the name at the mark stands for."""
+    """The declaration of the name at the mark."""
     project, _, offset = read(text)
     return find(ProjectNames(project), trail(project.main, offset))
 

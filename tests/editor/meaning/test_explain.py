@@ -1,4 +1,4 @@
-"""What is said of a place in a file."""
+"""The explanation shown for a place in a file."""
 
 import pytest
 from editor.meaning.places import MARK, hover
@@ -38,7 +38,7 @@ plan All of MLP {
 
 
 def at(words: str) -> str:
-    """The file with a mark where `|` stands in the words, which it has once."""
+    """The file with a mark where `|` is in the words, which it contains once."""
     before, behind = words.split("|")
     assert TEXT.count(before + behind) == 1, words
     return TEXT.replace(before + behind, before + MARK + behind)

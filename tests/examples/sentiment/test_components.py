@@ -12,7 +12,7 @@ from xg_runtime.module import Array
 
 @pytest.fixture(scope="module")
 def rows() -> Array:
-    """What neighbours look like: 90 words, a few of them nearly everywhere."""
+    """Rows of neighbours as texts give them: 90 words, a few of them nearly everywhere."""
     draw = np.random.default_rng(0)
     often = 1 / np.arange(1, 91)
     texts = draw.choice(90, (300, 11), p=often / often.sum())
@@ -36,7 +36,7 @@ def test_words_are_small_letters_and_digits() -> None:
 
 
 def test_the_matrix_of_the_seed_but_for_one_pair() -> None:
-    """The seed's table has "on" next to "mat"; in its sentence "the" stands between them."""
+    """The seed's table has "on" next to "mat"; in its sentence "the" is between them."""
     row = words("the cat sat on the mat")
     places = {word: place for place, word in enumerate(dict.fromkeys(row))}
     assert list(places) == ["the", "cat", "sat", "on", "mat"]

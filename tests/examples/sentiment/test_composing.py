@@ -14,7 +14,7 @@ def test_the_shipped_reviews_are_composed_here(golden: Callable[[Path, str], Non
 
 
 def test_no_word_of_praise_gives_a_label_away() -> None:
-    """Words of either kind stand in reviews of both labels: what is said of them decides."""
+    """Words of either kind occur in reviews of both labels: what is said of them decides."""
     lines = [line.split("\t") for line in reviews().splitlines() if "\t" in line]
     for word in ("dull", "boring", "moving", "funny"):
         assert {label for label, text in lines if word in text} == set(LABELS)

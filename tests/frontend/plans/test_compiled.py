@@ -1,4 +1,4 @@
-"""What `xg.compile` tells of a parallel program."""
+"""The facts that `xg.compile` gives about a parallel program."""
 
 from __future__ import annotations
 

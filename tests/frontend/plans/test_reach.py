@@ -160,7 +160,7 @@ def test_plans_join_on_different_mesh_axes() -> None:
 
 
 def test_what_is_gathered_for_use_is_cut_last() -> None:
-    """Else the pieces of a rank of N_T would not lie side by side."""
+    """Else the pieces of a rank of N_T would not be contiguous."""
     star = layout((None, "N_D"), rest=True)
     fsdp = entry(LM, "*", star, use=WHOLE, over="N_D", plan="FSDP")
     rows = entry(LM, "W", layout((D, "N_G N_T"), (D_ff, "")), over="N_G N_T")

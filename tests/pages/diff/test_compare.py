@@ -1,4 +1,4 @@
-"""What two compilations differ in, counted by hand on a small net."""
+"""The differences between two compilations, counted by hand on a small net."""
 
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Sides:
 
 
 def told(difference: Difference, direction: str) -> Told:
-    """Where.name of an edge, how it lay and how it lies."""
+    """The layout of each changed edge before and after, by its `where.name`."""
     found: Told = {}
     for change in difference.edges:
         edge = change.present

@@ -42,7 +42,7 @@ def steps(of: ExplainedPage) -> list[ExplainedStep]:
     return [step for each in passes for step in each.steps]
 
 
-# ---- what is told -------------------------------------------------------------------------------
+# ---- contents -----------------------------------------------------------------------------------
 
 
 def test_the_numbers_are_those_computed_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""Explorer pages of the library, and what stands in them."""
+"""Explorer pages of the library, and their contents."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def page_of(text: str) -> str:
 
 
 def facts(text: str) -> Any:  # noqa: ANN401 - JSON
-    """What the script of a page reads."""
+    """The facts that the script of a page reads."""
     found = re.search(r'<script type="application/json" id="facts">(.*?)</script>', text, re.DOTALL)
     assert found
     return json.loads(found[1])

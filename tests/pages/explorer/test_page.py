@@ -204,7 +204,7 @@ def test_every_step_is_in_the_figure(name: str) -> None:
 
 
 def test_numbers_are_those_of_the_code() -> None:
-    """What the stepper shows is what the generated module computes from the shown inputs."""
+    """The stepper shows what the generated module computes from the shown inputs."""
     known = facts(page("mlp"))
     block, values = known["blocks"][0], known["runs"][0]["values"]["0"]
     named = {name: values[place] for place, (name, *_) in enumerate(block["values"])}

@@ -132,7 +132,7 @@ def _allowed(known: Any, at: dict[str, int]) -> bool:  # noqa: ANN401 - JSON
 
 
 def held(known: Any, rank: int, name: str, block: int = 0) -> Any:  # noqa: ANN401 - JSON
-    """What a rank has of a value by its name: its shape and its corner."""
+    """The shape and the corner of a value on a rank, by its name."""
     names = [each[0] for each in known["blocks"][block]["values"]]
     found = known["runs"][rank]["values"][str(block)][names.index(name)]
     return held(known, found, name, block) if isinstance(found, int) else found

@@ -1,4 +1,4 @@
-"""What no step can follow is named, with the node and its place."""
+"""Programs that cannot decode step by step are refused, with the node and its place."""
 
 from __future__ import annotations
 

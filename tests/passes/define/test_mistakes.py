@@ -1,4 +1,4 @@
-"""What is told about definitions that mean nothing: code, place and words."""
+"""Errors in definitions of operators: code, place and words."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every collective means, on lists of what the ranks of one group hold: the obvious NumPy."""
+"""The meaning of every collective, in plain NumPy on lists of one group's arrays."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ CASES: Mapping[str, tuple[Callable[[Array, str], Array], Callable[[Parts], Seque
 def on_mesh(
     sizes: Mapping[str, int], over: str, held: Parts, of_group: Callable[[Parts], Sequence[Array]]
 ) -> list[Array]:
-    """What every rank of a mesh holds, when each group along `over` does its part."""
+    """The array of every rank of a mesh after each group along `over` has done its part."""
     grid = Grid(sizes)
     found: dict[int, Array] = {}
     for rank in range(grid.count):

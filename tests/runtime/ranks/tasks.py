@@ -1,4 +1,4 @@
-"""What the ranks of the tests do; processes find it as a file."""
+"""Tasks that ranks run in the tests, in a file so that processes can load them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Transposes: for a linear collective f and its transpose g, <f x, y> = <x, g y> over all ranks.
 
-What a state means decides which ranks a pairing counts: see the table of transposes in the design
-of sharding, whose rows these are. Each comes with a twin that is wrong and is found to be.
+The meaning of a state decides which ranks a pairing counts: these are the rows of the table of
+transposes in the design of sharding. Each has a wrong twin, which the test must find.
 """
 
 from __future__ import annotations

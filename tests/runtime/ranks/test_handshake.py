@@ -19,7 +19,7 @@ GRID = Grid({"N_T": 3})
 
 
 def greet(*facts: Mapping[str, str]) -> list[XgRuntimeError | None]:
-    """What each rank finds, all of them greeting at once."""
+    """The error of each rank, or None, when all of them greet at once."""
     untyped: Any = dist
     store = untyped.HashStore()
     found: list[XgRuntimeError | None] = [None] * len(facts)

@@ -13,7 +13,7 @@ PASSES = 3
 
 
 def term(place: int) -> Array:
-    """What this rank finds in a pass."""
+    """The term that this rank computes in a pass."""
     return np.full((2, 2), 10.0**place * (number() + 1))
 
 

@@ -184,7 +184,7 @@ def test_torchrun_starts_ranks_too(tmp_path: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether a process runs; one that has ended and that nobody has asked for does not."""
+    """Whether a process runs; one that has ended but was not waited for does not."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -21,7 +21,7 @@ def new_store() -> Any:  # noqa: ANN401 - torch's stores have no type
 
 
 def meet(store: Any, *ranks: int) -> list[Start | CollectiveFailed]:  # noqa: ANN401
-    """What each rank finds, all of them calling at once."""
+    """The start or the error of each rank, when all of them call at once."""
     found: dict[int, Start | CollectiveFailed] = {}
 
     def of(rank: int) -> None:

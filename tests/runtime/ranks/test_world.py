@@ -1,4 +1,4 @@
-"""What the ranks of a training run find out together."""
+"""Values that the ranks of a training run compute together."""
 
 import math
 from typing import Any

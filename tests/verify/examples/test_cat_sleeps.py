@@ -1,6 +1,6 @@
-"""Seed 004: every number that it prints, held against what it should be.
+"""Seed 004: every number that it prints, checked against the true one.
 
-The true numbers are computed once more here, in plain NumPy, by nobody who knows the compiler.
+The true numbers are computed here in plain NumPy, by code that does not use the compiler.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Programs on simulated ranks, in residues, and mistakes planted in what the ranks say."""
+"""Programs on simulated ranks, in residues, and errors planted in what the ranks send."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def first_difference(
     return next((name for name in differences if name is not None), None)
 
 
-# ---- mistakes -----------------------------------------------------------------------------------
+# ---- errors -------------------------------------------------------------------------------------
 
 
 @dataclass
 class Planted:
-    """The collectives of a rank's program are numbered; one goes wrong, on all ranks alike."""
+    """An error planted in one of a program's collectives, in the same one on every rank."""
 
     prime: int
     mistake: Mistake
@@ -100,7 +100,7 @@ def missing(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array
 
 
 def doubled(expr: Expr, context: Context, x: Array, true: NumberSystem) -> Array:
-    """What is the same everywhere by now is summed once more."""
+    """The result, by now the same on every rank, is summed once more."""
     whole = right(expr, context, x, true)
     return true.meanings["all_reduce"](replace(expr, prim="all_reduce"), context, whole)
 

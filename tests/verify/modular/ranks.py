@@ -76,7 +76,7 @@ def joins(parts: Sequence[Array], state: AxisState, whole: Array) -> bool:
 def agrees(trial: Trial, states: States, typing: Typing, change: Change = lambda b: b) -> bool:
     """Whether the ranks' outputs, and where no body sums over ranks their gradients, are right.
 
-    `change` plants a mistake in what every rank runs.
+    `change` plants an error in what every rank runs.
     """
     outputs = [typing.of(out) for out in trial.body.outputs]
     local = change(localise(trial.body, typing, outputs, "N"))

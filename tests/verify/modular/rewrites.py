@@ -1,4 +1,4 @@
-"""Programs and what ranks make of them, written out by hand, with mistakes to plant."""
+"""Programs and their forms on ranks, written out by hand, with errors to plant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DIMS = "dim B = 2, S = 3, D = 4, F = 6, N_H = 2, D_h = D/N_H, V = 7\n"
 class Rewrite:
     """Two blocks of the same parameters that compute the same.
 
-    A mistake is texts of `parts` and what stands in their place.
+    Each error to plant maps texts of `parts` to the wrong texts that replace them.
     """
 
     whole: str

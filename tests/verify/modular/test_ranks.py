@@ -1,4 +1,4 @@
-"""Every operator on ranks, in residues: what types agrees exactly, and planted mistakes do not."""
+"""Every operator on ranks, in residues: typed bodies agree exactly, and planted errors do not."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def other(node: Expr) -> Expr:
 
 
 def planted(body: Body, mistake: Callable[[Expr], Expr], place: int) -> Body:
-    """A mistake in one collective."""
+    """The body with an error in one of its collectives."""
     node = collectives(body)[place]
     changed = substitute(body.outputs, {id(node): mistake(node)})
     return replace(body, outputs=tuple(out for out in changed if out is not None))

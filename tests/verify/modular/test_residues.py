@@ -112,7 +112,7 @@ def test_exponentials_are_positive_and_zero_of_minus_infinity() -> None:
 
 
 def test_functions_mix() -> None:
-    """Equal of equals; no two names, and no two numbers in a thousand, are alike; not linear."""
+    """Equal inputs give equal results; other names and other numbers do not; nothing is linear."""
     x = residues(FIELDS[0], 1000)
     y = mix(FIELDS[0], "tanh", x)
     assert np.array_equal(y, mix(FIELDS[0], "tanh", x.copy()))

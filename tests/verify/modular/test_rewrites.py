@@ -1,4 +1,4 @@
-"""What does the same algebra agrees exactly, forward and backward; what does another does not."""
+"""Programs of the same algebra agree exactly, forward and backward; others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes that people make in parallel code, planted into the code of ranks: all are caught."""
+"""Common errors of parallel code, planted into the code of ranks: all are caught."""
 
 from __future__ import annotations
 

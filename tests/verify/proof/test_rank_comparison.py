@@ -1,4 +1,4 @@
-"""What counts as rounding where every gradient is zero, and what does not."""
+"""Where every gradient is zero, rounding is accepted and anything larger is an error."""
 
 from __future__ import annotations
 

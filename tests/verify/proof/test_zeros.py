@@ -71,7 +71,7 @@ def test_steps_have_no_slope(tmp_path: Path) -> None:
 
 
 def test_calls_are_not_looked_into(tmp_path: Path) -> None:
-    """What cannot be shown is no reason: then a gradient of zero fails."""
+    """A zero made inside a call is not explained, so a gradient of zero fails."""
     text = (
         "dim B, D\nblock Part(X [B, D]) -> Y [B, D] {\n    X -> S : Y\n}\n"
         "block Net(X [B, D]) -> Y [B, D] {\n    param c [B]\n"
