@@ -86,7 +86,7 @@ def harmless(slots: Mapping[str, str]) -> dict[str, str]:
 
 
 def output(kind: str, text: str) -> str:
-    """What the command of a kind prints for a text."""
+    """The output of the command of a kind for a text."""
     before = sys.stdin, sys.stdout, sys.stderr
     out = io.BytesIO()
     stream = io.TextIOWrapper(out, "utf-8", write_through=True)

@@ -1,4 +1,4 @@
-"""Plants mistakes and counts those that no test sees: ``python -m mutants emission --count 50``."""
+"""Plant errors and count those that no test sees: ``python -m mutants emission --count 50``."""
 
 from __future__ import annotations
 

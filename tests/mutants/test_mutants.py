@@ -1,4 +1,4 @@
-"""The tool that plants mistakes: what it changes, and that its tables name what exists."""
+"""Each planted error is one change of code, and the tables name files and tests that exist."""
 
 from __future__ import annotations
 

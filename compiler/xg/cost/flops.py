@@ -3,7 +3,7 @@
 A contraction is a multiplication and an addition for each term of its sums (``2 m n k``); a
 reduction is one operation for each element that goes in; everything elementwise (exp and sqrt like
 a sum) is one for each element that comes out; moving, indexing and repeating elements is none.
-What no tensor goes into is computed once and not counted.
+Expressions that no tensor goes into are computed once and are not counted.
 """
 
 from __future__ import annotations
