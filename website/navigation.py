@@ -12,6 +12,7 @@ SECTIONS = {
             "docs/jax",
             "docs/plans",
             "docs/parallel",
+            "docs/dimensions",
             "docs/ranks",
         ),
         *("docs/models", "docs/importing", "docs/sentiment", "docs/generation", "docs/editor"),

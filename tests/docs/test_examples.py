@@ -15,6 +15,7 @@ DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "docs/editor.md",
+    "docs/dimensions.md",
     "docs/documents.md",
     "docs/explorer.md",
     "docs/generation.md",

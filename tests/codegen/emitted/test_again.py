@@ -13,6 +13,7 @@ from library import shipped
 
 import xg
 from xg.codegen.backend import backends
+from xg.driver import View
 from xg.verify.reference.interpret import initial
 
 SIZES = {"B": 2, "S": 4, "D": 8, "N_L": 2, "N_H": 2, "V": 12, "S_max": 8}
@@ -75,3 +76,11 @@ def test_what_is_kept_is_what_the_analysis_says() -> None:
     # The analysis runs a whole layer again; its last steps, which nothing differentiates, are not.
     most = per_block.again.evaluate(NUMBERS)
     assert computed[0] + 0.95 * most < computed[1] < computed[0] + most
+
+
+@pytest.mark.parametrize("view", ["forward", "backward", "overview"])
+def test_a_plan_without_a_mesh_is_drawn(view: View) -> None:
+    program = xg.compile(shipped("transformer"), plan="Checkpoints")
+    picture = program.render(view, "svg").decode("utf-8")
+    assert ("layers computed again" in picture) == (view != "overview")
+    assert "Node i" not in picture

@@ -28,7 +28,7 @@ def figure(
             return forward_figure(program, program.main, legend=legend)
         case "backward":
             return backward_figure(program, program.backwards[program.entry], legend=legend)
-        case "overview" if placed is not None:
+        case "overview" if placed is not None and placed.mesh:
             return columns_figure(placed, program, legend=legend)
         case "overview":
             return overview_figure(program, legend=legend)

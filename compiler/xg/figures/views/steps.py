@@ -95,7 +95,10 @@ def call_node(call: Call, callee: Graph, node_id: str, prefix: RichText = ()) ->
 
 def subtitle(view: str, program: Program) -> str:
     """Return what a figure shows: of a parallel program what one rank does, by which plan."""
-    return f"{view} (Node i), {plan_name(program.plan)}" if program.plan else view
+    if program.plan is None:
+        return view
+    rank = " (Node i)" if program.mesh else ""
+    return f"{view}{rank}, {plan_name(program.plan)}"
 
 
 def plan_name(plan: Plan) -> str:
