@@ -1,4 +1,4 @@
-"""Whether compile time grows with the program, and not faster."""
+"""Measure whether compile time is linear in the length of a program."""
 
 from __future__ import annotations
 

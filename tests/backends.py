@@ -1,4 +1,4 @@
-"""The backends that tests are run for: all that are found, by what they write."""
+"""The backends to run tests for: every installed one, by the form of code that it writes."""
 
 from __future__ import annotations
 

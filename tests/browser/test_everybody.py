@@ -1,4 +1,4 @@
-"""Explorer pages for everybody: keys, names, phones, dark; and what they never do."""
+"""Accessibility of explorer pages: keyboard, names of controls, phones, dark mode, no requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends are found by their folders, and every list of them is made of what is found."""
+"""Backends are discovered by their folders, and every list of backends follows from that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any name in a module may be the author's, of anything: it hides nothing of the module's own."""
+"""Authors may use any name for anything: it never shadows a name that a module needs itself."""
 
 from __future__ import annotations
 

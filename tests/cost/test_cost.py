@@ -1,4 +1,4 @@
-"""Costs: formulas against what a person counts, and against what really happens."""
+"""Costs: formulas against counts by hand, and against what generated modules hold."""
 
 from pathlib import Path
 from typing import Any, cast

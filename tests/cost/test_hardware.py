@@ -1,4 +1,4 @@
-"""Estimates against what a person reckons, and tables that cannot be read."""
+"""Time estimates against calculations by hand, and errors in tables of hardware."""
 
 import tomllib
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""Recompute policies against what a person counts in attention, and against what modules keep."""
+"""Recompute policies against counts by hand in attention, and against what modules keep."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The garbage collector rests while something is compiled, and not a moment longer."""
+"""The garbage collector is off while a program is compiled, and only then."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Our `dataclass` does as the standard library's, and compiles nothing before it is needed."""
+"""Our `dataclass` behaves like the standard library's, and compiles methods only when needed."""
 
 from __future__ import annotations
 

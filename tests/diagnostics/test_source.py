@@ -1,4 +1,4 @@
-"""Places in a source."""
+"""Offsets in a source map to the right lines and columns."""
 
 from __future__ import annotations
 

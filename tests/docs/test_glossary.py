@@ -1,4 +1,4 @@
-"""The glossary is short, in order, and says each word once."""
+"""The glossary is short, sorted, and defines each word once."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Links between documents lead somewhere."""
+"""Links between documents point to something that exists."""
 
 import re
 from pathlib import Path

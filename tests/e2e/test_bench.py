@@ -1,4 +1,4 @@
-"""The benchmarks compare like with like, and count what they measure rightly."""
+"""The benchmarks compare equal work, and their statistics are right."""
 
 import json
 from collections.abc import Mapping

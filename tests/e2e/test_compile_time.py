@@ -1,4 +1,4 @@
-"""Compile time grows with the program, and not faster; a repetition costs what one round costs."""
+"""Compile time is linear in the program, and a repetition compiles as fast as one round."""
 
 from __future__ import annotations
 

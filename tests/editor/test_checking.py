@@ -1,4 +1,4 @@
-"""When texts are checked: after a pause, once, and whatever happens meanwhile."""
+"""Texts are checked once after a pause in typing, whatever happens in the meantime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is typed or sent: the server stays, and ends when and as it should."""
+"""The language server survives anything that is typed or sent, and exits as it should."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An editor and `xg lsp`: what is said while a file is being written."""
+"""Sessions of an editor with `xg lsp`: its answers while a file is being written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text: the font's widths, scripts in the right places, names set as the seeds set them."""
+"""Text: the font's widths, the places of sub- and superscripts, names as the seeds set them."""
 
 import pytest
 

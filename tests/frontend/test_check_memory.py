@@ -1,4 +1,4 @@
-"""A check that remembers the checks before it says what a check without a memory says."""
+"""A check that reuses earlier results reports the same as a check that starts from nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files made to take the machine: refused by a limit, or read in time linear in their length."""
+"""Files made to exhaust the machine are refused by a limit, or read in linear time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that say what the sizes of their callees are, where no operand does."""
+"""Calls that give the sizes of their callees where no operand determines them."""
 
 from __future__ import annotations
 

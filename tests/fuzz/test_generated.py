@@ -1,4 +1,4 @@
-"""A thousand random programs: text, generated code and gradients hold against their references."""
+"""Random programs: text, generated code and gradients agree with their references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program without what nothing in it mentions."""
+"""Remove from a generated program everything that nothing in it mentions."""
 
 from __future__ import annotations
 

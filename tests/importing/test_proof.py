@@ -1,4 +1,4 @@
-"""Nothing is imported that was not compared with its model, and a comparison can fail."""
+"""No import is accepted without a comparison with its model, and a comparison can fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients that are wrong in the ways people get them wrong: the tests must see every one."""
+"""Gradients with the errors that people commonly make: the tests must find every one."""
 
 from collections.abc import Callable
 from dataclasses import replace

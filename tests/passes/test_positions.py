@@ -1,4 +1,4 @@
-"""Masks and biases that a file computes from positions: windows, ALiBi, documents in one row."""
+"""Masks and biases computed from positions: windows, ALiBi, several documents in one row."""
 
 from __future__ import annotations
 

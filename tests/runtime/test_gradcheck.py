@@ -1,4 +1,4 @@
-"""The proof of gradients, and what it must refuse."""
+"""The proof of gradients accepts right gradients and refuses wrong ones."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The check of placed programs: without any one of their moves they are refused."""
+"""The check of placed programs refuses them when any one of their moves is missing."""
 
 from __future__ import annotations
 

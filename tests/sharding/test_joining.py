@@ -1,4 +1,4 @@
-"""Moves over several mesh axes as one: what a rank sends then, and that it has to be so."""
+"""Moves over several mesh axes are joined into one: they send less, and stay sound."""
 
 from __future__ import annotations
 

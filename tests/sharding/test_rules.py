@@ -1,4 +1,4 @@
-"""Every operator in every state of its operands, on two and three ranks: what types is right."""
+"""Every operator in every state of its operands, on two and three ranks: typing is sound."""
 
 from __future__ import annotations
 

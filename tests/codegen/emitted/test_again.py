@@ -1,4 +1,4 @@
-"""Backward passes that run forward steps again: the same bits, from less that is kept."""
+"""Backward passes that recompute forward steps: the same bits, with less memory kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module with kernels fetches no fresh pages in its steps."""
+"""A module with kernels reuses its memory: steps request no new pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backward passes that let go of what was saved: once, and only of what is theirs."""
+"""Backward passes release saved values after the last use, and only those that they own."""
 
 # torch says too little of its own types:
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false

@@ -1,4 +1,4 @@
-"""Numbers for sizes: what cannot be, and what would do instead."""
+"""Numbers for sizes: impossible ones are refused, with a suggestion that works."""
 
 from pathlib import Path
 

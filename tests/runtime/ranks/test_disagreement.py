@@ -1,4 +1,4 @@
-"""Ranks that do not agree: the run ends at once, and says which ranks differ in what."""
+"""A run whose ranks disagree ends at once, and reports which ranks differ and where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is the reason when ranks that are processes fail: decided from what they left behind."""
+"""When processes fail, the rank that caused it is identified from the records of all ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Residues: numbers are the fractions that they are, and nothing overflows."""
+"""Residues: numbers represent exact fractions, and nothing overflows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes to verify at."""
+"""The sizes chosen for verification."""
 
 from itertools import combinations
 from math import prod
