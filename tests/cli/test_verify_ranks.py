@@ -31,7 +31,7 @@ def test_with_a_plan_single_and_exact_are_meant(xg: Xg) -> None:
     assert found["passed"] is True
     assert "proofs" not in found
     (proof,) = found["ranks"]
-    assert (proof["plan"], proof["mesh"]) == ("TP", {"N_T": 3})
+    assert (proof["plan"], proof["mesh"]) == ("TP", {"N_T": 2})
     assert proof["single"]["passed"]
     assert len(proof["exact"]) == 3
     assert [row["calls"] for row in proof["single"]["sent"]] == [1, 1]
@@ -41,7 +41,7 @@ def test_with_a_plan_single_and_exact_are_meant(xg: Xg) -> None:
     ("file", "plan", "line", "places"),
     [
         (DIAGRAMS / "notation" / "mlp.xg", "DP", "1        93  yes, bundling 6 calls", 1),
-        (MODEL, "SP", "2       276  yes\n", 4),  # dX, begun early, and db_down
+        (MODEL, "SP", "2        62  yes\n", 4),  # dX, begun early, and db_down
     ],
 )
 def test_what_kernels_bundle_or_begin_early_is_missed_too(
