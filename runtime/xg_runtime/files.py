@@ -107,8 +107,9 @@ def _replace_all(paths: list[Path]) -> None:
         for path in begun:
             _put_back(path)
         raise
-    for path in begun:
-        beside(path, "old").unlink(missing_ok=True)
+    with contextlib.ExitStack() as cleanup:  # one that fails keeps no other from going
+        for path in begun:
+            cleanup.callback(beside(path, "old").unlink, missing_ok=True)
 
 
 def _keep_old(path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from fuzz import plans, texts
+from fuzz.faults import fault_failure
 from fuzz.hunt import hunt
 from fuzz.laws import LAWS, check_law, drawn
 from fuzz.payloads import payload_failure
@@ -71,6 +72,11 @@ def _payload(seed: int) -> Failed | None:
     return Failed(text.encode(), message) if message else None
 
 
+def _fault(seed: int) -> Failed | None:
+    message = fault_failure(seed)
+    return Failed(message.encode(), message) if message else None
+
+
 KINDS = {
     kind.name: kind
     for kind in (
@@ -79,5 +85,6 @@ KINDS = {
         Kind("plans", "random plans, against one device", 20_000, _plan),
         Kind("texts", "texts changed by token and by byte, bombs", 500_000, _text),
         Kind("payloads", "texts that try to get out of every output", 100_000, _payload),
+        Kind("faults", "writes met by a full disk, Ctrl-C or a kill", 20_000, _fault, ".case"),
     )
 }

@@ -90,6 +90,8 @@ def _computing(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
         place, node = stack.pop()
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             place = f"{place}.{node.name}".lstrip(".")
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "os.kill":
+            continue  # another signal, or another process, would end who asks
         if isinstance(node, ast.expr):
             yield place, node
         stack += [(place, child) for child in reversed(list(_children(node)))]
@@ -133,8 +135,10 @@ def _changes(node: ast.expr) -> Iterator[ast.expr]:
             yield new
         case ast.Constant(value=bool(value)):
             yield ast.Constant(not value)
-        case ast.Constant(value=int(value) | float(value)):
+        case ast.Constant(value=int(value)):
             yield ast.Constant(value + 1)
+        case ast.Constant(value=float(value)):
+            yield ast.Constant(2 * value or 1.0)
         case ast.Call(func=ast.Name(id="max" | "min" | "isinstance" | "range" | "replace")):
             pass  # the order means nothing, or every call shows it
         case ast.Call(args=[first, second, *_]) if _is_plain(first) and _is_plain(second):

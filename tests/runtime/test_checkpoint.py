@@ -121,6 +121,24 @@ def test_the_previous_is_taken_only_when_asked_for(tmp_path: Path) -> None:
     assert checkpoint.load(tmp_path, previous=True).step == 1
 
 
+def test_an_earlier_one_is_offered_where_there_is_one(tmp_path: Path) -> None:
+    for step in (1, 2):
+        (checkpoint.save(tmp_path, state(step)) / "params.safetensors").write_bytes(b"")
+        with pytest.raises(CheckpointError) as caught:
+            checkpoint.load(tmp_path)
+        assert ("the previous one can be asked for" in str(caught.value)) == (step == 2)
+    with pytest.raises(CheckpointError, match="damaged") as caught:
+        checkpoint.load(tmp_path, previous=True)
+    assert "the previous one" not in str(caught.value)
+
+
+def test_regions_are_of_the_newest(tmp_path: Path) -> None:
+    for step in (1, 2):
+        checkpoint.save(tmp_path, state(step))
+    loaded = checkpoint.load_regions(tmp_path, lambda _, layout: layout.whole)
+    assert loaded.step == 2
+
+
 def test_absence_is_said(tmp_path: Path) -> None:
     assert not checkpoint.exists(tmp_path)
     with pytest.raises(CheckpointError, match="holds no checkpoint"):

@@ -1,5 +1,6 @@
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -140,3 +141,18 @@ def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
     busy.write_bytes(b"")
     files.write(tmp_path / "b", b"")
     assert busy.exists()
+
+
+def test_folders_are_flushed_as_their_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders: list[bool] = []
+    sync = os.fsync
+
+    def seen(descriptor: int) -> None:
+        folders.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    files.write_all({tmp_path / "run" / name: b"1" for name in "ab"})
+    assert folders == [False, False, True]

@@ -31,6 +31,12 @@ def test_one_file_and_its_folder(tmp_path: Path) -> None:
         assert found.config == CONFIG
 
 
+def test_the_only_file_of_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    weights.write(tmp_path, TENSORS, CONFIG)
+    (tmp_path / "model.safetensors").rename(tmp_path / "adapter.safetensors")
+    assert same(weights.read(tmp_path).tensors, TENSORS)
+
+
 def test_shards(tmp_path: Path) -> None:
     """Each holds what fits, and the index leads to all of them."""
     written = weights.write(tmp_path, TENSORS, CONFIG, shard_bytes=120)
