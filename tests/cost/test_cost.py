@@ -89,6 +89,15 @@ def test_gradients_of_shared_parameters_and_of_rows_are_summed(tmp_path: Path) -
     assert rows["sums of gradients"].backward == of_parameters + of_m
 
 
+def test_a_step_has_no_backward_pass(tmp_path: Path) -> None:
+    text = "dim B, S, D = 4\nblock F(X [B, S, D]) -> Y [B, S, D] {\n    param W [D, D]\n"
+    (tmp_path / "step.xg").write_text(f"{text}    X -> •<=W -> ⊕<-X : Y\n}}\n", encoding="utf-8")
+    total = xg.compile(tmp_path / "step.xg").step().cost().cost.total
+    (b, s, d) = (symbol(name) for name in "BSD")  # S are the new positions
+    assert total.backward.terms == ()
+    assert total.forward == b * s * d * d * 2 + b * s * d
+
+
 @pytest.mark.parametrize("path", DIAGRAMS, ids=lambda path: path.stem)
 def test_parameters_and_saved_bytes_are_those_of_the_module(path: Path) -> None:
     draft = xg.compile(path)
