@@ -87,6 +87,34 @@ def test_gradients_of_shared_parameters_and_of_rows_are_summed(tmp_path: Path) -
     of_parameters = d * d * 2
     of_m = b * d * 2 + b * d * (n - 1)
     assert rows["sums of gradients"].backward == of_parameters + of_m
+    total = found.total
+    assert total.parameters == d * d * (n + 2)  # V, that of f, and one for each round
+    assert found.compared[:1] + found.compared[2:3] == (
+        total.parameters,
+        total.forward + total.backward,
+    )
+
+
+LOOPED = """\
+dim B, S, D = 4
+block Cell(x [B, D]) -> y [B, D] {
+    param W [D, D]
+    state h [B, D] = zeros
+    x -> •<=W -> ⊕<-h : y
+    next h = y
+}
+block Net(X [B, S, D]) -> Y [B, S, D] {
+    X -> Cell over S : Y
+}
+"""
+
+
+def test_gradients_of_a_loops_parameters_are_summed_over_its_rounds(tmp_path: Path) -> None:
+    (tmp_path / "looped.xg").write_text(LOOPED, encoding="utf-8")
+    found = xg.compile(tmp_path / "looped.xg").cost()
+    (s, d) = (symbol(name) for name in "SD")
+    rows = {row.name: row.amount for row in found.blocks[0].rows}
+    assert rows["sums of gradients"].backward.substitute({"B": symbol("B") * 0}) == d * d * (s - 1)
 
 
 def test_a_step_has_no_backward_pass(tmp_path: Path) -> None:

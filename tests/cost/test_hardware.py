@@ -49,10 +49,17 @@ def test_the_shipped_table_names_its_sources() -> None:
     assert all(each.source and each.title for each in found)
 
 
+@pytest.mark.parametrize("rate", ["0.5", "1", "2e299"])
+def test_any_positive_rate_is_one(rate: str) -> None:
+    (machine,) = machines(tomllib.loads(f"[a]\nflops = {{ float32 = 1 }}\nlink = {rate}"))
+    assert machine.link == float(rate)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("", "names no machine"),
+        ("[a]\nflops = { float32 = 1 }\nlink = 1e300", "is no positive number"),
         ("flops = 3", "flops is no table"),
         ("[a]\nlink = 1", r"\[a\] has no flops"),
         ("[a]\nflops = { float16 = 1 }\nlink = 1", "flops of float16"),
