@@ -119,7 +119,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def fault_failure(seed: int) -> str:
-    """What a fault left behind; empty if all is well."""
+    """The traces of a fault; empty if all is well."""
     random = Random(seed)
     name, fault = random.choice(list(WRITERS)), random.choice(list(FAULTS))
     return tried(name, fault, random.randint(1, 24))
