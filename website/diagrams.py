@@ -79,7 +79,7 @@ def build_all(root: Path, paths: list[str]) -> list[Built]:
 def _blocks(root: Path, path: str, project: Project, files: dict[str, bytes]) -> Iterator[Block]:
     whole = uncalled(project.main)
     stem = stems(Path(path).stem, [block.name.name for block in project.main.blocks])
-    planned = bool(project.main.plans)
+    planned = bool(project.main.plan_decls)
     for declared in reversed(project.main.blocks):
         name = declared.name.name
         program = compile_project(project, name, {})

@@ -67,7 +67,7 @@ def _views(files: dict[str, bytes], stem: str) -> dict[str, bytes]:
 def names(project: Project) -> list[str]:
     """Every plan of a file, also those that are products."""
     main = project.main
-    return list(dict.fromkeys(one.name.name for one in (*main.plans, *main.products)))
+    return list(dict.fromkeys(one.name.name for one in main.plan_decls))
 
 
 def _of_block(project: Project, block: str, plans: list[str]) -> Iterator[PlanCode]:

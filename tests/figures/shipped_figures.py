@@ -20,7 +20,7 @@ DIAGRAMS: Final = sorted(LIBRARY.rglob("*.xg"))
 def plans(project: Project) -> list[str]:
     """The plans that a file names itself."""
     main = project.main
-    return list(dict.fromkeys(each.name.name for each in (*main.plans, *main.products)))
+    return list(dict.fromkeys(each.name.name for each in main.plan_decls))
 
 
 def figures(path: Path, plan: str | None = None) -> Iterator[tuple[str, Figure]]:

@@ -9,7 +9,7 @@ from program_files import PROGRAMS
 import xg
 from xg.frontend.blocks import concerning, uncalled
 from xg.frontend.choices import check_choices, choices_to_meet
-from xg.frontend.project import read_project
+from xg.frontend.project import parse_project, read_project
 
 ROOT = Path(__file__).parents[2]
 MODEL = read_project(ROOT / "diagrams" / "models" / "transformer.xg")
@@ -64,6 +64,37 @@ def test_settings_go_to_the_block_that_knows_them() -> None:
     settings = {"mask": "causal", "norm": "post", "p": 0, "nonsense": 1}
     assert concerning(MODEL, "Attention", settings).keys() == {"mask", "norm", "p", "nonsense"}
     assert concerning(MODEL, "LM", settings).keys() == {"norm", "nonsense"}
+
+
+DIVIDED = """\
+dim B, D = 8, N = 0, K = D/N
+mesh N_T = 2
+block F(X [B, D]) -> Y [B, D] {
+    param W [D, D]
+    X -> •<=W : Y
+}
+plan TP of F {
+    W [D, D/N_T]
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "nothing uses the dim K"),
+        ({"W [D, D]": "W [D, K]", "Y [B, D]": "Y [B, K]"}, "D/N divides by zero"),
+        ({"[D, D/N_T]": "[D, K/N_T]"}, "W is [D, D], but the plan says [D, K/N_T]"),
+        ({"N_T = 2": "N_T = 0"}, "N_T cannot be 0"),
+    ],
+)
+def test_a_size_divided_by_zero_is_an_error_where_it_is_used(
+    changes: dict[str, str], said: str
+) -> None:
+    text = DIVIDED
+    for before, after in changes.items():
+        text = text.replace(before, after)
+    assert said in "\n".join(each.message for each in check_choices(parse_project(text.encode())))
 
 
 # What this edition does not compile yet, and what it says of it.

@@ -25,6 +25,8 @@ from xg.passes.pipelines import (
     SINGLE,
 )
 from xg.passes.runner import Pass, run
+from xg.syntax import ast
+from xg.syntax.tree import only
 
 FOLDER = Path(__file__).parent
 PASSES = {each.name: each for each in EVERY_PASS}
@@ -58,7 +60,7 @@ def _after(path: Path) -> Program:
         verify(before)
         return PASSES[name].run(before)
     project = read_project(path)
-    plans = [plan.name.name for plan in project.main.plans]
+    plans = [plan.name.name for plan in only(ast.Plan, project.main.plan_decls)]
     typed = type_project(project, None, None, plans[0] if plans else None)
     return run(_pipeline(name, typed), typed).result
 

@@ -6,6 +6,7 @@ import pytest
 from syntax.parsed import HEAD, block, mistakes, module
 
 from xg.syntax import ast
+from xg.syntax.tree import only
 
 
 def test_an_empty_file() -> None:
@@ -99,7 +100,7 @@ def test_the_brace_may_stand_in_its_own_line() -> None:
 
 def test_a_plan() -> None:
     text = 'plan FSDP "Title" of LM {\n  ids, layers.*.W [B/N_D, S]\n  * [_/N_D, ..] -> [..]\n}'
-    (plan,) = module(text).plans
+    (plan,) = only(ast.Plan, module(text).plan_decls)
     assert (plan.name.name, plan.block.name) == ("FSDP", "LM")
     first, second = plan.placements
     assert [target.name for target in first.targets] == ["ids", "layers.*.W"]
@@ -110,7 +111,8 @@ def test_a_plan() -> None:
 
 @pytest.mark.parametrize("times", ["×", "*"])
 def test_a_product_of_plans(times: str) -> None:
-    (plan,) = module(f'plan SP "Title" = TP {times} Stream {times} DP').products
+    decls = module(f'plan SP "Title" = TP {times} Stream {times} DP').plan_decls
+    (plan,) = only(ast.PlanProduct, decls)
     assert [factor.name for factor in plan.factors] == ["TP", "Stream", "DP"]
 
 

@@ -11,7 +11,7 @@ which says of values and calls what is computed `again`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from xg.cost.communication import Sent, inside_of
 from xg.cost.cost import BYTES, Amount, BlockCost, Cost, booleans, bytes_of
@@ -80,29 +80,31 @@ def attention_steps(graph: Graph) -> frozenset[Apply]:
     for step in applies:
         for value in step.inputs:
             readers.setdefault(value, []).append(step)
-    steps: set[Apply] = set()
-    for softmax in (step for step in applies if step.op.glyph == "S"):
-        steps |= _scores(softmax, makers, graph) | _weights(softmax, readers, graph)
-    return frozenset(steps)
+    softmaxes = [step for step in applies if step.op.glyph == "S"]
+    return frozenset(_scores(softmaxes, makers, graph) | _weights(softmaxes, readers))
 
 
-def _scores(softmax: Apply, makers: Mapping[Value, Apply], graph: Graph) -> set[Apply]:
-    """The way from a product of two activations to a softmax; nothing without such a product."""
+def _scores(softmaxes: Iterable[Apply], makers: Mapping[Value, Apply], graph: Graph) -> set[Apply]:
+    """The ways from a product of two activations to a softmax; nothing without such a product."""
     params = set(graph.param_values())
-    way: list[Apply] = []
-    value = softmax.inputs[0]
-    while step := makers.get(value):
-        way.append(step)
-        if _multiplies(step, graph):
-            return set() if params.intersection(step.inputs) else {softmax, *way}
-        value = step.inputs[0]  # what is added to scores, a mask or a bias, is no score
-    return set()
+    scores: dict[Apply, bool] = {}  # of each step on a way back, whether such a product is there
+    for softmax in softmaxes:
+        way: list[Apply] = []
+        step: Apply | None = softmax
+        while step and step not in scores:
+            way.append(step)
+            if step is not softmax and _multiplies(step, graph):
+                scores[step] = not params.intersection(step.inputs)
+            else:  # what is added to scores, a mask or a bias, is no score
+                step = makers.get(step.inputs[0]) if step.inputs else None
+        scores.update(dict.fromkeys(way, bool(step) and scores[step]))
+    return {step for step, is_score in scores.items() if is_score}
 
 
-def _weights(softmax: Apply, readers: Mapping[Value, Sequence[Apply]], graph: Graph) -> set[Apply]:
-    """The step on attention weights before they multiply the values: a dropout, in its layouts."""
+def _weights(softmaxes: Iterable[Apply], readers: Mapping[Value, Sequence[Apply]]) -> set[Apply]:
+    """The steps on weights before they multiply the values: dropouts, in their layouts."""
     applies: set[Apply] = set()
-    waiting = [softmax.outputs[0]]
+    waiting = [softmax.outputs[0] for softmax in softmaxes]
     while waiting:
         for step in readers.get(waiting.pop(), ()):
             if step.op.glyph in ("DO", "T", "R") and step not in applies:

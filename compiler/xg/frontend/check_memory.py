@@ -22,9 +22,8 @@ from xg.syntax import ast
 if TYPE_CHECKING:
     from xg.frontend.plan_in_choices import PlanMemory
 
-Decl = TypeVar("Decl", ast.Block, ast.OpDef)
+Decl = TypeVar("Decl", ast.Block, ast.OpDef, ast.Plan | ast.PlanProduct)
 Text = tuple[str, int, str]  # the name of a file, the column where a declaration begins, its text
-Plans = tuple[tuple[ast.Plan, ...], tuple[ast.PlanProduct, ...]]
 
 
 @dataclass(slots=True)
@@ -35,8 +34,8 @@ class CheckMemory:
     plans: PlanMemory | None = None
     blocks: Recent[Text, ast.Block] = field(default_factory=Recent[Text, ast.Block])
     ops: Recent[Text, ast.OpDef] = field(default_factory=Recent[Text, ast.OpDef])
-    planned: Recent[tuple[Text, ...], Plans] = field(
-        default_factory=Recent["tuple[Text, ...]", Plans]
+    plan_decls: Recent[Text, ast.Plan | ast.PlanProduct] = field(
+        default_factory=Recent["Text", "ast.Plan | ast.PlanProduct"]
     )
 
     def adopt(self, project: Project) -> Adopted:
@@ -52,29 +51,17 @@ class CheckMemory:
         self.types.next_round()
         self.blocks.next_round()
         self.ops.next_round()
-        self.planned.next_round()
+        self.plan_decls.next_round()
         if self.plans is not None:
             self.plans.next_round()
 
     def _module(self, module: ast.Module, places: list[Place]) -> ast.Module:
-        plans, products = self._plans(module, places)
         return replace(
             module,
             blocks=tuple(_known(module.blocks, self.blocks, places)),
             ops=tuple(_known(module.ops, self.ops, places)),
-            plans=plans,
-            products=products,
+            plan_decls=tuple(_known(module.plan_decls, self.plan_decls, places)),
         )
-
-    def _plans(self, module: ast.Module, places: list[Place]) -> Plans:
-        """All plans of a file as they were before if none has changed: their order is kept so."""
-        key = tuple(map(_text, _in_order(module.plans, module.products)))
-        before = self.planned.get(key)
-        if before is None:
-            return self.planned.put(key, (module.plans, module.products))
-        pairs = zip(_in_order(*before), _in_order(module.plans, module.products), strict=True)
-        places += [Place(old.span, new.span) for old, new in pairs]
-        return before
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +115,3 @@ def _known(decls: Iterable[Decl], known: Recent[Text, Decl], places: list[Place]
 
 def _text(decl: ast.Block | ast.OpDef | ast.Plan | ast.PlanProduct) -> Text:
     return decl.span.source.name, decl.span.column, decl.span.text
-
-
-def _in_order(
-    plans: tuple[ast.Plan, ...], products: tuple[ast.PlanProduct, ...]
-) -> list[ast.Plan | ast.PlanProduct]:
-    return sorted((*plans, *products), key=lambda decl: decl.span.start)

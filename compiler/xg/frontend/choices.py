@@ -28,6 +28,7 @@ from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.mesh import unused_axes
 from xg.passes.resolve.units import link
 from xg.syntax import ast
+from xg.syntax.tree import only
 
 if TYPE_CHECKING:
     from xg.ir.plan import Plan
@@ -188,7 +189,7 @@ class _Checker:
         blocks = [each.name.name for each in reversed(main.blocks)]
         if blocks:
             self.check([*blocks, *self.planned(blocks)])
-        elif main.ops or main.plans or main.examples:
+        elif main.ops or main.plan_decls or main.examples:
             _check_operators(self.project)
             self.check(self.planned(()))
         else:
@@ -250,7 +251,7 @@ class _Checker:
     def read_plans(self, plan: str | None) -> None:
         """Resolve the plan that is asked for, or else all of the file and of those it uses."""
         modules = self.project.modules
-        if plan is None and not any(module.plans or module.products for module in modules):
+        if plan is None and not any(module.plan_decls for module in modules):
             return
         from xg.frontend.plans import plan_named, plans_of  # most files have no plans
 
@@ -261,7 +262,7 @@ class _Checker:
             else:
                 self.plans = list(plans_of(self.project, self.settings, linker).values())
                 main = self.project.main
-                ours = {each.name.name for each in (*main.plans, *main.products)}
+                ours = {each.name.name for each in main.plan_decls}
                 self.foreign = {each.name for each in self.plans} - ours
         except DiagnosticError as error:
             self.add(error.diagnostics)
@@ -269,7 +270,9 @@ class _Checker:
     def planned(self, entries: Sequence[str]) -> list[str]:
         """The blocks of the file's plans that are from other files."""
         taken = {name.name for use in self.project.main.uses for name in use.names}
-        names = dict.fromkeys(plan.block.name for plan in self.project.main.plans)
+        names = dict.fromkeys(
+            plan.block.name for plan in only(ast.Plan, self.project.main.plan_decls)
+        )
         return [name for name in names if name in taken and name not in entries]
 
     def _place(self, program: Program) -> None:

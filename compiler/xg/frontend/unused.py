@@ -11,12 +11,19 @@ from collections.abc import Iterator, Sequence
 from xg.frontend.errors import Unused
 from xg.passes.resolve.mentions import Mentions
 from xg.syntax import ast
+from xg.syntax.tree import only
 
 
 def unused(main: ast.Module, modules: Sequence[ast.Module]) -> Iterator[Unused]:
     """Unused declarations of the main file; `modules` are all files of the program."""
     blocks = [(block, Mentions.of(block)) for block in main.blocks]
-    here = [*main.plans, *main.examples, *main.options, *main.dims, *main.meshes]
+    here = [
+        *only(ast.Plan, main.plan_decls),
+        *main.examples,
+        *main.options,
+        *main.dims,
+        *main.meshes,
+    ]
     ours = Mentions.of(*main.blocks, *here)
     everywhere = ours | Mentions.of(*(module for module in modules if module is not main))
     yield from (_of("dim", dim.name) for dim in main.dims if dim.name.name not in everywhere.sizes)
@@ -31,7 +38,7 @@ def unused(main: ast.Module, modules: Sequence[ast.Module]) -> Iterator[Unused]:
 
 def _in_block(block: ast.Block, mentions: Mentions, main: ast.Module) -> Iterator[Unused]:
     """Inputs, states, arguments, dims and edges of a block."""
-    plans = (plan for plan in main.plans if plan.block.name == block.name.name)
+    plans = (plan for plan in only(ast.Plan, main.plan_decls) if plan.block.name == block.name.name)
     examples = (each for each in main.examples if each.block.name == block.name.name)
     values = mentions.values | {port.name.name for port in block.outputs}
     values |= Mentions.of(*plans, *(claim for each in examples for claim in each.expects)).values

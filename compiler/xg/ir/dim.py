@@ -21,7 +21,7 @@ LARGEST = 10**NumberDigits.maximum
 
 
 class DimError(ArithmeticError):
-    """A size that is not a whole number, or a division that leaves the polynomials."""
+    """A size that is not a whole number, or a division by zero or that leaves the polynomials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class Dim:
 
     def __truediv__(self, other: Dim | int) -> Dim:
         divisor = as_dim(other)
+        if not divisor.terms:
+            raise DimError("cannot divide by 0")
         if divisor == self:
             return ONE
         if len(divisor.terms) != 1:
@@ -123,6 +125,8 @@ class Dim:
         for monomial, coefficient in self.terms:
             term = coefficient
             for name, power in monomial:
+                if power < 0 and not sizes[name]:
+                    raise DimError(f"{self} divides by zero")
                 term *= sizes[name] ** power if power > 0 else Fraction(sizes[name]) ** power
             total += term
         if total.denominator != 1:

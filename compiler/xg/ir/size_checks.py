@@ -63,7 +63,7 @@ def value_of(dim: Dim, numbers: Numbers) -> int | None:
         return None
     try:
         return dim.evaluate(numbers)
-    except (DimError, ZeroDivisionError):
+    except DimError:
         return None
 
 
@@ -89,8 +89,8 @@ def _not_whole(graph: Graph, dim: Dim, numbers: Numbers, span: Span) -> NotWhole
     name = graph.sizes.fold(dim).name or ""
     try:
         message = f"{dim} = {dim.evaluate(numbers)}"
-    except (DimError, ZeroDivisionError) as error:
-        message = str(error) if isinstance(error, DimError) else f"{dim} divides by zero"
+    except DimError as error:
+        message = str(error)
     return NotWhole(span, name, message, _allowed(dim, numbers))
 
 
@@ -139,7 +139,7 @@ def _no_value(graph: Graph, numbers: Numbers) -> Iterator[Problem]:
             if isinstance(scalar, Scalar) and all(name in numbers for name in scalar.symbols()):
                 try:
                     scalar.evaluate(numbers)
-                except (DimError, ScalarError, ZeroDivisionError) as error:
+                except (DimError, ScalarError) as error:
                     yield NoValue(step.span, str(scalar), str(error))
 
 

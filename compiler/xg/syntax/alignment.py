@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from xg.syntax import ast
 from xg.syntax.lines import Line
-from xg.syntax.tree import walk
+from xg.syntax.tree import only, walk
 
 # Lines much longer than all the others stick out of their column instead of moving it: by this
 # many characters, and no more than a third of the lines.
@@ -58,7 +58,8 @@ def _cells(
 ) -> Iterator[_Cell]:
     """Everything that is aligned; columns are numbered by block or by paragraph."""
     labels = {tree.span.end: tree for tree in walk(module) if isinstance(tree, ast.Label)}
-    places = [line.at_rest or line.memory for plan in module.plans for line in plan.placements]
+    plans = only(ast.Plan, module.plan_decls)
+    places = [line.at_rest or line.memory for plan in plans for line in plan.placements]
     rests = {place.span.start for place in places if place}
     block = paragraph = 0
     previous = ""

@@ -329,6 +329,5 @@ class Module(Syntax):
     options: tuple[OptionDecl, ...]
     ops: tuple[OpDef, ...]
     blocks: tuple[Block, ...]
-    plans: tuple[Plan, ...]
-    products: tuple[PlanProduct, ...]
+    plan_decls: tuple[Plan | PlanProduct, ...]
     examples: tuple[Example, ...]

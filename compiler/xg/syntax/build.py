@@ -13,7 +13,7 @@ from xg.syntax import ast
 from xg.syntax.build_chains import ChainBuilder
 from xg.syntax.errors import MissingShape, UnknownMemory, WildcardOutsidePlan, WrongEdition
 from xg.syntax.tokens import Token
-from xg.syntax.tree import Syntax
+from xg.syntax.tree import Syntax, only
 
 EDITION = 1
 MEMORY = ("again", "keep")
@@ -151,11 +151,11 @@ class ModuleBuilder(ChainBuilder):
             data or (),
             own or (),
             outputs,
-            dims=_only(ast.DimDecl, statements),
-            params=_only(ast.Param, statements),
-            states=_only(ast.State, statements),
-            nexts=_only(ast.Binding, statements),
-            chains=_only(ast.Chain, statements),
+            dims=only(ast.DimDecl, statements),
+            params=only(ast.Param, statements),
+            states=only(ast.State, statements),
+            nexts=only(ast.Binding, statements),
+            chains=only(ast.Chain, statements),
         )
 
     def targets(self, _: Span, *targets: Token | ast.Path) -> tuple[ast.Path, ...]:
@@ -201,7 +201,7 @@ class ModuleBuilder(ChainBuilder):
         placements: tuple[Syntax, ...] | None,
     ) -> ast.Plan:
         """`plan TP of MLP { … }`."""
-        lines = _only(ast.Placement, placements or ())
+        lines = only(ast.Placement, placements or ())
         return ast.Plan(span, self._name(name), self._text(title), self._name(block), lines)
 
     def plan_product(
@@ -240,13 +240,13 @@ class ModuleBuilder(ChainBuilder):
     ) -> ast.Example:
         """`example "The cat sleeps" of Mini { … }`."""
         lines = claims or ()
-        givens, expects = _only(ast.Given, lines), _only(ast.Expect, lines)
+        givens, expects = only(ast.Given, lines), only(ast.Expect, lines)
         return ast.Example(span, self._text(title), self._name(block), givens, expects)
 
     def start(self, span: Span, *items: Items) -> ast.Module:
         """The whole file."""
         declared = _flat(items)
-        editions = _only(ast.Number, declared)
+        editions = only(ast.Number, declared)
         for edition in editions:
             if edition is not declared[0]:
                 message = "the edition stands once, before everything else"
@@ -256,15 +256,16 @@ class ModuleBuilder(ChainBuilder):
         return ast.Module(
             span,
             edition=editions[0] if editions else None,
-            uses=_only(ast.Use, declared),
-            dims=_only(ast.DimDecl, declared),
-            meshes=_only(ast.MeshDecl, declared),
-            options=_only(ast.OptionDecl, declared),
-            ops=_only(ast.OpDef, declared),
-            blocks=_only(ast.Block, declared),
-            plans=_only(ast.Plan, declared),
-            products=_only(ast.PlanProduct, declared),
-            examples=_only(ast.Example, declared),
+            uses=only(ast.Use, declared),
+            dims=only(ast.DimDecl, declared),
+            meshes=only(ast.MeshDecl, declared),
+            options=only(ast.OptionDecl, declared),
+            ops=only(ast.OpDef, declared),
+            blocks=only(ast.Block, declared),
+            plan_decls=tuple(
+                item for item in declared if isinstance(item, ast.Plan | ast.PlanProduct)
+            ),
+            examples=only(ast.Example, declared),
         )
 
     def _required(self, what: str, name: ast.Name, shape: ast.Shape | None) -> ast.Shape:
@@ -294,7 +295,3 @@ def _flat(items: tuple[Items, ...]) -> tuple[Syntax, ...]:
         elif item is not None:
             flat.append(item)
     return tuple(flat)
-
-
-def _only(kind: type[Kind], items: tuple[Syntax, ...]) -> tuple[Kind, ...]:
-    return tuple(item for item in items if isinstance(item, kind))

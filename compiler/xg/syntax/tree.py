@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar, cast, dataclass_transform
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -63,6 +63,11 @@ def parts(tree: Syntax) -> Iterator[Syntax]:
             yield from (
                 item for item in cast("tuple[object, ...]", value) if isinstance(item, Syntax)
             )
+
+
+def only(kind: type[Class], trees: Iterable[Syntax]) -> tuple[Class, ...]:
+    """The trees of one kind, in their order."""
+    return tuple(tree for tree in trees if isinstance(tree, kind))
 
 
 def walk(tree: Syntax) -> Iterator[Syntax]:

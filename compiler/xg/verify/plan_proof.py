@@ -90,7 +90,7 @@ def wanted(
     A block whose text mentions ranks is one of them without a plan. Callers come first. Plans are
     those that the file itself names: one from an imported block need not fit its callers.
     """
-    declared = (*project.main.plans, *project.main.products)
+    declared = project.main.plan_decls
     plans = list(dict.fromkeys(each.name.name for each in declared)) if plan is None else [plan]
     met: set[str] = set()
     blocks = [block] if block is not None else [b.name.name for b in reversed(project.main.blocks)]

@@ -20,4 +20,4 @@ MODELS = {
 def names(project: Project) -> list[str]:
     """The plans that a file names itself."""
     main = project.main
-    return list(dict.fromkeys(each.name.name for each in (*main.plans, *main.products)))
+    return list(dict.fromkeys(each.name.name for each in main.plan_decls))

@@ -36,6 +36,8 @@ from xg.passes.pipelines import (
     STEP,
 )
 from xg.passes.runner import History, run
+from xg.syntax.ast import Plan
+from xg.syntax.tree import only
 from xg.verify.reference.interpret import Interpreter, initial
 
 EVERYTHING = "XG_EVERY_IR" in os.environ
@@ -97,7 +99,7 @@ def _every_case() -> Iterator[Case]:
         file = f"{path.parent.name}/{path.stem}"
         module = _project(file).main
         for block in module.blocks:
-            plans = dict.fromkeys(plan.name.name for plan in module.plans)
+            plans = dict.fromkeys(plan.name.name for plan in only(Plan, module.plan_decls))
             for plan in (None, *plans):
                 case = Case(file, block.name.name, plan)
                 try:

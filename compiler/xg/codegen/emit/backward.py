@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import field
 
 from xg.codegen.emit.bundles import spell_gathered
@@ -74,7 +74,7 @@ class _BackwardWriter(PassWriter):
                     backward,
                     forward.names,
                     plan.program.graphs,
-                    _gradient_functions(plan, backward),
+                    _is_function(plan, backward),
                 ),
                 **names_by_label(graph),
                 **dict(_names_again(backward, forward)),
@@ -281,11 +281,11 @@ class _BackwardWriter(PassWriter):
         return self.plan.spelling.zeros(tuple_of(texts) if texts else "()", self.scope)
 
 
-def _gradient_functions(plan: ModulePlan, backward: Backward) -> set[str]:
-    """Functions of the module that a variable could be called like."""
+def _is_function(plan: ModulePlan, backward: Backward) -> Callable[[str], bool]:
+    """Whether a name is that of a function which the backward function calls."""
     steps = [step for step in backward.steps if isinstance(step, Apply)]
     operators = {plain(function_name(step.op.name)) for step in steps}
-    return operators | {f"d_{plain(name)}" for name in plan.functions.values()}
+    return lambda name: name in operators or name in plan.gradients
 
 
 def _names_again(backward: Backward, forward: Forward) -> Iterator[tuple[Value, str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 
 from xg.codegen.emit.names import identifier, plain
 from xg.codegen.emit.writer import names_by_label
@@ -15,25 +16,27 @@ def gradient_names(
     backward: Backward,
     forward_names: Mapping[Value, str],
     graphs: Mapping[str, Graph],
-    functions: Collection[str],
+    is_function: Callable[[str], bool],
 ) -> dict[Value, str]:
     """A name for every gradient; equal ones are numbered where they are written.
 
     The gradient of a labelled value is called after it: ``dX``. One without a label is called after
     the node that gives it: ``d_S``. A part of a sum is called after both: ``dX_LN``. Where several
-    nodes have one name, operand or label follow: ``dX_attn_M``, ``d_R_Q``. No name is one of the
-    `functions`, if that can be helped.
+    nodes have one name, operand or label follow: ``dX_attn_M``, ``d_R_Q``. No name is one of a
+    function, if that can be helped.
     """
     labels = names_by_label(backward.forward)
     namer = _GradientNamer(backward, graphs, labels, forward_names, _forward_values(backward))
     names = {value: f"d{namer.stem(of)}" for value, of in namer.of.items()}
+    sums = (step for step in backward.steps if _is_sum(step))
+    summed = {value for step in sums for value in step.inputs}
     groups: dict[tuple[str, str], list[tuple[Value, _Producer]]] = {}
     for node, value in namer.outputs():
         term = "_i" if is_term(backward.placements.get(value)) else ""
         of = namer.of.get(value)
         if value.name is not None:
             names[value] = value.name + term
-        elif value in namer.summed:
+        elif value in summed:
             groups.setdefault((f"d{namer.stem(of)}_{node.name}", term), []).append((value, node))
         elif of is None:  # inside one gradient, written where it is read
             names[value] = f"d_{node.name}{term}"
@@ -42,15 +45,15 @@ def gradient_names(
         else:
             groups.setdefault((f"d_{node.name}", term), []).append((value, node))
     for (stem, term), members in groups.items():
-        for value, name in _apart(stem, members, functions):
+        for value, name in _apart(stem, members, is_function):
             names[value] = name + term
     return names
 
 
 def sums_with_seeds(backward: Backward) -> dict[Value, Value]:
     """Totals that take over the name of a cotangent which nothing else reads."""
-    reads = [value for step in backward.steps for value in step.inputs]
-    seeds = {seed for seed in backward.cotangents.values() if reads.count(seed) == 1}
+    reads = Counter(value for step in backward.steps for value in step.inputs)
+    seeds = {seed for seed in backward.cotangents.values() if reads[seed] == 1}
     return {
         step.outputs[0]: value
         for step in backward.steps
@@ -76,12 +79,6 @@ class _GradientNamer:
     labels: Mapping[Value, str]
     forward_names: Mapping[Value, str]
     of: Mapping[Value, Value]
-
-    @property
-    def summed(self) -> frozenset[Value]:
-        """The parts of sums over the uses of a value."""
-        sums = [step for step in self.backward.steps if _is_sum(step)]
-        return frozenset(value for step in sums for value in step.inputs)
 
     def stem(self, value: Value | None) -> str:
         """The name of a forward value."""
@@ -152,7 +149,7 @@ def _moves(step: Apply) -> bool:
 
 
 def _apart(
-    stem: str, members: list[tuple[Value, _Producer]], functions: Collection[str]
+    stem: str, members: list[tuple[Value, _Producer]], is_function: Callable[[str], bool]
 ) -> Iterator[tuple[Value, str]]:
     """Names for all that have one stem, as short as keeps them apart."""
     ways = [
@@ -161,6 +158,6 @@ def _apart(
         [f"{stem}_{node.label}".rstrip("_") for _, node in members],
         [f"{stem}_{node.label}_{node.operand}".rstrip("_") for _, node in members],
     ]
-    fitting = (way for way in ways if len(set(way)) == len(way) and not set(way) & {*functions})
+    fitting = (way for way in ways if len(set(way)) == len(way) and not any(map(is_function, way)))
     for (value, _), name in zip(members, next(fitting, ways[2]), strict=True):
         yield value, name

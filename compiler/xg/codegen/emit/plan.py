@@ -26,7 +26,7 @@ class ModulePlan:
     takes as numbers. `stateful` are the graphs that keep something from step to step, or whose
     calls do. `top` are the graphs whose parameters go by their own names, without a path: the
     entry, and pieces of it. `marks` say for the forward (False) and the backward function (True) of
-    each graph which lines compute which steps.
+    each graph which lines compute which steps. `gradients` are the names of all backward functions.
     """
 
     program: Program
@@ -48,6 +48,12 @@ class ModulePlan:
     marks: dict[tuple[str, bool], tuple[Mark, ...]] = field(
         default_factory=dict[tuple[str, bool], tuple[Mark, ...]]
     )
+
+    gradients: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Name the backward functions once for all of them."""
+        self.gradients = frozenset(f"d_{plain(name)}" for name in self.functions.values())
 
     @classmethod
     def start(

@@ -90,16 +90,15 @@ def _class(node: ast.ClassDef, outer: Spellings) -> Iterator[Spellings]:
             yield _function(part, outer)
         else:
             _add_all(inner, [part])
-    _free(inner, {name for name in inner if not _binds(node.body, name)}, outer)
+    _free(inner, inner.keys() - _bound(node.body), outer)
     yield inner
 
 
-def _binds(body: list[ast.stmt], name: str) -> bool:
-    """Whether a class binds a name: a field, or a method."""
+def _bound(body: list[ast.stmt]) -> set[str]:
+    """The names that a class binds: its fields and methods."""
     fields = [part.target for part in body if isinstance(part, ast.AnnAssign)]
-    bound = {plain(field.id) for field in fields if isinstance(field, ast.Name)}
-    bound |= {plain(part.name) for part in body if isinstance(part, ast.FunctionDef)}
-    return name in bound
+    methods = {plain(part.name) for part in body if isinstance(part, ast.FunctionDef)}
+    return methods | {plain(field.id) for field in fields if isinstance(field, ast.Name)}
 
 
 def _function(node: ast.FunctionDef, outer: Spellings) -> Spellings:

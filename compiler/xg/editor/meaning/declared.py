@@ -116,7 +116,7 @@ class ProjectNames:
     def plan(self, name: str) -> Declaration | None:
         """A plan of the program, or a product of plans."""
         for module in self.project.modules:
-            if plan := _last((*module.plans, *module.products), name):
+            if plan := _last(module.plan_decls, name):
                 return Declaration("plan", name, plan.name.span, plan)
         return None
 

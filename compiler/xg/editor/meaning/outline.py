@@ -31,7 +31,7 @@ def outline(module: ast.Module) -> tuple[OutlineSymbol, ...]:
         (_symbol("option", option) for option in module.options),
         (_symbol("operator", op) for op in module.ops),
         (_block(block) for block in module.blocks),
-        (_titled(plan) for plan in (*module.plans, *module.products)),
+        (_titled(plan) for plan in module.plan_decls),
     )
     return tuple(sorted(found, key=lambda symbol: symbol.span.start))
 

@@ -58,7 +58,7 @@ def start_numbers(
 def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:
     try:
         return dim.evaluate(numbers) > 0
-    except (DimError, ZeroDivisionError):
+    except DimError:
         return False
 
 

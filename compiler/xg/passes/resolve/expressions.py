@@ -77,7 +77,7 @@ class ExpressionReader:
                         total = total * other
                     case "/":
                         total = total / other
-            except (DimError, ZeroDivisionError) as problem:
+            except DimError as problem:
                 raise Refused(BadSize(operation.span, str(problem))) from None
             except Beyond as beyond:
                 raise Refused(beyond.limit.at(expr.span)) from None

@@ -11,7 +11,7 @@ from xg.passes.resolve.expressions import parted
 from xg.passes.resolve.mentions import Mentions
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.syntax import ast
-from xg.syntax.tree import walk
+from xg.syntax.tree import only, walk
 
 Pair = tuple[str, str]  # the first axis cuts before the second
 
@@ -41,7 +41,12 @@ def unused_axes(module: ast.Module, others: Sequence[ast.Module]) -> Iterator[Me
     """The axes that a file declares and that neither it nor the files it uses name again."""
     if not module.meshes:
         return
-    named = Mentions.of(*(part for m in (module, *others) for part in (*m.blocks, *m.plans))).sizes
+    parts = (
+        part
+        for each in (module, *others)
+        for part in (*each.blocks, *only(ast.Plan, each.plan_decls))
+    )
+    named = Mentions.of(*parts).sizes
     for decl in module.meshes:
         if decl.name.name not in named:
             yield MeshUnused(decl.name.span, decl.name.name)
@@ -83,7 +88,7 @@ def _divisors(
     shapes = (
         part
         for module in modules
-        for tree in (*module.blocks, *module.plans)
+        for tree in (*module.blocks, *only(ast.Plan, module.plan_decls))
         for part in walk(tree)
         if isinstance(part, ast.Shape)
     )

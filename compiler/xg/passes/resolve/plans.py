@@ -99,9 +99,8 @@ class _Plans:
         problems = [problem for name, problem in self.problems if name in concerned]
         if problems:
             raise Refused(*problems)
-        main = self.linked.unit.module
-        ours = sorted((*main.plans, *main.products), key=lambda decl: decl.span.start)
-        names = dict.fromkeys([*(decl.name.name for decl in ours), *plans])
+        ours = (decl.name.name for decl in self.linked.unit.module.plan_decls)
+        names = dict.fromkeys([*ours, *plans])
         return {name: plans[name] for name in names}
 
     def refuse(self, name: str, problem: Problem) -> None:
@@ -124,15 +123,12 @@ class _Plans:
         return concerned
 
     def _is_foreign(self, decl: ast.PlanProduct) -> bool:
-        return all(decl is not own for own in self.linked.unit.module.products)
+        return all(decl is not own for own in self.linked.unit.module.plan_decls)
 
     def _declare(self, unit: Unit, needed: Container[LocatedBlock]) -> None:
         """Take over what a file declares."""
         seen: dict[tuple[str, str], ast.Plan | ast.PlanProduct] = {}
-        decls = sorted(
-            (*unit.module.plans, *unit.module.products), key=lambda decl: decl.span.start
-        )
-        for decl in decls:
+        for decl in unit.module.plan_decls:
             name, block = decl.name.name, decl.block.name if isinstance(decl, ast.Plan) else ""
             clash = seen.get((name, block)) or seen.get((name, ""))
             if isinstance(decl, ast.PlanProduct):
