@@ -31,7 +31,7 @@ EVERY_ELEMENT_UP_TO: Final = 5000  # scalars in the program
 COORDINATES: Final = 64
 DIRECTIONS: Final = 8
 
-_ZERO: Final = "zero or nearly so, without a reason"
+UNEXPLAINED: Final = "zero or nearly so, without a reason"
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class _Checker:
         norm = global_norm({name: self.points.first.gradients[name]})
         is_zero = norm <= self.tolerance * agreement.FLOOR * self._total(name)
         if is_zero:
-            return ("zero", self.zeros[name]) if name in self.zeros else ("failed", _ZERO)
+            return ("zero", self.zeros[name]) if name in self.zeros else ("failed", UNEXPLAINED)
         if name in self.zeros:
             return "failed", f"declared to be zero ({self.zeros[name]}), but it is not"
         return "ok", ""

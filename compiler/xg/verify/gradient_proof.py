@@ -23,7 +23,7 @@ from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.single_device import single
-from xg.verify.zeros import why_zero
+from xg.verify.zeros import why_zero, why_zero_through_calls
 from xg_runtime import agreement, gradcheck, random_inputs
 from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected
@@ -86,14 +86,7 @@ def prove(
     params = interpret.initial(program.graphs, seed)
     inputs = random_inputs.random_inputs(_expected(program), {}, seed)
     refuse_nan(program.graphs, params, inputs, seed)
-    report = gradcheck.check_module(
-        program.on_arrays(kernels=kernels),
-        params,
-        inputs,
-        zeros=dict(_zeros(program)),
-        dropout=seed,
-        seed=seed,
-    )
+    report = _differences(program, params, inputs, seed, kernels=kernels)
     references: dict[str, Reference] = {
         backend: _compared(
             program, program.on_arrays(backend, kernels=kernels), params, inputs, seed
@@ -114,6 +107,37 @@ def _whole(size: int | str | None) -> int | None:
     return size
 
 
+def _differences(
+    program: Program, params: Arrays, inputs: Arrays, seed: int, *, kernels: bool
+) -> gradcheck.Report:
+    """The derived gradients against differences; reasons behind calls only where one is missing."""
+    module = program.on_arrays(kernels=kernels)
+    zeros = dict(_zeros(program))
+    while True:
+        report = gradcheck.check_module(
+            module, params, inputs, zeros=zeros, dropout=seed, seed=seed
+        )
+        missing = [row.name for row in report.rows if row.reason == gradcheck.UNEXPLAINED]
+        reasons = {name: reason for name in missing if (reason := _behind_calls(program, name))}
+        if not reasons:
+            return report
+        zeros |= reasons
+
+
+def _behind_calls(program: Program, name: str) -> str | None:
+    """Why the gradient of a parameter or an input is zero, looked for in all that is called."""
+    graphs = program.graphs
+    if name.rpartition(".")[2] in _shared(program):
+        return None
+    return why_zero_through_calls(graphs.graphs, graphs.entry, name)
+
+
+def _shared(program: Program) -> set[str]:
+    """The last names of parameters that other blocks use too."""
+    foreign = (value for graph in program.graphs.graphs.values() for value in graph.foreign)
+    return {str(value.name).rpartition(".")[2] for value in foreign}
+
+
 def _zeros(program: Program) -> Iterator[tuple[str, str]]:
     """Gradients that must be zero, with the reason."""
     main = program.graphs.main
@@ -121,11 +145,11 @@ def _zeros(program: Program) -> Iterator[tuple[str, str]]:
         reason = why_zero(main, value) if main.types[value].is_float else None
         if reason:
             yield str(value.name), reason
-    shared = {value.name for graph in program.graphs.graphs.values() for value in graph.foreign}
+    shared = _shared(program)
     known: dict[tuple[str, str], str | None] = {}
     for path, param, graph, _ in param_specs(program.graphs):
         name = str(param.value.name)
-        if not any(str(other).endswith(f".{name}") for other in shared):
+        if name not in shared:
             key = (graph.key, name)
             known[key] = known[key] if key in known else why_zero(graph, param.value)
             if reason := known[key]:

@@ -4,36 +4,106 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from xg.ir.graph import Apply, Graph, Value
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.graph import Apply, Call, Graph, Value
 from xg.verify.perturbation import Perturbation, propagate
+
+Changes = dict[Value, Perturbation]
+ANYHOW = frozenset[int]()
 
 
 def why_zero(graph: Graph, value: Value) -> str | None:
     """The reason why no output of a graph depends on a parameter or an input, to first order.
 
-    None if that cannot be shown: then a gradient that is zero is an error.
+    None if that cannot be shown: then a gradient that is zero is an error. Calls are not looked
+    into: what goes into one may change all that comes out.
     """
-    every = frozenset[int]()
-    changes: dict[Value, Perturbation] = {value: Perturbation(value, every)}
-    ends: list[Apply] = []
-    for step in graph.steps:
-        if not any(each in changes for each in step.inputs):
-            continue
-        if isinstance(step, Apply):
-            perturbations = _through(step, graph, changes)
-        else:
-            perturbations = {each: Perturbation(each, every) for each in step.outputs}
-        changes.update(perturbations)
-        if isinstance(step, Apply) and not perturbations:
-            ends.append(step)
-    if any(output in changes for output in graph.outputs):
-        return None
-    return "; ".join(dict.fromkeys(_said(step, graph) for step in ends)) or "it is not used"
+    return _Walk({}).why(graph, str(value.name), {value: Perturbation(value, ANYHOW)})
 
 
-def _through(
-    step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]
-) -> dict[Value, Perturbation]:
+def why_zero_through_calls(graphs: Mapping[str, Graph], entry: str, path: str) -> str | None:
+    """`why_zero` of a parameter or an input by its path, followed through every call."""
+    return _Walk(graphs).why(graphs[entry], path, {})
+
+
+class _Walk:
+    """Follows a change through steps, and into the calls of graphs that it knows."""
+
+    def __init__(self, graphs: Mapping[str, Graph]) -> None:
+        self.graphs = graphs
+        self.ends: dict[str, None] = {}  # why the change does not go on where it ends
+
+    def why(self, graph: Graph, path: str, changes: Changes) -> str | None:
+        """The reason, if no output of the graph changes."""
+        reached = self._through_graph(graph, changes, tuple(path.split(".")))
+        if any(output in reached for output in graph.outputs):
+            return None
+        return "; ".join(self.ends) or "it is not used"
+
+    def _through_graph(self, graph: Graph, changes: Changes, path: tuple[str, ...]) -> Changes:
+        """Every value of a graph that changes, by its inputs and by what `path` leads to."""
+        changed = dict(changes)
+        begins = [*graph.inputs, *(param.value for param in graph.params)]
+        changed |= {v: Perturbation(v, ANYHOW) for v in begins if path == (v.name,)}
+        for step in graph.steps:
+            inside = isinstance(step, Call) and path[:1] == (step.path,) and len(path) > 1
+            if not inside and not any(each in changed for each in step.inputs):
+                continue
+            if isinstance(step, Call):
+                changed |= self._through_call(step, changed, path[1:] if inside else ())
+                continue
+            reached = _through(step, graph, changed)
+            changed |= reached
+            if not reached:
+                self.ends[_said(step, graph)] = None
+        return changed
+
+    def _through_call(self, call: Call, changed: Changes, path: tuple[str, ...]) -> Changes:
+        """The outputs of a call that change; in a row, after any round and all that follow it."""
+        callee = self.graphs.get(call.callee)
+        if callee is None or call.loop is not None:
+            return {each: Perturbation(each, ANYHOW) for each in call.outputs}
+        if call.count is not None and path:
+            path = path[1:]  # whichever round it is
+        pairs = list(zip(callee.inputs, call.inputs, strict=True))
+        ports = {port: changed[value] for port, value in pairs if value in changed}
+        results = self._outputs(callee, ports, path)
+        if call.count is not None:
+            results = self._rounds(callee, ports, results)
+        return {value: change for value, change in zip(call.outputs, results, strict=True) if change}
+
+    def _outputs(
+        self, callee: Graph, ports: Changes, path: tuple[str, ...]
+    ) -> list[Perturbation | None]:
+        reached = self._through_graph(callee, ports, path)
+        return [reached.get(output) for output in callee.outputs]
+
+    def _rounds(
+        self, callee: Graph, ports: Changes, results: list[Perturbation | None]
+    ) -> list[Perturbation | None]:
+        """The outputs of a row, wherever in it a change begins and however long it is."""
+        first = [change for change in (*results, ports.get(callee.inputs[0])) if change]
+        if not first:
+            return results
+        uniform = frozenset[int].intersection(*(change.uniform for change in first))
+        while True:
+            round_ = _Round(callee)
+            state = {callee.inputs[0]: Perturbation(round_, uniform)}
+            (after,) = self._outputs(callee, ports | state, ())
+            narrower = uniform & after.uniform if after else uniform
+            if narrower == uniform:
+                return [Perturbation(round_, uniform)]
+            uniform = narrower  # fewer axes each time
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Round:
+    """A change of the value that goes round, equal to no other."""
+
+    callee: Graph
+
+
+def _through(step: Apply, graph: Graph, changes: Mapping[Value, Perturbation]) -> Changes:
     """The outputs of an operator that change, without its caches."""
     body = step.op.body([graph.types[each] for each in step.inputs], step.attrs)
     pairs = zip(body.operands, step.inputs, strict=True)

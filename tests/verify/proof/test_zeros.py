@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.verify.zeros import why_zero
+from xg.frontend.project import read_project
+from xg.verify.gradient_proof import prove
+from xg.verify.zeros import why_zero, why_zero_through_calls
 
 HEAD = """\
 dim B, S, D = 4
@@ -78,6 +80,57 @@ def test_calls_are_not_looked_into(tmp_path: Path) -> None:
         "    X -> ⊕<-BC[b -> b, d=D](c) -> Part : Y\n}\n"
     )
     assert _why(text, "c", tmp_path) is None
+
+
+MIXER = """
+dim B, S = 6, D = 8, D_S = 12, N = 3
+block Token(X [B, S, D]) -> Y [B, S, D] {
+    param γ [D], W_1 [S, D_S], b_1 [D_S], W_2 [D_S, S], b_2 [S], c [D]
+    X -> LN(γ) -> T : H [B, D, S]
+      -> •<=W_1 -> ⊕<-BC(b_1) -> GELU -> •<=W_2 -> ⊕<-BC(b_2) -> T -> ⊕<-X -> ⊕<-BC(c) : Y
+}
+block Channel(X [B, S, D]) -> Y [B, S, D] {
+    param γ [D], W [D, D], b [D]
+    X -> LN(γ) -> •<=W -> ⊕<-BC(b) -> GELU -> ⊕<-X : Y
+}
+block Mixer(X [B, S, D]) -> Y [B, S, D] {
+    X -> Token -> Channel : Y
+}
+block Net(X [B, S, D], Z [B, S, D]) -> Y [B, S, D], V [B, S, D] {
+    X -> N × Mixer as layers -> LN : Y
+    Z -> Channel as last -> scale(2) : V
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "zero"),
+    [
+        ("layers.0.Token.b_2", True),  # one number for a row of D, which every LN centres
+        ("layers.2.Token.b_2", True),
+        ("layers.1.Token.b_1", False),
+        ("layers.1.Token.c", False),
+        ("layers.0.Channel.b", False),
+        ("last.b", False),
+        ("X", False),
+    ],
+)
+def test_a_shift_that_goes_through_calls(name: str, zero: bool, tmp_path: Path) -> None:
+    (tmp_path / "net.xg").write_text(MIXER, encoding="utf-8")
+    graphs = xg.compile(tmp_path / "net.xg").graphs
+    reason = why_zero_through_calls(graphs.graphs, graphs.entry, name)
+    assert (reason is not None and "shifts whole rows" in reason) == zero
+
+
+def test_a_mixer_is_proven(tmp_path: Path) -> None:
+    """The rows of LN are longer than 2, or a shift would be all there is."""
+    (tmp_path / "net.xg").write_text(MIXER, encoding="utf-8")
+    proof = prove(read_project(tmp_path / "net.xg"), "Net", {"N": 2}, 0, ())
+    rows = {row.name: row.verdict for row in proof.gradients.rows}
+    assert proof.gradients.passed
+    assert {name for name, verdict in rows.items() if verdict == "zero"} == {
+        "layers.0.Token.b_2", "layers.1.Token.b_2",
+    }  # fmt: skip
 
 
 def _why(text: str, name: str, folder: Path) -> str | None:
