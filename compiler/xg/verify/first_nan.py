@@ -13,8 +13,8 @@ from xg.verify.reference.interpret import Interpreter, Record
 from xg_runtime.errors import RunError
 
 ADVICE = (
-    "inputs and parameters are drawn around 0, positive and negative: put what needs others into",
-    "a block of its own, or let it begin with what makes them so: exp(x), x*x + 1",
+    "parameters are drawn around 0, inputs also above 0, between 0 and 1 and above 10: put what",
+    "needs others into a block of its own, or let it begin with what makes them so: x*x + 1",
 )
 
 

@@ -18,7 +18,7 @@ from xg.frontend.blocks import concerning
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims
 from xg.ir.parameters import param_specs
-from xg.verify.first_nan import refuse_nan
+from xg.verify.domains import fitting_inputs
 from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
@@ -47,12 +47,13 @@ class Reference:
 
 @dataclass(frozen=True)
 class GradientProof:
-    """The result for one block, and its sizes."""
+    """The result for one block, its sizes, and its `domain` where inputs around 0 do not fit."""
 
     program: Program
     sizes: Mapping[str, int]
     gradients: gradcheck.Report
     references: Mapping[str, Reference]
+    domain: str = ""
 
     @property
     def passed(self) -> bool:
@@ -84,8 +85,8 @@ def prove(
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
     program = single(compile_project(project, block, {**own, **numbers}))
     params = interpret.initial(program.graphs, seed)
-    inputs = random_inputs.random_inputs(_expected(program), {}, seed)
-    refuse_nan(program.graphs, params, inputs, seed)
+    drawn = random_inputs.random_inputs(_expected(program), {}, seed)
+    inputs, domain = fitting_inputs(program.graphs, params, drawn, seed)
     report = _differences(program, params, inputs, seed, kernels=kernels)
     references: dict[str, Reference] = {
         backend: _compared(
@@ -93,7 +94,7 @@ def prove(
         )
         for backend in backends
     }
-    return GradientProof(program, sizes, report, references)
+    return GradientProof(program, sizes, report, references, domain)
 
 
 def _expected(program: Program) -> dict[str, Expected]:

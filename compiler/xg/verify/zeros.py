@@ -65,12 +65,14 @@ class _Walk:
             return {each: Perturbation(each, ANYHOW) for each in call.outputs}
         if call.count is not None and path:
             path = path[1:]  # whichever round it is
-        pairs = list(zip(callee.inputs, call.inputs, strict=True))
-        ports = {port: changed[value] for port, value in pairs if value in changed}
+        inputs = zip(callee.inputs, call.inputs, strict=True)
+        ports = {port: changed[value] for port, value in inputs if value in changed}
         results = self._outputs(callee, ports, path)
         if call.count is not None:
             results = self._rounds(callee, ports, results)
-        return {value: change for value, change in zip(call.outputs, results, strict=True) if change}
+        return {
+            value: change for value, change in zip(call.outputs, results, strict=True) if change
+        }
 
     def _outputs(
         self, callee: Graph, ports: Changes, path: tuple[str, ...]

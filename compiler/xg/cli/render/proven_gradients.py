@@ -20,7 +20,8 @@ def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
     chosen = [f"{name}={value}" for name, value in settings.items()]
     yield " ".join([f"{file}: {main.block}", *chosen])
     sizes = ", ".join(f"{name} = {size}" for name, size in sorted(proof.sizes.items()))
-    yield f"at {sizes or 'fixed sizes'}, float64, dropout on"
+    domain = f", {proof.domain}" if proof.domain else ""
+    yield f"at {sizes or 'fixed sizes'}, float64, dropout on{domain}"
     yield table(proof.gradients).rstrip()
     for backend, reference in proof.references.items():
         counted = f"{reference.outputs} outputs and {reference.gradients} gradients"
@@ -50,6 +51,7 @@ def as_data(file: str, settings: Settings, proof: GradientProof) -> Mapping[str,
         "block": proof.program.graphs.main.block,
         "settings": dict(settings),
         "sizes": dict(sorted(proof.sizes.items())),
+        "domain": proof.domain,
         "seed": proof.gradients.seed,
         "passed": proof.passed,
         "gradients": as_json(proof.gradients)["gradients"],
