@@ -12,6 +12,7 @@ from xg.codegen.emit.locate import SizeLines, Source, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.public_params import ParamsWriter
+from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import WIDTH, tuple_of
 from xg.codegen.emit.writer import may_be_none
@@ -62,7 +63,9 @@ class PublicWriter:
 
     def _forward(self) -> list[str]:
         graph = self.graph
-        lines = self._checked(self._given_arrays())
+        scope = Scope(graph.sizes)
+        limits = list(limit_lines(self.plan.program, scope))
+        lines = [*self._checked(self._given_arrays(), tuple(scope.needed)), *limits]
         fresh = Names(mentioned(lines))
         names = [fresh.fresh(name) for name in graph.output_names]
         results = [f'"{n}": {r}' for n, r in zip(graph.output_names, names, strict=True)]

@@ -10,11 +10,11 @@ from xg.codegen.emit.locate import Source, closure, locate
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
 from xg.codegen.emit.param_table import state_lines
 from xg.codegen.emit.public import PublicWriter
+from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply
-from xg.ir.size_constraints import size_constraints
 
 
 @dataclass(slots=True)
@@ -153,13 +153,7 @@ class StepWriter(PublicWriter):
 
     def _limits(self, scope: Scope) -> Iterator[str]:
         """Lines that refuse more positions than a table has rows."""
-        seen: set[tuple[Dim, Dim]] = set()
-        for limit in size_constraints(self.plan.program):
-            pair = (limit.smaller, limit.larger)
-            if pair not in seen and str(self._past.name) in limit.smaller.symbols():
-                seen.add(pair)
-                smaller, larger = scope.size(limit.smaller).text, scope.size(limit.larger).text
-                excess = f"{smaller} = {{{smaller}}} is more than {larger} = {{{larger}}}"
-                yield f"if {smaller} > {larger}:"
-                yield f'    excess = f"{excess}"'
-                yield f'    raise ValueError(f"{{excess}}: {limit.why}")'
+        past = str(self._past.name)
+        yield from limit_lines(
+            self.plan.program, scope, lambda limit: past in limit.smaller.symbols()
+        )

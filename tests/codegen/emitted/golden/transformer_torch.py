@@ -427,6 +427,9 @@ def forward(
     shapes["ids"] = (B, S)
     shapes["t"] = (B, S)
     _check({**inputs, **params}, shapes)
+    if S > S_max:
+        excess = f"S = {S} is more than S_max = {S_max}"
+        raise ValueError(f"{excess}: the table must have a row for every position")
     Z, loss, saved = lm(params, inputs["ids"], inputs["t"], seed=seed)
     return {"Z": Z, "loss": loss}, saved
 

@@ -1,0 +1,42 @@
+"""Lines that refuse sizes which an operator cannot take, once arrays have given them numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from xg.codegen.emit.spelling import Scope
+from xg.ir.dim import Dim
+from xg.ir.graph import Program
+from xg.ir.op import AtMost
+from xg.ir.size_constraints import size_constraints
+
+
+def open_limits(program: Program) -> Iterator[AtMost]:
+    """The limits that the numbers of a file do not settle; of ranks none, whose sizes are parts."""
+    if program.mesh:
+        return
+    sizes = program.main.sizes
+    for limit in size_constraints(program):
+        room = sizes.expand(limit.larger - limit.smaller)
+        if room.constant is None and not {*room.symbols()} <= sizes.defaults.keys():
+            yield limit
+
+
+def limit_lines(
+    program: Program, scope: Scope, concerns: Callable[[AtMost], bool] = lambda limit: True
+) -> Iterator[str]:
+    """A test and an error in the file's own sizes for each limit that is open."""
+    seen: set[tuple[Dim, Dim]] = set()
+    for limit in open_limits(program):
+        pair = (limit.smaller, limit.larger)
+        if pair in seen or not concerns(limit):
+            continue
+        seen.add(pair)
+        smaller, larger = (scope.size(dim).text for dim in pair)
+        yield f"if {smaller} > {larger}:"
+        yield f'    excess = f"{_said(smaller)} is more than {_said(larger)}"'
+        yield f'    raise ValueError(f"{{excess}}: {limit.why}")'
+
+
+def _said(size: str) -> str:
+    return size if size.isdigit() else f"{size} = {{{size}}}"
