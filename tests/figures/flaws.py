@@ -23,6 +23,7 @@ TOUCH = 2.0  # how far an end may be from the rim it touches
 INSIDE = 0.8  # how deep a line may reach into an element that it does not belong to
 TURN = 0.05  # a smaller shift is rounding
 LEAST = 5.0  # a smaller step to the side is a kink
+BESIDE_TEXT = 4.0  # how far over or under a text a line may begin beside it
 SAME = 1.2  # lines nearer than this look like one
 
 Found = TypeVar("Found")
@@ -108,7 +109,8 @@ class Glyph:
     def hairlines(self) -> list[float]:
         """Where a bar shows lines that only pass."""
         shapes = [part for part in self.element.parts[1:] if isinstance(part, DrawnShape)]
-        return [] if self.is_round else [shape.path.start[0] for shape in shapes]
+        lines = [shape.path for shape in shapes if not shape.path.closed]
+        return [] if self.is_round else [line.start[0] for line in lines]
 
     def distance(self, point: Point) -> float:
         """How far a point is from the rim, negative inside."""
@@ -118,6 +120,8 @@ class Glyph:
             return hypot(x - cx, y - cy) - self.box.width / 2
         dx = abs(x - cx) - self.box.width / 2
         dy = abs(y - cy) - self.box.height / 2
+        if dx > 0 and self.outline is None:
+            dy -= BESIDE_TEXT
         return hypot(max(dx, 0.0), max(dy, 0.0)) if max(dx, dy) > 0 else max(dx, dy)
 
 
@@ -260,6 +264,8 @@ def _is_corner(parts: Sequence[tuple[str, list[Point]]], place: int) -> bool:
     before, after = parts[place - 1][0], parts[place + 1][0]
     (x, y), (u, v) = parts[place][1][0], parts[place][1][-1]
     width, height = abs(u - x), abs(v - y)
+    if before == after and min(width, height) < TURN:  # back again, by half a circle
+        return max(width, height) < 4 * style.CORNER
     if before == after:
         return min(width, height) >= LEAST and max(width, height) < 3 * style.CORNER
     return abs(width - height) < 1.0 and width < 2 * style.CORNER
@@ -396,11 +402,16 @@ def boxes_on_boxes(picture: Picture) -> Iterator[Flaw]:
 
 
 def labels_far_off(picture: Picture) -> Iterator[Flaw]:
-    """A label is right beside its own line."""
+    """A label is right beside its own line, or beside its way back at the other side of that."""
+    pairs = {(one.element.wire.tail, one.element.wire.head): one
+             for one in picture.arrows if one.element.wire is not None}  # fmt: skip
     for arrow in picture.arrows:
+        wire = arrow.element.wire
+        twin = pairs.get((wire.head, wire.tail)) if wire is not None else None
+        lines = [*arrow.segments, *(twin.segments if twin is not None else ())]
         for box in arrow.texts:
             room = box.grown(style.LABEL_GAP + 4.0)
-            if not any(_meets(a, b, room) for a, b in arrow.segments):
+            if not any(_meets(a, b, room) for a, b in lines):
                 yield Flaw("label far off", arrow.name)
 
 

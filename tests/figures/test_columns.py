@@ -14,7 +14,7 @@ from xg.figures.draw.paint import line_bounds
 from xg.figures.draw.side_by_side import side_by_side
 from xg.figures.layout.columns import first_column
 from xg.figures.layout.run_engine import layout
-from xg.figures.model.figure import EdgeRole, Figure, NodeKind
+from xg.figures.model.figure import BarPlace, Figure, NodeKind
 from xg.figures.model.geometry import Box, flattened
 from xg.figures.model.richtext import characters
 
@@ -61,7 +61,7 @@ def test_a_column_is_clean_and_all_are_alike(name: str, plan: str) -> None:
         ends = [(edge.tail, edge.head, edge.style) for edge in column.edges]
         assert ends == [(edge.tail, edge.head, edge.style) for edge in first.edges]
     for bar in figure.bars:
-        if not bar.is_below:
+        if bar.where is BarPlace.BETWEEN:
             row = placed.nodes[bar.node.id]
             others = (box for node, box in placed.nodes.items() if node != bar.node.id)
             assert all(one.bottom < row.top or one.top > row.bottom for one in others)
@@ -82,10 +82,10 @@ def test_bars_hold_their_text_and_no_line_crosses_it(name: str, plan: str) -> No
 
 
 def test_what_passes_a_bar_goes_on_as_a_hairline() -> None:
-    """A residual lane in each of three columns, under the two bars between its ends."""
+    """A residual lane and its way back in each of three columns, under the bars between."""
     display = painted(drawn("flow", "TP"))
     found = [sum(isinstance(part, DrawnShape) for part in bar.parts) - 1 for bar in bars(display)]
-    assert found == [3, 3, 3, 3]
+    assert found == [6, 6, 6, 6]
 
 
 @each_case
@@ -106,13 +106,34 @@ def test_a_group_that_stands_together_has_a_bar_of_its_own() -> None:
     assert spans["AR N_D of 21 gradients, for every rank of N_T"] == ((0, 5),)
 
 
-def test_what_is_sent_for_parameters_comes_along_rails() -> None:
+def test_what_is_sent_for_parameters_is_a_bar_outside_that_tags_name() -> None:
     figure = drawn("flow", "DP")
-    (bar,) = (bar for bar in figure.bars if bar.is_below)
+    (bar,) = (bar for bar in figure.bars if bar.where is not BarPlace.BETWEEN)
+    assert bar.where is BarPlace.BELOW
     assert bar.node.kind is NodeKind.GRADIENT_COMMUNICATION
-    rails = [edge for edge in figure.columns[0].edges if edge.role is EdgeRole.RAIL]
-    assert [edge.tail for edge in rails] == ["embedding", "mha", "mlp", "output"]
-    assert {edge.head for edge in rails} == {bar.node.id}
+    tagged = {node.id: [characters(line) for line in node.lines]
+              for node in figure.columns[0].nodes
+              if node.lines and node.kind is NodeKind.BLOCK}  # fmt: skip
+    assert tagged == {key: [" AR N_D"] for key in ("embedding", "mha", "mlp", "output")}
+
+
+def test_a_gathered_parameter_has_a_tag_for_each_pass() -> None:
+    figure = drawn("transformer", "FSDP")
+    above, below = ([bar.node for bar in figure.bars if bar.where is where]
+                    for where in (BarPlace.ABOVE, BarPlace.BELOW))  # fmt: skip
+    assert [node.kind for node in above] == [NodeKind.COMMUNICATION]
+    assert [node.kind for node in below] == [NodeKind.GRADIENT_COMMUNICATION]
+    tags = {run.tag for node in figure.columns[0].nodes for line in (node.label, *node.lines)
+            for run in line}  # fmt: skip
+    assert tags == {"", "forward", "backward"}
+
+
+def test_an_arrow_joins_each_column_with_each_bar_outside() -> None:
+    """In flow DP an arrow goes down from every column; in FSDP one comes down to it too."""
+    for name, plan, count in (("flow", "DP", 1), ("transformer", "FSDP", 2)):
+        figure = drawn(name, plan)
+        outer = [one for one in painted(figure).elements if one.kind == "edge" and not one.op]
+        assert len(outer) == count * len(figure.columns)
 
 
 def test_of_many_ranks_the_first_and_the_last_are_drawn() -> None:
@@ -124,16 +145,13 @@ def test_of_many_ranks_the_first_and_the_last_are_drawn() -> None:
     assert figure.subtitle == "tensor parallel with 8 GPUs"
 
 
-@pytest.mark.parametrize(("name", "plan"), [("flow", "TP"), ("transformer", "FSDP")])
-def test_dot_leads_lanes_and_rails_through_the_cells_of_bars(name: str, plan: str) -> None:
-    text = dot(drawn(name, plan))
+def test_dot_leads_lanes_through_the_cells_of_bars() -> None:
+    text = dot(drawn("flow", "TP"))
     declared = set(re.findall(r'PORT="(\w+)"', text))
     used = set(re.findall(r'":([tb]\d+\w*):[ns]\b', text))
     assert used <= declared
     passing = {port for port in used if not port[1:].isdigit()}
-    cells = {"flow": ["0l", "1l", "2l"], "transformer": ["0r0", "0r1", "1r0", "1r1"]}[name]
-    assert passing == {row + cell for row in "tb" for cell in cells}
+    assert passing == {row + cell for row in "tb" for cell in ("0l", "1l", "2l")}
     starts = re.findall(r"rank=same; edge \[style=invis\]; (\"[^\"]+ @0\".*);", text)
     rows = [re.findall(r"@(\d)", row) for row in starts]
-    columns = ["0", "1", "2"] if name == "flow" else ["0", "1"]
-    assert columns in rows
+    assert ["0", "1", "2"] in rows

@@ -92,7 +92,7 @@ class Lines:
 
     def carried(self, edge: FigureEdge) -> str:
         """The tensor that an edge carries: from an end, its own label, or a sibling's label."""
-        if edge.style is EdgeStyle.DASHED or edge.role is EdgeRole.RAIL:
+        if edge.style is EdgeStyle.DASHED:
             return written(edge.label)
         ends = [self.nodes[end] for end in (edge.tail, edge.head)]
         tensors = [end.label for end in ends if end.kind in QUIET]
@@ -178,20 +178,22 @@ def _gradients(figure: Figure, kinds: dict[str, NodeKind], lines: Lines) -> Iter
 def _dashes(figure: Figure, view: str, lines: Lines) -> Iterator[str]:
     """Dashed arrows run back along every flow edge of an overview and nowhere else.
 
-    They have the name of the gradient, except where the tensor has none. Others run along rails.
+    They have the name of the gradient, except where the tensor has none, is at an end of them, or
+    has the name on another of its edges.
     """
-    edges = [edge for edge in figure.edges if edge.role is not EdgeRole.RAIL]
-    dashed = {(e.head, e.tail): e for e in edges if e.style is EdgeStyle.DASHED}
+    dashed = {(e.head, e.tail): e for e in figure.edges if e.style is EdgeStyle.DASHED}
     flow = {
         (edge.tail, edge.head): edge
-        for edge in edges
-        if edge.role is EdgeRole.MAIN and edge.style is not EdgeStyle.DASHED
-        if view == "overview" and lines.labels[edge.tail].split()[0].split("^")[0] not in INTEGERS
+        for edge in figure.edges
+        if edge.style is not EdgeStyle.DASHED and view == "overview"
+        if lines.labels[edge.tail].split()[0].split("^")[0] not in INTEGERS
     }
     yield from (f"dashes: {tail}, {head}" for tail, head in flow.keys() ^ dashed.keys())
+    named = {edge.head for edge in dashed.values() if edge.label}
     for ends, edge in dashed.items():
         tensor = lines.carried(flow[ends]) if ends in flow else ""
-        is_nameless = tensor.startswith("[") and not edge.label
+        is_named = edge.head in named or lines.nodes[edge.head].kind in QUIET
+        is_nameless = (tensor.startswith("[") or is_named) and not edge.label
         if not written(edge.label).startswith("d") and not is_nameless:
             yield f"no leading d: {lines.line(edge)}"
 

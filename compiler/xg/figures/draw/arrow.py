@@ -13,19 +13,11 @@ _DOUBLE_WIDER = 1.35
 _DASHES = (4.2, 2.6)
 
 
-def arrow(
-    route: DrawnPath, kind: EdgeStyle, *, changed: bool = False, headless: bool = False
-) -> tuple[DrawnShape, ...]:
-    """Return the shapes of an arrow along a route that ends at the head's rim.
-
-    One that is `headless` ends on the line of another arrow.
-    """
+def arrow(route: DrawnPath, kind: EdgeStyle, *, changed: bool = False) -> tuple[DrawnShape, ...]:
+    """Return the shapes of an arrow along a route that ends at the head's rim."""
     color = Color.BACKWARD if changed or kind is EdgeStyle.DASHED else Color.INK
     width = style.CHANGED_WIDTH if changed else style.LINE_WIDTH
     wider = _DOUBLE_WIDER if changed or kind is EdgeStyle.DOUBLE else 1.0
-    if headless:
-        dashes = _DASHES if kind is EdgeStyle.DASHED else ()
-        return (DrawnShape(route, line=color, width=width, dashes=dashes),)
     line, direction = shortened(route, style.ARROW_LENGTH - _OVERLAP)
     head = DrawnShape(_head(route.end, direction, style.ARROW_WIDTH * wider), fill=color)
     if kind is EdgeStyle.DOUBLE:

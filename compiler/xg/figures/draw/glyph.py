@@ -19,6 +19,10 @@ from xg.figures.model.style import Color, NodeStyle, Outline
 _ROUNDING: Final = 6.0
 _SIGN: Final = 0.56  # reach of ⊕'s strokes, of the radius
 _SIGN_WIDTH: Final = 1.15
+_TAG_ABOVE: Final = 2.2  # between a tag's capitals and its frame
+_TAG_BELOW: Final = 3.0
+_TAG_ROUNDING: Final = 2.6
+_TAG_LINE: Final = 0.8
 
 
 def glyph(node: FigureNode, box: Box) -> tuple[DrawnShape | DrawnText, ...]:
@@ -35,6 +39,19 @@ def frame(look: NodeStyle, box: Box) -> tuple[DrawnShape, ...]:
     if outline is None:
         return ()
     return (DrawnShape(outline, look.fill, look.line, look.line_width),)
+
+
+def tags(text: DrawnText) -> Iterator[DrawnShape]:
+    """Draw the frames of a line's tags."""
+    for tag, left, right in text.line.tags():
+        box = Box(
+            text.x + left - style.TAG_PADDING,
+            text.y - font.CAP_HEIGHT * style.TAG_SIZE - _TAG_ABOVE,
+            text.x + right + style.TAG_PADDING,
+            text.y + _TAG_BELOW,
+        )
+        line = Color.COMMUNICATION_LINE if tag == "forward" else Color.BACKWARD
+        yield DrawnShape(rectangle(box, _TAG_ROUNDING), line=line, width=_TAG_LINE)
 
 
 def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> Iterator[DrawnText]:
@@ -80,11 +97,17 @@ def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
         case NodeKind.REDUCE:
             return text_in((typeset(plain("Σ"), style.GLYPH_SIZE + 0.5),), box)
         case NodeKind.SAVED:
-            return text_in(measure.node_lines(node), box, Color.MUTED)
+            return _framed(text_in(measure.node_lines(node), box, Color.MUTED))
         case _:
-            return _with_quiet(measure.node_lines(node), box)
+            return _framed(_with_quiet(measure.node_lines(node), box))
 
 
 def _with_quiet(lines: Iterable[TextLine], box: Box) -> Iterator[DrawnText]:
     for number, text in enumerate(text_in(lines, box)):
         yield replace(text, color=Color.MUTED if number else Color.INK)
+
+
+def _framed(lines: Iterable[DrawnText]) -> Iterator[DrawnShape | DrawnText]:
+    for text in lines:
+        yield text
+        yield from tags(text)

@@ -105,22 +105,12 @@ def _edges(
         if number not in paths:
             continue
         parts: list[DrawnShape | DrawnText] = [
-            *arrow(
-                paths[number],
-                edge.style,
-                changed=edge.changed,
-                headless=number in placed.joined and _ends_there(placed, edge),
-            )
+            *arrow(paths[number], edge.style, changed=edge.changed)
         ]
         if edge.label:
             parts.append(_label(placed, number, edge, around))
         name = f"{edge.tail}->{edge.head}"
         yield Element(name, "edge", characters(edge.label), tuple(parts), wire(edge))
-
-
-def _ends_there(placed: PlacedFigure, edge: FigureEdge) -> bool:
-    """Return whether an edge that joins another leads to the same bar, not from it."""
-    return any(edge.head == bar.id for bar in placed.figure.floor)
 
 
 def wire(edge: FigureEdge) -> Wire:
@@ -131,25 +121,18 @@ def wire(edge: FigureEdge) -> Wire:
 
 def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -> DrawnText:
     """Set a label at the right of its line; the one of a pair's downward arrow at its left."""
-    line = edge_line(edge.label)
-    place = placed.facts.places[number]
-    if place in (EdgePlace.PAIRED, EdgePlace.BACK):
-        box = _pair_box(placed, edge)
-        reach = pair_shift(placed) + style.LABEL_GAP
-        x = box.center[0] + (-reach - line.width if place is EdgePlace.PAIRED else reach)
-        return DrawnText(line, x, box.center[1] + _half_capital())
-    box = around.labels[number] if place is EdgePlace.LANE else placed.labels[number]
-    return DrawnText(line, box.left + style.LABEL_GAP, box.center[1] + _half_capital())
-
-
-def _pair_box(placed: PlacedFigure, edge: FigureEdge) -> Box:
-    """Return the box made for the two labels of a pair: at both sides of its middle."""
-    ends = {edge.tail, edge.head}
-    return next(
-        placed.labels[number]
-        for number, other in enumerate(placed.figure.edges)
-        if number in placed.labels and {other.tail, other.head} == ends
-    )
+    line, facts = edge_line(edge.label), placed.facts
+    reach = style.LABEL_GAP
+    if facts.places[number] is EdgePlace.LANE:
+        box = around.labels[number]
+        return DrawnText(line, box.left + reach, box.center[1] + _half_capital())
+    solid = {twin: other for other, twin in facts.twins.items()}.get(number, number)
+    box = placed.labels[solid]
+    if solid not in facts.twins:
+        return DrawnText(line, box.left + reach, box.center[1] + _half_capital())
+    reach += pair_shift(placed)
+    x = box.center[0] + (-reach - line.width if number == solid else reach)
+    return DrawnText(line, x, box.center[1] + _half_capital())
 
 
 def _half_capital() -> float:

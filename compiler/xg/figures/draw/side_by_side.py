@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from xg.figures.draw.arrow import arrow
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element, Wire
 from xg.figures.draw.glyph import frame, text_in
 from xg.figures.draw.move import moved
@@ -14,10 +15,10 @@ from xg.figures.draw.paint import body, bounds, page
 from xg.figures.draw.typeset import typeset
 from xg.figures.layout.columns import ColumnIds, segments, single_column
 from xg.figures.layout.crossings import crossings
-from xg.figures.layout.measure import node_lines
+from xg.figures.layout.measure import node_lines, node_size
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.model import style
-from xg.figures.model.figure import Figure, FigureBar, FigureColumn
+from xg.figures.model.figure import BarPlace, EdgeStyle, Figure, FigureBar, FigureColumn
 from xg.figures.model.geometry import Box, bounding_box, polyline, rectangle
 from xg.figures.model.richtext import characters
 from xg.figures.model.style import Color
@@ -26,8 +27,9 @@ _BETWEEN: Final = 10.0  # columns
 _BEYOND: Final = 6.0  # how far a bar reaches over the columns
 _INSIDE: Final = 6.0  # a frame, above and below what is in it
 _CLEAR: Final = 5.0  # between a frame and a bar
-_RAIL: Final = 11.0  # between a column and its rail, and between rails
-_BELOW: Final = 26.0  # between the columns and a bar under them
+_OUTSIDE: Final = 24.0  # between the columns and a bar above or under them
+_STACKED: Final = 8.0  # between two such bars
+_ARROWS: Final = 12.0  # between the arrows to two such bars
 _ROUNDING: Final = 9.0
 _BRACE: Final = 14.0
 
@@ -36,17 +38,18 @@ def side_by_side(figure: Figure, placed: PlacedFigure) -> Display:
     """Draw all columns of a figure; `placed` is the first of them."""
     sheet = _ColumnSheet(figure, placed)
     columns = [one for place in range(len(figure.columns)) for one in sheet.column(place)]
+    columns += sheet.outer_arrows()
     edges = [one for one in columns if one.kind == "edge"]
     return page(figure, [*sheet.frames(), *columns, *sheet.bars(edges), *sheet.braces()])
 
 
 class _ColumnSheet:
-    """The measures of a figure of columns: `room` is that of a column with the rails beside it."""
+    """The measures of a figure of columns: `room` is that of a column, `outer` bars outside."""
 
     def __init__(self, figure: Figure, placed: PlacedFigure) -> None:
         self.figure = figure
         self.placed = placed
-        self.inline = {bar.node.id for bar in figure.bars if not bar.is_below}
+        self.inline = {bar.node.id for bar in figure.bars if bar.where is BarPlace.BETWEEN}
         self.bodies = [self._body(column) for column in figure.columns]
         parts = [bounds(part) for one in self.bodies[0] for part in one.parts]
         content = bounding_box(parts)
@@ -55,6 +58,8 @@ class _ColumnSheet:
             content.left - padding, content.top, content.right + padding, content.bottom
         )
         self.pitch = self.room.width + _BETWEEN
+        self.frame_boxes = self._segments()
+        self.outer = self._outer()
 
     def _body(self, column: FigureColumn) -> list[Element]:
         """Paint a column without its bars."""
@@ -70,7 +75,7 @@ class _ColumnSheet:
     def frames(self) -> Iterator[Element]:
         """Yield the lanes behind the columns, parted by the bars."""
         for place, column in enumerate(self.figure.columns):
-            for number, box in enumerate(self._segments()):
+            for number, box in enumerate(self.frame_boxes):
                 here = box.moved(place * self.pitch, 0.0)
                 parts: list[DrawnShape | DrawnText] = [
                     DrawnShape(rectangle(here, _ROUNDING), fill=Color.LANE)
@@ -135,7 +140,46 @@ class _ColumnSheet:
                 kind = f"node {bar.node.kind.name.lower()}"
                 yield Element(op, kind, title, (*frame(look, box), *hairlines, *text))
 
+    def _outer(self) -> dict[str, Box]:
+        """Place the bars above and under all columns, as wide as their texts need."""
+        found: dict[str, Box] = {}
+        around = bounding_box(self.frame_boxes)
+        top, bottom = around.top - _OUTSIDE, around.bottom + _OUTSIDE
+        left = self.room.left - _BEYOND
+        right = self.room.right + (len(self.figure.columns) - 1) * self.pitch + _BEYOND
+        above = [bar for bar in self.figure.bars if bar.where is BarPlace.ABOVE]
+        below = [bar for bar in self.figure.bars if bar.where is BarPlace.BELOW]
+        for bar in (*reversed(above), *below):
+            size = node_size(bar.node)
+            beyond = max(0.0, (size.width - (right - left)) / 2)
+            start = top - size.height if bar.where is BarPlace.ABOVE else bottom
+            box = Box(left - beyond, start, right + beyond, start + size.height)
+            found[bar.node.id] = box
+            if bar.where is BarPlace.ABOVE:
+                top = box.top - _STACKED
+            else:
+                bottom = box.bottom + _STACKED
+        return found
+
+    def outer_arrows(self) -> Iterator[Element]:
+        """Yield the arrows between every column and the bars above and under all of them."""
+        frame = bounding_box(self.frame_boxes)
+        for where in (BarPlace.ABOVE, BarPlace.BELOW):
+            bars = [bar for bar in self.figure.bars if bar.where is where]
+            for number, bar in enumerate(bars):
+                shift = (number - (len(bars) - 1) / 2) * _ARROWS
+                box, x = self.outer[bar.node.id], frame.center[0] + shift
+                if where is BarPlace.ABOVE:
+                    line, look = ((x, box.bottom), (x, frame.top)), EdgeStyle.SINGLE
+                else:
+                    line, look = ((x, frame.bottom), (x, box.top)), EdgeStyle.DASHED
+                parts = arrow(polyline(line), look)
+                for place in range(len(self.figure.columns)):
+                    yield moved(Element("", "edge", "", parts), place * self.pitch, 0.0)
+
     def _bar_box(self, bar: FigureBar, span: tuple[int, int]) -> Box:
+        if bar.node.id in self.outer:
+            return self.outer[bar.node.id]
         first, last = span
         left = self.room.left + first * self.pitch
         right = self.room.right + last * self.pitch
@@ -147,7 +191,7 @@ class _ColumnSheet:
     # ---- columns ---------------------------------------------------------------------------------
 
     def column(self, place: int) -> Iterator[Element]:
-        """Yield a column; the rails beside it are behind its nodes."""
+        """Yield a column."""
         for element in self.bodies[place]:
             op = element.op and f"{element.op} @{place}"
             here = replace(element, op=op, wire=element.wire and self._wire(element.wire, place))

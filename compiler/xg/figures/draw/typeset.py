@@ -1,11 +1,13 @@
 """Rich text set on a baseline: every span with its place, size and face, in points."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw import font
-from xg.figures.model.richtext import RichText, StyledRun
+from xg.figures.model import style
+from xg.figures.model.richtext import RichText, StyledRun, Tag
 
 _SCRIPT_SIZE: Final = 0.72  # of the base's size
 _SUB_DROP: Final = 0.22  # of the base's size, below the baseline
@@ -23,6 +25,7 @@ class TextSpan:
     bold: bool
     italic: bool
     muted: bool
+    tag: Tag = ""
 
     @property
     def width(self) -> float:
@@ -44,31 +47,45 @@ class TextLine:
         """Return the distance from the highest to the lowest point of the line."""
         return self.ascent + self.descent
 
+    def tags(self) -> Iterator[tuple[Tag, float, float]]:
+        """Yield the tags of the line: of which pass, from where to where."""
+        for is_tag, group in groupby(self.spans, lambda span: span.tag != ""):
+            if is_tag:
+                spans = list(group)
+                yield spans[0].tag, spans[0].x, max(span.x + span.width for span in spans)
+
 
 def typeset(text: RichText, size: float, muted_size: float | None = None) -> TextLine:
     """Set a label at `size`; muted runs, which are shapes, at `muted_size` if that is given."""
     spans: list[TextSpan] = []
     x = 0.0
+    before: Tag = ""
     for run in text:
         base = muted_size if run.muted and muted_size is not None else size
+        if run.tag != before:
+            x += style.TAG_PADDING
+        base, before = style.TAG_SIZE if run.tag else base, run.tag
         placed = _set_run(run, x, base)
         spans += placed
         x = max((span.x + span.width for span in placed), default=x)
+    x += style.TAG_PADDING if before else 0.0
     return TextLine(tuple(spans), x, _ascent(spans, size), _descent(spans, size))
 
 
 def _set_run(run: StyledRun, x: float, size: float) -> list[TextSpan]:
-    base = TextSpan(run.text, x, 0.0, size, run.bold, run.italic, run.muted)
+    base = TextSpan(run.text, x, 0.0, size, run.bold, run.italic, run.muted, run.tag)
     # A slanted letter leans over its subscript's corner less than over its superscript's.
     right = x + base.width
     script = size * _SCRIPT_SIZE
     spans = [base]
     if run.sub:
-        spans.append(TextSpan(run.sub, right, size * _SUB_DROP, script, False, False, run.muted))
+        drop = size * _SUB_DROP
+        spans.append(TextSpan(run.sub, right, drop, script, False, False, run.muted, run.tag))
     if run.sup:
         lean = 0.06 * size if run.italic else 0.0
         rise = -size * _SUP_RISE
-        spans.append(TextSpan(run.sup, right + lean, rise, script, False, False, run.muted))
+        right += lean
+        spans.append(TextSpan(run.sup, right, rise, script, False, False, run.muted, run.tag))
     return spans
 
 

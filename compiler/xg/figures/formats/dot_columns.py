@@ -13,18 +13,18 @@ from xg.figures.layout.columns import ColumnIds, bar_id, segments, single_column
 from xg.figures.layout.measure import label_size
 from xg.figures.layout.unit import units
 from xg.figures.model import style
-from xg.figures.model.figure import EdgeRole, Figure, FigureBar
+from xg.figures.model.figure import BarPlace, EdgeRole, EdgeStyle, Figure, FigureBar
 from xg.figures.model.structure import leveled, parted, structure
 from xg.figures.model.style import Color, Theme
 
 _BETWEEN: Final = 30.0  # columns
-_CELL: Final = 16  # where a lane or a rail passes a bar
+_CELL: Final = 16  # where a lane passes a bar
 _PAD: Final = "-"  # where nothing does
 
 
 @dataclass(frozen=True, slots=True)
 class SideRail:
-    """The bars that a lane or a rail passes, and its cell in each."""
+    """The bars that a lane passes, and its cell in each."""
 
     bars: tuple[str, ...]
     cell: str
@@ -39,7 +39,7 @@ class SideRail:
 class Ports:
     """Where a column's arrows meet the bars: by the DOT text's tail below, by its head above.
 
-    `ways` are those of lanes and rails, by their ends.
+    `ways` are those of lanes, by their ends.
     """
 
     columns: Mapping[tuple[str, str], int]
@@ -78,25 +78,18 @@ def _ways(figure: Figure) -> Iterator[tuple[tuple[str, str], SideRail]]:
     if not figure.columns:
         return
     bars = {bar.node.id: bar for bar in figure.bars}
-    below = [bar.node.id for bar in figure.bars if bar.is_below]
     first = single_column(figure, figure.columns[0])
-    levels = [*first.levels, *below]
-    before = {level: number for number, level in enumerate(levels)}
+    before = {level: number for number, level in enumerate(first.levels)}
     after = {level: number + 1 for level, number in before.items()}
     stands = {node: n for n, segment in enumerate(parted(first)) for node in segment}
     for place, column in enumerate(figure.columns):
         names = ColumnIds(place, bars)
         for edge in column.edges:
-            upper, lower, cell = edge.tail, edge.head, "l"
-            if edge.role is EdgeRole.RAIL:
-                upper, lower = (lower, upper) if upper in below else (upper, lower)
-                cell = f"r{below.index(lower)}"
-            elif edge.role is not EdgeRole.RESIDUAL:
-                continue
-            begin = after.get(upper, stands.get(upper, 0))
-            passed = levels[begin : before.get(lower, stands.get(lower, 0))]
-            way = SideRail(tuple(names.of(level) for level in passed), f"{place}{cell}")
-            yield (names.of(edge.tail), names.of(edge.head)), way
+            if edge.role is EdgeRole.RESIDUAL and edge.style is not EdgeStyle.DASHED:
+                begin = after.get(edge.tail, stands.get(edge.tail, 0))
+                end = before.get(edge.head, stands.get(edge.head, 0))
+                passed = tuple(names.of(level) for level in first.levels[begin:end])
+                yield (names.of(edge.tail), names.of(edge.head)), SideRail(passed, f"{place}l")
 
 
 def bar_labels(figure: Figure, theme: Theme) -> dict[str, str]:
@@ -105,13 +98,11 @@ def bar_labels(figure: Figure, theme: Theme) -> dict[str, str]:
         return {}
     left, right = _reach(figure)
     roles = {edge.role for edge in figure.columns[0].edges}
-    below = sum(bar.is_below for bar in figure.bars)
     cells = [
         *([("l", _CELL)] if EdgeRole.RESIDUAL in roles else []),
         (_PAD, left - _CELL),
         ("", 2 * _CELL),
         (_PAD, right - _CELL),
-        *((f"r{number}", _CELL) for number in range(below)),
     ]
     return {
         bar_id(bar, number): _table(bar, span, cells, theme)
@@ -128,7 +119,7 @@ def levels(figure: Figure) -> Iterator[str]:
         for above, below in leveled(single_column(figure, column)):
             one, other = names.of(above), names.of(below)
             yield f"{escape.dot_string(one)} -> {escape.dot_string(other)} [style=invis, weight=0];"
-        yield from _last(figure, names)
+        yield from _outside(figure, names)
 
 
 def ordered(figure: Figure) -> Iterator[str]:
@@ -140,14 +131,17 @@ def ordered(figure: Figure) -> Iterator[str]:
         yield f"{{ rank=same; edge [style=invis]; {row}; }}"
 
 
-def _last(figure: Figure, names: ColumnIds) -> Iterator[str]:
-    """Yield what keeps bars below all columns there."""
-    below = [bar.node.id for bar in figure.bars if bar.is_below]
-    rows = [*segments(figure)[-1:], *([one] for one in below)]
-    for above, under in pairwise(rows):
-        for node in above:
-            one, other = escape.dot_string(names.of(node)), escape.dot_string(names.of(under[0]))
-            yield f"{one} -> {other} [style=invis, weight=0];"
+def _outside(figure: Figure, names: ColumnIds) -> Iterator[str]:
+    """Yield what keeps bars above and below all columns there."""
+    above = [bar.node.id for bar in figure.bars if bar.where is BarPlace.ABOVE]
+    below = [bar.node.id for bar in figure.bars if bar.where is BarPlace.BELOW]
+    inside = segments(figure)
+    rows = [*([one] for one in above), *inside[:1]], [*inside[-1:], *([one] for one in below)]
+    for over, under in (pair for some in rows for pair in pairwise(some)):
+        for node in over:
+            for other in under:
+                one, two = escape.dot_string(names.of(node)), escape.dot_string(names.of(other))
+                yield f"{one} -> {two} [style=invis, weight=0];"
 
 
 def _reach(figure: Figure) -> tuple[int, int]:

@@ -8,35 +8,25 @@ from typing import Final
 from xg.diagnostics import escape
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.formats import dot_style
-from xg.figures.formats.dot_columns import Ports, SideRail
+from xg.figures.formats.dot_columns import Ports
 from xg.figures.formats.dot_label import edge_label
 from xg.figures.formats.dot_style import Attribute, Attributes, attributes
-from xg.figures.model.figure import EdgeStyle, Figure, FigureEdge, NodeKind
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
 from xg.figures.model.structure import EdgePlace, Structure
 from xg.figures.model.style import Theme
 
-_WEIGHTS: Final = {
-    EdgePlace.DOWN: "100",
-    EdgePlace.OUT: "100",
-    EdgePlace.PAIRED: "100",
-    EdgePlace.LANE: "60",
-}
+_WEIGHTS: Final = {EdgePlace.DOWN: "100", EdgePlace.OUT: "100", EdgePlace.LANE: "60"}
 _BARS: Final = (NodeKind.COMMUNICATION, NodeKind.GRADIENT_COMMUNICATION)
 
 
 def dot_edges(figure: Figure, facts: Structure, theme: Theme) -> list[str]:
-    """Return the statements of all edges; between two bars one rail is that of all."""
+    """Return the statements of all edges."""
     groups = {node: n for n, group in enumerate(figure.groups) for node in group.nodes}
     writer = _EdgeWriter(facts, theme, Ports.of(figure), _right_columns(figure, facts), groups)
     lines: list[str] = []
-    rails: dict[str, None] = {}
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
-        written = writer.edge(number, edge, place)
-        if place is EdgePlace.RAIL:
-            rails.update(dict.fromkeys(written))
-        else:
-            lines += written
-    return [*lines, *rails]
+        lines += writer.edge(number, edge, place)
+    return lines
 
 
 def _right_columns(figure: Figure, facts: Structure) -> frozenset[str]:
@@ -72,15 +62,14 @@ class _EdgeWriter:
             look["label"] = edge_label(edge.label, self.theme)
         if place in _WEIGHTS:
             look["weight"] = _WEIGHTS[place]
-        if place is EdgePlace.RAIL:
-            return _rail(edge, look, self.ports.ways[edge.tail, edge.head])
         if place is EdgePlace.LANE:
             return self._lane(number, edge, look)
         if place in (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT):
             return (self._beside(edge, place, look),)
         if edge.style is EdgeStyle.DASHED:
             # Written along the rows and turned around: edges against them take minutes to place.
-            return (self._arrow(edge.head, edge.tail, {**look, "dir": "back"}),)
+            free: Attributes = {} if edge.role is EdgeRole.MAIN else {"constraint": "false"}
+            return (self._arrow(edge.head, edge.tail, {**look, **free, "dir": "back"}),)
         if place is EdgePlace.BRANCH and edge.head in self.right:
             look |= {"tailport": "e", "headport": "n"}
         elif place is EdgePlace.SIDE and edge.tail in self.right and edge.head not in self.right:
@@ -147,19 +136,6 @@ class _EdgeWriter:
             else:
                 own["headport"] = "w"
             yield _statement(one, other, own)
-
-
-def _rail(edge: FigureEdge, look: Attributes, way: SideRail) -> Iterator[str]:
-    """Lead through bars to one below all columns; from one, the arrow is turned around."""
-    upward = edge.style is not EdgeStyle.DASHED
-    upper, lower = (edge.head, edge.tail) if upward else (edge.tail, edge.head)
-    ends = [*(into for into, _ in way.stops()), f"{_name(lower)}:t{way.cell}:n"]
-    starts = [_name(upper), *(out for _, out in way.stops())]
-    for place, (one, other) in enumerate(zip(starts, ends, strict=True)):
-        has_head = place == (0 if upward else len(ends) - 1)
-        turned: Attributes = {"dir": "back"} if upward else {}
-        direction: Attributes = turned if has_head else {"dir": "none"}
-        yield _statement(one, other, {**look, **direction, "weight": "5" if place else "0"})
 
 
 def _statement(tail: str, head: str, look: Attributes) -> str:

@@ -63,4 +63,7 @@ def _run(run: StyledRun, theme: Theme, color: Color) -> str:
     if run.muted:
         shade = theme.colors[Color.MUTED]
         return f'<FONT POINT-SIZE="{style.SHAPE_SIZE:g}" COLOR="{shade}">{inner}</FONT>'
+    if run.tag:
+        use = Color.COMMUNICATION_LINE if run.tag == "forward" else Color.BACKWARD
+        return f'<FONT POINT-SIZE="{style.TAG_SIZE:g}" COLOR="{theme.colors[use]}">{inner}</FONT>'
     return f'<FONT COLOR="{theme.colors[color]}">{inner}</FONT>'

@@ -10,10 +10,11 @@ from xg.figures.model.figure import EdgeStyle, NodeKind
 from xg.figures.model.style import Color, Outline, Theme
 
 Attribute = Literal[
-    "arrowhead", "arrowsize", "bgcolor", "color", "dir", "fillcolor", "fixedsize", "fontcolor",
-    "fontname", "fontsize", "group", "headclip", "headport", "height", "label", "labeljust",
-    "labelloc", "margin", "newrank", "nodesep", "outputorder", "pad", "penwidth", "rank", "rankdir",
-    "ranksep", "shape", "splines", "style", "tailclip", "tailport", "tooltip", "weight", "width",
+    "arrowhead", "arrowsize", "bgcolor", "color", "constraint", "dir", "fillcolor", "fixedsize",
+    "fontcolor", "fontname", "fontsize", "group", "headclip", "headport", "height", "label",
+    "labeljust", "labelloc", "margin", "newrank", "nodesep", "outputorder", "pad", "penwidth",
+    "rank", "rankdir", "ranksep", "shape", "splines", "style", "tailclip", "tailport", "tooltip",
+    "weight", "width",
 ]  # fmt: skip
 Attributes = Mapping[Attribute, str]
 

@@ -32,6 +32,7 @@ class _Bar:
     feet: set[float] = field(default_factory=set[float])  # where it goes down
     members: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     level: int = 0
+    half: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
     """Give each level part a height."""
     bars = _bars(routes)
     heads = _heads(routes)
+    left = {route.start.row for route in routes.values() if not route.start.side.is_level}
     heights: dict[tuple[int, int], float] = {}
     shifts: list[float] = []
     moved = 0.0
@@ -55,11 +57,14 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
         if not here:
             continue
         count = _leveled(_ordered(here))
-        top = row.bottom + _ABOVE
-        room = _HEAD if gap in heads else _BELOW
+        half = max(bar.half for bar in here)
+        apart = APART + 2 * half
+        # Pairs have heads at both ends.
+        top = row.bottom + half + (_HEAD if half and gap in left else _ABOVE)
+        room = half + (_HEAD if gap in heads else _BELOW)
         bottom = field_.rows[gap + 1].top - room if gap + 1 < len(field_.rows) else top
-        extra = max(0.0, (count - 1) * APART - (bottom - top))
-        step = APART if count == 1 else min((bottom + extra - top) / (count - 1), 1.3 * APART)
+        extra = max(0.0, (count - 1) * apart - (bottom - top))
+        step = apart if count == 1 else min((bottom + extra - top) / (count - 1), 1.3 * apart)
         for bar in here:
             heights.update(dict.fromkeys(bar.members, moved + top + step * bar.level))
         moved += extra
@@ -71,7 +76,7 @@ def _bars(routes: Mapping[int, Route]) -> dict[int, list[_Bar]]:
     found: dict[int, dict[tuple[Key, float], _Bar]] = defaultdict(dict)
     for number, route in routes.items():
         for turn, (gap, a, b) in enumerate(route.turns()):
-            bar = found[gap].setdefault((route.key, a), _Bar(route.key, a, a))
+            bar = found[gap].setdefault((route.key, a), _Bar(route.key, a, a, half=route.half))
             bar.low, bar.high = min(bar.low, a, b), max(bar.high, a, b)
             bar.tops.add(a)
             bar.feet.add(b)
@@ -114,7 +119,8 @@ def _cost(above: _Bar, below: _Bar) -> int:
         return 0
     crossed = sum(below.low < x < below.high for x in above.feet)
     crossed += sum(above.low < x < above.high for x in below.tops)
-    touching = sum(abs(x - y) < APART - 0.5 for x in above.feet for y in below.tops)
+    least = APART - 0.5 + above.half + below.half
+    touching = sum(abs(x - y) < least for x in above.feet for y in below.tops)
     return crossed + 50 * touching
 
 
@@ -124,15 +130,14 @@ def _leveled(order: Sequence[_Bar]) -> int:
         over = (
             one.level
             for one in order[:place]
-            if one.low - APART < bar.high and bar.low < one.high + APART
+            if one.low - APART - one.half - bar.half < bar.high
+            and bar.low < one.high + APART + one.half + bar.half
         )
         bar.level = max(over, default=-1) + 1
     return max((bar.level for bar in order), default=-1) + 1
 
 
-def stops(
-    routes: Mapping[int, Route], heights: Mapping[str, float]
-) -> dict[tuple[int, bool], float]:
+def stops(routes: Mapping[int, Route], rooms: Mapping[str, float]) -> dict[tuple[int, bool], float]:
     """Return how far below the middle of a node's side each line meets it, by edge and end.
 
     From top to bottom: what comes in from above, the nearer first; then what goes out and down,
@@ -147,7 +152,8 @@ def stops(
     found: dict[tuple[int, bool], float] = {}
     for (node, _), here in sides.items():
         levels = _levels(here)
-        gap = min(style.RAIL_GAP, (heights[node] - 6.0) / max(len(levels) - 1, 1))
+        wide = 2 * max(route.half for route, _ in here)
+        gap = min(style.RAIL_GAP + wide, (rooms[node] - 6.0 - wide) / max(len(levels) - 1, 1))
         first = -gap * (len(levels) - 1) / 2
         for level, members in enumerate(levels):
             found.update(((route.number, is_out), first + gap * level) for route, is_out in members)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import (
+    BarPlace,
     Figure,
     FigureBar,
     FigureColumn,
@@ -66,21 +67,18 @@ def bar_id(bar: FigureBar, number: int) -> str:
 
 def single_column(figure: Figure, column: FigureColumn) -> Figure:
     """Return one column as a figure: its bars are as high as they will be, and narrow."""
-    floor = tuple(bar.node for bar in figure.bars if bar.is_below)
-    below = {node.id for node in floor}
     narrow = {
         bar.node.id: replace(bar.node, label=_HEIGHT, lines=tuple(_HEIGHT for _ in bar.node.lines))
         for bar in figure.bars
     }
-    nodes = (narrow.get(node.id, node) for node in column.nodes if node.id not in below)
+    nodes = (narrow.get(node.id, node) for node in column.nodes)
     return Figure(
         figure.title,
         figure.subtitle,
         figure.description,
         tuple(nodes),
         column.edges,
-        levels=tuple(bar.node.id for bar in figure.bars if not bar.is_below),
-        floor=floor,
+        levels=tuple(bar.node.id for bar in figure.bars if bar.where is BarPlace.BETWEEN),
     )
 
 

@@ -20,7 +20,6 @@ from xg.figures.model.geometry import Box
 APART: Final = 6.0  # between two lines
 CLEAR: Final = 5.0  # between a line and a box
 FAR: Final = 1e5
-RAIL: Final = "rail"  # begins the keys of rails
 
 Key = tuple[str, ...]  # lines of one key are one line that branches
 Range = tuple[float, float]
@@ -37,13 +36,19 @@ class LineRun:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How an edge runs: out of a port of its upper node, down runs, into a port of the lower."""
+    """How an edge runs: out of a port of its upper node, down runs, into a port of the lower.
+
+    `half` is how far two lines, an arrow and its way back, are from the middle between them; `room`
+    is kept free at its left, for a label.
+    """
 
     number: int
     key: Key
     start: RimPort
     end: RimPort
     runs: tuple[LineRun, ...]
+    half: float = 0.0
+    room: float = 0.0
 
     def turns(self) -> Iterator[tuple[int, float, float]]:
         """Yield the level parts between runs: the gap, where it comes from and where it goes."""
@@ -91,16 +96,16 @@ class RoutingField:
     """Rows of boxes, and what runs through them and between them, by row or gap."""
 
     rows: list[FieldRow]
-    upright: dict[int, dict[int, list[tuple[float, Key]]]] = field(
+    upright: dict[int, dict[int, list[tuple[float, Key, float, float]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # row -> edge -> where it runs through
     flat: dict[int, dict[int, list[tuple[float, float, RimPort, Key]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
-    through: dict[int, dict[int, list[tuple[float, Key]]]] = field(
+    through: dict[int, dict[int, list[tuple[float, Key, float]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )  # gap -> edge
-    level: dict[int, dict[int, list[tuple[float, float, Key]]]] = field(
+    level: dict[int, dict[int, list[tuple[float, float, Key, float]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
 
@@ -121,15 +126,15 @@ class RoutingField:
 
     def add(self, route: Route) -> None:
         """Put up a route."""
-        number, key = route.number, route.key
+        number, key, half = route.number, route.key, route.half
         for row, x in route.rows():
-            self.upright[row].setdefault(number, []).append((x, key))
+            self.upright[row].setdefault(number, []).append((x, key, half, route.room))
         for row, left, right, port in route.flat():
             self.flat[row].setdefault(number, []).append((left, right, port, key))
         for gap, x in route.gaps():
-            self.through[gap].setdefault(number, []).append((x, key))
+            self.through[gap].setdefault(number, []).append((x, key, half))
         for gap, a, b in route.turns():
-            self.level[gap].setdefault(number, []).append((min(a, b), max(a, b), key))
+            self.level[gap].setdefault(number, []).append((min(a, b), max(a, b), key, half))
 
     def remove(self, route: Route) -> None:
         """Take a route away."""
@@ -137,18 +142,19 @@ class RoutingField:
             for lines in by_row.values():
                 lines.pop(route.number, None)
 
-    def free(self, row: int, key: Key, joined: float | None) -> list[Range]:
+    def free(self, row: int, key: Key, half: float, room: float) -> list[Range]:
         """Return what of a row a line of that key may run through, from left to right.
 
-        Lines of one key may share their way; of rails only where they have `joined`.
+        Lines of one key may share their way.
         """
         lines = (one for some in self.upright[row].values() for one in some)
+        reach, clear = APART + half, CLEAR + half
         taken = [
-            (x - APART, x + APART)
-            for x, other in lines
-            if other != key or (other[0] == RAIL and x != joined)
+            (x - reach - its - before, x + reach + its + room)
+            for x, other, its, before in lines
+            if other != key
         ]
-        taken += [(left - CLEAR, right + CLEAR) for left, right in self.rows[row].taken]
+        taken += [(left - clear, right + clear + room) for left, right in self.rows[row].taken]
         taken.sort()
         ranges: list[Range] = []
         start = -FAR
@@ -163,8 +169,9 @@ class RoutingField:
         """Count the level parts in a gap that an upright line there crosses."""
         count = 0
         for some in self.level[gap].values():
-            for left, right, other in some:
-                count += left < x < right and other != key
+            for left, right, other, half in some:
+                if left < x < right and other != key:
+                    count += 2 if half else 1
         return count
 
     def crossed_upright(self, gap: int, a: float, b: float, key: Key) -> int:
@@ -172,6 +179,7 @@ class RoutingField:
         low, high = min(a, b), max(a, b)
         count = 0
         for some in self.through[gap].values():
-            for x, other in some:
-                count += low < x < high and other != key
+            for x, other, half in some:
+                if low < x < high and other != key:
+                    count += 2 if half else 1
         return count

@@ -10,9 +10,10 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import Final
 
-from xg.figures.layout.measure import Extent, label_size, node_size
+from xg.figures.layout.measure import Extent
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.placement import has_label_box
+from xg.figures.layout.placement import label_boxes
+from xg.figures.layout.unit import node_sizes
 from xg.figures.model import style
 from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box
@@ -25,7 +26,7 @@ _LEAST_ROW: Final = 24.0
 
 def on_a_grid(figure: Figure, facts: Structure, warning: str) -> PlacedFigure:
     """Place a figure in rows and columns, its labels under the nodes they leave."""
-    sizes = {node.id: node_size(node) for node in figure.nodes}
+    sizes = node_sizes(figure, facts)
     columns = _columns(figure, facts)
     tops = _row_tops(facts, sizes)
     middles = _column_middles(figure, facts, sizes, columns)
@@ -48,7 +49,7 @@ def _columns(figure: Figure, facts: Structure) -> dict[str, int]:
     continued: set[str] = set()
     for edge, place in zip(figure.edges, facts.places, strict=True):
         free = edge.head not in above and edge.tail not in continued
-        if place in (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.PAIRED) and free:
+        if place in (EdgePlace.DOWN, EdgePlace.OUT) and free:
             above[edge.head] = edge.tail
             continued.add(edge.tail)
     aside = {*facts.left.values(), *facts.right.values()}
@@ -83,10 +84,14 @@ def _column_middles(
         for beside, side in ((facts.left, left), (facts.right, right)):
             room = sizes[beside[node_id]].width + style.NODE_GAP if node_id in beside else 0.0
             side[column] = max(side[column], half + room)
-    for edge in figure.edges:
-        if edge.label and edge.tail in columns:
-            column = columns[edge.tail]
-            right[column] = max(right[column], label_size(edge.label).width)
+    for number, size in label_boxes(figure, facts).items():
+        edge = figure.edges[number]
+        branches = facts.places[number] is EdgePlace.BRANCH
+        column = columns.get(edge.head if branches else edge.tail)
+        if column is not None:
+            is_pair = number in facts.twins
+            right[column] = max(right[column], size.width / (2 if is_pair else 1))
+            left[column] = max(left[column], size.width / 2 if is_pair else 0.0)
     middles: dict[int, float] = {}
     x = 0.0
     for column in sorted(set(columns.values())):
@@ -99,16 +104,13 @@ def _labels(
     figure: Figure, facts: Structure, nodes: dict[str, Box], tops: dict[int, float]
 ) -> dict[int, Box]:
     """Put labels into the room below the row they leave, or above the one they branch to."""
-    rows = sorted(tops)
-    below = dict(pairwise(rows))
+    below = dict(pairwise(sorted(tops)))
     labels: dict[int, Box] = {}
-    for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
-        if has_label_box(edge, place):
-            size = label_size(edge.label)
-            is_branch = place is EdgePlace.BRANCH
-            x = nodes[edge.head if is_branch else edge.tail].center[0]
-            row = facts.rows[edge.head] if is_branch else below[facts.rows[edge.tail]]
-            shift = 0.0 if place is EdgePlace.PAIRED else size.width / 2
-            center = x + shift, tops[row] - _LABEL_ROOM / 2
-            labels[number] = Box.around(center, size.width, size.height)
+    for number, size in label_boxes(figure, facts).items():
+        edge, is_branch = figure.edges[number], facts.places[number] is EdgePlace.BRANCH
+        x = nodes[edge.head if is_branch else edge.tail].center[0]
+        row = facts.rows[edge.head] if is_branch else below[facts.rows[edge.tail]]
+        shift = 0.0 if number in facts.twins else size.width / 2
+        center = x + shift, tops[row] - _LABEL_ROOM / 2
+        labels[number] = Box.around(center, size.width, size.height)
     return labels

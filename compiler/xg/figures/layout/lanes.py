@@ -12,6 +12,7 @@ from xg.figures.layout.frames import Frame, finished, frame_box
 from xg.figures.layout.measure import Extent, label_size
 from xg.figures.layout.obstacles import Obstacles, strip
 from xg.figures.layout.placed import PlacedFigure
+from xg.figures.layout.request import pair_shift
 from xg.figures.model import style
 from xg.figures.model.geometry import Box, DrawnPath, Point, flattened
 from xg.figures.model.structure import EdgePlace
@@ -23,9 +24,13 @@ _LEFT_GAP: Final = 3.0  # between a label at the left of a lane and the lane
 
 @dataclass(slots=True)
 class Lanes:
-    """The label boxes of lanes by edge number, and the frames of the groups."""
+    """The label boxes of lanes by edge number, and the frames of the groups.
+
+    Labels in `crowded` found no room; they need so much at the left of their lines.
+    """
 
     labels: dict[int, Box] = field(default_factory=dict[int, Box])
+    crowded: dict[int, float] = field(default_factory=dict[int, float])
     frames: dict[str, Frame] = field(default_factory=dict[str, Frame])
 
 
@@ -41,7 +46,14 @@ def lanes(placed: PlacedFigure) -> Lanes:
     for number, place in enumerate(placed.facts.places):
         label = placed.figure.edges[number].label
         if place is EdgePlace.LANE and label:
-            box = _label_box(label_size(label), placed.paths[number], obstacles)
+            beside = 2 * pair_shift(placed) if number in placed.facts.twins else 0.0
+            size = label_size(label)
+            box = _label_box(size, placed.paths[number], beside, obstacles)
+            if box is None:
+                found.crowded[number] = size.width + _LEFT_GAP + _NARROW
+                (x, start), (_, end) = _upright(placed.paths[number])[0]
+                center = x + beside + size.width / 2, (start + end) / 2
+                box = Box.around(center, size.width, size.height)
             found.labels[number] = box
             obstacles.add(number, box)
     boxes = _boxes(placed, found.labels)
@@ -61,33 +73,46 @@ def _boxes(placed: PlacedFigure, labels: Mapping[int, Box]) -> dict[int, list[Bo
     }
 
 
-def _label_box(size: Extent, path: DrawnPath, obstacles: Obstacles) -> Box:
-    """Find room beside the lane's upright parts, nearest to their middle: the longest first."""
+def _upright(path: DrawnPath) -> list[tuple[Point, Point]]:
+    """Return the upright parts of a path, the longest first."""
     parts = [(a, b) for a, b in pairwise(flattened(path)) if a[0] == b[0]]
     parts.sort(key=lambda part: -abs(part[0][1] - part[1][1]))
+    return parts
+
+
+def _label_box(size: Extent, path: DrawnPath, beside: float, obstacles: Obstacles) -> Box | None:
+    """Find room beside the lane's upright parts, nearest to their middle: the longest first.
+
+    A gradient's arrow is that far `beside` it at the right.
+    """
+    parts = _upright(path)
     for clearance in (_WIDE, _NARROW):
         for part in parts:
-            for side, center in _places(part, size):
+            for side, center in _places(part, size, beside):
                 box = Box.around(center, size.width, size.height)
                 if not _is_taken(box, side, clearance, obstacles):
                     return box
-    (x, start), (_, end) = parts[0]
-    return Box.around((x + size.width / 2, (start + end) / 2), size.width, size.height)
+    return None
 
 
-def _places(part: tuple[Point, Point], size: Extent) -> Iterator[tuple[int, Point]]:
-    """Yield middles for a label at the right of an upright part, then at its left."""
+def _places(part: tuple[Point, Point], size: Extent, beside: float) -> Iterator[tuple[int, Point]]:
+    """Yield middles for a label at the right of an upright part, then at its left.
+
+    One of a pair prefers the left, where it is next to its own line.
+    """
     (x, start), (_, end) = part
     middle, reach = (start + end) / 2, abs(end - start) / 2 - size.height
     steps = range(max(int(reach / _LABEL_STEP), 0) + 1)
-    for side, away in ((1, size.width / 2), (-1, -size.width / 2 - _LEFT_GAP)):
+    sides = [(1, beside + size.width / 2), (-1, -size.width / 2 - _LEFT_GAP)]
+    for side, away in reversed(sides) if beside else sides:
         for step in steps:
             yield from ((side, (x + away, middle + sign * step * _LABEL_STEP)) for sign in (1, -1))
 
 
 def _is_taken(box: Box, side: int, clearance: float, obstacles: Obstacles) -> bool:
     """Return whether something occupies a label's place, besides its own line next to it."""
-    inset = style.LABEL_GAP - 1.0
     area = box.grown(clearance)
-    area = replace(area, left=box.left + inset) if side > 0 else replace(area, right=box.right)
+    inset = replace(area, left=box.left + style.LABEL_GAP - 1.0)  # a label's text begins there
+    area = inset if side > 0 or clearance == _NARROW else replace(area, right=box.right)
+    area = area if side > 0 else replace(area, right=box.right)
     return any(True for _ in obstacles.near(area))

@@ -47,6 +47,13 @@ def edge_line(label: RichText) -> TextLine:
     return typeset(label, style.SYMBOL_SIZE, style.SHAPE_SIZE)
 
 
+def pair_size(down: RichText, up: RichText) -> Extent:
+    """Return the room of the labels at both sides of an arrow and its way back: one line."""
+    sizes = [label_size(label) for label in (down, up) if label]
+    half = max((size.width for size in sizes), default=0.0) + style.PAIR_GAP / 2
+    return Extent(2 * half, max((size.height for size in sizes), default=style.SYMBOL_SIZE))
+
+
 def label_size(label: RichText) -> Extent:
     """Return the room an edge's label takes beside its line, the gap to the line included."""
     line = edge_line(label)

@@ -26,4 +26,3 @@ class PlacedFigure:
     engine: str
     warning: str = ""
     paths: Mapping[int, DrawnPath] = field(default_factory=dict[int, DrawnPath])
-    joined: frozenset[int] = frozenset()  # edges whose path ends, or begins, on another's

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.measure import Extent, label_size
+from xg.figures.layout.measure import Extent, label_size, pair_size
 from xg.figures.layout.unit import NodeUnit
 from xg.figures.model import style
 from xg.figures.model.figure import Figure, FigureEdge, NodeKind
@@ -22,47 +22,53 @@ from xg.figures.model.structure import EdgePlace, Structure, leveled, passing
 _STRAIGHT: Final = 1000
 _BRANCH: Final = 3
 _SIDE: Final = 20
-_PLACED: Final = (
-    EdgePlace.DOWN,
-    EdgePlace.OUT,
-    EdgePlace.PAIRED,
-    EdgePlace.BRANCH,
-    EdgePlace.SIDE,
-    EdgePlace.AROUND,
-)
+_POINT: Final = 8.0  # the width of where a line meets a bar
+_PLACED: Final = (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND)
 _HEADER: Final = """\
 graph [rankdir=TB, newrank=true, splines=spline, nodesep={nodesep:.4f}, ranksep={ranksep:.4f}]
 node [shape=box, fixedsize=true, label="", margin=0]
 edge [arrowhead=none]"""
 
 
-def problem(
-    figure: Figure, facts: Structure, units: Sequence[NodeUnit], *, clusters: bool = True
-) -> str:
-    """Return the DOT text that asks for the places of the figure's boxes.
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Orders that a placement keeps besides the rows, though edges might cross less without.
 
-    With `clusters`, no other node may be among the nodes of a group.
+    With `clusters`, no other node may be among the nodes of a group; with `forks`, columns keep
+    their order where they begin, and with `sides`, what joins a column under a bar is at its right.
+    Engines read boxes in an order that decides between equals: maybe `backwards`.
     """
+
+    clusters: bool = True
+    forks: bool = True
+    sides: bool = True
+    backwards: bool = False
+
+
+def problem(figure: Figure, facts: Structure, units: Sequence[NodeUnit], wishes: Wishes) -> str:
+    """Return the DOT text that asks for the places of the figure's boxes."""
     kinds = {node.id: node.kind for node in figure.nodes}
     ports = {unit.node: _Port(f"n{number}", unit) for number, unit in enumerate(units)}
     lines = [_HEADER.format(nodesep=style.NODE_GAP / 72, ranksep=style.ROW_GAP / 72)]
-    lines += (port.declared(kinds[node]) for node, port in ports.items())
-    pairs = {(edge.tail, edge.head): edge for edge in figure.edges}
-    for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
+    declared = [port.declared(kinds[node]) for node, port in ports.items()]
+    lines += declared[::-1] if wishes.backwards else declared
+    labels = label_boxes(figure, facts)
+    numbered = list(enumerate(zip(figure.edges, facts.places, strict=True)))
+    for number, (edge, place) in numbered[::-1] if wishes.backwards else numbered:
         if place in _PLACED:
             ends = ports[edge.tail], ports[edge.head]
-            if place is EdgePlace.PAIRED:
-                lines += _paired(number, *ends, edge, pairs[edge.head, edge.tail])
-            else:
-                lines += _downward(number, *ends, edge, place)
-    lines += _forks(facts, ports)
+            if place is not EdgePlace.DOWN:
+                ends, points = _at_bars(number, edge, figure, ends)
+                lines += points
+            lines += _downward(number, *ends, place, labels.get(number), number in facts.twins)
+    lines += _forks(facts, ports) if wishes.forks else ()
     lines += (
         f"{ports[above].name} -> {ports[below].name} [style=invis, weight=0]"
         for above, below in leveled(figure)
         if above in ports and below in ports
     )
-    lines += _labels_at_levels(figure, facts, ports) if figure.levels else ()
-    lines += _groups(figure, facts, ports) if clusters else ()
+    lines += _labels_at_levels(figure, facts, ports, wishes) if figure.levels else ()
+    lines += _groups(figure, facts, ports) if wishes.clusters else ()
     return "digraph {\n" + "\n".join(lines) + "\n}\n"
 
 
@@ -88,16 +94,19 @@ class _Port:
         return _box(self.name, size, ", shape=circle" if circle else "")
 
 
-def has_label_box(edge: FigureEdge, place: EdgePlace) -> bool:
-    """Return whether the problem has a box for the edge's label."""
-    if place is EdgePlace.PAIRED:
-        return True
-    return bool(edge.label) and place in (
-        EdgePlace.DOWN,
-        EdgePlace.BRANCH,
-        EdgePlace.SIDE,
-        EdgePlace.AROUND,
-    )
+def label_boxes(figure: Figure, facts: Structure) -> dict[int, Extent]:
+    """Return the boxes of labels: at the right of a line, or around an arrow and its way back."""
+    found: dict[int, Extent] = {}
+    for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
+        if place not in (EdgePlace.DOWN, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND):
+            continue
+        if number in facts.twins:
+            up = figure.edges[facts.twins[number]].label
+            if edge.label or up or place is EdgePlace.DOWN:
+                found[number] = pair_size(edge.label, up)
+        elif edge.label:
+            found[number] = label_size(edge.label)
+    return found
 
 
 def _box(name: str, size: Extent, more: str = "") -> str:
@@ -108,30 +117,36 @@ def _inches(points: float) -> str:
     return f"{2 * math.ceil(points / 2) / 72:.6f}"
 
 
-def _paired(
-    number: int, tail: _Port, head: _Port, down: FigureEdge, up: FigureEdge
-) -> Iterator[str]:
-    """Place an arrow and its way back as one line through a label as wide as both sides need."""
-    sizes = [label_size(edge.label) for edge in (down, up) if edge.label]
-    half = max((size.width for size in sizes), default=0.0) + style.PAIR_GAP / 2
-    label = f"l{number}"
-    yield _box(label, Extent(2 * half, max((size.height for size in sizes), default=10.0)))
-    yield f"{tail.at('s')} -> {label}:n [id=a{number}, weight={_STRAIGHT}]"
-    yield f"{label}:s -> {head.at('n')} [id=b{number}, weight={_STRAIGHT}]"
+def _at_bars(
+    number: int, edge: FigureEdge, figure: Figure, ends: tuple[_Port, _Port]
+) -> tuple[tuple[_Port, _Port], list[str]]:
+    """Let an edge begin or end at a point of its own in the row of a bar, which is wide."""
+    found: list[_Port] = []
+    points: list[str] = []
+    for letter, node, port in zip("th", (edge.tail, edge.head), ends, strict=True):
+        if node in figure.levels:
+            size = Extent(_POINT, port.unit.height)
+            point = _Port(f"b{letter}{number}", NodeUnit(port.unit.node, size))
+            points.append(_box(point.name, size))
+            points.append(f"{{rank=same; {port.name}; {point.name}}}")
+            found.append(point)
+        else:
+            found.append(port)
+    return (found[0], found[1]), points
 
 
 def _downward(
-    number: int, tail: _Port, head: _Port, edge: FigureEdge, place: EdgePlace
+    number: int, tail: _Port, head: _Port, place: EdgePlace, size: Extent | None, is_pair: bool
 ) -> Iterator[str]:
     above = _BRANCH if place in (EdgePlace.BRANCH, EdgePlace.AROUND) else _STRAIGHT
     below = _SIDE if place in (EdgePlace.SIDE, EdgePlace.AROUND) else _STRAIGHT
-    if edge.label:
-        label = f"l{number}"
+    if size is not None:
+        label, at = f"l{number}", ("n", "s") if is_pair else ("nw", "sw")
         leave = tail.at() if above is _BRANCH else tail.at("s")
         enter = head.at() if below is _SIDE else head.at("n")
-        yield _box(label, label_size(edge.label))
-        yield f"{leave} -> {label}:nw [id=a{number}, weight={above}]"
-        yield f"{label}:sw -> {enter} [id=b{number}, weight={below}]"
+        yield _box(label, size)
+        yield f"{leave} -> {label}:{at[0]} [id=a{number}, weight={above}]"
+        yield f"{label}:{at[1]} -> {enter} [id=b{number}, weight={below}]"
     else:
         rows = 1 if place is EdgePlace.OUT else 2
         weight = min(above, below)
@@ -146,34 +161,26 @@ def _forks(facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
 
 
 def _labels_at_levels(
-    figure: Figure, facts: Structure, ports: Mapping[str, _Port]
+    figure: Figure, facts: Structure, ports: Mapping[str, _Port], wishes: Wishes
 ) -> Iterator[str]:
     """Keep labels of lines past a level above it, and side columns right of the one they join."""
-    boxes = {
-        number: edge
-        for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True))
-        if has_label_box(edge, place)
-    }
+    boxes = {number: figure.edges[number] for number in label_boxes(figure, facts)}
     passed = dict(passing(figure))
     for number in boxes.keys() & passed.keys():
         yield f"l{number} -> {ports[passed[number]].name} [style=invis, weight=0]"
     near = {number: edge for number, edge in boxes.items() if number not in passed}
-    straight = {
-        e.head: n for n, e in near.items() if facts.places[n] in (EdgePlace.DOWN, EdgePlace.PAIRED)
-    }
-    for number, edge in near.items():
+    straight = {e.head: n for n, e in near.items() if facts.places[n] is EdgePlace.DOWN}
+    for number, edge in near.items() if wishes.sides else ():
         if facts.places[number] is EdgePlace.SIDE and edge.head in straight:
             yield f"{{rank=same; l{straight[edge.head]} -> l{number} [style=invis]}}"
 
 
 def _groups(figure: Figure, facts: Structure, ports: Mapping[str, _Port]) -> Iterator[str]:
+    labels = label_boxes(figure, facts)
     for number, group in enumerate(figure.groups):
         members = set(group.nodes)
         inside = [port.name for node, port in ports.items() if node in members]
-        inside += (
-            f"l{k}"
-            for k, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True))
-            if {edge.tail, edge.head} <= members and has_label_box(edge, place)
-        )  # fmt: skip
+        edges = ((k, figure.edges[k]) for k in labels)
+        inside += (f"l{k}" for k, edge in edges if {edge.tail, edge.head} <= members)
         margin = style.GROUP_PADDING + style.GROUP_HEADING
         yield f"subgraph cluster_{number} {{margin={margin}; {'; '.join(inside)}}}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.field import RAIL, Key, RoutingField
+from xg.figures.layout.field import Key, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.model import style
@@ -16,6 +16,7 @@ from xg.figures.model.structure import EdgePlace
 
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width
 _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them
+_BESIDE_TEXT: Final = 8.4
 _PORT_STEP: Final = 9.0  # between ports at the top or the bottom of a box
 _CIRCLE_STEP: Final = 5.5
 FLAT: Final = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
@@ -29,7 +30,6 @@ _LEAVE: Final = {
     EdgePlace.SIDE: {NodeSide.BOTTOM: 0.0},
     EdgePlace.AROUND: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 3.0},
     EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.BOTTOM: 6.0, NodeSide.RIGHT: 14.0},
-    EdgePlace.RAIL: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.BOTTOM: 12.0},
 }
 _ENTER: Final = {
     EdgePlace.DOWN: {NodeSide.TOP: 0.0},
@@ -38,7 +38,6 @@ _ENTER: Final = {
     EdgePlace.SIDE: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.TOP: 12.0},
     EdgePlace.AROUND: {NodeSide.RIGHT: 0.0, NodeSide.LEFT: 2.0, NodeSide.TOP: 12.0},
     EdgePlace.LANE: {NodeSide.LEFT: 0.0, NodeSide.TOP: 12.0, NodeSide.RIGHT: 14.0},
-    EdgePlace.RAIL: {NodeSide.TOP: 30.0},
 }
 
 
@@ -54,39 +53,34 @@ class RouteRequest:
     starts: tuple[RimPort, ...]
     ends: tuple[RimPort, ...]
     via: tuple[int, float] | None  # the row of its label, and where it runs there
+    half: float = 0.0  # how far two lines, an arrow and its way back, are from the middle
+    room: float = 0.0  # at its left, for its label
 
 
-def key_of(edge: FigureEdge, place: EdgePlace, bar: str) -> Key:
+def key_of(edge: FigureEdge, twin: int | None) -> Key:
     """Return the key of an edge's line: a double line is never part of a single one.
 
-    All rails to one bar are one line.
+    An arrow beside which another runs back is never part of another.
     """
-    if place is EdgePlace.RAIL:
-        return RAIL, bar
-    return (*map(str, edge.value), edge.style.name)
+    return (*map(str, edge.value), edge.style.name, *(() if twin is None else (str(twin),)))
 
 
-def requests(placed: PlacedFigure, field: RoutingField) -> Iterator[RouteRequest]:
+def requests(
+    placed: PlacedFigure, field: RoutingField, rooms: Mapping[int, float]
+) -> Iterator[RouteRequest]:
     """Yield all edges to route, those first that have hardly a choice."""
     book = _Book(placed, field)
     order = {place: n for n, place in enumerate(_FIRST)}
-    numbers = [number for number, place in enumerate(placed.facts.places) if place not in FLAT]
+    numbers = [number for number, place in enumerate(placed.facts.places) if place in order]
     numbers.sort(key=lambda n: (order[placed.facts.places[n]], book.reach(n)))
     for number in numbers:
-        yield book.request(number)
+        yield replace(book.request(number), room=rooms.get(number, 0.0))
 
 
 _FIRST: Final = (
-    EdgePlace.DOWN,
-    EdgePlace.PAIRED,
-    EdgePlace.BACK,
-    EdgePlace.OUT,
-    EdgePlace.BRANCH,
-    EdgePlace.SIDE,
-    EdgePlace.AROUND,
+    EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND,
     EdgePlace.LANE,
-    EdgePlace.RAIL,
-)
+)  # fmt: skip
 
 
 class _Book:
@@ -98,12 +92,6 @@ class _Book:
         self.shift = pair_shift(placed)
         self.bars = bars_of(placed)
         self.rows = {node: field.row(box) for node, box in placed.nodes.items()}
-        places = enumerate(placed.facts.places)
-        edges = placed.figure.edges
-        paired = {n: edges[n] for n, place in places if place is EdgePlace.PAIRED}
-        self.pairs = {(edge.tail, edge.head): number for number, edge in paired.items()}
-        self.trunk = {edge.tail: -self.shift for edge in paired.values()}
-        self.entered = {edge.head: -self.shift for edge in paired.values()}
 
     def reach(self, number: int) -> tuple[int, float]:
         """Return how far an edge goes."""
@@ -113,37 +101,28 @@ class _Book:
 
     def request(self, number: int) -> RouteRequest:
         edge, place = self.placed.figure.edges[number], self.placed.facts.places[number]
-        upper, lower = ends_of(self.placed, number)
-        if place in (EdgePlace.PAIRED, EdgePlace.BACK):
-            shift = self.shift if place is EdgePlace.BACK else -self.shift
-            starts = (self._middle(upper, NodeSide.BOTTOM, shift, 0.0),)
-            ends = (self._middle(lower, NodeSide.TOP, shift, 0.0),)
-        else:
-            shift = 0.0
-            label = self.placed.labels.get(number)
-            aims = [self.placed.nodes[node].center[0] for node in (upper, lower)]
-            aims += [label.left] if label is not None else []
-            starts = tuple(self._ports(upper, _LEAVE[place], aims))
-            ends = tuple(self._ports(lower, _ENTER[place], aims))
-        via = self._via(number, place, self.pairs.get((upper, lower)), shift)
-        entered = upper == edge.head
-        starts = tuple(replace(port, head=entered) for port in starts)
-        ends = tuple(replace(port, head=not entered) for port in ends)
+        twin = self.placed.facts.twins.get(number)
+        half = 0.0 if twin is None else self.shift
+        via = self._via(number, twin)
+        aims = [self.placed.nodes[node].center[0] for node in (edge.tail, edge.head)]
+        aims += [via[1]] if via is not None else []
+        # A head is wider than a line: that of the arrow back is at its tail.
+        starts = (
+            replace(port, head=twin is not None)
+            for port in self._ports(edge.tail, _LEAVE[place], aims)
+        )
+        ends = (replace(port, head=True) for port in self._ports(edge.head, _ENTER[place], aims))
+        key = key_of(edge, twin)
         return RouteRequest(
-            number, key_of(edge, place, lower), place, upper, lower, starts, ends, via
+            number, key, place, edge.tail, edge.head, tuple(starts), tuple(ends), via, half
         )
 
-    def _via(
-        self, number: int, place: EdgePlace, pair: int | None, shift: float
-    ) -> tuple[int, float] | None:
-        """Return where an edge runs beside its label, or between the two of its pair."""
-        if place in (EdgePlace.PAIRED, EdgePlace.BACK) and pair is not None:
-            box = self.placed.labels[pair]
-            return self.field.row(box), box.center[0] + shift
+    def _via(self, number: int, twin: int | None) -> tuple[int, float] | None:
+        """Return where an edge runs beside its label, or between the two of a pair."""
         if number not in self.placed.labels:
             return None
         box = self.placed.labels[number]
-        return self.field.row(box), box.left
+        return self.field.row(box), box.left if twin is None else box.center[0]
 
     def _ports(
         self, node: str, costs: dict[NodeSide, float], aims: Sequence[float]
@@ -167,8 +146,7 @@ class _Book:
         self, node: str, side: NodeSide, cost: float, aims: Sequence[float]
     ) -> Iterator[RimPort]:
         """Yield the middle, what is straight above or below an aim, the places beside it."""
-        middle = (self.trunk if side is NodeSide.BOTTOM else self.entered).get(node, 0.0)
-        yield self._middle(node, side, middle, cost)
+        yield self._middle(node, side, 0.0, cost)
         box = self.placed.nodes[node]
         is_circle = is_round(self.placed, node)
         step = _CIRCLE_STEP if is_circle else _PORT_STEP
@@ -188,26 +166,23 @@ class _Book:
 
 def bars_of(placed: PlacedFigure) -> frozenset[str]:
     """Return the nodes that are bars across all columns."""
-    return frozenset((*placed.figure.levels, *(node.id for node in placed.figure.floor)))
-
-
-def ends_of(placed: PlacedFigure, number: int) -> tuple[str, str]:
-    """Return the upper and the lower end of an edge: an arrow may lead upwards."""
-    edge, place = placed.figure.edges[number], placed.facts.places[number]
-    floor = {node.id for node in placed.figure.floor}
-    is_up = place is EdgePlace.BACK or edge.tail in floor
-    return (edge.head, edge.tail) if is_up else (edge.tail, edge.head)
+    return frozenset(placed.figure.levels)
 
 
 def is_round(placed: PlacedFigure, node: str) -> bool:
     """Return whether a node is drawn as a circle."""
-    kind = placed.facts.kinds.get(node)  # a bar under all of it is none of its nodes
-    return kind is not None and style.NODE_STYLES[kind].outline is style.Outline.CIRCLE
+    return style.NODE_STYLES[placed.facts.kinds[node]].outline is style.Outline.CIRCLE
 
 
 def is_text(placed: PlacedFigure, node: str) -> bool:
     """Return whether a node is drawn as text without a frame."""
     return placed.facts.kinds.get(node) in (NodeKind.TENSOR, NodeKind.SAVED)
+
+
+def side_room(placed: PlacedFigure, node: str) -> float:
+    """Return how high the side of a node is for lines: they may pass over and under a text."""
+    more = _BESIDE_TEXT if placed.facts.twins and is_text(placed, node) else 0.0
+    return placed.nodes[node].height + more
 
 
 def pair_shift(placed: PlacedFigure) -> float:
@@ -216,8 +191,7 @@ def pair_shift(placed: PlacedFigure) -> float:
         placed.nodes[node].width + _PAIR_BESIDE
         if is_text(placed, node)
         else placed.nodes[node].width * _PAIR_INSIDE
-        for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True)
-        if place is EdgePlace.PAIRED
-        for node in (edge.tail, edge.head)
+        for number in placed.facts.twins
+        for node in (placed.figure.edges[number].tail, placed.figure.edges[number].head)
     ]
     return min([style.PAIR_GAP, *widths]) / 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
@@ -10,72 +9,48 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.channels import Channels, channels, stops
-from xg.figures.layout.field import Key, Route, RoutingField
-from xg.figures.layout.measure import node_size
+from xg.figures.layout.field import Route, RoutingField
+from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
-from xg.figures.layout.request import FLAT, ends_of, is_round, is_text
+from xg.figures.layout.request import FLAT, is_round, is_text, pair_shift, side_room
 from xg.figures.layout.router import Router, field_of
 from xg.figures.model import style
-from xg.figures.model.geometry import Box, DrawnPath, Point, bounding_box, polyline, rounded
+from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline, rounded
 from xg.figures.model.structure import EdgePlace
 
 _BELOW_CAPITALS: Final = 1.0  # text reaches less far above its middle than below
 _SAME: Final = 0.01
-_FLOOR: Final = 26.0  # between the columns and a bar under them
+_STRAIGHT: Final = style.ARROW_LENGTH + 0.5  # of a line, at its ends
 
 
 def routed(placed: PlacedFigure) -> PlacedFigure:
     """Return the figure with a path for every edge; its rows may have moved down."""
-    placed = _with_floor(placed)
+    done = _routed(placed, {})
+    crowded = lanes(done).crowded
+    return _routed(placed, crowded) if crowded else done
+
+
+def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
     field = field_of(placed)
-    routes = Router(placed, field).run()
+    routes = Router(placed, field, rooms).run()
     found = channels(field, routes)
     moved = _moved(placed, field, found)
-    heights = {node: box.height for node, box in placed.nodes.items()}
-    sheet = _RouteContext(moved, found, stops(routes, heights))
-    points = {number: sheet.points(route) for number, route in routes.items()}
-    joined = _join(points, routes, placed)
-    paths = {
-        number: rounded(some if _is_down(placed, number) else some[::-1], style.CORNER)
-        for number, some in points.items()
-    }
+    sides = {node: side_room(placed, node) for node in placed.nodes}
+    sheet = _RouteContext(moved, found, stops(routes, sides))
+    twins, shift = placed.facts.twins, pair_shift(placed)
+    paths: dict[int, DrawnPath] = {}
+    for number, route in routes.items():
+        paths[number] = sheet.path(route, -route.half)
+        if number in twins:
+            paths[twins[number]] = backward(sheet.path(route, route.half))
     for number, place in enumerate(placed.facts.places):
         if place in FLAT:
-            paths[number] = _flat(moved, number, place)
-    return replace(moved, paths=paths, joined=joined)
-
-
-def _with_floor(placed: PlacedFigure) -> PlacedFigure:
-    """Put the bars that rails lead to under everything else."""
-    if not placed.figure.floor:
-        return placed
-    around = bounding_box(placed.nodes.values())
-    nodes, top = dict(placed.nodes), around.bottom + _FLOOR
-    for bar in placed.figure.floor:
-        height = node_size(bar).height
-        nodes[bar.id] = Box(around.left, top, around.right, top + height)
-        top += height + _FLOOR / 2
-    return replace(placed, nodes=nodes)
-
-
-def _is_down(placed: PlacedFigure, number: int) -> bool:
-    return ends_of(placed, number)[0] == placed.figure.edges[number].tail
-
-
-def _join(
-    points: dict[int, list[Point]], routes: Mapping[int, Route], placed: PlacedFigure
-) -> frozenset[int]:
-    """Let rails that lead to one place on a bar end where they meet the longest; return these."""
-    trunks: dict[tuple[Key, float], list[int]] = defaultdict(list)
-    for number, route in routes.items():
-        if placed.facts.places[number] is EdgePlace.RAIL:
-            trunks[route.key, route.runs[-1].x].append(number)
-    for joined in trunks.values():
-        joined.sort(key=lambda number: points[number][-2][1])
-        for number in joined[1:]:
-            points[number].pop()
-    return frozenset(number for joined in trunks.values() for number in joined[1:])
+            half = shift if number in twins else 0.0
+            paths[number] = _flat(moved, number, place, half)
+            if number in twins:
+                paths[twins[number]] = backward(_flat(moved, number, place, -half))
+    return replace(moved, paths=paths)
 
 
 def _moved(placed: PlacedFigure, field: RoutingField, found: Channels) -> PlacedFigure:
@@ -92,25 +67,35 @@ class _RouteContext:
     found: Channels
     offsets: Mapping[tuple[int, bool], float]
 
-    def points(self, route: Route) -> list[Point]:
-        """Return the corners of a route, from its upper end to its lower one."""
-        points = [self._rim(route, route.start, is_start=True)]
+    def path(self, route: Route, shift: float) -> DrawnPath:
+        """Return the path of a route, or of the line that far at the side of it."""
+        radius = style.CORNER if not shift else style.CORNER - 1.0
+        return rounded(self.points(route, shift), radius, _STRAIGHT)
+
+    def points(self, route: Route, shift: float) -> list[Point]:
+        """Return the corners of a route, from its upper end to its lower one.
+
+        A line runs `shift` to the right of a route that leads down, and keeps to its side.
+        """
+        points = [self._rim(route, route.start, shift, is_start=True)]
         for turn, (_, a, b) in enumerate(route.turns()):
-            y = self.found.heights[route.number, turn]
-            points += [(a, y), (b, y)]
-        end = self._rim(route, route.end, is_start=False)
+            y = self.found.heights[route.number, turn] - (shift if b > a else -shift)
+            points += [(a + shift, y), (b + shift, y)]
+        end = self._rim(route, route.end, shift, is_start=False)
         if route.start.side.is_level:
-            points.insert(1, (route.runs[0].x, points[0][1]))
+            points.insert(1, (route.runs[0].x + shift, points[0][1]))
         if route.end.side.is_level:
-            points.append((route.runs[-1].x, end[1]))
+            points.append((route.runs[-1].x + shift, end[1]))
         return _corners([*points, end])
 
-    def _rim(self, route: Route, port: RimPort, *, is_start: bool) -> Point:
+    def _rim(self, route: Route, port: RimPort, shift: float, *, is_start: bool) -> Point:
         """Return where a line meets the rim of a node."""
         box = self.placed.nodes[port.node]
         if port.side.is_level:
-            return self._beside(box, port, self.offsets[route.number, is_start])
-        x = route.runs[0 if is_start else -1].x
+            away = port.side.sign if is_start else -port.side.sign  # the direction of travel
+            offset = self.offsets[route.number, is_start] - away * shift
+            return self._beside(box, port, offset)
+        x = route.runs[0 if is_start else -1].x + shift
         sign = 1 if port.side is NodeSide.BOTTOM else -1
         reach = box.height / 2
         if is_round(self.placed, port.node):
@@ -144,11 +129,17 @@ def _corners(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def _flat(placed: PlacedFigure, number: int, place: EdgePlace) -> DrawnPath:
-    """Return the line from a tensor into the side of the node that it is beside."""
+def _flat(placed: PlacedFigure, number: int, place: EdgePlace, half: float) -> DrawnPath:
+    """Return the line from a tensor into the side of the node that it is beside.
+
+    Of two lines one runs `half` at the right-hand side of the way to the node.
+    """
     edge = placed.figure.edges[number]
     tail, head = placed.nodes[edge.tail], placed.nodes[edge.head]
     sign = 1 if place is EdgePlace.FROM_LEFT else -1
-    y = head.center[1]
+    y = head.center[1] + sign * half
+    reach = head.width / 2
+    if is_round(placed, edge.head):
+        reach = sqrt(max(reach**2 - half**2, 0.0))
     start = tail.center[0] + sign * (tail.width / 2 + style.TEXT_GAP)
-    return polyline(((start, y), (head.center[0] - sign * head.width / 2, y)))
+    return polyline(((start, y), (head.center[0] - sign * reach, y)))

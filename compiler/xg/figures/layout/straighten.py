@@ -19,7 +19,7 @@ _ALMOST: Final = 3.0  # points: a shift that is rounding, and takes no room
 _MOST: Final = 60.0  # a larger shift is meant
 _ROOM: Final = 10.0  # that is left to a neighbour
 _NARROW: Final = 4.0  # that a label leaves
-_COLUMN: Final = (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.PAIRED)
+_COLUMN: Final = (EdgePlace.DOWN, EdgePlace.OUT)
 _BANDS: Final = 40.0
 
 
@@ -68,7 +68,8 @@ class _MovingBoxes:
         edge, place = self.placed.figure.edges[number], self.placed.facts.places[number]
         box = self.labels[number]
         line = self.nodes[edge.head if place is EdgePlace.BRANCH else edge.tail].center[0]
-        shift = line - (box.center[0] if place is EdgePlace.PAIRED else box.left)
+        is_pair = number in self.placed.facts.twins
+        shift = line - (box.center[0] if is_pair else box.left)
         if abs(shift) < _ALMOST or (
             abs(shift) <= _MOST and self._is_free([number], shift, _NARROW)
         ):

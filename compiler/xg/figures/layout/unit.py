@@ -8,17 +8,20 @@ equal fields one of which is the port: all its text is the bars between them.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.measure import Extent, label_size, node_size
 from xg.figures.model import style
-from xg.figures.model.figure import Figure, FigureEdge
+from xg.figures.model.figure import Figure
 from xg.figures.model.geometry import Box, Point
 from xg.figures.model.structure import EdgePlace, Structure
 
 FIELD: Final = 4  # points
+_PAIR_HEIGHT: Final = 13.5  # of an arrow and its way back, at a side of a box
+_BOXES: Final = (style.Outline.SHARP, style.Outline.ROUNDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +72,39 @@ class NodeUnit:
 
 def units(figure: Figure, facts: Structure) -> list[NodeUnit]:
     """Return the units of a figure in the order of its nodes."""
-    sizes = {node.id: node_size(node) for node in figure.nodes}
+    sizes = node_sizes(figure, facts)
     beside = {*facts.left.values(), *facts.right.values()}
     node_units = {
         node.id: _unit(node.id, sizes, facts, 0.0) for node in figure.nodes if node.id not in beside
     }
-    for edge, place in zip(figure.edges, facts.places, strict=True):
+    for number, place in enumerate(facts.places):
         if place is EdgePlace.LANE:
-            room = _lane_room(edge, figure, facts, node_units)
-            node_units[edge.head] = _unit(edge.head, sizes, facts, room)
+            head = figure.edges[number].head
+            room = _lane_room(number, figure, facts, node_units)
+            node_units[head] = _unit(head, sizes, facts, room)
     return list(node_units.values())
+
+
+def node_sizes(figure: Figure, facts: Structure) -> dict[str, Extent]:
+    """Return how large each node is: as high as the pairs of lines at a side need."""
+    sides: dict[tuple[str, bool], int] = defaultdict(int)
+    pairs = zip(figure.edges, facts.places, strict=True)
+    for edge, place in pairs if facts.twins else ():
+        sides[edge.tail, True] += place in (EdgePlace.BRANCH, EdgePlace.AROUND)
+        sides[edge.head, False] += place in (EdgePlace.SIDE, EdgePlace.AROUND)
+    found: dict[str, Extent] = {}
+    for node in figure.nodes:
+        size = node_size(node)
+        count = max(sides.get((node.id, is_out), 0) for is_out in (True, False))
+        outline = style.NODE_STYLES[node.kind].outline
+        if count > 1 and outline in _BOXES:
+            size = Extent(size.width, max(size.height, count * _PAIR_HEIGHT))
+        sides_free = (node.id not in facts.left) + (node.id not in facts.right)
+        if count > sides_free and outline is style.Outline.CIRCLE:
+            least = max(size.width, (count - sides_free + 1) * _PAIR_HEIGHT)
+            size = Extent(least, least)
+        found[node.id] = size
+    return found
 
 
 def _unit(node: str, sizes: Mapping[str, Extent], facts: Structure, room: float) -> NodeUnit:
@@ -103,18 +129,20 @@ def _unit(node: str, sizes: Mapping[str, Extent], facts: Structure, room: float)
 
 
 def _lane_room(
-    edge: FigureEdge, figure: Figure, facts: Structure, units: Mapping[str, NodeUnit]
+    number: int, figure: Figure, facts: Structure, units: Mapping[str, NodeUnit]
 ) -> float:
     """Return how far a lane and its label are from the middle of the column that it passes."""
+    edge = figure.edges[number]
     below = {
         other.tail: other.head
         for other, place in zip(figure.edges, facts.places, strict=True)
-        if place in (EdgePlace.DOWN, EdgePlace.PAIRED)
+        if place is EdgePlace.DOWN
     }
     widest, node = 0.0, below.get(edge.tail)
     while node is not None and node != edge.head:
         widest, node = max(widest, units[node].reach), below.get(node)
     label = label_size(edge.label).width if edge.label else 0.0
+    label += style.LANE_GAP / 2 if number in facts.twins else 0.0
     return widest + style.LANE_GAP + label
 
 

@@ -42,7 +42,6 @@ class EdgeRole(Enum):
     BRANCH = auto()  # from a node to the top of another column
     SIDE = auto()  # into a node from beside
     RESIDUAL = auto()  # past many nodes, in a lane at the left
-    RAIL = auto()  # to or from a bar below all columns, along a rail at the right
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +91,24 @@ class FigureGroup:
     nodes: tuple[str, ...]
 
 
+class BarPlace(Enum):
+    """Where a bar is: between rows of the columns, or outside, for what tags in them name."""
+
+    BETWEEN = auto()
+    ABOVE = auto()
+    BELOW = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class FigureBar:
     """A collective across columns, whose node it widens; each of `spans` is one bar.
 
-    A span is the first and the last of its columns. `is_below` are bars under all columns, which
-    rails lead to.
+    A span is the first and the last of its columns.
     """
 
     node: FigureNode
     spans: tuple[tuple[int, int], ...]
-    is_below: bool = False
+    where: BarPlace = BarPlace.BETWEEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,5 +147,4 @@ class Figure:
     bars: tuple[FigureBar, ...] = ()
     braces: tuple[FigureBrace, ...] = ()
     levels: tuple[str, ...] = ()  # nodes with a row of their own: before them above, else below
-    floor: tuple[FigureNode, ...] = ()  # bars under all of it, which rails lead to
     has_heading: bool = True  # whether the title is drawn above

@@ -116,17 +116,36 @@ def bezier(points: Sequence[Point]) -> DrawnPath:
     )
 
 
-def rounded(points: Sequence[Point], radius: float) -> DrawnPath:
-    """Return lines through the points with round corners, smaller where a line is short."""
+def rounded(points: Sequence[Point], radius: float, straight: float = 0.0) -> DrawnPath:
+    """Return lines through the points with round corners, smaller where a line is short.
+
+    At both ends so much is `straight`: an arrow's head.
+    """
     segments: list[Curve] = []
-    for before, corner, after in zip(points, points[1:], points[2:], strict=False):
-        reach = min(radius, _distance(before, corner) / 2, _distance(corner, after) / 2)
+    lengths = [_distance(a, b) for a, b in pairwise(points)]
+    room = [length / 2 for length in lengths]
+    for end in (0, -1) if straight and len(lengths) > 1 else ():
+        room[end] = max(lengths[end] - straight, lengths[end] / 4)
+    for place, (before, corner, after) in enumerate(
+        zip(points, points[1:], points[2:], strict=False)
+    ):
+        reach = min(radius, room[place], room[place + 1])
         enter, leave = _towards(corner, before, reach), _towards(corner, after, reach)
         rest = reach * (1 - _QUARTER)
         controls = (_towards(corner, before, rest), _towards(corner, after, rest))
         segments += [Curve(enter), Curve(leave, controls)]
     segments.append(Curve(points[-1]))
     return DrawnPath(points[0], tuple(segments))
+
+
+def backward(path: DrawnPath) -> DrawnPath:
+    """Return a path from its end to its start."""
+    starts = [path.start, *(segment.end for segment in path.segments)]
+    segments = (
+        Curve(start, segment.controls and (segment.controls[1], segment.controls[0]))
+        for start, segment in zip(reversed(starts[:-1]), reversed(path.segments), strict=True)
+    )
+    return DrawnPath(path.end, tuple(segments), path.closed)
 
 
 def rectangle(box: Box, radius: float = 0.0) -> DrawnPath:

@@ -7,14 +7,19 @@ sizes, colours and fonts are chosen where text is typeset.
 import re
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
+
+Tag = Literal["", "forward", "backward"]
 
 
 @dataclass(frozen=True, slots=True)
 class StyledRun:
-    """Characters of one style, and the scripts below and above their right end."""
+    """Characters of one style, and the scripts below and above their right end.
+
+    Runs with a `tag` are framed: the collective of a pass that a parameter takes part in.
+    """
 
     text: str
     bold: bool = False
@@ -22,6 +27,7 @@ class StyledRun:
     muted: bool = False
     sub: str = ""
     sup: str = ""
+    tag: Tag = ""
 
 
 RichText = tuple[StyledRun, ...]
@@ -47,6 +53,11 @@ def bold(text: str) -> RichText:
 def muted(text: RichText) -> RichText:
     """Return the same text in the quiet colour of shapes."""
     return tuple(replace(run, muted=True) for run in text)
+
+
+def tagged(text: RichText, tag: Tag) -> RichText:
+    """Return the text in a frame of its own, with room before it."""
+    return (StyledRun(" "), *(replace(run, tag=tag) for run in text))
 
 
 def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "") -> RichText:

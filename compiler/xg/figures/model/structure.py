@@ -26,9 +26,7 @@ class EdgePlace(Enum):
     FROM_RIGHT = auto()
     LANE = auto()
     OUT = auto()  # down to a result of a side column, half a row below
-    RAIL = auto()  # beside all columns, to or from a bar below them
-    PAIRED = auto()  # down, with a gradient's arrow up beside it
-    BACK = auto()  # up, beside the arrow it is paired with
+    BACK = auto()  # a gradient's arrow, beside the arrow that it is the twin of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,10 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The derived facts. `places` is parallel to the figure's edges; rows count from 0."""
+    """The derived facts. `places` is parallel to the figure's edges; rows count from 0.
+
+    `twins` maps an arrow to the dashed one that runs back beside it, by their numbers.
+    """
 
     places: tuple[EdgePlace, ...]
     rows: Mapping[str, int]
@@ -49,6 +50,7 @@ class Structure:
     kinds: Mapping[str, NodeKind]
     left: Mapping[str, str]  # node -> the tensor at its left
     right: Mapping[str, str]
+    twins: Mapping[int, int]
 
 
 def structure(figure: Figure) -> Structure:
@@ -57,22 +59,30 @@ def structure(figure: Figure) -> Structure:
     Raises ValueError where its solid edges close a cycle or a dashed one has no solid partner.
     """
     left, right = _beside(figure)
-    dashed = (edge for edge in figure.edges if edge.style is EdgeStyle.DASHED)
-    back = {(edge.head, edge.tail) for edge in dashed if edge.role is not EdgeRole.RAIL}
-    places = tuple(
-        EdgePlace.PAIRED
-        if edge.role is EdgeRole.MAIN and (edge.tail, edge.head) in back
-        else _place(edge, left, right)
-        for edge in figure.edges
-    )
-    if not back <= {(e.tail, e.head) for e in figure.edges if e.role is EdgeRole.MAIN}:
-        raise ValueError("a dashed edge goes back along a solid one that continues its column")
+    twins = _twins(figure)
+    places = tuple(_place(edge, left, right) for edge in figure.edges)
     places = _with_results(figure, places)
     places = _with_detours(figure, places)
     rows = _rows(figure, places)
     forks = tuple(_forks(figure, places, rows))
     kinds = {node.id: node.kind for node in figure.nodes}
-    return Structure(places, rows, forks, _passed(figure, places), kinds, left, right)
+    return Structure(places, rows, forks, _passed(figure, places), kinds, left, right, twins)
+
+
+def _twins(figure: Figure) -> dict[int, int]:
+    """Pair every dashed arrow with the solid one along which it runs back."""
+    solid: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for number, edge in enumerate(figure.edges):
+        if edge.style is not EdgeStyle.DASHED:
+            solid[edge.tail, edge.head].append(number)
+    twins: dict[int, int] = {}
+    for number, edge in enumerate(figure.edges):
+        if edge.style is EdgeStyle.DASHED:
+            waiting = solid[edge.head, edge.tail]
+            if not waiting:
+                raise ValueError("a dashed edge goes back along a solid one")
+            twins[waiting.pop(0)] = number
+    return twins
 
 
 def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
@@ -81,19 +91,19 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
     The right side is free only where no other column is left or joined there.
     """
     degree: dict[str, int] = defaultdict(int)
-    for edge in figure.edges:
-        if edge.role is not EdgeRole.RAIL:
-            degree[edge.tail] += 1
-            degree[edge.head] += 1
+    solid = [edge for edge in figure.edges if edge.style is not EdgeStyle.DASHED]
+    for edge in solid:
+        degree[edge.tail] += 1
+        degree[edge.head] += 1
     tensors = {n.id for n in figure.nodes if n.kind in (NodeKind.TENSOR, NodeKind.SAVED)}
-    flat = {e for e in figure.edges if e.role is EdgeRole.SIDE and e.tail in tensors
+    flat = {e for e in solid if e.role is EdgeRole.SIDE and e.tail in tensors
             and degree[e.tail] == 1 and not e.label
             and e.head not in figure.levels}  # fmt: skip
-    taken = {e.tail for e in figure.edges if e.role is EdgeRole.BRANCH}
-    taken |= {e.head for e in figure.edges if e.role is EdgeRole.SIDE and e not in flat}
+    taken = {e.tail for e in solid if e.role is EdgeRole.BRANCH}
+    taken |= {e.head for e in solid if e.role is EdgeRole.SIDE and e not in flat}
     left: dict[str, str] = {}
     right: dict[str, str] = {}
-    for edge in figure.edges:
+    for edge in solid:
         if edge in flat and edge.head not in left:
             left[edge.head] = edge.tail
         elif edge in flat and edge.head not in taken and edge.head not in right:
@@ -102,8 +112,6 @@ def _beside(figure: Figure) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _place(edge: FigureEdge, left: Mapping[str, str], right: Mapping[str, str]) -> EdgePlace:
-    if edge.role is EdgeRole.RAIL:
-        return EdgePlace.RAIL
     if edge.style is EdgeStyle.DASHED:
         return EdgePlace.BACK
     if left.get(edge.head) == edge.tail:
@@ -133,7 +141,7 @@ def _with_results(figure: Figure, places: tuple[EdgePlace, ...]) -> tuple[EdgePl
 def _with_detours(figure: Figure, places: tuple[EdgePlace, ...]) -> tuple[EdgePlace, ...]:
     """Find side edges that cannot go straight down, because their column does."""
     pairs = list(zip(figure.edges, places, strict=True))
-    continued = {edge.tail for edge, place in pairs if place in (EdgePlace.DOWN, EdgePlace.PAIRED)}
+    continued = {edge.tail for edge, place in pairs if place is EdgePlace.DOWN}
     return tuple(
         EdgePlace.AROUND if place is EdgePlace.SIDE and edge.tail in continued else place
         for edge, place in pairs
@@ -168,7 +176,7 @@ def leveled(figure: Figure) -> Iterator[tuple[str, str]]:
         near = [
             edge
             for edge in figure.edges
-            if edge.style is not EdgeStyle.DASHED and edge.role is not EdgeRole.RAIL
+            if edge.style is not EdgeStyle.DASHED
             if places.get(edge.tail, edge.tail) == places.get(edge.head, edge.head)
         ]
         # A tensor beside a node is placed with it, and does not hold it in place.
@@ -186,7 +194,7 @@ def passing(figure: Figure) -> Iterator[tuple[int, str]]:
     after |= {level: n + 1 for n, level in enumerate(figure.levels)}
     before = {**after, **{level: n for n, level in enumerate(figure.levels)}}
     for number, edge in enumerate(figure.edges):
-        if edge.role is not EdgeRole.RAIL and after[edge.tail] < before[edge.head]:
+        if after[edge.tail] < before[edge.head]:
             yield number, figure.levels[after[edge.tail]]
 
 
@@ -198,7 +206,7 @@ def _rows(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[str, int]:
         successors[above].append((below, 1))
         waiting[below] += 1
     for edge, place in zip(figure.edges, places, strict=True):
-        if place not in (EdgePlace.BACK, EdgePlace.RAIL):
+        if place is not EdgePlace.BACK:
             successors[edge.tail].append((edge.head, place not in _SAME_ROW))
             waiting[edge.head] += 1
     rows = {node_id: 0 for node_id, count in waiting.items() if count == 0}
@@ -228,7 +236,7 @@ def _forks(
     branches: dict[str, list[str]] = defaultdict(list)
     joins: dict[str, int] = {}
     for edge, place in zip(figure.edges, places, strict=True):
-        if place in (EdgePlace.DOWN, EdgePlace.OUT, EdgePlace.PAIRED):
+        if place in (EdgePlace.DOWN, EdgePlace.OUT):
             below.setdefault(edge.tail, edge.head)
         elif place is EdgePlace.BRANCH:
             branches[edge.tail].append(edge.head)
@@ -268,8 +276,7 @@ def _below_levels(
 
 def _passed(figure: Figure, places: tuple[EdgePlace, ...]) -> dict[int, tuple[str, str]]:
     """Find the nodes next to the ends of each lane: below its tail and above its head."""
-    straight = (EdgePlace.DOWN, EdgePlace.PAIRED)
-    down = [e for e, place in zip(figure.edges, places, strict=True) if place in straight]
+    down = [e for e, place in zip(figure.edges, places, strict=True) if place is EdgePlace.DOWN]
     below = {edge.tail: edge.head for edge in reversed(down)}
     above = {edge.head: edge.tail for edge in reversed(down)}
     return {

@@ -14,8 +14,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.columns import expanded
 from xg.figures.model.figure import (
-    EdgeRole,
-    EdgeStyle,
+    BarPlace,
     Figure,
     FigureBar,
     FigureBrace,
@@ -28,10 +27,9 @@ from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.figures.views.arrange import Terminal, arrange
 from xg.figures.views.assign_to_stages import assign_to_stages
 from xg.figures.views.expanded_blocks import BlockExpander
-from xg.figures.views.overview import Naming, gradients
+from xg.figures.views.overview import Gradients, Naming, gradients, with_gradients
 from xg.figures.views.prices import name, prices
 from xg.figures.views.sketch import Sketch, sketches
-from xg.figures.views.stages import Piece, Sent
 from xg.figures.views.steps import plan_name
 from xg.figures.views.totals import totals
 from xg.ir.graph import Program
@@ -46,12 +44,10 @@ def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> 
     """Return the overview of a placed program; `ranks` is the program of one of its ranks."""
     known = sketches(placed, ranks)
     shown = list(_shown(ranks.mesh))
-    drawn = [_draw(known, ranks, rank) for rank in shown]
+    flowing = with_gradients(ranks)
+    drawn = [_draw(known, ranks, rank, flowing) for rank in shown]
     first = drawn[0]
-    below = _below(first, ranks, known, len(shown))
-    columns = tuple(
-        _column(one, first, rank, below) for one, rank in zip(drawn, shown, strict=True)
-    )
+    columns = tuple(_column(one, first, rank) for one, rank in zip(drawn, shown, strict=True))
     bars = (
         *(
             FigureBar(
@@ -60,7 +56,7 @@ def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> 
             )
             for node, axis in first.bars
         ),
-        *(bar for bar, _ in below),
+        *_outside(ranks, known, len(shown)),
     )
     graph = ranks.main
     figure = Figure(
@@ -80,16 +76,15 @@ def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> 
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """One column before its ids are those of the first; `rails` say who needs which bar below."""
+    """One column before its ids are those of the first."""
 
     nodes: tuple[FigureNode, ...]
     edges: tuple[FigureEdge, ...]
     bars: tuple[tuple[FigureNode, str], ...]
-    rails: tuple[tuple[str, Sent], ...]
     braces: tuple[FigureBrace, ...]
 
 
-def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank) -> _Drawn:
+def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank, flowing: Gradients) -> _Drawn:
     """Draw the column of one rank."""
     opener = BlockExpander(known, rank)
     drawing = opener.drawing(ranks.entry, called=False)
@@ -99,35 +94,25 @@ def _draw(known: Mapping[str, Sketch], ranks: Program, rank: Rank) -> _Drawn:
     results = sorted(
         drawing.results(), key=lambda one: len(drawing.graph.types[one.value].shape) > 0
     )
-    naming = Naming(drawing.notation, opener.notations)
+    naming = Naming(drawing.notation, opener.notations, flowing)
     operations = [piece.operation for piece in pieces]
     arranged = arrange(sources, operations, results, naming)
     ends: Sequence[Terminal] = (*sources, *results)
-    edges = (*arranged.edges, *gradients(arranged, ends, operations, naming))
+    edges = (*arranged.edges, *gradients(arranged, ends, operations, naming, opener.tensors))
     bars = tuple((p.operation.node, p.move.axis) for p in pieces if p.move is not None)
     return _Drawn(
         assign_to_stages(arranged, [bar.id for bar, _ in bars]),
         edges,
         bars,
-        tuple(_rails(pieces)),
         tuple(FigureBrace(one.label, tuple(one.nodes)) for one in opener.braces),
     )
 
 
-def _rails(pieces: Sequence[Piece]) -> Iterator[tuple[str, Sent]]:
-    for piece in pieces:
-        for sent in sorted(piece.sent):
-            yield piece.operation.node.id, sent
+# ---- bars outside: what is sent for parameters ---------------------------------------------------
 
 
-# ---- bars below: what is sent for parameters -----------------------------------------------------
-
-
-def _below(
-    first: _Drawn, ranks: Program, known: Mapping[str, Sketch], count: int
-) -> list[tuple[FigureBar, list[FigureEdge]]]:
-    """Return a bar for every kind of collective of parameters, with the rails to it."""
-    bars: list[tuple[FigureBar, list[FigureEdge]]] = []
+def _outside(ranks: Program, known: Mapping[str, Sketch], count: int) -> Iterator[FigureBar]:
+    """Yield a bar for every kind of collective of parameters, which tags in the columns name."""
     for sent, (number, volume) in totals(ranks, known).items():
         glyph, axis, forward = sent
         what = ("parameter" if forward else "gradient") + "s" * (number != "1")
@@ -136,35 +121,22 @@ def _below(
         label = (*name(glyph, axis), *plain(" of "), *dimension(number), *plain(f" {what}"))
         label = (*label, *_each(axis, ranks.mesh))
         node = FigureNode(node_id, kind, label, lines=prices(glyph, axis, volume))
-        takers = [taker for taker, each in first.rails if each == sent]
-        rails = [
-            FigureEdge(node_id, taker, EdgeStyle.SINGLE, EdgeRole.RAIL)
-            if forward
-            else FigureEdge(taker, node_id, EdgeStyle.DASHED, EdgeRole.RAIL)
-            for taker in takers
-        ]
-        bars.append((FigureBar(node, ((0, count - 1),), is_below=True), rails))
-    return bars
+        where = BarPlace.ABOVE if forward else BarPlace.BELOW
+        yield FigureBar(node, ((0, count - 1),), where)
 
 
 # ---- columns -------------------------------------------------------------------------------------
 
 
-def _column(
-    drawn: _Drawn,
-    first: _Drawn,
-    rank: Rank,
-    below: Sequence[tuple[FigureBar, Sequence[FigureEdge]]],
-) -> FigureColumn:
+def _column(drawn: _Drawn, first: _Drawn, rank: Rank) -> FigureColumn:
     """Return a column under the ids of the first, whose labels may be others."""
     pairs = zip(drawn.nodes, first.nodes, strict=True)
     ids = {node.id: other.id for node, other in pairs}
     edges = (replace(edge, tail=ids[edge.tail], head=ids[edge.head]) for edge in drawn.edges)
-    rails = (edge for _, some in below for edge in some)
     return FigureColumn(
         _heading(rank),
         tuple(replace(node, id=ids[node.id]) for node in drawn.nodes),
-        (*edges, *rails),
+        tuple(edges),
     )
 
 

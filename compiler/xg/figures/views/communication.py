@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xg.figures.model.figure import FigureNode, NodeKind
-from xg.figures.model.richtext import RichText, plain
+from xg.figures.model.richtext import RichText, plain, tagged
 from xg.figures.views.notation import Notation
 from xg.figures.views.prices import in_one_line, name, prices
-from xg.figures.views.sketch import Move
+from xg.figures.views.sketch import Move, Sent
 from xg.ir.collective import FAMILY, SENDING
 from xg.ir.graph import Apply
 
@@ -38,6 +40,15 @@ def bar_node(move: Move, node_id: str, notation: Notation) -> FigureNode:
             label = (*label, *plain(f", {move.backward} in the backward pass"))
         price = prices(move.forward, move.axis, volume)
     return FigureNode(node_id, kind, label, lines=(in_one_line(price),))
+
+
+def sent_tags(sent: Iterable[Sent]) -> RichText:
+    """Return the tags of a parameter, or of several: what is sent for them in each pass."""
+    return tuple(
+        run
+        for glyph, axis, forward in sorted(sent, key=lambda one: (not one[2], one))
+        for run in tagged(name(glyph, axis), "forward" if forward else "backward")
+    )
 
 
 def costs(step: Apply, notation: Notation) -> tuple[RichText, ...]:

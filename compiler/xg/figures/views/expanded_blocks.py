@@ -13,12 +13,12 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, plain
 from xg.figures.views.arrange import DrawnOperation, Flow
-from xg.figures.views.communication import bar_node
-from xg.figures.views.forward import ForwardDrawing, forward_drawing
+from xg.figures.views.communication import bar_node, sent_tags
+from xg.figures.views.forward import ForwardDrawing, forward_drawing, tagged_node
 from xg.figures.views.inner_collectives import InnerCollective, collective_bar, through
 from xg.figures.views.notation import Notation, kind
-from xg.figures.views.sketch import Move, Sketch, move_of
-from xg.figures.views.stages import Opening, Piece, Sent, ends, stages
+from xg.figures.views.sketch import Move, Sent, Sketch, move_of
+from xg.figures.views.stages import Opening, Piece, ends, stages
 from xg.figures.views.steps import Ids, times
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
@@ -40,7 +40,8 @@ class BlockExpander:
 
     A block may be expanded more than once, so its values are renamed: `notations` maps each to the
     notation it is written in and to its original. `homes` maps a leaf to the drawing that it
-    belongs to: a leaf passed to a block is drawn beside the node that takes it.
+    belongs to: a leaf passed to a block is drawn beside the node that takes it. `tensors` are the
+    values of such leaves, by the ids of their nodes.
     """
 
     sketches: Mapping[str, Sketch]
@@ -50,6 +51,7 @@ class BlockExpander:
         default_factory=dict[Value, tuple[Notation, Value]]
     )
     homes: dict[Value, ForwardDrawing] = field(default_factory=dict[Value, ForwardDrawing])
+    tensors: dict[str, Value] = field(default_factory=dict[str, Value])
     braces: list[Brace] = field(default_factory=list[Brace])
     graphs: dict[str, Graph] = field(init=False)
     sending: dict[str, frozenset[Sent]] = field(init=False)
@@ -72,15 +74,22 @@ class BlockExpander:
     def drawing(self, key: str, *, called: bool) -> ForwardDrawing:
         """Begin to draw a block."""
         graph = self.graphs[key]
+        sketch, tags = self.sketches[key], dict[Value, RichText]()
         drawing = forward_drawing(
             graph,
             self.graphs,
             self.ids,
             self.rank,
             called=called,
-            known=self.sketches[key].inner_collectives,
+            known=sketch.inner_collectives,
+            tags=tags,
+            tensors=self.tensors,
         )
         leaves = (*drawing.leaves.plain, *drawing.leaves.views)
+        for value in leaves:
+            sent = frozenset(_sent(_of(value, sketch, drawing)))
+            if sent:
+                tags[value] = sent_tags(sent)
         self.homes.update(dict.fromkeys(leaves, drawing))
         return drawing
 
@@ -133,7 +142,8 @@ class BlockExpander:
                 if step.callee in self.open:
                     yield Opening(step, drawing, outside)
                     continue
-                operation, sent, move = drawing.call(step), self.sending[step.callee], None
+                sent, move = self.sending[step.callee], None
+                operation = _tagged(drawing.call(step), sent)
             elif step.op.family == FAMILY and _is_bar(step):
                 move = move_of(step)
                 node_id = self.ids.take(f"{move.forward or 'd' + move.backward} {move.axis}")
@@ -142,7 +152,8 @@ class BlockExpander:
                 sent = frozenset[Sent]()
             else:
                 operation, move = drawing.apply(step), None
-                sent = frozenset(_sent(_of(step, sketch, drawing)))
+                moves = (m for value in step.inputs for m in _of(value, sketch, drawing))
+                sent = frozenset(_sent(moves))
             here = drawing.inner_collectives.get(step, ())
             first, *behind = through(operation, here, [self._bar(one, drawing) for one in here])
             yield Piece(self._renamed(first, outside), step, sent, move)
@@ -217,8 +228,15 @@ class BlockExpander:
             if value.role == "input" and value in self.homes
         )
         outputs = tuple(value for value in made if value in read)
-        operation = DrawnOperation(node, flows, outputs, beside)
-        return Piece(operation, pieces[0].step, frozenset[Sent]().union(*(p.sent for p in pieces)))
+        sent = frozenset[Sent]().union(*(piece.sent for piece in pieces))
+        operation = _tagged(DrawnOperation(node, flows, outputs, beside), sent)
+        return Piece(operation, pieces[0].step, sent)
+
+
+def _tagged(operation: DrawnOperation, sent: Iterable[Sent]) -> DrawnOperation:
+    tags = sent_tags(sent)
+    node = tagged_node(operation.node, [tags] if tags else [])
+    return replace(operation, node=node)
 
 
 def _move(collective: InnerCollective) -> Move:
@@ -246,12 +264,11 @@ def _sent(moves: Iterable[Move]) -> Iterator[Sent]:
             yield move.backward, move.axis, False
 
 
-def _of(step: Apply, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]:
-    """Yield the moves of the parameters that a node takes, also as views."""
-    views = drawing.leaves.views
-    taken = {views[value].inputs[0] if value in views else value for value in step.inputs}
-    owners = {sketch.owners[value] for value in taken if value in sketch.owners}
-    return (move for move in sketch.moves if move.param in owners)
+def _of(value: Value, sketch: Sketch, drawing: ForwardDrawing) -> Iterator[Move]:
+    """Yield the moves of a parameter that a node takes, maybe as a view."""
+    view = drawing.leaves.views.get(value)
+    owner = sketch.owners.get(view.inputs[0] if view else value)
+    return (move for move in sketch.moves if owner is not None and move.param is owner)
 
 
 def _is_long(pieces: Sequence[Piece]) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
-from xg.figures.model.richtext import characters
+from xg.figures.model.richtext import RichText, characters
 from xg.figures.views.arrange import DrawnOperation, Flow, Terminal, arrange
 from xg.figures.views.axis_groups import axis_groups
 from xg.figures.views.communication import communication_node, glyph_of, sends
@@ -62,7 +62,8 @@ def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Dr
 class ForwardDrawing:
     """The tensors and nodes of one graph's forward pass, under ids that are taken as they come.
 
-    `views` are the steps that are drawn as a tensor, with the id of that.
+    `views` are the steps that are drawn as a tensor, with the id of that; `tensors` are the values
+    of tensors, by their ids. `tags` are what is sent for parameters, printed beside them.
     """
 
     graph: Graph
@@ -72,6 +73,8 @@ class ForwardDrawing:
     ids: Ids
     inner_collectives: InnerCollectives
     views: dict[Step, str] = field(default_factory=dict[Step, str])
+    tensors: dict[str, Value] = field(default_factory=dict[str, Value])
+    tags: Mapping[Value, RichText] = field(default_factory=dict[Value, RichText])
 
     def sources(self) -> list[Terminal]:
         """Return the tensors that begin columns: inputs, and parameters that a node takes first.
@@ -111,6 +114,7 @@ class ForwardDrawing:
         else:
             detail = self.notation.listed(own) if own else ()
             node = apply_node(step, node_id, self.graph, detail)
+            node = tagged_node(node, [self.tags[value] for value in own if value in self.tags])
         arrows = [
             (value, operand_style(step, place))
             for place, value in enumerate(step.inputs)
@@ -151,9 +155,17 @@ class ForwardDrawing:
         """Return the node of a tensor, another one each time: a leaf is drawn at every use."""
         label = self.leaves.label(value, self.notation)
         name = self.ids.take(characters(self.notation.symbol(value)) or characters(label))
+        self.tensors[name] = value
+        label = (*label, *self.tags.get(value, ()))
         if value in self.leaves.views:
             self.views[self.leaves.views[value]] = name
         return FigureNode(name, NodeKind.TENSOR, label, title=characters(label))
+
+
+def tagged_node(node: FigureNode, tags: Sequence[RichText]) -> FigureNode:
+    """Return a node with what is sent for its parameters in a line of its own."""
+    different = tuple(dict.fromkeys(tags))
+    return replace(node, lines=(*node.lines, *different)) if different else node
 
 
 def forward_drawing(
@@ -164,6 +176,8 @@ def forward_drawing(
     *,
     called: bool = False,
     known: InnerCollectives | None = None,
+    tags: Mapping[Value, RichText] | None = None,
+    tensors: dict[str, Value] | None = None,
 ) -> ForwardDrawing:
     """Return what is needed to draw a graph; of a `called` one all inputs flow in from outside.
 
@@ -173,4 +187,13 @@ def forward_drawing(
     graph = with_inner_collectives(graph, found)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
     notation = Notation.of(graph, rank=rank)
-    return ForwardDrawing(graph, graphs, notation, leaves, ids or Ids(), found)
+    return ForwardDrawing(
+        graph,
+        graphs,
+        notation,
+        leaves,
+        ids or Ids(),
+        found,
+        tensors={} if tensors is None else tensors,
+        tags={} if tags is None else tags,
+    )

@@ -22,7 +22,8 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
     sources = drawing.sources()
     parts = [_part(step, drawing, program) for step in drawing.steps()]
     operations = [operation for part in parts for operation in part.operations]
-    naming = Naming(drawing.notation, {v: (p.notation, v) for p in parts for v in p.inner})
+    inner = {v: (p.notation, v) for p in parts for v in p.inner}
+    naming = Naming(drawing.notation, inner, with_gradients(program))
     # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
     results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
     arranged = arrange(sources, operations, results, naming)
@@ -31,7 +32,10 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
         "overall flow",
         "Solid arrows run forward; dashed arrows carry the gradients back along the same path.",
         arranged.nodes,
-        (*arranged.edges, *gradients(arranged, (*sources, *results), operations, naming)),
+        (
+            *arranged.edges,
+            *gradients(arranged, (*sources, *results), operations, naming, drawing.tensors),
+        ),
         tuple(part.group for part in parts if part.group is not None),
         legend,
     )
@@ -48,11 +52,20 @@ class _StepDrawing:
 
 
 @dataclass(frozen=True, slots=True)
+class Gradients:
+    """The values of which a program's backward pass knows, and those that have a gradient."""
+
+    known: frozenset[Value]
+    flowing: frozenset[Value]
+
+
+@dataclass(frozen=True, slots=True)
 class Naming:
     """How values are written: those of an opened block in its symbols, as what they are there."""
 
     outer: Notation
     inner: Mapping[Value, tuple[Notation, Value]]
+    gradients: Gradients
 
     def label(self, value: Value) -> RichText:
         """Return symbol and shape."""
@@ -64,10 +77,13 @@ class Naming:
         notation, known = self._known(value)
         return notation.shape(known)
 
-    def is_float(self, value: Value) -> bool:
-        """Return whether a gradient flows through a value."""
+    def has_gradient(self, value: Value) -> bool:
+        """Return whether a gradient flows through a value; one that only ranks have is a float."""
         notation, known = self._known(value)
-        return notation.graph.types[known].is_float
+        types = notation.graph.types
+        if known in self.gradients.known or known not in types:
+            return known in self.gradients.flowing
+        return types[known].is_float
 
     def gradient(self, value: Value) -> RichText:
         """Return the gradient's symbol and shape, nothing for a value without a name."""
@@ -85,7 +101,9 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Ste
     callee = program.graphs[step.callee]
     if step.count is None or not any(isinstance(inner, Call) for inner in callee.steps):
         return _StepDrawing((drawing.call(step),), drawing.notation)
-    opened = forward_drawing(callee, program.graphs, drawing.ids, called=True)
+    opened = forward_drawing(
+        callee, program.graphs, drawing.ids, called=True, tensors=drawing.tensors
+    )
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
     operations = [_renamed(operation, outside, drawing) for operation in opened.operations()]
@@ -114,20 +132,45 @@ def _renamed(
     )
 
 
+def with_gradients(program: Program) -> Gradients:
+    """Return the values of a program that have gradients, in any of its blocks."""
+    backwards = program.backwards
+    known = {v for key in backwards for v in program.graphs[key].types}
+    flowing = {v for one in backwards.values() for v in (*one.totals, *one.of.values())}
+    return Gradients(frozenset(known), frozenset(flowing))
+
+
 def gradients(
     arranged: Arranged,
     ends: Sequence[Terminal],
     operations: Sequence[DrawnOperation],
     naming: Naming,
+    beside: Mapping[str, Value],
 ) -> Iterator[FigureEdge]:
-    """Yield a dashed arrow back along every column's edge whose tensor has a gradient."""
+    """Yield a dashed arrow back along every edge whose tensor has a gradient.
+
+    `beside` are the values of tensors next to the nodes that take them. A gradient is named once:
+    where its column goes on, if it does. A node that takes a value twice gives one gradient.
+    """
     terminals = {end.node.id: [end.value] for end in ends}
     values = terminals | {one.node.id: list(one.outputs) for one in operations}
     taken = terminals | {one.node.id: [flow.value for flow in one.flows] for one in operations}
+    carried: list[tuple[FigureEdge, Value]] = []
+    done: set[tuple[str, str, Value]] = set()
     for edge in arranged.edges:
-        if edge.role is EdgeRole.MAIN:
+        value = beside.get(edge.tail)
+        if value is None or edge.tail in values:
             value = next(v for v in values[edge.tail] if v in taken[edge.head])
-            if naming.is_float(value):
-                named = edge.label or edge.tail in terminals or edge.head in terminals
-                label = naming.gradient(value) if named else ()
-                yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)
+        path = edge.tail, edge.head, value
+        if naming.has_gradient(value) and path not in done:
+            done.add(path)
+            carried.append((edge, value))
+    named: dict[Value, FigureEdge] = {}
+    for role in (EdgeRole.MAIN, EdgeRole.BRANCH, EdgeRole.SIDE):
+        for edge, value in carried:
+            is_named = edge.label or edge.tail in terminals or edge.head in terminals
+            if edge.role is role and is_named and edge.tail in values:
+                named.setdefault(value, edge)
+    for edge, value in carried:
+        label = naming.gradient(value) if named.get(value) is edge else ()
+        yield FigureEdge(edge.head, edge.tail, EdgeStyle.DASHED, edge.role, label)

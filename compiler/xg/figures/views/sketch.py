@@ -17,6 +17,8 @@ from xg.ir.graph import Apply, Backward, Call, Graph, Param, Program, Value
 from xg.ir.placement import MOVES, AxisState, dual
 from xg.ir.tensor import TensorType
 
+Sent = tuple[str, str, bool]  # a collective for parameters: its glyph, its mesh axis, if forward
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -124,6 +126,6 @@ def _replacement(value: Value, owner: Value, placed: Graph) -> Value:
 def _rank_type(placed: Graph, value: Value) -> TensorType:
     """Return the type of a rank's part of a value, also of one that only a cast makes."""
     type_ = placed.types[value]
-    for axis, state in placed.placements[value].items():
+    for axis, state in placed.placements.get(value, {}).items():  # none without a mesh
         type_ = replace(type_, shape=local_shape(type_.shape, state, axis))
     return type_

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.views.arrange import DrawnOperation
 from xg.figures.views.forward import ForwardDrawing
-from xg.figures.views.sketch import Move
+from xg.figures.views.sketch import Move, Sent
 from xg.ir.graph import Apply, Call, Value
-
-Sent = tuple[str, str, bool]  # a collective for parameters: its glyph, its mesh axis, if forward
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from xg.figures.views.sketch import Move, Sketch
-from xg.figures.views.stages import Sent
+from xg.figures.views.sketch import Move, Sent, Sketch
 from xg.ir.dim import ONE, ZERO, Dim, product
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import Symbols, inside
