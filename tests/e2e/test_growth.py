@@ -1,4 +1,4 @@
-"""What checking, drawing, emitting and counting cost grows no faster than the program."""
+"""The cost of checking, drawing, emitting and counting grows no faster than the program."""
 
 from __future__ import annotations
 
