@@ -7,11 +7,11 @@ the disk is full, read-only or broken, somebody presses Ctrl-C, or the process i
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +35,8 @@ FAULTS: Mapping[str, int] = {
 }
 CODES = (0, 4, 5, 130)  # fine, a run or a file failed, interrupted
 KILLED = 137
+_FORKING = multiprocessing.get_context("forkserver")  # tests have threads, of JAX and others
+_FORKING.set_forkserver_preload(["pytest", "fuzz.faults", "xg.cli.actions.run_build"])
 OLD = "dim B=2,D=3\nblock A(x [B,D]) -> y [B,D] {\nx -> tanh : y\n}\n"
 NEW = OLD.replace("tanh", "GELU").replace("block A", 'block A "new"')
 NEXT = OLD.replace("tanh", "ReLU").replace("block A", 'block A "next"')
@@ -179,22 +181,22 @@ def _changed(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> bool:
 
 
 def _forked(write: Callable[[Path, str], int], folder: Path, fault: str, place: int) -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # later Pythons warn of threads
-        child = os.fork()
-    if child == 0:
-        code = 99
-        try:
-            disk = _Disk(str(folder), fault, place)
-            if write is _build:  # the diagram itself is not what is tested
-                (folder / "net.xg").write_text(NEW, encoding="utf-8")
-                disk.countdown += 1
-            os.fsync = disk.fsync
-            sys.addaudithook(disk.hook)
-            code = write(folder, NEW)
-        except BaseException:
-            code = 98
-        finally:
-            os._exit(code)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
+    """The exit code of a write, in a process forked from one without threads."""
+    child = _FORKING.Process(target=_write, args=(write, folder, fault, place))
+    child.start()
+    child.join()
+    return child.exitcode or 0
+
+
+def _write(write: Callable[[Path, str], int], folder: Path, fault: str, place: int) -> None:
+    code = 98
+    try:
+        disk = _Disk(str(folder), fault, place)
+        if write is _build:  # the diagram itself is not what is tested
+            (folder / "net.xg").write_text(NEW, encoding="utf-8")
+            disk.countdown += 1
+        os.fsync = disk.fsync
+        sys.addaudithook(disk.hook)
+        code = write(folder, NEW)
+    finally:
+        os._exit(code)

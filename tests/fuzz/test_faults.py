@@ -27,23 +27,24 @@ def test_old_files_are_gone_whatever_the_removal_of_one_meets(fault: str) -> Non
     assert [failure for place in (16, 17, 18) if (failure := tried("build", fault, place))] == []
 
 
+def in_place(folder: Path, text: str) -> int:
+    with (folder / "a").open("w", encoding="utf-8") as file:
+        file.write(text[:9])
+        file.flush()
+        if text == faults.NEW:
+            (folder / "b").write_text("b", encoding="utf-8")
+        file.write(text[9:])
+    return 0
+
+
+def leaving(folder: Path, text: str) -> int:
+    (folder / "a").write_text(text, encoding="utf-8")
+    (folder / ".a.1.xg-new").write_text(text, encoding="utf-8")
+    return 0
+
+
 def test_a_torn_file_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: a writer that writes in place, and one that leaves a name behind."""
-
-    def in_place(folder: Path, text: str) -> int:
-        with (folder / "a").open("w", encoding="utf-8") as file:
-            file.write(text[:9])
-            file.flush()
-            if text == faults.NEW:
-                (folder / "b").write_text("b", encoding="utf-8")
-            file.write(text[9:])
-        return 0
-
-    def leaving(folder: Path, text: str) -> int:
-        (folder / "a").write_text(text, encoding="utf-8")
-        (folder / ".a.1.xg-new").write_text(text, encoding="utf-8")
-        return 0
-
     monkeypatch.setattr(faults, "WRITERS", {"torn": in_place, "left": leaving})
     assert "torn" in tried("torn", "killed", 2)
     assert "left for ever" in tried("left", "killed", 99)

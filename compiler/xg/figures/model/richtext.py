@@ -66,7 +66,7 @@ def symbol(name: str, *, gradient: bool = False, sup: str = "", index: str = "")
     An `index` is the last of its subscripts.
 
     >>> symbol("W_up")
-    (StyledRun(text='W', bold=True, italic=False, muted=False, sub='up', sup=''),)
+    (StyledRun(text='W', bold=True, italic=False, muted=False, sub='up', sup='', tag=''),)
     >>> [run.text for run in symbol("gamma_1", gradient=True)]
     ['d', 'γ']
     """
