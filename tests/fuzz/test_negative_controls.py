@@ -18,12 +18,12 @@ from xg.codegen.emit.support import SupportFile
 from xg.codegen.emit.text import Text
 from xg.codegen.numpy import spelling
 from xg.codegen.torch import spelling as torch_spelling
-from xg.ir import derivative
+from xg.ir import primitive_gradients
 from xg.ir.body import topological
 from xg.ir.cotangent import Cotangent
-from xg.ir.derivative import Cotangents
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, reduce_mean
+from xg.ir.primitive_gradients import Cotangents
 from xg.ir.use import Attrs
 from xg.passes import differentiate
 from xg.verify.reference import interpret
@@ -36,14 +36,14 @@ def tanh_without_its_square(patch: Patch) -> None:
     def rule(y: Expr, d: Expr) -> Cotangents:
         return (d * (1.0 - y),)
 
-    patch.setitem(_table(derivative.RULES), "tanh", rule)
+    patch.setitem(_table(primitive_gradients.RULES), "tanh", rule)
 
 
 def maximum_that_gives_to_both(patch: Patch) -> None:
     def rule(y: Expr, d: Cotangent) -> Sequence[Cotangent]:
         return d, d
 
-    patch.setitem(_table(derivative.CHOOSING), "maximum", rule)
+    patch.setitem(_table(primitive_gradients.CHOOSING), "maximum", rule)
 
 
 def softmax_with_a_mean(patch: Patch) -> None:

@@ -9,10 +9,10 @@ from ops.trial import Array, Trial
 
 from xg.ir import prim
 from xg.ir.collective_prims import COLLECTIVES, LOCAL
-from xg.ir.derivative import CHOOSING, RULES
 from xg.ir.dim import ONE
 from xg.ir.op import Op
 from xg.ir.prim import Expr
+from xg.ir.primitive_gradients import CHOOSING, RULES
 from xg.ir.scalar import as_scalar
 from xg.ir.tensor import TensorType
 from xg.ir.use import Data

@@ -10,10 +10,10 @@ from ops.sample import settle
 from sharding.trial import Array, Arrays, States, Trial, distance, dual_of
 
 from xg.ir.body import Body
-from xg.ir.derivative import pullback
 from xg.ir.dim import DimError
 from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.prim import Expr, ShapeError, operand
+from xg.ir.primitive_gradients import pullback
 from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape
 from xg.verify.reference.evaluate import evaluate

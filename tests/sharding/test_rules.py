@@ -13,7 +13,7 @@ from sharding.trial import Trial
 from xg import ops
 from xg.ir.placement import CONSTANT, shard
 from xg.ir.prim import Expr
-from xg.sharding import rules
+from xg.sharding import primitive_rules
 from xg.sharding.argument import IllTyped, PlacedArgument
 
 CLOSE = 1e-9
@@ -71,14 +71,14 @@ def test_nothing_sound_is_refused(glyph: str) -> None:
     assert found == {case for case in REFUSED_ALL_THE_SAME if case[0] == glyph}
 
 
-def rule_that_is_too_strict(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
-    if all(arg.state == rules.PARTIAL for arg in args):
+def rule_that_is_too_strict(expr: Expr, args: list[PlacedArgument]) -> primitive_rules.AxisState:
+    if all(arg.state == primitive_rules.PARTIAL for arg in args):
         raise IllTyped("never", expr)
-    return rules._sum_of(expr, args)  # pyright: ignore[reportPrivateUsage]
+    return primitive_rules._sum_of(expr, args)  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_rule_that_is_too_strict_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(rules.RULES, "add", rule_that_is_too_strict)  # pyright: ignore
+    monkeypatch.setitem(primitive_rules.RULES, "add", rule_that_is_too_strict)  # pyright: ignore
     with pytest.raises(AssertionError):
         test_nothing_sound_is_refused("⊕")
 
@@ -101,25 +101,27 @@ def test_a_body_may_sum_over_ranks_where_it_needs_the_whole(glyph: str, sums: in
 # ---- planted errors ------------------------------------------------------------------------------
 
 
-def bias_before_the_sum(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
-    if any(arg.state == rules.PARTIAL for arg in args):
-        return rules.PARTIAL
-    return rules.RULES["maximum"](expr, args)
+def bias_before_the_sum(expr: Expr, args: list[PlacedArgument]) -> primitive_rules.AxisState:
+    if any(arg.state == primitive_rules.PARTIAL for arg in args):
+        return primitive_rules.PARTIAL
+    return primitive_rules.RULES["maximum"](expr, args)
 
 
-def nonlinear_on_a_term(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
+def nonlinear_on_a_term(expr: Expr, args: list[PlacedArgument]) -> primitive_rules.AxisState:
     return args[0].state
 
 
-def contraction_that_forgets_the_sum(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
-    state = rules._contract(expr, args)  # pyright: ignore[reportPrivateUsage]
-    return rules.REPLICATED if state == rules.PARTIAL else state
+def contraction_that_forgets_the_sum(
+    expr: Expr, args: list[PlacedArgument]
+) -> primitive_rules.AxisState:
+    state = primitive_rules._contract(expr, args)  # pyright: ignore[reportPrivateUsage]
+    return primitive_rules.REPLICATED if state == primitive_rules.PARTIAL else state
 
 
-def invariant_that_is_not_cast(expr: Expr, args: list[PlacedArgument]) -> rules.AxisState:
-    kinds = {"I": rules.REPLICATED}
+def invariant_that_is_not_cast(expr: Expr, args: list[PlacedArgument]) -> primitive_rules.AxisState:
+    kinds = {"I": primitive_rules.REPLICATED}
     changed = [PlacedArgument(a.expr, kinds.get(a.state.kind, a.state), a.spread) for a in args]
-    return rules._contract(expr, changed)  # pyright: ignore[reportPrivateUsage]
+    return primitive_rules._contract(expr, changed)  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,7 @@ def invariant_that_is_not_cast(expr: Expr, args: list[PlacedArgument]) -> rules.
     ],
 )
 def test_a_wrong_rule_is_found(
-    prim: str, rule: rules.Rule, glyph: str, monkeypatch: pytest.MonkeyPatch
+    prim: str, rule: primitive_rules.Rule, glyph: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(rules.RULES, prim, rule)  # pyright: ignore[reportArgumentType]
+    monkeypatch.setitem(primitive_rules.RULES, prim, rule)  # pyright: ignore[reportArgumentType]
     assert wrong(glyph)[1]

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from ops.sample import Sample, settle
 
 from xg.ir.body import Body
-from xg.ir.derivative import pullback
 from xg.ir.op import Op
 from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, dual, shard
 from xg.ir.prim import Expr, operand
+from xg.ir.primitive_gradients import pullback
 from xg.ir.tensor import TensorType
 from xg.sharding.local import local_shape, localise
-from xg.sharding.typing import Typing, type_body
+from xg.sharding.type_body import Typing, type_body
 from xg.verify.reference.evaluate import Context, evaluate
 from xg.verify.reference.rank_bodies import join, run, split
 

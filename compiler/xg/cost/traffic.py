@@ -23,7 +23,7 @@ from xg.ir.instances import Symbols, inside
 from xg.ir.mesh_axes import axes_over
 from xg.ir.placement import PARTIAL, AxisState, Placement
 from xg.ir.tensor import Shape, TensorType
-from xg.sharding.typing import type_body
+from xg.sharding.type_body import type_body
 
 Pass = Literal["forward", "backward"]
 Kind = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"]

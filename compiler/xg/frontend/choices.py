@@ -253,7 +253,7 @@ class _Checker:
         modules = self.project.modules
         if plan is None and not any(module.plan_decls for module in modules):
             return
-        from xg.frontend.plans import plan_named, plans_of  # most files have no plans
+        from xg.frontend.choose_plan import plan_named, plans_of  # most files have no plans
 
         try:
             linker = self.typer.resolver.linker

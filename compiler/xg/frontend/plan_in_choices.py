@@ -18,11 +18,11 @@ from xg.sharding.apply_plan import (
     PlannedGraph,
     PlannedValue,
     SymbolItems,
-    check_placed,
     is_about_memory,
     on_axes,
     planned_graphs,
 )
+from xg.sharding.check_plan import check_placed
 from xg.sharding.divisibility import check_shares
 
 GRAPHS_AT_MOST = 1_000  # with different callees, until all programs are forgotten

@@ -37,7 +37,7 @@ def type_project(
     if mistakes:
         raise DiagnosticError(mistakes)
     if plan is not None or typed.is_parallel:
-        from xg.frontend.plans import planned  # most programs have no plan
+        from xg.frontend.choose_plan import planned  # most programs have no plan
 
         return planned(typed, project, plan, settings)
     return typed

@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, substitute
-from xg.ir.derivative import pullback as derive
 from xg.ir.dim import Dim
 from xg.ir.prim import Expr, operand
+from xg.ir.primitive_gradients import pullback as derive
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs, Data, Own, Tensor, Use
 

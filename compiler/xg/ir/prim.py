@@ -2,7 +2,7 @@
 
 An operator's body is an `Expr`, a directed acyclic graph of primitives whose shapes are known
 symbolically. Four tables define a primitive, one per question: its shape here, its derivative in
-`derivative`, its value in `evaluate`, its text in each backend's spelling.
+`primitive_gradients`, its value in `evaluate`, its text in each backend's spelling.
 
 Elementwise primitives broadcast as NumPy does: trailing axes are aligned, an axis of size 1 is
 repeated. Axes are counted from the end (-1 is the last), so one body serves every rank.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from functools import cached_property
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
@@ -15,10 +15,8 @@ from xg.ir.plan import (
     EVERY,
     INSIDE,
     WHOLE,
-    Clash,
     Entry,
     Memory,
-    Misfit,
     Placing,
     Reach,
     Reaches,
@@ -27,7 +25,7 @@ from xg.ir.plan import (
     sized,
 )
 from xg.ir.walk import level_by_level
-from xg.sharding.errors import NoMeshSize, PlacedTwice, PlanMisfit, PlanOfNothing
+from xg.sharding.errors import NoMeshSize, PlanOfNothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,30 +180,6 @@ def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]
         planned = cache.of(use.graph, use.reach)
         if planned:
             yield PlannedGraph(planned, use.symbols, frozenset(use.symbols.items()))
-
-
-def check_placed(reached: Iterable[PlacedValue]) -> None:
-    """Raise DiagnosticError with every line of a plan that does not fit what it reaches."""
-    problems: dict[Problem, None] = {}
-    for planned in (value.planned for value in reached):
-        try:
-            _ = planned.placing
-        except Misfit as misfit:
-            problems[_misfit(planned, misfit)] = None
-        except Clash as clash:
-            name, plans = str(planned.value.name), (clash.first.plan, clash.second.plan)
-            spans = clash.second.span, clash.first.span
-            problems[PlacedTwice(spans[0], name, clash.axis, plans, spans[1])] = None
-    if problems:
-        raise DiagnosticError.of(*problems)
-
-
-def _misfit(planned: PlannedValue, misfit: Misfit) -> PlanMisfit:
-    layout = misfit.layout
-    entry = next(e for e in planned.entries if layout is e.rest or layout is e.use)
-    graph, value = planned.graph, planned.value
-    shape = "[" + ", ".join(map(str, graph.shape(value))) + "]"
-    return PlanMisfit(entry.span, str(value.name), str(misfit.layout), shape, value.span)
 
 
 def with_mesh(program: Program) -> Program:

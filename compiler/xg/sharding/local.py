@@ -25,7 +25,7 @@ from xg.ir.placement import PARTIAL, AxisState, shard
 from xg.ir.prim import Attr, Expr, const, where
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape
-from xg.sharding.typing import ELEMENTWISE, Typing
+from xg.sharding.type_body import ELEMENTWISE, Typing
 
 
 def localise(body: Body, typing: Typing, wanted: Sequence[AxisState], mesh_axis: str) -> Body:

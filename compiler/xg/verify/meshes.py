@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.frontend.plans import plan_named
+from xg.frontend.choose_plan import plan_named
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.ir.axes import axes_of
@@ -21,7 +21,8 @@ from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.passes.pipelines import RANK, SINGLE
 from xg.passes.runner import run
-from xg.sharding.apply_plan import check_placed, is_about_memory, placed_values, with_mesh
+from xg.sharding.apply_plan import is_about_memory, placed_values, with_mesh
+from xg.sharding.check_plan import check_placed
 from xg.sharding.divisibility import check_shares
 from xg.verify.facts import bounds, shard_sizes
 from xg.verify.proof_sizes import verification_sizes

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import xg
-from xg.frontend.plans import plan_named, plans_of
+from xg.frontend.choose_plan import plan_named, plans_of
 from xg.frontend.project import Project, read_project
 from xg.frontend.typed import type_project
 from xg.sharding.apply_plan import PlacedValue, placed_values, with_mesh

@@ -13,7 +13,7 @@ from pages.explorer.test_ranks import (
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.frontend.blocks import uncalled
-from xg.frontend.plans import plans_of
+from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
 from xg.pages.explorer import SIZE_AT_MOST
 

@@ -16,7 +16,7 @@ from xg.cost.cost import cost
 from xg.cost.report import report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
-from xg.frontend.plans import plans_of
+from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
 from xg.pages.explorer import SIZE_AT_MOST, explore
 from xg.pages.explorer.uses import block_uses

@@ -14,11 +14,11 @@ from sharding.trial import States, Trial, dual_of
 
 from xg import ops
 from xg.ir.body import Body
-from xg.ir.derivative import pullback
 from xg.ir.placement import AxisState, dual
 from xg.ir.prim import Expr, operand
+from xg.ir.primitive_gradients import pullback
 from xg.sharding.local import localise
-from xg.sharding.typing import Typing
+from xg.sharding.type_body import Typing
 from xg.verify.reference.evaluate import evaluate
 from xg.verify.reference.modular.meanings import modulo
 from xg.verify.reference.modular.residues import PRIMES, Field

@@ -14,7 +14,7 @@ from xg.ir.body import Body, substitute, topological
 from xg.ir.prim import Expr, equal
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise
-from xg.sharding.typing import Typing
+from xg.sharding.type_body import Typing
 from xg.verify.reference.modular.residues import Undefined
 
 

@@ -18,7 +18,7 @@ from frontend.plans.shipped import DIAGRAMS, MODELS, names
 from xg.cli.ranking_processes import prove_on_processes
 from xg.cli.render.proven_ranks import lines
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.frontend.plans import plans_of
+from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import read_project
 from xg.verify.plan_proof import RankProof, prepared, prove_ranks
 from xg_runtime.errors import XgRuntimeError

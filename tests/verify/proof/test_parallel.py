@@ -10,7 +10,7 @@ import pytest
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import compile_project
-from xg.frontend.plans import plans_of
+from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project, parse_project, read_project
 from xg.verify.meshes import case
 from xg.verify.plan_proof import RankProof, prove_ranks, wanted

@@ -21,7 +21,7 @@ from xg.cost.report import CostReport, report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
-from xg.frontend.plans import plans_of
+from xg.frontend.choose_plan import plans_of
 
 _HEAD = ("plan", "mesh", "parameters", "held bytes", "FLOPs", "naive", "ring", "ring bytes")
 

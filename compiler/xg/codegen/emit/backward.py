@@ -14,9 +14,9 @@ from xg.codegen.emit.gradient_names import gradient_names, sums_with_seeds
 from xg.codegen.emit.line_breaks import bracketed, commented, indented, wrapped
 from xg.codegen.emit.locate import Source
 from xg.codegen.emit.loops import LoopWriter
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, plain, spell_symbol
 from xg.codegen.emit.overlap import Overlap, overlap
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, function_name, place_of

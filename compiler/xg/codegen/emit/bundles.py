@@ -11,8 +11,8 @@ from typing import Final
 
 from xg.codegen.emit.line_breaks import indented
 from xg.codegen.emit.locate import locate
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.param_table import Row, Symbols, named_lines
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import Text
 from xg.codegen.emit.writer import PassWriter

@@ -9,8 +9,8 @@ from xg.codegen.emit.bundles import spell_gathered
 from xg.codegen.emit.forward_call import run_call
 from xg.codegen.emit.line_breaks import bracketed, wrapped
 from xg.codegen.emit.locate import Source
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, safe, spell_symbol
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements, place_of
 from xg.codegen.emit.support import private

@@ -10,8 +10,8 @@ from xg import __version__
 from xg.codegen.emit import collectives
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.line_breaks import indented, wrapped
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import safe, spell_symbol
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.text import WIDTH
 from xg.ir.graph import Graph, Value
 from xg.ir.tensor import TensorType

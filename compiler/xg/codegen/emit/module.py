@@ -14,9 +14,9 @@ from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward, forward_function
 from xg.codegen.emit.header import header, section
 from xg.codegen.emit.line_breaks import arguments, bracketed, indented
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.param_table import param_starts
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.public import PublicWriter
 from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.scopes import write_with_stable_names

@@ -9,8 +9,8 @@ from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
 from xg.codegen.emit.line_breaks import bracketed, broken, indented
 from xg.codegen.emit.locate import SizeLines, Source, locate
+from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
-from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.public_params import ParamsWriter
 from xg.codegen.emit.size_limits import limit_lines
 from xg.codegen.emit.spelling import Scope

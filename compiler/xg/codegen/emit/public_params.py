@@ -8,9 +8,9 @@ from typing import Final
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import closure, definition_lines, locate
+from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
 from xg.codegen.emit.names import spell_symbol
 from xg.codegen.emit.param_table import cut_lines, param_starts, table_lines
-from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
 from xg.codegen.emit.text import WIDTH

@@ -8,8 +8,8 @@ from dataclasses import field
 
 from xg.codegen.emit.line_breaks import commented, indented
 from xg.codegen.emit.locate import Source, locate
+from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
 from xg.codegen.emit.names import Names, mentioned, spell_symbol
-from xg.codegen.emit.plan import ModulePlan, carried_symbols
 from xg.codegen.emit.sizes import shape_text
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.statements import Statements

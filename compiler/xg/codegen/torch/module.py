@@ -8,10 +8,10 @@ from dataclasses import replace
 from xg.codegen.emit.allowlist import check_allowed
 from xg.codegen.emit.module import ModuleWriter, Sections
 from xg.codegen.emit.module import emit as emit_module
-from xg.codegen.emit.plan import ModulePlan
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.scopes import write_with_stable_names
 from xg.codegen.torch.dialect import TORCH
-from xg.codegen.torch.nn_module import model_section
+from xg.codegen.torch.model_class import model_section
 from xg.ir.graph import Call, Program
 
 

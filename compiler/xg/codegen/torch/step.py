@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, spell_symbol
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.text import WIDTH
 from xg.codegen.emit.writer import names_by_label, size_variables
 from xg.diagnostics.lazy_dataclass import dataclass

@@ -7,7 +7,7 @@ from itertools import product
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.editor.meaning.edges import laid_out, values_of
-from xg.frontend.plans import plans_of
+from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project
 from xg.ir.graph import Graph, Value
 from xg.ir.plan import Clash, Misfit, Plan, placing

@@ -9,12 +9,12 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.channels import Channels, channels, stops
+from xg.figures.layout.choose_routes import Router, field_of
 from xg.figures.layout.field import Route, RoutingField
 from xg.figures.layout.lanes import lanes
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, is_round, is_text, pair_shift, side_room
-from xg.figures.layout.router import Router, field_of
 from xg.figures.model import style
 from xg.figures.model.geometry import Box, DrawnPath, Point, backward, polyline, rounded
 from xg.figures.model.structure import EdgePlace

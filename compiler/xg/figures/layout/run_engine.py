@@ -16,12 +16,12 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import FigureNodes, LayoutSeconds
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
+from xg.figures.layout.align_columns import straightened
 from xg.figures.layout.answer import read_answer
 from xg.figures.layout.grid import on_a_grid
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import Wishes, problem
 from xg.figures.layout.route_edges import routed
-from xg.figures.layout.straighten import straightened
 from xg.figures.layout.tangles import tangles
 from xg.figures.layout.unit import units
 from xg.figures.model import style

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from xg.cost.report import report
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
-from xg.frontend.plans import plans_of
+from xg.frontend.choose_plan import plans_of
 from xg.frontend.typed import Settings
 from xg.ir.dim import Dim
 from xg.pages.explorer.formulas import Formulas, axis_rules

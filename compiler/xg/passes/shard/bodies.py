@@ -18,7 +18,7 @@ from xg.ir.recent import Recent
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
 from xg.sharding.argument import IllTyped
-from xg.sharding.typing import type_body
+from xg.sharding.type_body import type_body
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from xg.ir.mesh_axes import axes_over
 from xg.ir.placement import CONSTANT, PARTIAL, AxisState, dual, same
 from xg.ir.tensor import TensorType
 from xg.sharding.argument import IllTyped
-from xg.sharding.typing import type_body
+from xg.sharding.type_body import type_body
 
 
 class Unsound(Exception):

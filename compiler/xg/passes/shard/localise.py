@@ -27,7 +27,7 @@ from xg.passes.shard.errors import CutApart
 from xg.sharding.argument import IllTyped
 from xg.sharding.local import localise as local_body
 from xg.sharding.same_computation import same_computation
-from xg.sharding.typing import type_body
+from xg.sharding.type_body import type_body
 
 
 def localise(program: Program, axis: str) -> Program:

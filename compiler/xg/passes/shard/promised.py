@@ -6,7 +6,7 @@ from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Graph, Value
 from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState
 from xg.sharding.argument import IllTyped
-from xg.sharding.typing import type_body
+from xg.sharding.type_body import type_body
 
 
 def first_sum(value: Value, state: AxisState, graph: Graph, axis: str) -> Value | None:

@@ -15,11 +15,11 @@ from dataclasses import field
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.locate import Source, locate
 from xg.codegen.emit.module import ModuleWriter, Sections
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, safe, spell_symbol
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.writer import names_by_label, size_variables
-from xg.codegen.torch.block_module import BlockModule, holds, members, set_child, set_param
+from xg.codegen.torch.block_class import BlockModule, holds, members, set_child, set_param
 from xg.codegen.torch.step import AutogradStep
 from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass

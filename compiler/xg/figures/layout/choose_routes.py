@@ -17,7 +17,7 @@ from xg.figures.layout.field import CLEAR, FAR, LineRun, Range, Route, RoutingFi
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, RouteRequest, bars_of, requests, side_room
-from xg.figures.layout.search import CORNER, CROSSING, LENGTH, Ask, search
+from xg.figures.layout.route_search import CORNER, CROSSING, LENGTH, Ask, search
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
 

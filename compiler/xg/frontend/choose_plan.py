@@ -10,7 +10,8 @@ from xg.ir.graph import Program
 from xg.ir.plan import Plan
 from xg.passes.resolve.plans import multiply, resolve_plans
 from xg.passes.resolve.units import Linker
-from xg.sharding.apply_plan import check_placed, placed_values
+from xg.sharding.apply_plan import placed_values
+from xg.sharding.check_plan import check_placed
 from xg.sharding.divisibility import check_shares
 from xg.syntax.spelling import ascii_name
 

@@ -10,7 +10,7 @@ from xg.ir.body import Body, topological
 from xg.ir.placement import CONSTANT, INVARIANT, REPLICATED, AxisState
 from xg.ir.prim import COMPARE, Expr
 from xg.sharding.argument import IllTyped, PlacedArgument
-from xg.sharding.rules import RULES
+from xg.sharding.primitive_rules import RULES
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
+from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import safe
-from xg.codegen.emit.plan import ModulePlan
 from xg.codegen.emit.statements import place_of
 from xg.codegen.emit.text import WIDTH
 from xg.codegen.torch.members import is_attribute
