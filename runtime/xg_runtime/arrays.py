@@ -30,8 +30,7 @@ _DAMAGE: Final = (
     OSError,
     MemoryError,
     OverflowError,
-    NotImplementedError,
-    RuntimeError,
+    RuntimeError,  # also for a compression that there is not
     zipfile.BadZipFile,
     zlib.error,
 )

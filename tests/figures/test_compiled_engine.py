@@ -5,13 +5,11 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
+import wasmtime
 
 from xg.figures.engines.compiled import compiled
-
-wasmtime: Any = pytest.importorskip("wasmtime")
 
 ADDER = '(module (func (export "run") (result i32) i32.const 20 i32.const 22 i32.add))'
 
@@ -30,7 +28,9 @@ def run(text: str = ADDER, settings: str = "") -> int:
     runtime = wasmtime.Engine()
     module = compiled(runtime, bytes(wasmtime.wat2wasm(text)), settings)
     store = wasmtime.Store(runtime)
-    return wasmtime.Instance(store, module, []).exports(store)["run"](store)
+    function = wasmtime.Instance(store, module, []).exports(store)["run"]
+    assert isinstance(function, wasmtime.Func)
+    return int(function(store))
 
 
 def compilations(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -39,7 +39,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     make = wasmtime.Module.__init__
 
-    def counting(module: object, runtime: object, code: bytes) -> None:
+    def counting(module: wasmtime.Module, runtime: wasmtime.Engine, code: bytes) -> None:
         compiled_codes.append(code)
         make(module, runtime, code)
 

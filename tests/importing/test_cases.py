@@ -233,6 +233,12 @@ def changed(data: bytes, files: Mapping[str, Callable[[bytes], bytes]]) -> bytes
     return buffer.getvalue()
 
 
+def of_the_future(data: bytes) -> bytes:
+    """An archive whose entries ask for a version of the format that there is not."""
+    first, *entries = data.split(b"PK\x01\x02")  # in the directory the version is at byte 6
+    return b"PK\x01\x02".join([first, *(e[:2] + b"\x63\0" + e[4:] for e in entries)])
+
+
 @pytest.fixture(scope="module")
 def archive() -> bytes:
     given = case(torch.relu)
@@ -255,6 +261,7 @@ def test_a_damaged_file_is_refused(archive: bytes) -> None:
     for end in ("models/model.json", "data/weights/model_weights_config.json"):
         assert "damaged" in refusal(changed(archive, {end: lambda data: data[:-9]}))
         assert "damaged" in refusal(changed(archive, {end: lambda _: b"{}"}))
+    assert "it is damaged (NotImplementedError)" in refusal(of_the_future(archive))
     short = changed(archive, {"data/weights/weight_0": lambda data: data[:-8]})
     assert "a weight is cut off" in refusal(short)
 

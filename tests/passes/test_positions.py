@@ -87,3 +87,20 @@ def test_a_step_of_generation_sees_what_the_whole_text_sees() -> None:
     one = stepping(written(TEXT))
     for pieces in ((1,) * 7, (3, 4), (2, 1, 4)):
         assert np.abs(one.stepped(pieces) - one.expected()).max() < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("window", "why"),
+    [
+        ("select(w > abs(i - j), a, -inf)", "no past and no future"),
+        ("select(and(i + 1 >= j, w > i - j), a, -inf)", "the next position is seen"),
+        ("select(and(i >= j, w > i - j), a, -inf) * (0 - 1/S)", "the sign turns -inf round"),
+    ],
+)
+def test_a_mask_that_shows_later_positions_has_no_step(window: str, why: str) -> None:
+    shipped = "select(and(i >= j, w > i - j), a, -inf)"
+    assert shipped in TEXT
+    with pytest.raises(xg.DiagnosticError) as caught:
+        written(TEXT.replace(shipped, window)).step()
+    codes = {each.code for each in caught.value.diagnostics}
+    assert codes <= {"XG0551", "XG0553"}, why

@@ -81,6 +81,15 @@ def test_a_claim_to_be_huge_is_refused(tmp_path: Path) -> None:
         arrays.read(tmp_path / "a.npz")
 
 
+def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    first, *entries = arrays.pack(path, {"X": np.arange(3.0)}).split(b"PK\x01\x02")
+    changed = [entry[:6] + b"\x63\0" + entry[8:] for entry in entries]  # the method, at byte 10
+    path.write_bytes(b"PK\x01\x02".join([first, *changed]))
+    with pytest.raises(FileError, match="damaged"):
+        arrays.read(path)
+
+
 def test_an_element_type_numpy_lacks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="F8_E4M3"):
         tensorfile.unpack(_file_of("F8_E4M3", (2,), bytes(2)))

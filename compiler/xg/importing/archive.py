@@ -54,6 +54,13 @@ class Archive:
     tied: Mapping[str, str]
 
 
+# Raised by json, NumPy and zipfile on bytes that are cut, flipped, or packed in an unknown way.
+_DAMAGE: Final = (
+    *(KeyError, TypeError, AttributeError, ValueError, IndexError, EOFError, OSError),
+    RuntimeError,  # also for a version of zip that there is not, and for a text too deep to read
+)
+
+
 def read_archive(data: bytes) -> Archive:
     """Open the bytes of a `.pt2` file; raises Damaged."""
     try:
@@ -61,9 +68,7 @@ def read_archive(data: bytes) -> Archive:
             return _read(archive)
     except zipfile.BadZipFile:
         raise Damaged("it is not an archive") from None
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        raise Damaged(f"it is damaged ({type(error).__name__})") from None
-    except (EOFError, OSError, NotImplementedError, RuntimeError, RecursionError) as error:
+    except _DAMAGE as error:
         raise Damaged(f"it is damaged ({type(error).__name__})") from None
 
 

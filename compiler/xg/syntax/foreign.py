@@ -36,9 +36,11 @@ FOREIGN = {
     "<--": _ATTACH,
     "⇐": Meant("DOUBLE", "the second operand of a matmul is attached with `<=`"),
     "&": Meant("COMMA", "operands in front of a chain are separated by commas"),
-    "==": Meant("EQUAL", "one `=` is enough"),
+    "==": Meant("EQUAL", "one `=` is enough; in an op, `equal(i, j)` compares"),
     ":=": Meant("EQUAL", "a value is given with `=`"),
-    "!=": Meant("EQUAL", "there is no `!=`: list the other words, `if norm = pre | post`"),
+    "!=": Meant(
+        "EQUAL", "list the other words, `if norm = pre | post`; in an op, `or(i > j, j > i)`"
+    ),
     "<": Meant("GREATER", _COMPARISON),
     "≤": Meant("AT_LEAST", "turn the comparison round: `b >= a`"),
     "≥": Meant("AT_LEAST", "a comparison is written `>` or `>=`"),

@@ -154,6 +154,8 @@ def _missing_comma(stop: Stop) -> Repair | None:
         return None
     if stop.repaired:
         return Repair(None, ("COMMA",))
+    if stop.here.text in ("and", "or") and stop.following and stop.following.type != "LPAR":
+        return Repair(errors.InfixWord(stop.here), ("COMMA",), drop=True)
     return Repair(errors.MissingComma(stop.span(before), stop.here, _list(stop)), ("COMMA",))
 
 

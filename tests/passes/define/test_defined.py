@@ -94,6 +94,10 @@ FORMULAS: dict[str, tuple[Sample, str]] = {
     ),
     "op F(x; c []) = x * c": (Sample({**X, "c": floats()}), "x * c"),
     "op F(x) = y where y = x": (Sample(X), "x"),
+    "op F(x [.., S]; range) = x * range + range[S]": (
+        Sample(X, {"range": 3}),
+        "x * 3 + np.arange(7)",
+    ),
     "op F(x [.., S, D]) = x * range[S] - range[D]": (
         Sample(X),
         "x * np.arange(3)[:, None] - np.arange(7)",

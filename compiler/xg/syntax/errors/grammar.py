@@ -87,6 +87,14 @@ class MissingComma(Problem):
         )
 
 
+class InfixWord(ProblemAt):
+    """`i > j and j > k`, where comparisons are joined by a function."""
+
+    code = "XG0141"
+    title = "{span.text!q} is written in front of the comparisons that it joins"
+    fix = "write `{span.text}(i >= j, w > i - j)`"
+
+
 class MissingTimes(Problem):
     """A number written directly before what it multiplies."""
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import count
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.ir.dim import Dim, number, symbol
+from xg.ir.dim import number, symbol
 from xg.ir.op import Op
 from xg.ir.prim import Expr, operand
 from xg.ir.scalar import Scalar, size
@@ -61,8 +61,8 @@ def _operator(
 ) -> Op:
     is_mask = rehearsal.is_comparison
 
-    def forward(*operands: Expr, range: Dim | None = None, **numbers: Scalar) -> Expr:
-        del range  # for the type
+    def forward(*operands: Expr, **attrs: Scalar) -> Expr:
+        numbers = {name: attrs[name] for name in signature.numbers}  # without the mask's range
         return finish(trace(definition, signature, operands, numbers), signature)
 
     def configure(use: Use) -> Attrs:
@@ -117,6 +117,10 @@ def _rehearse(definition: ast.OpDef, signature: DefinedSignature) -> Trace:
     shapes = [tuple(dim for a in slot.axes for dim in lengths[a]) for slot in signature.slots]
     numbers = {name: size(symbol(name)) for name in signature.numbers}
     rehearsal = trace(definition, signature, _operands(signature, shapes), numbers)
+    for own in definition.own:
+        if rehearsal.is_comparison and own.name.name == "range":
+            what = "the range of a mask is 2: give this number another name"
+            raise Wrong(BadSignature(own.span, what))
     if isinstance(rehearsal.result.value, Expr) and rehearsal.result.value.kind == "int":
         raise Wrong(WholeResult(definition.body.span))
     return rehearsal

@@ -34,6 +34,8 @@ class UnknownPart(ProblemAt):
         """List what the body may mention."""
         name = self.span.text
         help = (f"it may mention {', '.join(self.known)}",) if self.known else ()
+        if name == "inf":
+            help = ("`select` alone chooses it: select(i >= j, x, -inf)",)
         if self.below:
             help = (f"{name} stands below: `where` is read from top to bottom",)
         return self.report(
