@@ -204,3 +204,24 @@ def test_small_programs_that_failed(tmp_path: Path, text: str) -> None:
     path = tmp_path / "net.xg"
     path.write_text(text, encoding="utf-8")
     assert not differs(xg.compile(path, plan="P"), seed=1)
+
+
+def test_a_gathered_bias_may_be_cut_over_another_axis(tmp_path: Path) -> None:
+    net = """\
+dim B, D = 8, D_ff = 4*D
+mesh N_D = 2, N_T = 2
+block MLP(X [B, D]) -> Y [B, D] {
+    param W_up [D, D_ff], b [D_ff], W_down [D_ff, D]
+
+    X -> •<=W_up -> ⊕<-BC[B](b) -> tanh -> •<=W_down : Y
+}
+plan P of MLP {
+    X      [B/N_D, D]
+    *      [_/N_D, ..] -> [..]
+    W_up   [D/N_D, D_ff/N_T] -> [D, D_ff/N_T]
+    W_down [D_ff/(N_T*N_D), D] -> [D_ff/N_T, D]
+}
+"""
+    (tmp_path / "net.xg").write_text(net, encoding="utf-8")
+    proof = prove_ranks(read_project(tmp_path / "net.xg"), "MLP", "P", {}, 0)
+    assert proof.passed

@@ -15,7 +15,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Span
 from xg.ir.collective import FAMILY
 from xg.ir.graph import Apply, Call, Graph, Value
-from xg.ir.placement import INVARIANT, PARTIAL, AxisState, PlacementRequest
+from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, PlacementRequest
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import (
     CallRequest,
@@ -259,8 +259,12 @@ class BlockPlacer:
         """A move on another mesh axis changes nothing on this one."""
         (value,), (result,) = self._inputs(step), step.outputs
         state, request = self.moves.states[value], self.requests.get(value)
+        gathered = request is not None and request.use is not None and request.rest == state
+        if gathered and step.op.glyph == "part" and step.attrs["target"] == state:
+            # Cut over both mesh axes its parts would not be contiguous: it is gathered before.
+            value, state = self.moves.reshard(value, REPLICATED, step.span), REPLICATED
         self.moves.add(replace(step, inputs=(value,)), [state])
-        if request and request.use is not None and request.rest == state:
+        if request and gathered and state == request.rest:
             self.requests[result] = request  # gathered behind it, where it is used
         self._heed(result, step.span)
 
