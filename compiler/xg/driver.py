@@ -208,8 +208,8 @@ class Program:
     def _size(self, dim: Dim) -> int | str:
         sizes = self.graphs.main.sizes
         numbers = sizes.bind(self.graphs.numbers)
-        known = all(name in numbers for name in dim.symbols())
-        return dim.evaluate(numbers) if known else str(sizes.fold(dim))
+        is_known = all(name in numbers for name in dim.symbols())
+        return dim.evaluate(numbers) if is_known else str(sizes.fold(dim))
 
 
 def _listed(tensors: Mapping[str, TensorSpec]) -> str:

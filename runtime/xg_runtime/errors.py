@@ -81,8 +81,10 @@ class RankError(RunError):
     @classmethod
     def of(cls, rank: int, name: str, error: Exception) -> RankError:
         """The error that a rank, called `name`, raised `error`."""
-        known = {key: value for key, value in vars(error).items() if key not in _TEXT}
-        facts = {key: value for key, value in known.items() if isinstance(value, str | int | float)}
+        attributes = {key: value for key, value in vars(error).items() if key not in _TEXT}
+        facts = {
+            key: value for key, value in attributes.items() if isinstance(value, str | int | float)
+        }
         facts["kind"] = type(error).__name__
         if isinstance(error, XgRuntimeError):
             code = error.exit_code

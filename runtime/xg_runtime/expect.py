@@ -46,11 +46,11 @@ def fit(
     `source` says in messages where the arrays come from; `sizes` holds symbols known beforehand.
     """
     _check_names(arrays, expected, source)
-    known = {symbol: (size, "") for symbol, size in (sizes or {}).items()}
+    bound = {symbol: (size, "") for symbol, size in (sizes or {}).items()}
     fitted: Arrays = {}
     for name, want in expected.items():
         where = f"{source}: {name}"
-        _check_shape(where, name, arrays[name], want, known)
+        _check_shape(where, name, arrays[name], want, bound)
         to_type = _as_float if want.below is None else _as_ids
         fitted[name] = to_type(where, arrays[name], want, dtype)
     return fitted
@@ -60,8 +60,8 @@ def _check_names(arrays: Arrays, expected: Mapping[str, Expected], source: str) 
     missing = [f"{name} {want}" for name, want in expected.items() if name not in arrays]
     extra = [name for name in arrays if name not in expected]
     if missing:
-        found = f"; it has {_first_of(extra)}" if extra else ""
-        raise InputError(f"{source} has no {_first_of(missing)}{found}")
+        surplus = f"; it has {_first_of(extra)}" if extra else ""
+        raise InputError(f"{source} has no {_first_of(missing)}{surplus}")
     if extra:
         raise InputError(f"{source} has {_first_of(extra)}, which the program does not take")
 
@@ -89,14 +89,14 @@ def _as_float(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Arr
 
 def _as_ids(where: str, array: Array, want: Expected, dtype: DTypeLike) -> Array:
     del dtype  # ids have one type
-    wanted = f"expected integers from 0 to {(want.below or 0) - 1}"
+    expectation = f"expected integers from 0 to {(want.below or 0) - 1}"
     if not np.issubdtype(array.dtype, np.integer):
-        raise InputError(f"{where} holds {array.dtype}, {wanted}")
+        raise InputError(f"{where} holds {array.dtype}, {expectation}")
     outside = (array < 0) | (array >= (want.below or 0))
     if want.ignored is not None:
         outside &= array != want.ignored
     if outside.any():
-        raise InputError(f"{where} holds {array[outside][0]}, {wanted}")
+        raise InputError(f"{where} holds {array[outside][0]}, {expectation}")
     return np.array(array, dtype=np.int64, order="C")
 
 

@@ -123,7 +123,7 @@ def _layout_data(layout: ShardLayout) -> Json:
 def _layout(name: str, data: Json, grid: Grid) -> ShardLayout:
     cuts = tuple((str(mesh_axis), int(axis)) for mesh_axis, axis in data.get("cuts", ()))
     shape = tuple(map(int, data["shape"]))
-    known = all(axis in grid.sizes and -len(shape) <= place < 0 for axis, place in cuts)
-    if not known or min(shape, default=0) < 0:
+    fits = all(axis in grid.sizes and -len(shape) <= place < 0 for axis, place in cuts)
+    if not fits or min(shape, default=0) < 0:
         raise ValueError(f"{name} makes no sense in {NAME}")
     return ShardLayout(shape, cuts)

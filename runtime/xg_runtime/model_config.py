@@ -37,8 +37,8 @@ def settings(keys: ConfigKeys, config: Json, source: str) -> dict[str, Setting]:
                 f"{source} says {key} = {json.dumps(held)}: the diagram is true for "
                 f"{json.dumps(drawn)} only"
             )
-    found = {name: _setting(way, config, source) for name, way in keys.settings.items()}
-    return {name: value for name, value in found.items() if value is not None}
+    by_name = {name: _setting(way, config, source) for name, way in keys.settings.items()}
+    return {name: value for name, value in by_name.items() if value is not None}
 
 
 def notes(keys: ConfigKeys, config: Json, source: str) -> list[str]:
@@ -65,17 +65,17 @@ def _same(held: object, drawn: object) -> bool:
 
 def config(keys: ConfigKeys, settings: Mapping[str, object]) -> Json:
     """The config of a diagram with these settings."""
-    made: Json = {}
+    result: Json = {}
     for key, value in {**keys.written, **keys.training, **keys.drawn}.items():
-        _put(made, key, value)
+        _put(result, key, value)
     for name, way in keys.settings.items():
         if name in settings:
             told = _as_json(settings[name], way)
             for key in way.keys:
-                if _at(made, key) not in (None, told):
+                if _at(result, key) not in (None, told):
                     raise InputError(f"config.json has one {key}: it cannot be {name} = {told} too")
-                _put(made, key, told)
-    return made
+                _put(result, key, told)
+    return result
 
 
 def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
@@ -87,8 +87,8 @@ def _setting(way: ConfigPath, config: Json, source: str) -> Setting | None:
             return _number(value, key, source)
         text = value if isinstance(value, str) else json.dumps(value)
         if text not in way.words:
-            known = ", ".join(way.words)
-            raise InputError(f"{source} says {key} = {text}: the diagram knows {known}")
+            words = ", ".join(way.words)
+            raise InputError(f"{source} says {key} = {text}: the diagram knows {words}")
         return way.words[text]
     return None
 
@@ -122,10 +122,10 @@ def _as_json(setting: object, way: ConfigPath) -> object:
 
 
 def _at(config: Json, key: str) -> Any:  # noqa: ANN401 - what JSON gives
-    found: Any = config
+    entry: Any = config
     for part in key.split("."):
-        found = cast("dict[str, Any]", found).get(part) if isinstance(found, dict) else None
-    return found
+        entry = cast("dict[str, Any]", entry).get(part) if isinstance(entry, dict) else None
+    return entry
 
 
 def _put(config: Json, key: str, value: object) -> None:

@@ -35,20 +35,25 @@ def to_diagram(
 ) -> Arrays:
     """The parameters of a block, whose `shapes` these are; raises InputError with all misfits."""
     lines = _lines_for(names, list(shapes), block)
-    found = _Parameters.of(names, weights.tensors, lines)
+    parameters = _Parameters.of(names, weights.tensors, lines)
     params: Arrays = {}
     wrong: list[str] = []
     for line in lines:
-        if line.tensor in found.tensors:
-            wrong += _fill(params, line, found, shapes, sizes)
-    missing = [line for line in lines if line.tensor not in found.tensors]
-    told = [*(_missing(line, shapes) for line in missing), *found.left_over, *wrong, *found.untied]
+        if line.tensor in parameters.tensors:
+            wrong += _fill(params, line, parameters, shapes, sizes)
+    missing = [line for line in lines if line.tensor not in parameters.tensors]
+    told = [
+        *(_missing(line, shapes) for line in missing),
+        *parameters.left_over,
+        *wrong,
+        *parameters.untied,
+    ]
     if told:
         counts = {
             "missing": len(missing),
-            "left over": len(found.left_over),
+            "left over": len(parameters.left_over),
             "of another shape": len(wrong),
-            "not tied": len(found.untied),
+            "not tied": len(parameters.untied),
         }
         words = ", ".join(f"{n} {what}" for what, n in counts.items() if n)
         raise InputError(f"{weights.source} does not fit {block}: {words}", _at_most(told))
@@ -86,13 +91,13 @@ def shown(
 ) -> Arrays:
     """The parameters whose shapes show before sizes are known: those of tensors that are whole."""
     lines = _lines_for(names, params, block)
-    found = _Parameters.of(names, weights.tensors, lines)
+    parameters = _Parameters.of(names, weights.tensors, lines)
     visible: Arrays = {}
     for line in lines:
-        if line.tensor in found.tensors and not line.layout.splits:
+        if line.tensor in parameters.tensors and not line.layout.splits:
             try:
                 (visible[line.params[0]],) = line.layout.params(
-                    found.tensors[line.tensor], (), sizes
+                    parameters.tensors[line.tensor], (), sizes
                 )
             except Misfit:  # reported when all sizes are known
                 continue
@@ -108,8 +113,8 @@ def _lines_for(names: Names, params: Sequence[str], block: str) -> list[NamesLin
     for line in names.lines:
         first = [numbers(line.params[0], name) for name in params]
         for stars in dict.fromkeys(stars for stars in first if stars is not None):
-            made = tuple(filled(name, stars) for name in line.params)
-            lines.append(NamesLine(filled(line.tensor, stars), line.layout, made))
+            filled_params = tuple(filled(name, stars) for name in line.params)
+            lines.append(NamesLine(filled(line.tensor, stars), line.layout, filled_params))
     named = Counter(name for line in lines for name in line.params)
     for name in params:
         if named[name] != 1:
@@ -166,22 +171,22 @@ def _fill(
     """Add a tensor's parameters; gives a line for each that has another shape."""
     tensor, name = found.tensors[line.tensor], found.spelled[line.tensor]
     where = f"shape: {name} {_shape(tensor)}"
-    wanted = [shapes[param] for param in line.params]
+    param_shapes = [shapes[param] for param in line.params]
     try:
-        parts = line.layout.params(tensor, wanted, sizes)
+        parts = line.layout.params(tensor, param_shapes, sizes)
     except Misfit as error:
-        holds = ", ".join(f"{p} {_text(s)}" for p, s in zip(line.params, wanted, strict=True))
+        holds = ", ".join(f"{p} {_text(s)}" for p, s in zip(line.params, param_shapes, strict=True))
         yield f"{where} should hold {holds}: {error}"
         return
-    for param, part, shape in zip(line.params, parts, wanted, strict=True):
+    for param, part, shape in zip(line.params, parts, param_shapes, strict=True):
         params[param] = part
         if part.shape != shape:
             yield f"{where} gives {param} {_shape(part)}, the diagram has {_text(shape)}"
 
 
 def _missing(line: NamesLine, shapes: Mapping[str, Shape]) -> str:
-    wanted = ", ".join(f"{param} {_text(shapes[param])}" for param in line.params)
-    return f"missing: {line.tensor}, for {wanted}"
+    targets = ", ".join(f"{param} {_text(shapes[param])}" for param in line.params)
+    return f"missing: {line.tensor}, for {targets}"
 
 
 def _at_most(told: Sequence[str]) -> tuple[str, ...]:

@@ -111,8 +111,8 @@ class _Group:
 
     def measure_again(self, place: int) -> None:
         """Measure one line with care, at points nearby if need be."""
-        found = _settle(self.points, self.probes[place], self.share, self.tolerance)
-        self.derived[place], self.measured[place], self.settled = found
+        outcome = _settle(self.points, self.probes[place], self.share, self.tolerance)
+        self.derived[place], self.measured[place], self.settled = outcome
         self.again.append(place)
 
     def worst_first(self) -> list[int]:

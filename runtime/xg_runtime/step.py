@@ -108,19 +108,19 @@ class Stepper:
     ) -> float:
         loss = _scalar(outputs, self.loss)
         if not math.isfinite(loss):  # on every rank: a loss is the same everywhere
-            found = self.world.first(*first_nonfinite({**params, **inputs}))
-            found = found or self.world.first(*first_broken(saved)) or self.loss
-            message = f"{self.loss} is {loss}; the first tensor that is not finite is {found}"
-            raise NonFiniteError(message, found, step)
+            tensor = self.world.first(*first_nonfinite({**params, **inputs}))
+            tensor = tensor or self.world.first(*first_broken(saved)) or self.loss
+            message = f"{self.loss} is {loss}; the first tensor that is not finite is {tensor}"
+            raise NonFiniteError(message, tensor, step)
         return loss
 
     def _finite_norm(self, gradients: Arrays, step: int) -> float:
         norm = math.sqrt(self.world.squares(gradients))
         if not math.isfinite(norm):
-            found = self.world.first(*first_nonfinite(gradients))
-            found = found or max(gradients, key=lambda n: _size(gradients[n]))
+            tensor = self.world.first(*first_nonfinite(gradients))
+            tensor = tensor or max(gradients, key=lambda n: _size(gradients[n]))
             message = f"the norm of the gradients is {norm}; the first of them that is not finite"
-            raise NonFiniteError(f"{message} is that of {found}", found, step)
+            raise NonFiniteError(f"{message} is that of {tensor}", tensor, step)
         return norm
 
 

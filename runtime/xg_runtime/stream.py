@@ -29,9 +29,9 @@ def pieces(tokens: Iterable[int], decoder: Decoder, prompt: Array) -> Iterator[s
     before, shown = 0, len(ids)
     for token in tokens:
         ids.append(token)
-        text, known = (_text(decoder, ids[before:end]) for end in (len(ids), shown))
-        if len(text) > len(known) and not text.endswith(_UNFINISHED):
-            yield text[len(known) :]
+        text, prefix = (_text(decoder, ids[before:end]) for end in (len(ids), shown))
+        if len(text) > len(prefix) and not text.endswith(_UNFINISHED):
+            yield text[len(prefix) :]
             before, shown = shown, len(ids)
     rest = _text(decoder, ids[before:])[len(_text(decoder, ids[before:shown])) :]
     if rest:

@@ -52,14 +52,14 @@ class TensorLayout:
         """Read a layout; raises Misfit."""
         steps = [_STEP.fullmatch(step.strip()) for step in _steps(text)]
         maps: list[Map | None] = []
-        given: dict[str, str] = {}
+        sizes: dict[str, str] = {}
         for place, step in enumerate(steps):
             if step is None or (step[0] in _CUTS and place < len(steps) - 1):
                 raise Misfit(f"{text!r} is none of T, R[… -> …], split, rows, or these with ->")
             if step[0] not in _CUTS:
-                maps.append(None if step[0] == "T" else _map(step[1], step[2], given))
+                maps.append(None if step[0] == "T" else _map(step[1], step[2], sizes))
         last = steps[-1] if steps else None
-        return cls(tuple(maps), tuple(given.items()), _CUTS.get(last[0]) if last else None)
+        return cls(tuple(maps), tuple(sizes.items()), _CUTS.get(last[0]) if last else None)
 
     def params(self, tensor: Array, shapes: Sequence[Sequence[int]], sizes: Sizes) -> list[Array]:
         """The parameters that a tensor holds, which have these shapes if it is cut."""
@@ -90,13 +90,13 @@ class TensorLayout:
         """The tensor with its axes taken apart, in another order, and together again."""
         if tensor.ndim != len(source):
             raise Misfit(f"it has {tensor.ndim} axes, not {len(source)}")
-        known = {axis: self._size(name, sizes) for axis, name in self.given}
+        lengths = {axis: self._size(name, sizes) for axis, name in self.given}
         for group, length in zip(source, tensor.shape, strict=True):
-            _settle(group, length, known)
+            _settle(group, length, lengths)
         order = [axis for group in source for axis in group]
-        apart = tensor.reshape([known[axis] for axis in order])
+        apart = tensor.reshape([lengths[axis] for axis in order])
         turned = apart.transpose([order.index(axis) for group in target for axis in group])
-        return turned.reshape([math.prod(known[axis] for axis in group) for group in target])
+        return turned.reshape([math.prod(lengths[axis] for axis in group) for group in target])
 
     def _size(self, name: str, sizes: Sizes) -> int:
         if name.isdigit():
@@ -126,9 +126,9 @@ def _groups(text: str, given: dict[str, str]) -> tuple[Group, ...]:
     groups: list[Group] = []
     for match in _GROUP.finditer(text):
         inner = match[1] if match[1] is not None else match[2]
-        found = [_AXIS.fullmatch(axis.strip()) for axis in inner.split(",") if axis.strip()]
-        if found and None not in found:
-            axes = [axis for axis in found if axis is not None]
+        matches = [_AXIS.fullmatch(axis.strip()) for axis in inner.split(",") if axis.strip()]
+        if matches and None not in matches:
+            axes = [axis for axis in matches if axis is not None]
             given.update((axis[1], axis[2]) for axis in axes if axis[2])
             groups.append(tuple(axis[1] for axis in axes if axis[1]))
         elif inner.strip():

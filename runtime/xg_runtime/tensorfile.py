@@ -41,10 +41,10 @@ def pack(arrays: Arrays, metadata: Mapping[str, str] | None = None) -> bytes:
 def unpack(data: bytes) -> Arrays:
     """Return the arrays of a safetensors file, writable; raises ValueError when it is damaged."""
     try:
-        found: list[tuple[str, dict[str, Any]]] = _package.deserialize(data)
+        entries: list[tuple[str, dict[str, Any]]] = _package.deserialize(data)
     except (safetensors.SafetensorError, TypeError) as error:
         raise ValueError(str(error)) from error
-    return {name: _array(tensor) for name, tensor in found}
+    return {name: _array(tensor) for name, tensor in entries}
 
 
 def metadata(data: bytes) -> dict[str, str]:

@@ -48,8 +48,8 @@ class OnArrays:
 
     def init(self, seed: int = 0, dtype: DTypeLike = np.float32, **sizes: int) -> Arrays:
         """Return the parameters by their diagram names."""
-        wanted = _TYPES[np.dtype(dtype).name]
-        return _arrays(self.module.init(seed, wanted, **sizes))
+        float_type = _TYPES[np.dtype(dtype).name]
+        return _arrays(self.module.init(seed, float_type, **sizes))
 
     def forward(
         self, params: Arrays, inputs: Arrays, *, seed: int | None = None

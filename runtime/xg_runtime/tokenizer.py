@@ -22,8 +22,8 @@ def ends(folder: Path) -> tuple[int, ...]:
     for name in _CONFIGS:
         if (folder / name).is_file():
             try:
-                found: Any = json.loads(files.read(folder / name))
-                end = found.get("eos_token_id")
+                config: Any = json.loads(files.read(folder / name))
+                end = config.get("eos_token_id")
             except (ValueError, AttributeError, RecursionError) as error:
                 raise InputError(f"{folder / name} is no JSON of a model") from error
             if end is not None:
@@ -72,7 +72,7 @@ class Tokenizer:
 
     def token(self, text: str) -> int:
         """Return the id of one token; raises InputError if there is none."""
-        found = self.inner.token_to_id(text)
-        if found is None:
+        number = self.inner.token_to_id(text)
+        if number is None:
             raise InputError(f"{self.source} has no token {text!r}")
-        return int(found)
+        return int(number)

@@ -173,8 +173,8 @@ class _Run:
     def _requested(self, asked: Interrupt) -> str | None:
         """The signal that any rank was asked by to stop: all stop before the same step."""
         number = signal.Signals[asked.requested].value if asked.requested else 0
-        found = self.stepper.world.agreed(number)
-        return signal.Signals(found).name if found else None
+        agreed = self.stepper.world.agreed(number)
+        return signal.Signals(agreed).name if agreed else None
 
     def _due(self, step: int, every: int) -> bool:
         return every > 0 and (step % every == 0 or step == self.config.steps)

@@ -88,12 +88,12 @@ def _in_folder(folder: Path) -> Path:
             return folder / name
     with files.file_errors("read"):
         there = sorted(folder.iterdir())
-    found = [file for file in there if file.suffix == ".safetensors"]
-    if len(found) == 1:
-        return found[0]
+    candidates = [file for file in there if file.suffix == ".safetensors"]
+    if len(candidates) == 1:
+        return candidates[0]
     pickles = [file.name for file in there if file.suffix in _PICKLES]
-    if found:
-        reason = f"it has {len(found)} .safetensors files and no {INDEX}: name one of them"
+    if candidates:
+        reason = f"it has {len(candidates)} .safetensors files and no {INDEX}: name one of them"
     elif pickles:
         reason = f"{pickles[0]} is a pickle, which may run code; save the model as safetensors"
     else:
@@ -120,14 +120,14 @@ def _settings(path: Path) -> dict[str, str | int]:
         header = length + file.read(int.from_bytes(length, "little"))
     text = tensorfile.metadata(header).get(SETTINGS, "{}")
     try:
-        found: Any = json.loads(text)
+        settings: Any = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(
-        isinstance(value, str | int) for value in cast("dict[str, object]", found).values()
+        settings = None
+    if not isinstance(settings, dict) or not all(
+        isinstance(value, str | int) for value in cast("dict[str, object]", settings).values()
     ):
         raise CheckpointError(f"{path} is damaged: its settings make no sense")
-    return cast("dict[str, str | int]", found)
+    return cast("dict[str, str | int]", settings)
 
 
 def _shards(index: Path) -> Arrays:
@@ -146,10 +146,10 @@ def _shards(index: Path) -> Arrays:
 
 
 def _weight_map(index: Path) -> dict[str, str]:
-    found = _json(index).get("weight_map")
-    if not isinstance(found, dict) or not found:
+    table = _json(index).get("weight_map")
+    if not isinstance(table, dict) or not table:
         raise CheckpointError(f"{index} is damaged: it has no weight_map")
-    pairs = cast("dict[object, object]", found)
+    pairs = cast("dict[object, object]", table)
     for name, file in pairs.items():
         if not isinstance(file, str) or not _is_beside(file):
             raise CheckpointError(
@@ -165,12 +165,12 @@ def _is_beside(name: str) -> bool:
 
 def _json(path: Path) -> Json:
     try:
-        found: Any = json.loads(files.read(path))
+        content: Any = json.loads(files.read(path))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged: it is no JSON") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise CheckpointError(f"{path} is damaged: it is no table of names")
-    return cast(Json, found)
+    return cast(Json, content)
 
 
 def _text(value: Mapping[str, object]) -> bytes:

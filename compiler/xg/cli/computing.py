@@ -78,6 +78,6 @@ def _on_ranks(given: InputArrays, options: Namespace, ranks: Ranks) -> tuple[Arr
         f"{kind}/{name}": array for kind, of in kinds.items() for name, array in (of or {}).items()
     }
     answer = ranks.do("run", order, arrays)[0]
-    found = {name: answer.arrays[name] for name in answer.facts["order"]}  # files sort names
-    params = {n.removeprefix("params/"): a for n, a in found.items() if n.startswith("params/")}
-    return {name: a for name, a in found.items() if not name.startswith("params/")}, params
+    results = {name: answer.arrays[name] for name in answer.facts["order"]}  # files sort names
+    params = {n.removeprefix("params/"): a for n, a in results.items() if n.startswith("params/")}
+    return {name: a for name, a in results.items() if not name.startswith("params/")}, params

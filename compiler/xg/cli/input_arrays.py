@@ -56,10 +56,10 @@ def _cotangents(program: Program, options: Namespace) -> Arrays | None:
     """The cotangents of the float outputs in the file of --d-outputs; a missing one is zero."""
     if options.d_outputs is None:
         return None
-    found = arrays.read(options.d_outputs)
+    d_outputs = arrays.read(options.d_outputs)
     floats = {name: spec for name, spec in program.outputs.items() if spec.dtype == "float"}
-    expectations = {name: want for name, want in expected(floats).items() if name in found}
-    return fit(found, expectations, dtype=_dtype(options), source=str(options.d_outputs))
+    expectations = {name: want for name, want in expected(floats).items() if name in d_outputs}
+    return fit(d_outputs, expectations, dtype=_dtype(options), source=str(options.d_outputs))
 
 
 def _dtype(options: Namespace) -> str:

@@ -51,10 +51,10 @@ def _gradient(
     """The gradient of a value; raises InputError where none reaches it."""
     if backwards is None:
         raise InputError(f"{name} is a gradient: it needs those of the outputs, --d-outputs G.npz")
-    made = backwards[run.graph.key].totals.get(value)
-    if made is None or made not in run.reverse:
+    gradient = backwards[run.graph.key].totals.get(value)
+    if gradient is None or gradient not in run.reverse:
         raise InputError(f"{name} is not there: no gradient reaches {name.removeprefix(GRADIENT)}")
-    return run.reverse[made]
+    return run.reverse[gradient]
 
 
 def _edge_instead(path: str, edge: str, values: Collection[str]) -> str:

@@ -49,30 +49,35 @@ class Published:
         cls, project: Project, options: Namespace, path: Path, inputs: Arrays | None = None
     ) -> Published:
         """Read a checkpoint; raises DiagnosticError, InputError, FileError, CheckpointError."""
-        found, known = weights.read(path), names_for(options)
-        settings = {**_settings_of(project, options, found, known), **settings_of(options)}
+        checkpoint, names_file = weights.read(path), names_for(options)
+        settings = {
+            **_settings_of(project, options, checkpoint, names_file),
+            **settings_of(options),
+        }
         draft = shape_project(project, options.block, settings)
         paths = [path for path, *_ in param_specs(draft)]
-        foreign = rename.is_foreign(found.tensors, paths)
-        if foreign and known is None:
+        foreign = rename.is_foreign(checkpoint.tensors, paths)
+        if foreign and names_file is None:
             raise InputError(
-                f"{found.source} has names of its own, such as {min(found.tensors)}: say with "
-                f"--names what they are in {draft.main.block}"
+                f"{checkpoint.source} has names of its own, such as {min(checkpoint.tensors)}: say "
+                f"with --names what they are in {draft.main.block}"
                 + (f", or write {_names_path(options)}" if options.file != "-" else "")
             )
-        names = of_block(known, project, draft, settings) if known and foreign else None
-        seen = found.tensors
+        names = of_block(names_file, project, draft, settings) if names_file and foreign else None
+        seen = checkpoint.tensors
         if names:
-            given = {name: n for name, n in settings.items() if isinstance(n, int)}
-            seen = rename.shown(names, found, paths, given, draft.main.block)
+            numbers = {name: n for name, n in settings.items() if isinstance(n, int)}
+            seen = rename.shown(names, checkpoint, paths, numbers, draft.main.block)
             shown = {**(inputs or {}), **seen}
             needed = concerning(project, draft.main.block, names.config.settings)
-            _refuse_defaults(needed, found, draft, shown, settings)
+            _refuse_defaults(needed, checkpoint, draft, shown, settings)
         known_arrays = {**(inputs or {}), **seen}
         program = at_sizes_of(known_arrays, project, options.block, settings, options.plan)
-        params = _renamed(program, names, found) if names else found.tensors
-        notes = _notes(found, known) if names else ()
-        return cls(program, params, len(found.tensors), found.source, settings, names, notes)
+        params = _renamed(program, names, checkpoint) if names else checkpoint.tensors
+        notes = _notes(checkpoint, names_file) if names else ()
+        return cls(
+            program, params, len(checkpoint.tensors), checkpoint.source, settings, names, notes
+        )
 
 
 def _settings_of(
@@ -191,8 +196,8 @@ def at_sizes_of(
     """A block with the sizes that arrays have, unless the settings say otherwise."""
     draft = shape_project(project, block, settings)
     sizes = sizes_from_arrays(draft, {name: array.shape for name, array in found.items()})
-    known = {name: n for name, n in sizes.items() if name in declared_dims(project)}
-    return compile_project(project, block, {**known, **settings}, plan)
+    declared = {name: n for name, n in sizes.items() if name in declared_dims(project)}
+    return compile_project(project, block, {**declared, **settings}, plan)
 
 
 def effective(

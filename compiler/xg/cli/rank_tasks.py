@@ -34,10 +34,12 @@ def run(options: dict[str, Any], arrays: Arrays) -> Answer:
     d_outputs = own["cotangents"] if options["backward"] else None
     results = computed(module, params, own["inputs"], d_outputs=d_outputs, seed=options["dropout"])
     of_result = {name: cuts.get(name.removeprefix("d/"), ()) for name in results}
-    found = checked(gather_shards(results, of_result))
+    whole_arrays = checked(gather_shards(results, of_result))
     if options["keep params"]:
-        found |= {f"params/{name}": whole for name, whole in gather_shards(params, cuts).items()}
-    return Answer(found, {"order": list(found)}) if number() == 0 else Answer()
+        whole_arrays |= {
+            f"params/{name}": whole for name, whole in gather_shards(params, cuts).items()
+        }
+    return Answer(whole_arrays, {"order": list(whole_arrays)}) if number() == 0 else Answer()
 
 
 def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
@@ -45,18 +47,18 @@ def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
 
     The arrays of comparison N begin with "N/", of its answer as well: they are what this rank has.
     """
-    found: Arrays = {}
+    results: Arrays = {}
     told: list[dict[str, Any]] = []
     for place, comparison in enumerate(options["trials"]):
         code = load(comparison["source"], f"trial_{place}")
-        given = {kind: _of(f"{place}/{kind}", arrays) for kind in comparison["kinds"]}
+        own_arrays = {kind: _of(f"{place}/{kind}", arrays) for kind in comparison["kinds"]}
         module = cast(Module, find(options["backend"]).on_arrays(code))
-        ran = run_rank(module, code.cuts(), given, comparison["seed"])
+        ran = run_rank(module, code.cuts(), own_arrays, comparison["seed"])
         for kind, own in (("outputs", ran.outputs), ("gradients", ran.gradients)):
-            found |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
+            results |= {f"{place}/{kind}/{name}": array for name, array in own.items()}
         sent = [[*key, *counts] for key, counts in ran.sent.items()]
         told.append({"order": [list(ran.outputs), list(ran.gradients)], "sent": sent})
-    return Answer(found, {"trials": told})
+    return Answer(results, {"trials": told})
 
 
 def train(options: dict[str, Any], arrays: Arrays) -> Answer:

@@ -85,8 +85,8 @@ def _all(
     arrays = {
         f"{number}/{kind}/{name}": array
         for number, order in enumerate(orders)
-        for kind, given in order.comparison.arrays.items()
-        for name, array in given.items()
+        for kind, by_name in order.comparison.arrays.items()
+        for name, array in by_name.items()
     }
     options = {"backend": BACKEND, "trials": [order.options for order in orders]}
     try:

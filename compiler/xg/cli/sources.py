@@ -49,10 +49,10 @@ def _function(model: str) -> Any:  # noqa: ANN401 - whatever the user has writte
         raise _refusal(model, f"there is no module {place}") from error
     finally:
         sys.path.remove(str(Path.cwd()))
-    found = getattr(module, attribute, None)
-    if not callable(found):
+    function = getattr(module, attribute, None)
+    if not callable(function):
         raise _refusal(model, f"{place} has no function {attribute}")
-    return found
+    return function
 
 
 def _refusal(model: str, reason: str) -> DiagnosticError:

@@ -54,10 +54,10 @@ class TargetFolder:
         """A line for each file that is missing or differs."""
         comparable = self._record().get("tools") == _tools(engines)
         for name, data in files.items():
-            found = self._read(name)
-            if found is None:
+            on_disk = self._read(name)
+            if on_disk is None:
                 yield f"{self.folder / name} is missing"
-            elif found != data and (comparable or not name.endswith(PICTURES)):
+            elif on_disk != data and (comparable or not name.endswith(PICTURES)):
                 yield f"{self.folder / name} differs"
 
     def _read(self, name: str) -> bytes | None:
@@ -76,10 +76,10 @@ class TargetFolder:
     def _record(self) -> dict[str, Any]:
         """The folder's record of its pictures; empty where it has none, or a broken one."""
         try:
-            found: object = json.loads(self._read(RECORD) or b"{}")
+            record: object = json.loads(self._read(RECORD) or b"{}")
         except ValueError:
             return {}
-        return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
 
     def _new_record(self, drawn: Sequence[str], engines: Sequence[str]) -> bytes:
         """The record of the pictures that are there and those that come."""

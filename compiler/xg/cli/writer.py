@@ -57,8 +57,8 @@ class Writer:
     def write(self, prompt: str, length: int, how: Sampling) -> str:
         """The prompt and `length` tokens after it, safe to print; raises InputError."""
         ids = self.codec.encode(prompt.encode())
-        made = pieces(self.tokens(ids, length, how), self.codec, ids)
-        return shown(prompt) + "".join(map(shown, made))
+        text_pieces = pieces(self.tokens(ids, length, how), self.codec, ids)
+        return shown(prompt) + "".join(map(shown, text_pieces))
 
     def tokens(
         self, prompt: Array, length: int, how: Sampling, stop: Collection[int] = ()
@@ -117,13 +117,13 @@ def longest(step: Program) -> int | None:
     graphs = step.graphs
     numbers = graphs.main.sizes.bind(graphs.numbers)
     past = {dim for state in graphs.main.states for dim in graphs.main.types[state.past].shape}
-    found: int | None = None
+    limit: int | None = None
     for condition in size_constraints(graphs):
         names = set(condition.smaller.symbols())
         if any(dim.name in names for dim in past) and not names & numbers.keys():
             spare = condition.smaller.substitute(dict.fromkeys(names, condition.smaller * 0))
-            found = _least(found, (condition.larger - spare).evaluate(numbers))
-    return found
+            limit = _least(limit, (condition.larger - spare).evaluate(numbers))
+    return limit
 
 
 def _least(first: int | None, second: int | None) -> int | None:
@@ -137,8 +137,8 @@ def _blank(
     """The shape of an input that does not matter for the logits, -1 for the positions."""
     sizes: list[int] = []
     for dim in shape:
-        known = all(name in numbers for name in dim.symbols())
-        if dim != length and dim != batch and not known:
+        is_known = all(name in numbers for name in dim.symbols())
+        if dim != length and dim != batch and not is_known:
             raise InputError(f"nothing says how large {dim} of {value.name} is")
         sizes.append(-1 if dim == length else 1 if dim == batch else dim.evaluate(numbers))
     return tuple(sizes)

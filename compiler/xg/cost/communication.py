@@ -123,9 +123,9 @@ def summed(parts: Iterable[Sent]) -> tuple[Sent, ...]:
     sums: dict[tuple[Pass, Kind, str, int], Sent] = {}
     for part in parts:
         key = (part.direction, part.kind, part.over, part.bytes_each)
-        known = sums.get(key)
-        payload = part.payload + (known.payload if known else ZERO)
-        calls = part.calls + (known.calls if known else ZERO)
+        earlier = sums.get(key)
+        payload = part.payload + (earlier.payload if earlier else ZERO)
+        calls = part.calls + (earlier.calls if earlier else ZERO)
         sums[key] = Sent(*key[:3], payload, calls, part.bytes_each)
     return tuple(sums.values())
 

@@ -244,8 +244,8 @@ class _Counter:
         for step in self.backward.steps if self.backward else ():
             if isinstance(step, Apply):
                 source = step if step.again else step.origin
-                made = source.outputs[0] if source else None
-                answered = made if made in dims else None
+                result = source.outputs[0] if source else None
+                answered = result if result in dims else None
                 dims[answered] = dims[answered] + flops(self._body(step, self.backward).outputs)
         return dims
 
@@ -275,8 +275,10 @@ class _Counter:
             if call.loop and call.origin:
                 types = [self.graph.types[value] for value in call.origin.inputs]
                 before = len(types) - call.loop.states
-                given = zip(types[:before], call.loop.inputs, strict=False)
-                shapes = [type_.shape for type_, axis in given if axis is None and type_.is_float]
+                typed_inputs = zip(types[:before], call.loop.inputs, strict=False)
+                shapes = [
+                    type_.shape for type_, axis in typed_inputs if axis is None and type_.is_float
+                ]
             total = total + _sum(map(product, shapes)) * (call.rounds - 1)
         return total
 
@@ -287,8 +289,10 @@ class _Counter:
         return step.op.body([types[value] for value in step.inputs], step.attrs)
 
     def _bytes_of(self, values: Sequence[Value]) -> Dim:
-        kept = (value for value in values if value.role != "param")
-        return _sum(bytes_of(value, self.graph, self.float_bytes, self.masks) for value in kept)
+        saved_values = (value for value in values if value.role != "param")
+        return _sum(
+            bytes_of(value, self.graph, self.float_bytes, self.masks) for value in saved_values
+        )
 
     def _expanded(self, amount: Amount) -> Amount:
         """No defined symbol left, so that like terms are added up."""

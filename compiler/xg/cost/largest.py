@@ -44,13 +44,13 @@ def largest(program: Program, dtype: str) -> Largest | None:
     best: Largest | None = None
     most = -1
     seen: set[Dim] = set()
-    for found in _arrays(program, BYTES[dtype]):
-        if found.size in seen:
+    for array in _arrays(program, BYTES[dtype]):
+        if array.size in seen:
             continue
-        seen.add(found.size)
-        value = _compared(found.size, numbers)
+        seen.add(array.size)
+        value = _compared(array.size, numbers)
         if value > most:
-            best, most = found, value
+            best, most = array, value
     return best
 
 
@@ -92,11 +92,11 @@ def _width(expr: Expr, floats: int) -> int:
 
 
 def _compared(size: Dim, numbers: Mapping[str, int]) -> float:
-    known = {name: numbers.get(name, UNKNOWN) for name in size.symbols()}
+    sizes = {name: numbers.get(name, UNKNOWN) for name in size.symbols()}
     value = 0.0
     for monomial, coefficient in size.terms:
         term = float(coefficient)
         for name, exponent in monomial:
-            term *= float(known[name]) ** exponent
+            term *= float(sizes[name]) ** exponent
         value += term
     return value

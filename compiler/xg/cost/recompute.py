@@ -39,15 +39,15 @@ class Policy:
 
 def policies(cost: Cost, placed: Program | None = None) -> tuple[Policy, ...]:
     """Every policy that does something for a program; `placed` is it with its moves."""
-    found = [Policy("save all", cost.total.saved)]
+    choices = [Policy("save all", cost.total.saved)]
     dropped = _selective(cost)
     if dropped.saved != ZERO:
         saved = cost.total.saved - dropped.saved
-        found.append(Policy("selective", saved, dropped.forward))
+        choices.append(Policy("selective", saved, dropped.forward))
     calls = cost.program.main.calls
     if calls and cost.total.saved != ZERO:
-        found.append(_per_block(cost, calls, placed))
-    return tuple(found)
+        choices.append(_per_block(cost, calls, placed))
+    return tuple(choices)
 
 
 # ---- selective -----------------------------------------------------------------------------------

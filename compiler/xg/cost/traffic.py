@@ -73,11 +73,11 @@ def traffic(program: Program) -> tuple[Sending, ...]:
     """
     forward = {program.entry: {NO_SYMBOLS: ONE}}
     again: Bindings = {}
-    found = [*_sent_in(program, forward, None, "forward")]
+    sendings = [*_sent_in(program, forward, None, "forward")]
     if program.backwards:
-        found += _sent_in(program, {program.entry: {NO_SYMBOLS: ONE}}, again, "backward")
-        found += _sent_in(program, again, None, "backward")
-    return tuple(found)
+        sendings += _sent_in(program, {program.entry: {NO_SYMBOLS: ONE}}, again, "backward")
+        sendings += _sent_in(program, again, None, "backward")
+    return tuple(sendings)
 
 
 def _sent_in(
@@ -102,8 +102,8 @@ def _sent_in(
                 below = frozenset(inside(step.origin or step, graph, callee, symbols).items())
                 times = _times(step, graph).substitute(symbols) * count
                 runs = bindings if again is None or not step.again else again
-                known = runs.setdefault(callee.key, {})
-                known[below] = known[below] + times if below in known else times
+                counts = runs.setdefault(callee.key, {})
+                counts[below] = counts[below] + times if below in counts else times
 
 
 def _times(call: Call, graph: Graph) -> Dim:

@@ -35,8 +35,8 @@ class Limit(Problem):
         """Name the limit, its maximum and what was found."""
         labels = (Label(self.span),) if self.span else ()
         help = (self.advice,) if self.advice else ()
-        found = self.said.format(spell_count(self.found))
-        message = f"{found}; at most {self.maximum:,} are allowed"
+        finding = self.said.format(spell_count(self.found))
+        message = f"{finding}; at most {self.maximum:,} are allowed"
         return self.report(message, *labels, help=help)
 
 

@@ -36,14 +36,14 @@ def stems(file: str, blocks: Iterable[str]) -> dict[str, str]:
     >>> stems("mha", ["MHA", "Head", "head"])
     {'MHA': 'mha', 'Head': 'mha_head', 'head': 'mha_head_2'}
     """
-    found: dict[str, str] = {}
+    stem_of: dict[str, str] = {}
     for block in blocks:
         stem = file if slug(block) == file else slug(f"{file}_{block}")
-        taken = set(found.values())
+        taken = set(stem_of.values())
         number = 2
         unique = stem
         while unique in taken:
             unique = f"{stem}_{number}"
             number += 1
-        found[block] = unique
-    return found
+        stem_of[block] = unique
+    return stem_of

@@ -221,10 +221,12 @@ class _Checker:
             return
         self._place(typed)
         self.met.append((entry, settings))
-        known = {**self.default, **self.settings, **together}
+        all_settings = {**self.default, **self.settings, **together}
         for block in {graph.block for graph in graphs.values()}:
             self.entries.setdefault(block, entry)
-            self.waiting[block] = [c for c in self.waiting[block] if not c.items() <= known.items()]
+            self.waiting[block] = [
+                c for c in self.waiting[block] if not c.items() <= all_settings.items()
+            ]
 
     def _count(self, typed: Program) -> None:
         """Raise DiagnosticError where the choices are too many for their blocks."""

@@ -56,11 +56,11 @@ class BlockText:
         first = True
         for value in self.inputs:
             if is_entry or value.kind == "int":
-                wanted = identifier(named.get(value, "ids"))
+                base_name = identifier(named.get(value, "ids"))
             else:
-                wanted = "X" if first else "M"
+                base_name = "X" if first else "M"
                 first = False
-            self.names[value] = self.taken.new(wanted)
+            self.names[value] = self.taken.new(base_name)
 
     @property
     def inputs(self) -> Sequence[ModelValue]:
@@ -94,7 +94,7 @@ class BlockText:
 
     def _reached(self) -> dict[ModelValue, str]:
         """Parameters of calls that this block reads by their paths."""
-        found: dict[ModelValue, str] = {}
+        paths: dict[ModelValue, str] = {}
         for item, name in self.calls(self.instance):
             if len(item.instances) == 1:
                 waiting = [(f"{name}.", item.instances[0])]
@@ -102,13 +102,13 @@ class BlockText:
                     prefix, instance = waiting.pop()
                     writer = self.file.writers[instance.definition]
                     pairs = zip(writer.own, writer.aligned(instance), strict=True)
-                    found |= {actual: prefix + writer.names[formal] for formal, actual in pairs}
+                    paths |= {actual: prefix + writer.names[formal] for formal, actual in pairs}
                     waiting += [
                         (f"{prefix}{inner}.", each.instances[0])
                         for each, inner in writer.calls(instance)
                         if len(each.instances) == 1
                     ]
-        return found
+        return paths
 
     def calls(self, instance: ModuleInstance) -> Iterator[tuple[CallRun, str]]:
         """The calls of an instance of this block with their names."""
@@ -268,16 +268,19 @@ class BlockText:
         return declared[str(count)]
 
     def _label(self, link: Link) -> str:
-        wanted = edge_name(link.node)
+        edge_label = edge_name(link.node)
         if isinstance(link.node, ModelStep) and link.node.operator == "Emb":
             source = self.chains.producer.get(link.node.data[0])
             added = self.chains.single(link.node.outputs[0])
-            wanted = "E" if isinstance(added, ModelStep) and added.operator == "⊕" else wanted
-            wanted = (
-                "PE" if isinstance(source, ModelStep) and source.operator == "range" else wanted
+            edge_label = (
+                "E" if isinstance(added, ModelStep) and added.operator == "⊕" else edge_label
+            )
+            edge_label = (
+                "PE" if isinstance(source, ModelStep) and source.operator == "range" else edge_label
             )
         return ", ".join(
-            f"{self.name(value, wanted)} {self.dims.shape(value)}" for value in link.node.outputs
+            f"{self.name(value, edge_label)} {self.dims.shape(value)}"
+            for value in link.node.outputs
         )
 
 

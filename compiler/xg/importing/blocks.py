@@ -176,8 +176,8 @@ class Builder:
     def _ports(self, instance: ModuleInstance) -> None:
         """The values that an instance reads from outside, and its own that others read."""
         inside = {step for step, chain in self.home.items() if instance in chain}
-        made = [value for step in self.model.steps if step in inside for value in step.outputs]
-        values = set(made)
+        produced = [value for step in self.model.steps if step in inside for value in step.outputs]
+        values = set(produced)
         read = [v for step in self.model.steps if step in inside for v in step.operands]
         instance.inputs = [
             value
@@ -187,7 +187,7 @@ class Builder:
         final = set(self.model.outputs)
         instance.outputs = [
             value
-            for value in made
+            for value in produced
             if value in final or any(user not in inside for user in self.users.get(value, []))
         ]
 

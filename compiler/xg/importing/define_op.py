@@ -91,8 +91,8 @@ def _activation(formula: Formula) -> tuple[str, str] | None:
     with np.errstate(all="ignore"):
         array = _values(formula, x)
         for (node, word), function in ACTIVATIONS.items():
-            wanted = function(x)
-            if np.abs(array - wanted).max() <= 1e-13:
+            node_values = function(x)
+            if np.abs(array - node_values).max() <= 1e-13:
                 return node, word
     return None
 

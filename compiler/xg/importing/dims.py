@@ -65,13 +65,13 @@ class _SizeNamer:
         waiting = list(numeric)
         for size in numeric:
             waiting += [part for way in self.sizes.parts(size) for part in way]
-        known = list(dict.fromkeys(self.sizes.find(size) for size in waiting))
-        for size in sorted(known, key=self._strength):
+        roots = list(dict.fromkeys(self.sizes.find(size) for size in waiting))
+        for size in sorted(roots, key=self._strength):
             self._name(size)
-        for size in known:
+        for size in roots:
             self._follow(size)
         self._name_parts()
-        for size in (*known, *sizes):
+        for size in (*roots, *sizes):
             self._fall_back(size, symbols)
         for step in self.model.steps:
             if step.operator == "C":
@@ -125,13 +125,13 @@ class _SizeNamer:
         for value in joined.data:
             size = value.axes[place]
             total = total + (ONE if size is None else self.of[self.sizes.find(size)])
-        made = joined.outputs[0].axes[place]
-        if made is not None:
-            name = self.of[self.sizes.find(made)].name
+        axis_size = joined.outputs[0].axes[place]
+        if axis_size is not None:
+            name = self.of[self.sizes.find(axis_size)].name
             if name is not None and self.numbers.get(name, "").isdigit():
                 self.numbers[name] = spell(total)
             elif name is None:
-                self.of[self.sizes.find(made)] = total
+                self.of[self.sizes.find(axis_size)] = total
 
     def _name_axis(self, size: Size) -> None:
         """A name for an axis that an operator calls by its name."""
@@ -141,8 +141,8 @@ class _SizeNamer:
         count = dim.constant
         name = self._declare("N", count) if count is not None else self._free("S")
         self.numbers[name] = spell(dim)
-        for other, known in self.of.items():
-            if known == dim and (count is None or other == size):
+        for other, other_dim in self.of.items():
+            if other_dim == dim and (count is None or other == size):
                 self.of[other] = symbol(name)
 
     def _free(self, word: str) -> str:

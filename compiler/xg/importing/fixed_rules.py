@@ -51,13 +51,13 @@ def _expand(args: Arguments) -> Array:
 
 
 def _index(args: Arguments) -> Array:
-    found = tuple(slice(None) if index is None else index for index in args["indices"])
-    return args["self"][found]
+    indices = tuple(slice(None) if index is None else index for index in args["indices"])
+    return args["self"][indices]
 
 
 def _diff(args: Arguments) -> Array:
-    given = {key: args[key] for key in ("prepend", "append") if args.get(key) is not None}
-    return np.diff(args["self"], args.get("n", 1), args.get("dim", -1), **given)
+    edges = {key: args[key] for key in ("prepend", "append") if args.get(key) is not None}
+    return np.diff(args["self"], args.get("n", 1), args.get("dim", -1), **edges)
 
 
 def _to(args: Arguments) -> Array:

@@ -220,8 +220,8 @@ class Lowering:
         )
         inside = self.call.stack[-1].key if self.call.stack else ""
         key = (operator, value, arrangement, inside)
-        known = self._arrangements.get(key)
-        if known is None or self._times[self.producer[known]] > self.time:
+        earlier = self._arrangements.get(key)
+        if earlier is None or self._times[self.producer[earlier]] > self.time:
             axes = [self.join(axis) for axis in target]
             self._arrangements[key] = self.emit(
                 operator, (value,), axes, kind=value.kind, arrangement=arrangement

@@ -87,9 +87,11 @@ def _in_front(arrangement: Arrangement) -> bool:
 
 def _only_new(arrangement: Arrangement, old: list[int]) -> bool:
     """Whether whole axes are new, and of other sizes than those there are."""
-    kept = tuple(axis for axis in arrangement.target if set(axis) & set(old))
+    old_axes = tuple(axis for axis in arrangement.target if set(axis) & set(old))
     sizes = [arrangement.sizes[place] for axis in arrangement.target for place in axis]
-    return kept == arrangement.source and len(set(sizes)) == len(sizes) and all(arrangement.target)
+    return (
+        old_axes == arrangement.source and len(set(sizes)) == len(sizes) and all(arrangement.target)
+    )
 
 
 def _map(arrangement: Arrangement, sizes: list[Dim], old: set[int]) -> str:

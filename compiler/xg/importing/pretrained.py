@@ -85,12 +85,12 @@ def _config(folder: Path) -> Mapping[str, Any]:
     if not path.is_file():
         raise _refusal(folder, f"it has no {CONFIG}, which says what the model is")
     try:
-        found: Any = json.loads(path.read_bytes())
+        config: Any = json.loads(path.read_bytes())
     except ValueError:
         raise _refusal(folder, f"its {CONFIG} is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(config, dict):
         raise _refusal(folder, f"its {CONFIG} is no table of names")
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", config)
 
 
 def _loaded(kind: Any, folder: Path) -> Any:  # noqa: ANN401 - classes of transformers

@@ -142,12 +142,12 @@ class _Comparison:
         own = {path: part(params[weight.source], weight) for path, weight in self.weights.items()}
         names = dict(zip(self.model.inputs, self.program.inputs, strict=True))
         arrays = {names[name]: inputs[name] for name in self.model.inputs}
-        found, saved = self.module.forward(own, arrays)
+        results, saved = self.module.forward(own, arrays)
         unique = dict(zip(self.model.outputs, outputs, strict=True))
         rng = np.random.default_rng(1)
-        d_outputs = {name: rng.standard_normal(np.shape(array)) for name, array in found.items()}
-        for (name, array), wanted in zip(found.items(), unique.values(), strict=True):
-            self._hold(f"output {name}", array, wanted.detach().numpy(), 0.0)
+        d_outputs = {name: rng.standard_normal(np.shape(array)) for name, array in results.items()}
+        for (name, array), expected in zip(results.items(), unique.values(), strict=True):
+            self._hold(f"output {name}", array, expected.detach().numpy(), 0.0)
         if self.problems:
             return
         torch.autograd.backward(
@@ -195,8 +195,8 @@ class _Comparison:
     def _input(self, name: str, array: Array) -> Tensor:
         if self.exported.metas[name].dtype == BOOL:
             return tensor(array.astype(bool))
-        made = tensor(array)
-        return made.requires_grad_() if made.is_floating_point() else made
+        result = tensor(array)
+        return result.requires_grad_() if result.is_floating_point() else result
 
     def _hold(self, what: str, mine: Array, its: Array, total: float) -> None:
         """Note a difference that is too large."""

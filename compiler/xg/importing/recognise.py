@@ -69,8 +69,10 @@ def constant_row(lowering: Lowering, known: Known) -> int | None:
     """The one index that a table of constants holds everywhere."""
     if not isinstance(known, Fixed):
         return None
-    found = {int(number) for _, table in looked_at(lowering, known) for number in np.unique(table)}
-    return found.pop() if len(found) == 1 else None
+    indices = {
+        int(number) for _, table in looked_at(lowering, known) for number in np.unique(table)
+    }
+    return indices.pop() if len(indices) == 1 else None
 
 
 def visible(lowering: Lowering, fixed: Fixed, *, scores: bool, negated: bool) -> Visible:
@@ -103,8 +105,8 @@ def single(lowering: Lowering, known: Known) -> float | None:
     """The one number that a table holds everywhere."""
     if not isinstance(known, Fixed):
         return None
-    found = {float(x) for _, table in looked_at(lowering, known) for x in np.unique(table)}
-    return found.pop() if len(found) == 1 else None
+    numbers = {float(x) for _, table in looked_at(lowering, known) for x in np.unique(table)}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 def is_sinusoid(lowering: Lowering, fixed: Fixed) -> bool:
@@ -135,7 +137,7 @@ def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed) -> float | None:
             base = _base(math.atan2(s[1, 1], c[1, 1]), width) if width > 2 else 10000.0
         angle = np.tile(_angles(length, width, base), 2)
         pairs = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
-        if not all(_close(lowering, fixed, array, wanted) for fixed, array, wanted in pairs):
+        if not all(_close(lowering, fixed, array, expected) for fixed, array, expected in pairs):
             return None
     return base
 

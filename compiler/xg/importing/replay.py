@@ -59,8 +59,8 @@ def tensor(array: Array) -> Tensor:
     """An array as torch has it; numbers with a point are float64."""
     import torch
 
-    made = torch.tensor(array)
-    return made.double() if made.is_floating_point() else made
+    result = torch.tensor(array)
+    return result.double() if result.is_floating_point() else result
 
 
 @contextmanager

@@ -140,8 +140,8 @@ def _cut(lowering: Lowering, view: View, home: int, start: Dim, stop: Dim) -> Vi
     for each in inner:
         within = within * sizes.dim(each.size)
     taken = stop - start
-    kept: Axis = () if taken == ONE else (Factor.of(sizes.make(taken)),)
-    axis = (*kept, *inner)
+    stretch: Axis = () if taken == ONE else (Factor.of(sizes.make(taken)),)
+    axis = (*stretch, *inner)
     value = _stretch(lowering, view.value, home, start * within, stop * within, axis)
     base = (
         view.base[:home] + ((axis,) if axis else ()) + view.base[home + 1 :]
@@ -149,7 +149,7 @@ def _cut(lowering: Lowering, view: View, home: int, start: Dim, stop: Dim) -> Vi
         else view.base
     )
     axes = tuple(
-        tuple(each for part in group for each in (kept if part == factor else (part,)))
+        tuple(each for part in group for each in (stretch if part == factor else (part,)))
         for group in view.axes
     )
     return View(value, base, axes)
@@ -210,8 +210,8 @@ def _part_of_projection(
         return None
     before = weight.start or 0
     part = Weight(weight.source, weight.transposed, side, before + first, before + last)
-    made = lowering.weight(part)
-    inner, outer = made.axes
+    part_weight = lowering.weight(part)
+    inner, outer = part_weight.axes
     old = product.data[1].axes[0]
     if inner is not None and old is not None:
         lowering.sizes.equal(inner, old)
@@ -221,7 +221,7 @@ def _part_of_projection(
     lowering.sizes.equal(outer, size)
     lowering.sizes.hint(outer, "D_ff", 1)
     axes = (*value.axes[:-1], outer)
-    result = lowering.emit("•", (product.data[0], made), axes)
+    result = lowering.emit("•", (product.data[0], part_weight), axes)
     if bias is None:
         return result
     before = bias.start or 0

@@ -26,10 +26,10 @@ def convolution(lowering: Lowering) -> Known:
     weight = lowering.known_of("weight")
     if not isinstance(weight, View) or not weight.plain:
         raise Unspeakable("its kernel is no parameter")
-    known = lowering.weights.get(weight.value)
-    if known is None or known.start is not None or known.transposed:
+    stored = lowering.weights.get(weight.value)
+    if stored is None or stored.start is not None or stored.transposed:
         raise Unspeakable("its kernel is no parameter as it lies")
-    kernel = lowering.exported.arrays[known.source].shape[2:]
+    kernel = lowering.exported.arrays[stored.source].shape[2:]
     if len(view.axes) != len(kernel) + 2:
         raise Unspeakable("its input has no axis of examples")
     _refuse_overlap(lowering, kernel)
@@ -40,10 +40,10 @@ def convolution(lowering: Lowering) -> Known:
     patches = view.with_axes(
         (view.axes[0], *outer, (*channels, *(factor for axis in inner for factor in axis)))
     )
-    matrix = lowering.weight(Weight(known.source, transposed=True, flat=True))
-    made = project(lowering, patches, matrix, lowering.argument("bias"))
-    first, *places, last = made.axes
-    return made.with_axes((first, last, *places))
+    matrix = lowering.weight(Weight(stored.source, transposed=True, flat=True))
+    product = project(lowering, patches, matrix, lowering.argument("bias"))
+    first, *places, last = product.axes
+    return product.with_axes((first, last, *places))
 
 
 def _refuse_overlap(lowering: Lowering, kernel: Sequence[int]) -> None:

@@ -25,9 +25,9 @@ def linear(lowering: Lowering) -> View:
     weight = lowering.known_of("weight")
     if not isinstance(weight, View) or len(weight.axes) != 2:
         raise Unspeakable("its weight is no matrix")
-    known = lowering.weights.get(weight.value) if weight.plain else None
-    if known is not None and (known.start is not None or known.source in lowering.turned):
-        matrix = lowering.weight(replace(known, transposed=True))
+    stored = lowering.weights.get(weight.value) if weight.plain else None
+    if stored is not None and (stored.start is not None or stored.source in lowering.turned):
+        matrix = lowering.weight(replace(stored, transposed=True))
     else:
         matrix = lowering.lay_out(weight, weight.axes[::-1])
     bias = lowering.argument("bias")

@@ -174,7 +174,7 @@ def binary_cross_entropy(lowering: Lowering) -> View:
 
 
 def _reduction(lowering: Lowering) -> str:
-    found = lowering.integer_of("reduction", 1)
-    if found == 0:
+    mode = lowering.integer_of("reduction", 1)
+    if mode == 0:
         raise Unspeakable("its loss is not reduced to one number")
-    return "" if found == 1 else "sum"
+    return "" if mode == 1 else "sum"

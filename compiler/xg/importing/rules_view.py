@@ -27,9 +27,9 @@ def laid_out(lowering: Lowering, name: str) -> Known:
         if isinstance(part, Condition):
             parts.append(Condition(rule(lowering, part.view), part.positive))
         else:
-            made = f"{lowering.call.outputs[0]}.{place}"
-            lowering.fixed.call(made, name, {**lowering.call.args, "self": Ref(part.name)})
-            parts.append(Fixed(made, lowering.shape_of_output()))
+            part_name = f"{lowering.call.outputs[0]}.{place}"
+            lowering.fixed.call(part_name, name, {**lowering.call.args, "self": Ref(part.name)})
+            parts.append(Fixed(part_name, lowering.shape_of_output()))
     return Mask(tuple(parts), formula.negated, formula.form)
 
 
@@ -56,13 +56,13 @@ def _spread(
         raise Unspeakable(ALL_POSITIONS)
     axes: list[Axis] = [() for _ in shape]
     for axis, index in zip(view.axes, indices, strict=True):
-        found = None if index is None else positions(lowering, lowering.look(index))
-        if found is None:
+        spread = None if index is None else positions(lowering, lowering.look(index))
+        if spread is None:
             raise Unspeakable(ALL_POSITIONS)
-        own = [place for place, each in enumerate(found.axes) if each == found.base[0]]
-        counted = lowering.sizes.dim(found.base[0][0].size)
+        own = [place for place, each in enumerate(spread.axes) if each == spread.base[0]]
+        counted = lowering.sizes.dim(spread.base[0][0].size)
         same = counted == view.with_axes([axis]).shape(lowering.sizes)[0]
-        if not own or not same or lowering.producer[found.value].attrs["start"]:
+        if not own or not same or lowering.producer[spread.value].attrs["start"]:
             raise Unspeakable(ALL_POSITIONS)
-        axes[own[0] + len(shape) - len(found.axes)] = axis
+        axes[own[0] + len(shape) - len(spread.axes)] = axis
     return view.with_axes(axes)

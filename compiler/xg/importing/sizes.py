@@ -86,9 +86,9 @@ class SizeClasses:
         for size, ways in self._parts.items():
             if any([self.find(part) for part in way] == roots for way in ways):
                 return self.find(size)
-        made = self.make(product(self.dim(part) for part in parts))
-        self._parts.setdefault(self.find(made), []).append(tuple(parts))
-        return self.find(made)
+        joined = self.make(product(self.dim(part) for part in parts))
+        self._parts.setdefault(self.find(joined), []).append(tuple(parts))
+        return self.find(joined)
 
     def parts(self, size: Size) -> list[tuple[Size, ...]]:
         """Every way in which a size is split."""

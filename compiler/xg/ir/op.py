@@ -155,8 +155,10 @@ class Op:
             gradients = self._closed(expressions, floats, attrs)
         else:
             derived = derive(visible, cotangents, floats)
-            kept = {id(out): result for out, result in zip(forward.outputs, results, strict=True)}
-            gradients = substitute(derived, kept)
+            by_output = {
+                id(out): result for out, result in zip(forward.outputs, results, strict=True)
+            }
+            gradients = substitute(derived, by_output)
         outputs = {
             str(expr.name): gradient.named(f"d{expr.name}")
             for expr, gradient in zip(floats, gradients, strict=True)
@@ -217,8 +219,10 @@ class Op:
         assert self.adjoint
         code = self.adjoint.__code__
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        given: dict[str, Any] = {str(expr.name): expr for expr in known}
-        gradients = self.adjoint(**{name: given.get(name, attrs.get(name)) for name in names})
+        known_by_name: dict[str, Any] = {str(expr.name): expr for expr in known}
+        gradients = self.adjoint(
+            **{name: known_by_name.get(name, attrs.get(name)) for name in names}
+        )
         declared = [data.name for data in self.data if data.kind != "int"]
         declared += [own.name for own in self.own if isinstance(own, Tensor)]
         by_name = dict(zip(declared, gradients, strict=True))

@@ -51,8 +51,8 @@ def pullback(
     totals: dict[int, Cotangent] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         _accumulate(totals, output, Cotangent(cotangent))
-    wanted = {id(expr) for expr in inputs}
-    reached = _reaches(order, wanted)
+    input_ids = {id(expr) for expr in inputs}
+    reached = _reaches(order, input_ids)
     for expr in reversed(order):
         total = totals.get(id(expr))
         if total is None or not expr.args or id(expr) not in reached:

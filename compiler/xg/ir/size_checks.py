@@ -34,9 +34,9 @@ def check_numbers(
     Graphs of `fine` were checked with these numbers before; those that are fine now are added.
     """
     problems: dict[tuple[str, str], Problem] = {}
-    known = {**program.main.sizes.defaults, **program.numbers}
+    all_numbers = {**program.main.sizes.defaults, **program.numbers}
     for graph, symbols in instances(program):
-        numbers = numbers_of(graph, symbols, known)
+        numbers = numbers_of(graph, symbols, all_numbers)
         key = id(graph), frozenset(numbers.items())
         if fine is not None and fine.get(key):
             continue

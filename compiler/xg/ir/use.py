@@ -180,8 +180,8 @@ class Use:
             if -axis.place > len(shape):
                 raise Misuse(f"{self.spell(shape)} has no axis {name}")
             return axis.place
-        wanted = self.sizes.expand(symbol(name)) if name else ONE
-        places = [place for place, dim in enumerate(shape, -len(shape)) if dim == wanted]
+        size = self.sizes.expand(symbol(name)) if name else ONE
+        places = [place for place, dim in enumerate(shape, -len(shape)) if dim == size]
         if len(places) != 1:
             what = "more than one axis" if places else "no axis"
             counted = " or ".join(map(str, places))

@@ -25,10 +25,10 @@ def configure(use: Use) -> Attrs:
     axes = [axis for axis in range(-len(shapes[0]), 0) if _fits(use, shapes, axis, named)]
     if len(axes) != 1:
         listed = ", ".join(use.spell(shape) for shape in shapes)
-        wanted = f" to {use.spell(use.target)}" if use.target else ""
+        goal = f" to {use.spell(use.target)}" if use.target else ""
         how = "along more than one axis" if axes else "along any axis"
         raise Misuse(
-            f"C cannot put {listed} together{wanted} {how}",
+            f"C cannot put {listed} together{goal} {how}",
             help=("name the axis, C[S], or give its edge a shape",) if axes else (),
         )
     lengths = tuple(shape[axes[0]] for shape in shapes)

@@ -161,15 +161,17 @@ def _mapped(
     for group, dim in zip(source, shape, strict=True):
         sizes.update(_group_sizes(use, group, dim))
         names.extend(axis.name for axis in group if axis.name)
-    wanted = [axis.name for group in target for axis in group if axis.name]
-    if sorted(names) != sorted(wanted) or len(set(names)) != len(names):
-        odd = sorted(set(names) ^ set(wanted)) or sorted({n for n in names if names.count(n) > 1})
+    target_names = [axis.name for group in target for axis in group if axis.name]
+    if sorted(names) != sorted(target_names) or len(set(names)) != len(names):
+        odd = sorted(set(names) ^ set(target_names)) or sorted(
+            {n for n in names if names.count(n) > 1}
+        )
         raise Misuse(
             f"R keeps every axis: {', '.join(odd)} stands on one side only or twice",
             help=("BC makes new axes, sum and mean remove some",),
         )
     merged = tuple(product(sizes[axis.name] for axis in group if axis.name) for group in target)
-    order = tuple(names.index(name) for name in wanted)
+    order = tuple(names.index(name) for name in target_names)
     atoms = tuple(sizes[name] for name in names)
     return {"operand": shape, "atoms": atoms, "order": order, "shape": merged}
 

@@ -78,9 +78,9 @@ def describe(attrs: Attrs) -> Description:
     """By the position in the sequence, or by given ones; which columns are a pair."""
     half = attrs["layout"] == "half"
     pair = "columns i and i + D_h/2" if half else "columns 2i and 2i + 1"
-    given = "" if "positions" in attrs.get("absent", ()) else "given "
+    prefix = "" if "positions" in attrs.get("absent", ()) else "given "
     return Description(
-        f"turns pairs of columns by their {given}position s",
+        f"turns pairs of columns by their {prefix}position s",
         "(y_a, y_b) = (x_a cos φ - x_b sin φ, x_b cos φ + x_a sin φ), φ = s / base^(2i/D_h); "
         f"pair i is {pair}",
         "dX = dY turned back by φ",

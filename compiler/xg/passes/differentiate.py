@@ -268,9 +268,9 @@ class _Reverse:
         for inside, value in zip(callee.outputs, call.outputs, strict=True):
             if not self.graph.types[value].is_float:
                 continue
-            known = first.setdefault(inside, value)
-            if known is not value and value in self.parts:
-                self.parts.setdefault(known, []).extend(self.parts.pop(value))
+            earlier = first.setdefault(inside, value)
+            if earlier is not value and value in self.parts:
+                self.parts.setdefault(earlier, []).extend(self.parts.pop(value))
         return list(first.values())
 
     # ---- names ----------------------------------------------------------------------------------

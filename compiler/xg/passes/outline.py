@@ -58,9 +58,9 @@ def _runs(main: Graph) -> Iterator[list[Apply | Call]]:
 
 def _is_piece(main: Graph, run: Sequence[Apply | Call]) -> bool:
     """Whether an entry is one piece as it is: it makes all that it gives, and gives it once."""
-    made = {value for step in run for value in step.outputs}
+    produced = {value for step in run for value in step.outputs}
     once = len(set(main.outputs)) == len(main.outputs)
-    return len(run) == len(main.steps) and once and made.issuperset(main.outputs)
+    return len(run) == len(main.steps) and once and produced.issuperset(main.outputs)
 
 
 def _call(piece: Graph) -> Call:
@@ -70,16 +70,16 @@ def _call(piece: Graph) -> Call:
 
 def _piece(main: Graph, run: Sequence[Apply | Call], number: int) -> Graph:
     """The block that computes a run of operators."""
-    made = dict.fromkeys(value for step in run for value in step.outputs)
+    produced = dict.fromkeys(value for step in run for value in step.outputs)
     read = dict.fromkeys(value for step in run for value in step.inputs)
     held = {param.value: param for param in _params(main)}
-    inputs = tuple(value for value in read if value not in made and value not in held)
-    if not any(main.types[value].is_float for value in read if value not in made):
+    inputs = tuple(value for value in read if value not in produced and value not in held)
+    if not any(main.types[value].is_float for value in read if value not in produced):
         inputs += tuple(_floats(main))[:1]  # whose type the floats made here shall have
     inside = set(run)
     leaving = {v for step in main.steps if step not in inside for v in step.inputs}
     leaving.update(main.outputs)
-    outputs = tuple(value for value in made if value in leaving)
+    outputs = tuple(value for value in produced if value in leaving)
     piece = replace(
         main,
         key=f"{main.key}, piece {number}",

@@ -83,8 +83,8 @@ class _Again:
             self.there.update(step.outputs)
         graph, steps = self.backward.forward, tuple(self.steps)
         order = [*graph.inputs, *(v for step in graph.steps for v in made(step))]
-        known = {value for step in steps for value in (*_read(step), *step.outputs)}
-        types = {value: graph.types[value] for value in known if value in graph.types}
+        values = {value for step in steps for value in (*_read(step), *step.outputs)}
+        types = {value: graph.types[value] for value in values if value in graph.types}
         return replace(
             self.backward,
             steps=steps,

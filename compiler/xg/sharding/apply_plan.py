@@ -80,13 +80,13 @@ def entries_of(graph: Graph, reach: Reach) -> dict[Value, tuple[Entry, ...]]:
     for entry in reach.here:
         if len(entry.path) == 1:
             last.setdefault(entry.path[0], []).append(entry)
-    found: dict[Value, tuple[Entry, ...]] = {}
+    by_value: dict[Value, tuple[Entry, ...]] = {}
     for name, value in graph.names():
         near = (*last.get(name, ()), *last.get(EVERY, ()))
         entries = placements_of(near, is_param=value in params)
         if entries:
-            found[value] = tuple(dict.fromkeys((*found.get(value, ()), *entries)))
-    return found
+            by_value[value] = tuple(dict.fromkeys((*by_value.get(value, ()), *entries)))
+    return by_value
 
 
 def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
@@ -95,15 +95,15 @@ def memory_of(graph: Graph, reach: Reach) -> dict[str, Memory]:
     Where plans differ, a value is kept. In a call that a computed one makes, what is gathered stays
     from its forward pass, which runs again, to its backward pass.
     """
-    found: dict[str, Memory] = {}
+    memory: dict[str, Memory] = {}
     inside = any(entry.path == (INSIDE,) for entry in reach.here)
     for value, entries in entries_of(graph, reach).items():
         words = {entry.memory for entry in entries if entry.memory and not (inside and entry.use)}
         if words:
-            found[str(value.name)] = "keep" if "keep" in words else "again"
+            memory[str(value.name)] = "keep" if "keep" in words else "again"
     if any(entry.path == (WHOLE,) and entry.memory == "again" for entry in reach.here):
-        found[WHOLE] = "again"
-    return found
+        memory[WHOLE] = "again"
+    return memory
 
 
 @dataclass(slots=True)

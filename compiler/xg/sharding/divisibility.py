@@ -26,9 +26,9 @@ def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -
     `found` are the values to check, by default all that the plan reaches.
     """
     problems: dict[str, Problem] = {}
-    known = {**program.main.sizes.defaults, **program.numbers}
+    all_numbers = {**program.main.sizes.defaults, **program.numbers}
     reached = placed_values(program) if found is None else found
-    for problem in (*_by_shape(program, known), *_by_plan(program, reached, known)):
+    for problem in (*_by_shape(program, all_numbers), *_by_plan(program, reached, all_numbers)):
         problems.setdefault(problem.diagnostic().message, problem)
     if problems:
         raise DiagnosticError.of(*problems.values())
@@ -42,10 +42,10 @@ def check_parts(program: Program, cores: Mapping[str, int], fine: Recent[PartsKe
     added.
     """
     problems: dict[str, Problem] = {}
-    known = {**program.main.sizes.defaults, **program.numbers}
+    all_numbers = {**program.main.sizes.defaults, **program.numbers}
     new: set[PartsKey] = set()
     for graph, symbols in instances(program):
-        numbers = numbers_of(graph, symbols, known)
+        numbers = numbers_of(graph, symbols, all_numbers)
         key = cores.get(graph.key, graph.key), frozenset(numbers.items())
         if key in new or (graph.key in cores and fine.get(key)):
             continue

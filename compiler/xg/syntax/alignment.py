@@ -47,9 +47,9 @@ def padding(
 def _common(widths: list[int], jump: int) -> int:
     """The widest of them, or the widest but for a few that jump out."""
     ordered = sorted(widths)
-    for kept in range(-(-2 * len(ordered) // 3), len(ordered)):
-        if ordered[kept] - ordered[kept - 1] > jump:
-            return ordered[kept - 1]
+    for count in range(-(-2 * len(ordered) // 3), len(ordered)):
+        if ordered[count] - ordered[count - 1] > jump:
+            return ordered[count - 1]
     return ordered[-1]
 
 

@@ -79,8 +79,8 @@ class Repair:
 
 def find(stop: Stop) -> Repair:
     """The error at a stop."""
-    for known in _KNOWN:
-        finding = known(stop)
+    for rule in _KNOWN:
+        finding = rule(stop)
         if finding is not None:
             return finding
     expected = describe_expected(stop.reader, stop.expected)

@@ -98,11 +98,11 @@ class Spacing:
 
 def _styled(module: ast.Module) -> list[_Styled]:
     """Every tree with the one it is part of and the style of its signs."""
-    found: list[_Styled] = [(module, module, "formula")]
-    for tree, _, style in found:  # grows while it is walked
+    styled: list[_Styled] = [(module, module, "formula")]
+    for tree, _, style in styled:  # grows while it is walked
         inner: Style = _STYLES.get(type(tree), style)
-        found.extend((part, tree, inner) for part in parts(tree))
-    return found
+        styled.extend((part, tree, inner) for part in parts(tree))
+    return styled
 
 
 def _around_signs(tree: ast.Arithmetic, parent: Syntax, style: Style) -> str:

@@ -50,8 +50,8 @@ def tokenize(source: Source) -> Tokens:
     A spelling known from elsewhere becomes the intended token, text without a meaning is left out;
     both are problems.
     """
-    found = Tokens([], [], [])
-    tokens = found.tokens
+    result = Tokens([], [], [])
+    tokens = result.tokens
     has_pattern, kinds = patterns(), literals()
     for match in _scanner().finditer(source.text):
         kind = match.lastgroup or ""
@@ -65,16 +65,16 @@ def tokenize(source: Source) -> Tokens:
             kind = kinds[text]
         else:
             problem, kind = _repaired(Span(source, *match.span()), kind)
-            found.problems.append(problem)
+            result.problems.append(problem)
             if kind == "NAME" and tokens and tokens[-1].type == "NAME" and tokens[-1].end == start:
                 start = tokens[-1].start
                 text = tokens.pop() + text
         if kind == "COMMENT":
-            found.comments.append(Token(kind, text, start))
+            result.comments.append(Token(kind, text, start))
         elif kind:
             tokens.append(Token(kind, text, start))
     tokens.append(Token("$END", "", len(source.text)))
-    return found
+    return result
 
 
 @cache

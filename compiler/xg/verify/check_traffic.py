@@ -41,8 +41,8 @@ class TrafficCheck:
     @property
     def saves_calls(self) -> bool:
         """Whether the same was sent in fewer calls, as it may be."""
-        (calls, elements), (made, sent) = self.said, self.counted
-        return self.bundled and elements == sent and 0 < made < calls
+        (calls, elements), (counted_calls, sent) = self.said, self.counted
+        return self.bundled and elements == sent and 0 < counted_calls < calls
 
 
 def expected(placed: Program) -> Counts:

@@ -196,8 +196,8 @@ def _is_of_zeros(
 
 
 def _as_module(module: ModuleType) -> Module:
-    found: Any = module
-    return found
+    any_module: Any = module
+    return any_module
 
 
 def _scale(single: RankRun) -> float:

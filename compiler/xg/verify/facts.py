@@ -65,9 +65,9 @@ def _dims(program: Program) -> Iterator[Dim]:
 def shard_sizes(program: Program) -> Iterator[Dim]:
     """The size of a rank's share of each axis that shapes or the plan shard, on the mesh."""
     cut = [
-        (found.symbols, whole, axes)
-        for found in placed_values(program)
-        for whole, axes in found.planned.cuts
+        (placed.symbols, whole, axes)
+        for placed in placed_values(program)
+        for whole, axes in placed.planned.cuts
     ]
     for graph, symbols in instances(program):
         for value, cuts in graph.layouts.items():

@@ -148,13 +148,13 @@ class _Both:
         """The edges of calls among those of their callers; calls may be nested deeply."""
         stack = [edges(record, records)]
         while stack:
-            found = next(stack[-1], None)
-            if found is None:
+            edge = next(stack[-1], None)
+            if edge is None:
                 stack.pop()
-            elif isinstance(found, _Edge):
-                yield found
+            elif isinstance(edge, _Edge):
+                yield edge
             else:
-                stack.append(edges(found.record, found.records))
+                stack.append(edges(edge.record, edge.records))
 
     def _forward(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge | _Inside]:
         graph = records[0].graph
@@ -178,13 +178,13 @@ class _Both:
             if isinstance(step, Call):
                 inner = list(_rounds(step, record, records))
                 yield from reversed(inner)
-            for made in step.outputs:
-                if made in of:
-                    value = of[made]
-                    parts = [each.reverse[made] for each in records]
-                    known = value in totals and value not in made_again
-                    array = record.reverse[totals[value]] if known else None
-                    placement = backward.placements.get(made, {})
+            for result in step.outputs:
+                if result in of:
+                    value = of[result]
+                    parts = [each.reverse[result] for each in records]
+                    is_held = value in totals and value not in made_again
+                    array = record.reverse[totals[value]] if is_held else None
+                    placement = backward.placements.get(result, {})
                     line = value.span.line
                     yield _Edge(f"d{value.name or ''}", record.path, line, placement, parts, array)
 

@@ -80,8 +80,8 @@ def prove(
     draft = single(compiled)
     if not any(backward.gradients for backward in draft.graphs.backwards.values()):
         raise InputError(f"{draft.graphs.main.block} has no gradients to prove")
-    given = {name: value for name, value in own.items() if isinstance(value, int)}
-    sizes = verification_sizes(compiled.single_device or draft.graphs, given)
+    sizes_given = {name: value for name, value in own.items() if isinstance(value, int)}
+    sizes = verification_sizes(compiled.single_device or draft.graphs, sizes_given)
     numbers = {name: n for name, n in sizes.items() if name in declared_dims(project)}
     program = single(compile_project(project, block, {**own, **numbers}))
     params = interpret.initial(program.graphs, seed)
@@ -147,13 +147,13 @@ def _zeros(program: Program) -> Iterator[tuple[str, str]]:
         if reason:
             yield str(value.name), reason
     shared = _shared(program)
-    known: dict[tuple[str, str], str | None] = {}
+    reasons: dict[tuple[str, str], str | None] = {}
     for path, param, graph, _ in param_specs(program.graphs):
         name = str(param.value.name)
         if name not in shared:
             key = (graph.key, name)
-            known[key] = known[key] if key in known else why_zero(graph, param.value)
-            if reason := known[key]:
+            reasons[key] = reasons[key] if key in reasons else why_zero(graph, param.value)
+            if reason := reasons[key]:
                 yield path, reason
 
 

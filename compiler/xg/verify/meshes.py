@@ -52,9 +52,9 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
         mesh |= dict(zip(axes, cycle(RANKS), strict=False))
     chosen: dict[str, str | int] = {**mesh, **settings}
     typed = _typed(project, block, plan, chosen)
-    given = {name: value for name, value in settings.items() if isinstance(value, int)}
+    set_numbers = {name: value for name, value in settings.items() if isinstance(value, int)}
     whole = run(SINGLE, typed).result
-    own = {name: size for name, size in given.items() if name not in mesh}
+    own = {name: size for name, size in set_numbers.items() if name not in mesh}
     free = _free(typed, own)
     check_shares(free)  # of what is set
     try:
@@ -96,8 +96,8 @@ def _free(program: Program, given: Mapping[str, int]) -> Program:
 
     def free(graph: Graph) -> Graph:
         sizes = graph.sizes
-        known = {name: size for name, size in sizes.defaults.items() if name in given}
-        return replace(graph, sizes=replace(sizes, defaults=known))
+        defaults = {name: size for name, size in sizes.defaults.items() if name in given}
+        return replace(graph, sizes=replace(sizes, defaults=defaults))
 
     graphs = {key: free(graph) for key, graph in program.graphs.items()}
     return replace(program, graphs=graphs, numbers=dict(given))

@@ -187,11 +187,11 @@ def _reshaped(expr: Expr, known: Perturbations) -> Perturbation | None:
     """Split axes stay uniform in all parts; merged ones are if all of their parts are."""
     (arg,) = expr.args
     uniform = {axis + arg.rank for axis in known[id(arg)].uniform}
-    found: set[int] = set()
+    axes: set[int] = set()
     for old, new in _groups(arg.shape, expr.shape):
         if all(axis in uniform for axis in old if arg.shape[axis] != ONE):
-            found.update(new)
-    return Perturbation(expr, frozenset(axis - expr.rank for axis in found))
+            axes.update(new)
+    return Perturbation(expr, frozenset(axis - expr.rank for axis in axes))
 
 
 def _groups(old: Shape, new: Shape) -> list[tuple[range, range]]:

@@ -54,7 +54,7 @@ class Floats:
     @property
     def passed(self) -> bool:
         """Whether ranks agree with one device, and all that they send is counted and needed."""
-        agree = all(found.first is None for found in self.agreements.values())
+        agree = all(one_agreement.first is None for one_agreement in self.agreements.values())
         counted = all(each.agrees for each in self.sent)
         edges = self.edges is None or self.edges.first is None
         return agree and edges and counted and not self.idle
@@ -133,11 +133,11 @@ def prove_ranks(
     kernels: bool = False,
 ) -> RankProof:
     """Prove a block under a plan; raises DiagnosticError where it does not fit."""
-    found = prepared(project, block, plan, settings)
-    one, many = found.one, found.many
+    programs = prepared(project, block, plan, settings)
+    one, many = programs.one, programs.many
     return RankProof(
         many,
-        found.case,
+        programs.case,
         _floats(one, many, seed, backends, kernels=kernels) if floats else None,
         tuple(_exact(one, many, prime, seed) for prime in PRIMES) if exact else None,
     )
@@ -183,8 +183,8 @@ def _floats(
             agreements[backend] = RankAgreement(0, 0, float("inf"), str(error))
             continue
         agreements[backend] = comparison.compare(one_device, runs)
-    sent, found = _sent(one, many, comparison, kernels=kernels)
-    return Floats(agreements, _edges(one, many, comparison), sent, found)
+    sent, collectives = _sent(one, many, comparison, kernels=kernels)
+    return Floats(agreements, _edges(one, many, comparison), sent, collectives)
 
 
 def _sent(

@@ -82,12 +82,12 @@ def _first(alone: Outcome, together: list[Outcome], many: Program) -> str | None
     where = cuts(many)
     pairs = [("", alone.outputs, [each.outputs for each in together])]
     pairs += [("d", alone.gradients, [each.gradients for each in together])]
-    for prefix, wanted, arrays in pairs:
-        for name in dict.fromkeys([*wanted, *arrays[0]]):
-            if name not in wanted or any(name not in each for each in arrays):
+    for prefix, expected, arrays in pairs:
+        for name in dict.fromkeys([*expected, *arrays[0]]):
+            if name not in expected or any(name not in each for each in arrays):
                 return f"{prefix}{name} is missing"
             parts = [each[name] for each in arrays]
             whole = gather_shards(parts, where.get(name, ()), many.mesh)
-            if whole.unlike is not None or not np.array_equal(whole.array, wanted[name]):
+            if whole.unlike is not None or not np.array_equal(whole.array, expected[name]):
                 return f"{prefix}{name}"
     return None

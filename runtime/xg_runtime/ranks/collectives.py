@@ -129,6 +129,6 @@ def _start(
         return Handle(_Done(x), lambda result: result)
     dtype = str(x.dtype).removeprefix("torch.")
     call = Call(kind, over, tuple(x.shape), dtype, int(x.dtype.itemsize), along)
-    given = prepare(ranks) if prepare else x
+    payload = prepare(ranks) if prepare else x
     mesh.counters.add(call, ranks)
-    return Handle(mesh.start(call, given, donate=donate), finish)
+    return Handle(mesh.start(call, payload, donate=donate), finish)

@@ -41,8 +41,8 @@ class Grid:
         names = axis.split("*")
         for name in names:
             if name not in self.sizes:
-                known = ", ".join(self.sizes) or "none"
-                raise InputError(f"the mesh has no axis {name}; its axes are: {known}")
+                listing = ", ".join(self.sizes) or "none"
+                raise InputError(f"the mesh has no axis {name}; its axes are: {listing}")
         return tuple(name for name in self.sizes if name in names)
 
     def place(self, rank: int, axis: str) -> int:
@@ -52,10 +52,10 @@ class Grid:
         4
         """
         at = self.coordinates(rank)
-        found = 0
+        position = 0
         for name in self.axes(axis):
-            found = found * self.sizes[name] + at[name]
-        return found
+            position = position * self.sizes[name] + at[name]
+        return position
 
     def coordinates(self, rank: int) -> dict[str, int]:
         """The place of a rank on each axis.
@@ -74,10 +74,10 @@ class Grid:
         >>> Grid({"N_D": 2, "N_T": 3}).number([1, 2])
         5
         """
-        found = 0
+        rank = 0
         for size, place in zip(self.sizes.values(), places, strict=True):
-            found = found * size + place
-        return found
+            rank = rank * size + place
+        return rank
 
     def group(self, rank: int, axis: str) -> tuple[int, ...]:
         """The ranks that differ from `rank` at most along `axis`, in the axis's order.

@@ -105,9 +105,9 @@ def _devices(grid: Grid, rank: int, terms: Terms) -> DeviceMesh:
     for axis in sizes:
         groups = dict.fromkeys(whole.group(other, axis) for other in range(whole.count))
         for members in groups:  # every rank makes every group, in the same order
-            made = _dist.new_group(list(members), timeout=timedelta(seconds=terms.timeout))
+            group = _dist.new_group(list(members), timeout=timedelta(seconds=terms.timeout))
             if rank in members:
-                ours.append(made)
+                ours.append(group)
     numbers = torch.arange(whole.count).view(*sizes.values())
     from_group: Any = DeviceMesh.from_group
     if len(ours) == 1:

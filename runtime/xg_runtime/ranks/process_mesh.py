@@ -77,8 +77,8 @@ class ProcessMesh(RankMesh):
         number = self.begin(call)
         self._agree(number, str(call))
         with self._failures(call, number):
-            given = flat(x, self.devices.device_type, copy=not donate)
-            work, result = begin(call, given, self._group(call.axis))
+            buffer = flat(x, self.devices.device_type, copy=not donate)
+            work, result = begin(call, buffer, self._group(call.axis))
         self._record.note("runs", self.begun, str(call))
         tensor = shaped(call, result, tuple(x.shape), self.size(call.axis))
         return _UnderWay(self, number, work, tensor, x.dtype)
@@ -91,9 +91,9 @@ class ProcessMesh(RankMesh):
             names = [int(name) for name in self.devices.mesh.flatten()]
             groups = dict.fromkeys(self.grid.group(place, over) for place in range(len(names)))
             for members in groups:  # every process has to make every group, in this order
-                made = _dist.new_group([names[place] for place in members])
+                group = _dist.new_group([names[place] for place in members])
                 if self.place in members:
-                    self._joint[over] = made
+                    self._joint[over] = group
         return self._joint[over]
 
     def wait(self, number: int, work: Any) -> None:  # noqa: ANN401 - torch does not name its type

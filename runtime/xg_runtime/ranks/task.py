@@ -50,10 +50,10 @@ def function_of(task: Task) -> Function:
     """The function that a task names; raises InputError where there is none."""
     place, _, name = task.function.rpartition(":")
     module = load_file(Path(place)) if place.endswith(".py") else _own_module(place)
-    found = getattr(module, name, None)
-    if not callable(found):
+    function = getattr(module, name, None)
+    if not callable(function):
         raise InputError(f"there is no function {name} in {place}")
-    return cast(Function, found)
+    return cast(Function, function)
 
 
 def options_of(task: Task) -> Json:

@@ -46,21 +46,21 @@ def run(options: Namespace, console: Console) -> int:
 def _is_file(path: Path) -> bool:
     """Whether a path ends as files of some type do, and is no folder yet."""
     kinds = mimetypes.MimeTypes()  # without what this machine has added
-    known = kinds.guess_type(path.name) != (None, None) or path.suffix in NEWER
-    return known and not path.is_dir()
+    has_type = kinds.guess_type(path.name) != (None, None) or path.suffix in NEWER
+    return has_type and not path.is_dir()
 
 
 def _build(options: Namespace, console: Console) -> int:
     """Make everything in memory, then write or compare it."""
-    made = _made(options)
-    clash = _clash(made)
+    by_file = _made(options)
+    clash = _clash(by_file)
     if clash:
         console.note(f"xg build: {clash}")
         return USAGE
-    for warning in (warning for outputs in made.values() for warning in outputs.warnings):
+    for warning in (warning for outputs in by_file.values() for warning in outputs.warnings):
         console.note(f"warning: {warning}")
-    files = {name: data for outputs in made.values() for name, data in outputs.files.items()}
-    engines = sorted({engine for outputs in made.values() for engine in outputs.engines})
+    files = {name: data for outputs in by_file.values() for name, data in outputs.files.items()}
+    engines = sorted({engine for outputs in by_file.values() for engine in outputs.engines})
     target = TargetFolder(options.folder)
     if options.check:
         different = list(target.differences(files, engines))
@@ -69,7 +69,7 @@ def _build(options: Namespace, console: Console) -> int:
         console.say(f"{_counted(len(files) - len(different))} of {len(files)} up to date")
         return PROBLEM if different else FINE
     changed = target.write(files, engines)
-    for file, outputs in made.items():
+    for file, outputs in by_file.items():
         new = sum(name in changed for name in outputs.files)
         console.say(f"{file}: {_counted(len(outputs.files))} in {options.folder}, {new} changed")
     return FINE
@@ -103,12 +103,12 @@ def _view(options: Namespace) -> View:
 
 def _made(options: Namespace) -> Mapping[str, Outputs]:
     """The outputs of every input; raises DiagnosticError with the errors of all of them."""
-    wanted = _wanted(options, options.kinds or KINDS)
+    output_kinds = _wanted(options, options.kinds or KINDS)
     outputs: dict[str, Outputs] = {}
     mistakes: list[Diagnostic] = []
     for file in dict.fromkeys(options.files):
         try:
-            outputs[file] = outputs_of(open_project(file), wanted)
+            outputs[file] = outputs_of(open_project(file), output_kinds)
         except DiagnosticError as error:
             mistakes += error.diagnostics
     if mistakes:

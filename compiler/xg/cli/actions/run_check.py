@@ -16,19 +16,19 @@ from xg.frontend.choices import check_choices
 
 def run(options: Namespace, console: Console) -> int:
     """Check every file, and continue after one with errors."""
-    found: list[Diagnostic] = []
+    all_diagnostics: list[Diagnostic] = []
     for file in options.files:
         diagnostics = _diagnostics(file, options)
-        found += diagnostics
+        all_diagnostics += diagnostics
         if not options.json:
             console.say(f"{file}: {_counted(diagnostics)}")
-    if found:
-        console.diagnose(found)
+    if all_diagnostics:
+        console.diagnose(all_diagnostics)
     if options.json:
-        console.write(json_text({"diagnostics": [as_data(each) for each in found]}))
-    if found and all(each.code == UNREADABLE for each in found):
+        console.write(json_text({"diagnostics": [as_data(each) for each in all_diagnostics]}))
+    if all_diagnostics and all(each.code == UNREADABLE for each in all_diagnostics):
         return FILE_FAILED
-    return PROBLEM if _errors(found) or (options.strict and found) else FINE
+    return PROBLEM if _errors(all_diagnostics) or (options.strict and all_diagnostics) else FINE
 
 
 def _diagnostics(file: str, options: Namespace) -> tuple[Diagnostic, ...]:

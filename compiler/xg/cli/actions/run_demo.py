@@ -102,10 +102,12 @@ def _gradients(shown: Shown) -> str:
 def _lines(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator[str]:
     rows = [("diagram", "files", "gradients", "largest error", "")]
     for each in shown:
-        found = [row for proof in each.proofs for row in proof.gradients.rows]
-        worst = max((row.error for row in found), default=0.0)
+        gradient_rows = [row for proof in each.proofs for row in proof.gradients.rows]
+        worst = max((row.error for row in gradient_rows), default=0.0)
         verdict = "proven" if each.passed else "FAILED"
-        rows.append((each.name, str(len(each.files)), str(len(found)), f"{worst:.1e}", verdict))
+        rows.append(
+            (each.name, str(len(each.files)), str(len(gradient_rows)), f"{worst:.1e}", verdict)
+        )
     yield ""
     yield from aligned(rows, frozenset({1, 2, 3}))
     yield ""

@@ -93,12 +93,12 @@ def _blas() -> Finding:
     except ImportError:
         return Finding("BLAS", "not needed", "comes with numpy")
     config: Any = numpy.show_config(mode="dicts")
-    found: dict[str, str] = config.get("Build Dependencies", {}).get("blas", {})
-    name = found.get("name", "")
+    blas: dict[str, str] = config.get("Build Dependencies", {}).get("blas", {})
+    name = blas.get("name", "")
     if name in ("", "none"):
         fix = "pip install --force-reinstall numpy, for one with OpenBLAS"
         return Finding("BLAS", "not needed", "none: training is slow", fix)
-    return Finding("BLAS", "ok", f"{name} {found.get('version', '')}: multiplies matrices")
+    return Finding("BLAS", "ok", f"{name} {blas.get('version', '')}: multiplies matrices")
 
 
 def _engines() -> Iterator[Finding]:

@@ -62,8 +62,8 @@ def _example(project: Project, options: Namespace) -> ast.Example | None:
     if options.example is None:
         return own[0] if own else None
     if options.example not in titles:
-        known = ", ".join(f'"{title}"' for title in reversed(titles)) or "none"
-        raise InputError(f'no example is called "{options.example}"; there are: {known}')
+        listing = ", ".join(f'"{title}"' for title in reversed(titles)) or "none"
+        raise InputError(f'no example is called "{options.example}"; there are: {listing}')
     return titles[options.example]
 
 

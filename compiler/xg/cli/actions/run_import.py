@@ -19,18 +19,18 @@ from xg_runtime.errors import FileError
 def run(options: Namespace, console: Console) -> int:
     """Read, translate, compare; write every file or none."""
     _refuse_endings(options)
-    made = imported(options.model, options.name)
+    translation = imported(options.model, options.name)
     written: dict[Path, bytes] = {}
     if options.out != "-":
-        written[Path(options.out)] = made.text.encode()
-        written[_names_of(options)] = made.names.encode()
+        written[Path(options.out)] = translation.text.encode()
+        written[_names_of(options)] = translation.names.encode()
     if options.params:
-        written[options.params] = arrays.pack(options.params, dict(made.params))
+        written[options.params] = arrays.pack(options.params, dict(translation.params))
     files.write_all(written)
     if options.out == "-":
-        console.write(made.text)
+        console.write(translation.text)
     else:
-        _say(options, made, console)
+        _say(options, translation, console)
     return FINE
 
 

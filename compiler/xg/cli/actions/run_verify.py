@@ -77,33 +77,35 @@ class _KindOfProof:
 def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindOfProof:
     """Derived gradients, and the code of one device; people see each at once."""
     backends = _backends(kinds)
-    found: list[tuple[str, Settings, GradientProof]] = []
+    proven: list[tuple[str, Settings, GradientProof]] = []
     for file in options.files:
         project = open_project(file)
         for block, settings in _wanted(project, options):
             proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
-            found.append((file, settings, proof))
+            proven.append((file, settings, proof))
             if not options.json:
-                console.write("\n".join(proven_gradients.lines(*found[-1])) + "\n\n")
-    proofs = [proof for _, _, proof in found]
+                console.write("\n".join(proven_gradients.lines(*proven[-1])) + "\n\n")
+    proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_gradients.summary(proofs, passed)
-    return _KindOfProof(passed, said, "proofs", [proven_gradients.as_data(*each) for each in found])
+    return _KindOfProof(
+        passed, said, "proofs", [proven_gradients.as_data(*each) for each in proven]
+    )
 
 
 def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindOfProof:
     """Ranks against one device, under the plans that are asked for; people see each at once."""
     prove = _on_processes if options.on == "processes" else _on_simulated
-    found: list[tuple[str, Settings, RankProof]] = []
+    proven: list[tuple[str, Settings, RankProof]] = []
     for file in options.files:
         for settings, proof in prove(open_project(file), options, kinds):
-            found.append((file, settings, proof))
+            proven.append((file, settings, proof))
             if not options.json:
-                console.write("\n".join(proven_ranks.lines(*found[-1])) + "\n\n")
-    proofs = [proof for _, _, proof in found]
+                console.write("\n".join(proven_ranks.lines(*proven[-1])) + "\n\n")
+    proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_ranks.summary(proofs, passed)
-    return _KindOfProof(passed, said, "ranks", [proven_ranks.as_data(*each) for each in found])
+    return _KindOfProof(passed, said, "ranks", [proven_ranks.as_data(*each) for each in proven])
 
 
 def _on_simulated(

@@ -31,14 +31,14 @@ def training_setup(options: Namespace) -> TrainingSetup:
     Raises DiagnosticError, InputError, FileError, CheckpointError.
     """
     project = open_project(options.file)
-    found = _on_one_device(project, options)
-    if options.plan is None and found.program.distributed is None:
-        return found
-    sizes = found.sizes or found.settings
+    setup = _on_one_device(project, options)
+    if options.plan is None and setup.program.distributed is None:
+        return setup
+    sizes = setup.sizes or setup.settings
     parallel = compile_project(project, options.block, sizes, options.plan)
     # Only in fused code do the sums of a batch's parts wait for the last one, to be sent once.
     fused = options.kernels or options.accumulate > 1
-    return replace(found, parallel=parallel, kernels=fused)
+    return replace(setup, parallel=parallel, kernels=fused)
 
 
 def _on_one_device(project: Project, options: Namespace) -> TrainingSetup:
@@ -57,9 +57,13 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
     text = corpus.load(options.data, options.level)
     numbers = draft.graphs.main.sizes.bind({})
     window = options.seq or numbers.get(task.window.name or "", WINDOW)
-    wanted = {task.window: window, task.batch: options.batch, task.vocabulary: text.vocabulary.size}
-    known = {dim.name: n for dim, n in wanted.items() if dim.name in declared_dims(project)}
-    settings: Settings = {**known, **settings_of(options)}
+    text_sizes = {
+        task.window: window,
+        task.batch: options.batch,
+        task.vocabulary: text.vocabulary.size,
+    }
+    declared = {dim.name: n for dim, n in text_sizes.items() if dim.name in declared_dims(project)}
+    settings: Settings = {**declared, **settings_of(options)}
     program = compile_project(project, options.block, settings)
     held = _number(program, task.vocabulary)
     if held < text.vocabulary.size:
@@ -77,11 +81,11 @@ def _of_text(project: Project, draft: Program, task: TextTask, options: Namespac
 
 
 def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSetup:
-    found = arrays.read(options.data)
-    program = at_sizes_of(found, project, options.block, settings_of(options))
+    data_arrays = arrays.read(options.data)
+    program = at_sizes_of(data_arrays, project, options.block, settings_of(options))
     source_name = str(options.data)
     rows = fit(
-        found, expected_inputs(program.on_one_device), dtype=options.dtype, source=source_name
+        data_arrays, expected_inputs(program.on_one_device), dtype=options.dtype, source=source_name
     )
     main = draft.graphs.main
     first = main.types[main.inputs[0]].shape[:1]
@@ -96,9 +100,9 @@ def _of_rows(project: Project, draft: Program, options: Namespace) -> TrainingSe
     loss = loss_of(program.graphs, options.loss)
     how = options.backend, options.kernels
     settings = settings_of(options)
-    carrying = {name: array.shape for name, array in found.items()}
-    known = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}
-    sizes = {name: n for name, n in known.items() if name in declared_dims(project)}
+    carrying = {name: array.shape for name, array in data_arrays.items()}
+    carried_sizes = {**sizes_from_arrays(draft.graphs, carrying), str(first[0]): options.batch}
+    sizes = {name: n for name, n in carried_sizes.items() if name in declared_dims(project)}
     return TrainingSetup(program, source, loss, settings, *how, sizes={**sizes, **settings})
 
 

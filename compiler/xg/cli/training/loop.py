@@ -113,12 +113,12 @@ def _on_simulated(
 ) -> TrainingResult:
     """Train on all ranks in this process; signals go to its main thread."""
     with Interrupt() as stop:
-        found = simulate(
+        results = simulate(
             ranks.sizes,
             lambda: _train(what, options, folder, console, _world(what), stop),
             timeout=TIMEOUT_MAX,  # on one rank there may be no collective until the end
         )
-    return _result(found[0], leads=True)
+    return _result(results[0], leads=True)
 
 
 def _as_rank(
@@ -126,8 +126,8 @@ def _as_rank(
 ) -> TrainingResult:
     """Train as the rank that this process is."""
     world = _world(what)
-    found = _train(what, options, folder, console, world)
-    return _result(found, leads=world.leads)
+    result = _train(what, options, folder, console, world)
+    return _result(result, leads=world.leads)
 
 
 def _under_torchrun(
@@ -142,8 +142,8 @@ def _under_torchrun(
             check_free(folder, overwrite=options.overwrite)
         world = _world(what)
         leads = world.leads
-        found = _train(what, options, folder, console, world)
-    return _result(found, leads=leads)
+        result = _train(what, options, folder, console, world)
+    return _result(result, leads=leads)
 
 
 def _on_processes(

@@ -51,9 +51,9 @@ class RunConfig:
         """Read it from `folder`; raises FileError, and CheckpointError where it makes no sense."""
         path = folder / RUN_CONFIG
         try:
-            found: Any = json.loads(files.read(path))
-            told = found["diagram"], found["block"], found["settings"]
-            ranks = found["plan"], found["mesh"]
+            config: Any = json.loads(files.read(path))
+            told = config["diagram"], config["block"], config["settings"]
+            ranks = config["plan"], config["mesh"]
             if not _makes_sense(*told, *ranks):
                 raise ValueError
         except (ValueError, LookupError, TypeError, RecursionError) as error:
@@ -75,8 +75,8 @@ def _makes_sense(
 ) -> bool:
     """Whether what a file says has the types that it should."""
     named = isinstance(diagram, str) and isinstance(block, str | None)
-    known = _holds(settings, str | int) and isinstance(plan, str | None) and _holds(mesh, int)
-    return named and known
+    has_types = _holds(settings, str | int) and isinstance(plan, str | None) and _holds(mesh, int)
+    return named and has_types
 
 
 def _holds(table: object, kind: Any) -> bool:  # noqa: ANN401 - a union of types has no type

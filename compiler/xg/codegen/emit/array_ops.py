@@ -117,8 +117,8 @@ def reduction(method: str, axes_word: str, keep_word: str) -> Spell:
         # as the reader of one block counts them.
         counted = [str(int(str(axis)) + (0 if keep else rank)) for axis in axes]
         axis = counted[0] if len(axes) == 1 else tuple_of(counted)
-        kept = f", {keep_word}=True" if keep else ""
-        return Text(f"{args[0].atom}.{method}({axes_word}={axis}{kept})")
+        keep_argument = f", {keep_word}=True" if keep else ""
+        return Text(f"{args[0].atom}.{method}({axes_word}={axis}{keep_argument})")
 
     return spell
 
@@ -315,8 +315,8 @@ def place(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 def drop(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """Apply a dropout mask."""
     p = scalar(expr, "p", scope).text
-    kept = f"1 - {p}" if expr.attr("scaled") else "1.0"
-    return call(scope.use("drop"), args[0].text, args[1].text, kept)
+    scale = f"1 - {p}" if expr.attr("scaled") else "1.0"
+    return call(scope.use("drop"), args[0].text, args[1].text, scale)
 
 
 ARITHMETIC: Final = {

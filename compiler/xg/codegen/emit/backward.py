@@ -142,8 +142,8 @@ class _BackwardWriter(PassWriter):
             step
             for step in backward.steps
             if isinstance(step, Apply)
-            and (made := sum_of(step, backward))
-            and (made.prim == "all_reduce" or step.outputs[0] in self.sums)
+            and (total := sum_of(step, backward))
+            and (total.prim == "all_reduce" or step.outputs[0] in self.sums)
         ]
         late = {step for step in sums if step.outputs[0] in self.sums}
         steps = [step for step in backward.steps if step not in late]
@@ -218,8 +218,8 @@ class _BackwardWriter(PassWriter):
         elif own:
             lines += ["grads |= {", *(f"    {key}: {text}," for key, text in own), "}"]
         for method, groups in (("add", terms), ("scatter", cut)):
-            for over, given in groups.items():
-                items = [f"        {key}: {text}," for key, text in given]
+            for over, pairs in groups.items():
+                items = [f"        {key}: {text}," for key, text in pairs]
                 lines += [f"grads.{method}(", f'    "{over}",', "    {", *items, "    },", ")"]
         return lines
 

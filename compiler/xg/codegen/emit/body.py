@@ -66,9 +66,9 @@ def element_types(outputs: Sequence[Expr]) -> dict[int, bool | None]:
             raw[id(expr)] = False
         else:
             parts = [raw[id(arg)] for arg in _float_arguments(expr)]
-            known = [part for part in parts if part is not None]
+            known_parts = [part for part in parts if part is not None]
             neutral = None if expr.prim in PLAIN else True
-            raw[id(expr)] = all(known) if known else neutral
+            raw[id(expr)] = all(known_parts) if known_parts else neutral
     return raw
 
 
@@ -111,9 +111,9 @@ class BodyWriter:
                 continue
             text = self._fitted(expr, raw)
             last = len(outputs) == 1 and expr is outputs[0]
-            wanted = expr.name or LOCAL_NAMES.get(expr.prim, self.temporary)
+            local_name = expr.name or LOCAL_NAMES.get(expr.prim, self.temporary)
             if not last and (uses[id(expr)] > 1 or expr.name) and expr.prim not in LEAVES:
-                text = self.assign(wanted, text)
+                text = self.assign(local_name, text)
             self.texts[id(expr)] = text
         return [self._finished(expr, raw) for expr in outputs]
 
@@ -139,8 +139,8 @@ class BodyWriter:
             if not compound:
                 break
             longest = max(compound, key=lambda arg: len(self.texts[id(arg)].text))
-            wanted = longest.name or LOCAL_NAMES.get(longest.prim, self.temporary)
-            self.texts[id(longest)] = self.assign(wanted, self.texts[id(longest)])
+            local_name = longest.name or LOCAL_NAMES.get(longest.prim, self.temporary)
+            self.texts[id(longest)] = self.assign(local_name, self.texts[id(longest)])
             text = self._text(expr, raw)
         return text
 
@@ -158,11 +158,11 @@ class BodyWriter:
 def _written(outputs: Sequence[Expr]) -> list[Expr]:
     """The expressions that are written, arguments first: not those broadcasts."""
     order = list(topological(outputs))
-    wanted = {id(expr) for expr in outputs}
+    needed_ids = {id(expr) for expr in outputs}
     for expr in reversed(order):
-        if id(expr) in wanted:
-            wanted.update(id(_unrepeated(arg, expr)) for arg in expr.args)
-    return [expr for expr in order if id(expr) in wanted]
+        if id(expr) in needed_ids:
+            needed_ids.update(id(_unrepeated(arg, expr)) for arg in expr.args)
+    return [expr for expr in order if id(expr) in needed_ids]
 
 
 def _unrepeated(arg: Expr, user: Expr) -> Expr:

@@ -38,18 +38,18 @@ def bundles(program: Program, shared: Shared) -> bool:
 def gathered(graph: Graph, steps: Iterable[Step], shared: Shared) -> Iterator[tuple[Apply, Expr]]:
     """The steps of a pass that gather a parameter of a graph, each with what it is."""
     params = {param.value: str(param.value.name) for param in graph.params}
-    found: list[tuple[Apply, Expr]] = []
+    gathers: list[tuple[Apply, Expr]] = []
     for step in steps:
         if not isinstance(step, Apply) or step.op.family != "collective":
             continue
         name = params.get(step.inputs[0])
         if name is None or (graph.key, name) in shared or (graph.key, "*") in shared:
             continue
-        (made,) = step.op.body([graph.types[v] for v in step.inputs], step.attrs).outputs
-        if made.prim == "all_gather":
-            found.append((step, made))
-    times = Counter(step.inputs[0] for step, _ in found)
-    yield from (pair for pair in found if times[pair[0].inputs[0]] == 1)
+        (gather,) = step.op.body([graph.types[v] for v in step.inputs], step.attrs).outputs
+        if gather.prim == "all_gather":
+            gathers.append((step, gather))
+    times = Counter(step.inputs[0] for step, _ in gathers)
+    yield from (pair for pair in gathers if times[pair[0].inputs[0]] == 1)
 
 
 def spell_gathered(writer: PassWriter, steps: Iterable[Step]) -> None:
@@ -67,15 +67,15 @@ def gather_functions(plan: ModulePlan) -> list[list[str]]:
     """The functions that list the parameters that each pass gathers, if any are bundled."""
     if not plan.bundles:
         return []
-    sizes, found = plan.program.main.sizes, list[list[str]]()
+    sizes, functions = plan.program.main.sizes, list[list[str]]()
     for reverse, (name, doc) in FUNCTIONS.items():
         scope = Scope(sizes)
         lines = _gather_lines(plan.program, plan.shared, scope, reverse=reverse)
         located = locate(scope.needed, [], sizes, sizes.defaults, plan.program.main.span)
         plan.constants.update(located.constants)
         body = [f'"""{doc}"""', *located.lines, *lines]
-        found.append([f"def {name}() -> dict[str, tuple[str, int]]:", *indented(body)])
-    return found
+        functions.append([f"def {name}() -> dict[str, tuple[str, int]]:", *indented(body)])
+    return functions
 
 
 def _gather_lines(program: Program, shared: Shared, scope: Scope, *, reverse: bool) -> list[str]:
@@ -86,8 +86,8 @@ def _gather_lines(program: Program, shared: Shared, scope: Scope, *, reverse: bo
         steps = (*program.backwards[graph.key].steps,) if reverse else ()
         steps += graph.steps if graph.key in again else ()
         return [
-            (str(step.inputs[0].name), f'("{made.attr("over")}", {made.attr("axis")})')
-            for step, made in gathered(graph, steps, shared)
+            (str(step.inputs[0].name), f'("{gather.attr("over")}", {gather.attr("axis")})')
+            for step, gather in gathered(graph, steps, shared)
         ]
 
     return named_lines(program, scope, rows, "dict[str, tuple[str, int]]")
@@ -95,9 +95,9 @@ def _gather_lines(program: Program, shared: Shared, scope: Scope, *, reverse: bo
 
 def _run_again(program: Program) -> frozenset[str]:
     """The graphs whose forward pass a backward pass runs again."""
-    found: set[str] = set()
+    keys: set[str] = set()
     for backward in program.backwards.values():
         for call in backward.calls:
             if call.again:
-                found.update(reached(program.graphs, call.callee))
-    return frozenset(found)
+                keys.update(reached(program.graphs, call.callee))
+    return frozenset(keys)

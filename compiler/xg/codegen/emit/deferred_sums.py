@@ -33,7 +33,7 @@ def deferred_sums(
     reads = Counter(v for step in backward.steps for v in step.inputs)
     reads.update(backward.gradients.values())
     makers = {step.outputs[0]: step for step in backward.steps if isinstance(step, Apply)}
-    found: dict[Value, DeferredSum] = {}
+    sums: dict[Value, DeferredSum] = {}
     for value in graph.param_values():
         gradient = backward.gradients.get(value)
         if gradient is None or reads[gradient] > 1:
@@ -45,13 +45,13 @@ def deferred_sums(
         if step and expr:
             axis = expr.attr("axis") if expr.prim == "reduce_scatter" else None
             assert axis is None or isinstance(axis, int)
-            found[gradient] = DeferredSum(step.inputs[0], str(expr.attr("over")), axis)
-    return found
+            sums[gradient] = DeferredSum(step.inputs[0], str(expr.attr("over")), axis)
+    return sums
 
 
 def sum_of(step: Apply, backward: Backward) -> Expr | None:
     """The sum over ranks that a step is, if it is nothing else."""
     if step.op.family != "collective":
         return None
-    (made,) = step.op.body([backward.types[value] for value in step.inputs], step.attrs).outputs
-    return made if made.prim in ("all_reduce", "reduce_scatter") else None
+    (total,) = step.op.body([backward.types[value] for value in step.inputs], step.attrs).outputs
+    return total if total.prim in ("all_reduce", "reduce_scatter") else None

@@ -78,8 +78,8 @@ class _ForwardWriter(PassWriter):
 
     def write(self) -> list[str]:
         graph = self.graph
-        wanted = names_by_label(graph)  # of a piece between two calls an input may be unnamed
-        inputs = [self.names.fresh(v.name or wanted.get(v, "value")) for v in graph.inputs]
+        labels = names_by_label(graph)  # of a piece between two calls an input may be unnamed
+        inputs = [self.names.fresh(v.name or labels.get(v, "value")) for v in graph.inputs]
         for value, name in zip(graph.inputs, inputs, strict=True):
             self.statements.texts[value] = Text(name)
         spell_gathered(self, graph.steps)

@@ -101,9 +101,9 @@ class _CallLines:
         lines = LoopWriter(
             self.call, loop, writer.names, writer.graph.types, plan.spelling.stack, self.comment
         )
-        kept = (self.saved, self._class(), f"{self.function}_saved") if self.saved else None
+        saving = (self.saved, self._class(), f"{self.function}_saved") if self.saved else None
         count = writer.scope.size(loop.length).text
-        return lines.forward(self.mentions, self.outputs, kept, count, one_round)
+        return lines.forward(self.mentions, self.outputs, saving, count, one_round)
 
     def _given(self) -> list[str]:
         stateful = self.call.callee in self.writer.plan.stateful

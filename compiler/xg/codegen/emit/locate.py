@@ -79,7 +79,7 @@ class _SizeSource:
 
 def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _SizeSource]:
     """For each symbol the first tensor and axis that carry it, the whole of it if one does."""
-    found = [
+    candidates = [
         (name, _SizeSource(index, axis, parts))
         for index, (_, shape) in enumerate(sources)
         for axis, dim in enumerate(shape)
@@ -87,7 +87,7 @@ def _places(sources: Sequence[Source], sizes: Sizes) -> dict[str, _SizeSource]:
         if name is not None
     ]
     places: dict[str, _SizeSource] = {}
-    for name, place in sorted(found, key=lambda one: one[1].parts != ONE):
+    for name, place in sorted(candidates, key=lambda one: one[1].parts != ONE):
         places.setdefault(name, place)
     return places
 

@@ -51,8 +51,8 @@ class LoopWriter:
         rows = self._rows(results, loop.outputs)
         names = [self.names.fresh(saved[2])] if saved else []
         texts = (*operands[:before], *results[behind:])
-        given = zip(texts, self.call.inputs, loop.inputs, strict=True)
-        run = call(index, [self._at(*each, index) for each in given])
+        arguments = zip(texts, self.call.inputs, loop.inputs, strict=True)
+        run = call(index, [self._at(*each, index) for each in arguments])
         left = [rows[n].one if n in rows else name for n, name in enumerate(results)]
         order = f"reversed(range({count}))" if loop.reverse else f"range({count})"
         return [

@@ -185,8 +185,12 @@ def _tuple(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
 def _object(kinds: Mapping[str, str], shapes: Mapping[str, str]) -> list[str]:
     """A method that keeps its arguments."""
     names = ["self", *_tuple(kinds, {})]
-    kept = [f"self.{name} = {name}{shapes.get(name, '')}" for name in kinds]
-    return [*bracketed("def __init__(", names, ") -> None:", 4), *indented(kept)] if kinds else []
+    assignments = [f"self.{name} = {name}{shapes.get(name, '')}" for name in kinds]
+    return (
+        [*bracketed("def __init__(", names, ") -> None:", 4), *indented(assignments)]
+        if kinds
+        else []
+    )
 
 
 def _joined(parts: Sequence[Sequence[str]]) -> list[str]:

@@ -136,14 +136,14 @@ def _symbols(program: Program) -> set[str]:
 
 def size_symbols_above(program: Program) -> dict[str, frozenset[str]]:
     """For every graph the symbols whose number its callers know, which no default may replace."""
-    found: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
+    symbols: dict[str, frozenset[str]] = dict.fromkeys(program.graphs, frozenset())
     for key, graph in reversed(list(program.graphs.items())):  # callers first
-        names = found[key] | carried_symbols(graph)
+        names = symbols[key] | carried_symbols(graph)
         for call in graph.calls:
             callee = program.graphs[call.callee]
             own = set(callee.sizes.definitions) | _own_numbers(callee)
-            found[call.callee] |= (names | call.sizes.keys()) - own
-    return found
+            symbols[call.callee] |= (names | call.sizes.keys()) - own
+    return symbols
 
 
 def _own_numbers(callee: Graph) -> frozenset[str]:

@@ -57,8 +57,8 @@ def cut_lines(program: Program, scope: Scope) -> list[str]:
     pairs = [(name, _cuts(main, value, program.mesh)) for name, value in named]
 
     def rows(graph: Graph, symbols: Symbols, scope: Scope) -> list[Row]:
-        found = [(str(p.value.name), _cuts(graph, p.value, program.mesh)) for p in graph.params]
-        return [(name, text) for name, text in found if text != "()"]
+        pairs = [(str(p.value.name), _cuts(graph, p.value, program.mesh)) for p in graph.params]
+        return [(name, text) for name, text in pairs if text != "()"]
 
     present = having(program, lambda graph: bool(rows(graph, {}, scope)))
     own = _Group(0, "", [f'"{name}": {text},' for name, text in pairs if text != "()"])

@@ -74,9 +74,9 @@ class PublicWriter:
         doc = ['"""Outputs by name, and the values that `backward` needs.', "", seeded, '"""']
         body = [*doc, *lines, *self._entry_call(names), *_returned(results)]
         seed = f"seed: {self.dialect.spelling.seed} = None"
-        given = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
+        parameters = ["params: Params", "inputs: Mapping[str, Array]", "*", seed]
         head = bracketed(
-            "def forward(", given, f") -> tuple[dict[str, Array], {self.saved_class}]:"
+            "def forward(", parameters, f") -> tuple[dict[str, Array], {self.saved_class}]:"
         )
         return self._decorated([*head, *indented(body)])
 
@@ -120,9 +120,9 @@ class PublicWriter:
         size_lines = self._located(scope)
         self.plan.constants.update(size_lines.constants)
         inputs = [value for value in graph.inputs if value in backward.gradients]
-        given = [names.fresh(f"d{value.name}") for value in inputs]
+        results = [names.fresh(f"d{value.name}") for value in inputs]
         call = f"d_{self.plan.functions[graph.key]}("
-        head = f"{', '.join(given)} = {call}" if given else call
+        head = f"{', '.join(results)} = {call}" if results else call
         body = [
             '"""Gradients of all parameters and float inputs by name; no cotangent means zero."""',
             *self._like(mentioned([*lines, *constant])),
@@ -130,7 +130,7 @@ class PublicWriter:
             *lines,
             "grads: Sums[Array] = Sums()" if self.plan.defers_sums else "grads: Params = {}",
             *bracketed(head, [self._shards_again(), self._saved(), *seeds, "grads"], ")", 4),
-            *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, given, strict=True)),
+            *(f'grads["{v.name}"] = {name}' for v, name in zip(inputs, results, strict=True)),
             *constant,
             *(["grads.finish()"] if self.plan.defers_sums else []),
             *(self._filled() if self._may_lack() else []),

@@ -43,7 +43,7 @@ def write_with_stable_names(write: Callable[[], tuple[str, Result]]) -> tuple[st
 def _clashes(tree: ast.Module) -> dict[Kind, frozenset[str]]:
     """For each kind the spellings that it must avoid: the module's own come first, then sizes."""
     order = (None, *KINDS)
-    found: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
+    reserved: dict[Kind, set[str]] = {kind: set() for kind in KINDS}
     imported = {  # hidden nowhere
         alias.asname or alias.name
         for node in tree.body
@@ -56,8 +56,8 @@ def _clashes(tree: ast.Module) -> dict[Kind, frozenset[str]]:
             first = min(map(order.index, present))
             for kind in present - {order[first]}:
                 if kind:
-                    found[kind].add(name)
-    return {kind: frozenset(names) for kind, names in found.items()}
+                    reserved[kind].add(name)
+    return {kind: frozenset(names) for kind, names in reserved.items()}
 
 
 def _scopes(tree: ast.Module) -> Iterator[Spellings]:

@@ -222,8 +222,8 @@ class Statements:
             return False
         types = [self.types[operand] for operand in producer.inputs]
         outputs = producer.op.body(types, producer.attrs).outputs
-        made = outputs[producer.outputs.index(value)].prim
-        return made not in ALIASING
+        prim = outputs[producer.outputs.index(value)].prim
+        return prim not in ALIASING
 
     def _in_steps(self, step: Apply, body: Body) -> Text:
         """The text of an operator that is too long for one line, its first parts on lines."""

@@ -76,13 +76,13 @@ class StepWriter(PublicWriter):
         carried = {sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape}
         past = str(self._past.name)
         names, defined = closure(self.held, [name for name in carried if name], sizes)
-        given = set(self._batch())
+        batch_sizes = set(self._batch())
         free = [
             name
             for name in names
             if name not in carried
             and name not in defined
-            and (name in given or name not in sizes.defaults)
+            and (name in batch_sizes or name not in sizes.defaults)
             and name != past
         ]
         located = [name for name in names if name not in free and name != past]
@@ -123,8 +123,8 @@ class StepWriter(PublicWriter):
             *bracketed(call, arguments, ")", 4),
             f"return {{{', '.join(results)}}}, kept",
         ]
-        given = ["params: Params", "cache: Params", "inputs: Mapping[str, Array]"]
-        head = bracketed("def step(", given, ") -> tuple[dict[str, Array], Params]:")
+        parameters = ["params: Params", "cache: Params", "inputs: Mapping[str, Array]"]
+        head = bracketed("def step(", parameters, ") -> tuple[dict[str, Array], Params]:")
         return self._decorated([*head, *indented(body)])
 
     def _given_arrays(self) -> list[Source]:

@@ -110,10 +110,10 @@ def set_child(graph: Graph, call: Call, kind: str, path: str, row: str) -> list[
     if not row:
         text = f'f"{path}"' if "{" in path else f'"{path}"'
         return bracketed(f"{place} = {kind}(", ["params", text], ")", 8)
-    made = f"[{kind}(params, {row})]"
-    if len(made) + 12 <= WIDTH:
-        return bracketed(f"{place} = torch.nn.ModuleList(", [made], ")", 8)
-    one, loop = made[1:-1].split(" for ")
+    listing = f"[{kind}(params, {row})]"
+    if len(listing) + 12 <= WIDTH:
+        return bracketed(f"{place} = torch.nn.ModuleList(", [listing], ")", 8)
+    one, loop = listing[1:-1].split(" for ")
     lines = ["[", f"    {one}", f"    for {loop}", "]"]
     return [f"{place} = torch.nn.ModuleList(", *indented(lines), ")"]
 

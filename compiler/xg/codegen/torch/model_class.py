@@ -125,10 +125,10 @@ class _Section:
         chosen, _ = params.chosen_sizes(params.sizes)
         _, defined = params.chosen_sizes(scope.needed)
         params.chosen_sizes(needed)
-        given = [item.split(":")[0] for item in params.dialect.types]
-        given += [f"{name}={name}" for name in map(spell_symbol, chosen)]
+        items = [item.split(":")[0] for item in params.dialect.types]
+        items += [f"{name}={name}" for name in map(spell_symbol, chosen)]
         arguments = ["self", *params.init_arguments(chosen)]
-        drawn = bracketed("params = init(", ["seed", *given], ")", 8) if names else []
+        drawn = bracketed("params = init(", ["seed", *items], ")", 8) if names else []
         body = ["super().__init__()", *drawn, *defined, *names]
         return [*bracketed("def __init__(", arguments, ") -> None:", 4), *indented(body)]
 
@@ -150,20 +150,20 @@ class _Section:
         inputs = {value: names.fresh(str(value.name)) for value in entry.inputs}
         scope = Scope(entry.sizes)
         texts = inputs | {p.value: self._own(str(p.value.name)) for p in entry.params}
-        wanted = names_by_label(entry)
+        labels = names_by_label(entry)
         code: list[str] = []
         for call in self._calls():
             args = [texts[value] for value in call.inputs]
             for value in call.outputs:
-                texts[value] = names.fresh(wanted.get(value) or "value")
+                texts[value] = names.fresh(labels.get(value) or "value")
             results = [texts[value] for value in call.outputs]
             code += self._call(call, args, results, scope)
         pairs = zip(entry.output_names, entry.outputs, strict=True)
         outputs = [f'"{name}": {texts[value]}' for name, value in pairs]
         seeded = any(call.callee in self.plan.random for call in self._calls())
-        given = ["self", *(f"{name}: Array" for name in inputs.values())]
-        given += ["*", "seed: Seed = None"] if seeded else []
-        head = bracketed("def forward(", given, ") -> dict[str, Array]:", 4)
+        parameters = ["self", *(f"{name}: Array" for name in inputs.values())]
+        parameters += ["*", "seed: Seed = None"] if seeded else []
+        head = bracketed("def forward(", parameters, ") -> dict[str, Array]:", 4)
         return [
             *head,
             *indented(_docstring(seeded)),
@@ -204,9 +204,9 @@ class _Section:
         params = [str(param.value.name) for param in graph.params]
         seeded = call.callee in self.plan.random
         if call.callee not in self.steps:  # nothing in it has a gradient
-            given = ", ".join(f'"{name}": {self._own(name)}' for name in params)
+            own_params = ", ".join(f'"{name}": {self._own(name)}' for name in params)
             function = self.plan.functions[call.callee]
-            args = [f"{{{given}}}", *args, *sizes, *(["seed=seed"] if seeded else [])]
+            args = [f"{{{own_params}}}", *args, *sizes, *(["seed=seed"] if seeded else [])]
             return bracketed(f"{left}, _ = {function}(", args, ")", 8)
         names = [f'"{name}"' for name in params]
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"

@@ -62,13 +62,13 @@ class AutogradStep:
         left = ", ".join([*results, "saved"])
         returned = returned_type(len(results))
         again = "" if self._kernels() else ", ".join(inputs)  # what a recorded pass is run on
-        kept = ["ctx", "params", f"[{again}]", "saved"]
-        kept += results if len(results) > 1 else []
+        remembered = ["ctx", "params", f"[{again}]", "saved"]
+        remembered += results if len(results) > 1 else []
         return [
             *bracketed("def forward(", [*names, "*weights: Array"], f") -> {returned}:", 4),
             "    params = dict(zip(names, weights, strict=True))",
             *indented(bracketed(f"{left} = {function}(", args, ")", 8)),
-            *indented(bracketed("_remember(", kept, ")", 8)),
+            *indented(bracketed("_remember(", remembered, ")", 8)),
             *(["    ctx.at = at"] if self._path else []),
             *(["    ctx.seed = seed"] if self._seeded else []),
             *([f"    ctx.sizes = ({', '.join(sizes)},)"] if sizes else []),
@@ -85,16 +85,16 @@ class AutogradStep:
         args += [*(by_value[value] for value in floats), "grads"]
         with_gradient = [v for v in graph.inputs if v in self.reverse.gradients]
         inputs = dict(zip(graph.inputs, variables(graph.inputs, graph), strict=True))
-        found = {value: names.fresh(f"d{inputs[value]}") for value in with_gradient}
-        left = f"{', '.join(found.values())} = " if found else ""
+        gradient_names = {value: names.fresh(f"d{inputs[value]}") for value in with_gradient}
+        left = f"{', '.join(gradient_names.values())} = " if gradient_names else ""
         head = f"{left}d_{self.plan.functions[graph.key]}("
         before = 1 + self._path + self._seeded + len(size_arguments(self.plan, graph))
-        items = ["None"] * before + [found.get(value, "None") for value in graph.inputs]
+        items = ["None"] * before + [gradient_names.get(value, "None") for value in graph.inputs]
         several = len(arriving) > 1
         kind, cotangents = "Array | None" if several else "Array", ", ".join(arriving)
-        given = ["ctx: Any", *(f"{name}: {kind}" for name in arriving)]
+        parameters = ["ctx: Any", *(f"{name}: {kind}" for name in arriving)]
         return [
-            *bracketed("def backward(", given, ") -> tuple[Array | None, ...]:", 4),
+            *bracketed("def backward(", parameters, ") -> tuple[Array | None, ...]:", 4),
             *([f"    {cotangents} = _arrived(ctx, {cotangents})"] if several else []),
             f"    params, {'_' if self._kernels() else 'inputs'}, saved = _recall(ctx)",
             "    grads: Params = {}",
@@ -147,8 +147,8 @@ def _returned(items: list[str]) -> list[str]:
 def variables(values: Sequence[Value], graph: Graph) -> list[str]:
     """Variables for inputs or outputs of a block."""
     names = Names(size_variables(graph) | {"seed"})
-    wanted = names_by_label(graph)
-    return [names.fresh(value.name or wanted.get(value, "value")) for value in values]
+    labels = names_by_label(graph)
+    return [names.fresh(value.name or labels.get(value, "value")) for value in values]
 
 
 def size_arguments(plan: ModulePlan, graph: Graph) -> list[str]:

@@ -140,8 +140,8 @@ def value_of(block: ast.Block, name: str) -> Declaration | None:
         return Declaration("state", name, state.name.span, state, block)
     for port in labels(block):
         if port.name.name == name:
-            made = "output" if _last(block.outputs, name) else "edge"
-            return Declaration(made, name, port.name.span, port, block)
+            kind = "output" if _last(block.outputs, name) else "edge"
+            return Declaration(kind, name, port.name.span, port, block)
     if named := _last(block.outputs, name):
         return Declaration("output", name, named.name.span, named, block)
     return None
@@ -194,8 +194,8 @@ def name_in_op(op: ast.OpDef, name: str) -> Declaration | None:
 
 def labels(block: ast.Block) -> Iterator[ast.Port]:
     """Every name that the chains of a block give an edge, in file order."""
-    found = [tree for tree in walk(block) if isinstance(tree, ast.Label)]
-    for label in sorted(found, key=_start):
+    trees = [tree for tree in walk(block) if isinstance(tree, ast.Label)]
+    for label in sorted(trees, key=_start):
         yield from label.ports
 
 

@@ -26,13 +26,13 @@ def types_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> list[st
             block: the block as written.
             tree: a node, an operand, a chain, or the port or declaration of a name.
     """
-    found: dict[int, dict[str, None]] = {}
+    spellings: dict[int, dict[str, None]] = {}
     for graph in graphs:
         if graph.span == block.span:
             for place, value in enumerate(values_of(graph, tree)):
                 if value in graph.types:
-                    found.setdefault(place, {})[spelled(graph, value)] = None
-    return [" or ".join(types) for _, types in sorted(found.items())]
+                    spellings.setdefault(place, {})[spelled(graph, value)] = None
+    return [" or ".join(types) for _, types in sorted(spellings.items())]
 
 
 def numbers_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> dict[str, int]:
@@ -40,10 +40,10 @@ def numbers_at(graphs: Sequence[Graph], block: ast.Block, tree: Syntax) -> dict[
     numbers: dict[str, int] = {}
     for graph in graphs:
         if graph.span == block.span:
-            known = graph.sizes.bind({})
+            defaults = graph.sizes.bind({})
             for value in values_of(graph, tree):
                 names = _symbols(graph, value)
-                numbers.update({name: known[name] for name in names if name in known})
+                numbers.update({name: defaults[name] for name in names if name in defaults})
     return numbers
 
 
@@ -96,12 +96,12 @@ def _end(graph: Graph, chain: ast.Chain) -> tuple[Value, ...]:
         if not isinstance(operand, ast.Chain):
             values += values_of(graph, operand)
             continue
-        made = _leaving(graph, operand.steps)
-        if made is None:
+        leaving = _leaving(graph, operand.steps)
+        if leaving is None:
             waiting += reversed(operand.sources)
-        elif not made:
+        elif not leaving:
             return ()  # a node with an error: its results are unknown
-        values += made or ()
+        values += leaving or ()
     return tuple(values)
 
 
@@ -127,4 +127,4 @@ def _visible(step: Apply | Call) -> tuple[Value, ...]:
 
 def _named(graph: Graph, name: str) -> tuple[Value, ...]:
     foreign = ((str(value.name), value) for value in graph.foreign)
-    return next(((value,) for known, value in (*graph.names(), *foreign) if known == name), ())
+    return next(((value,) for other, value in (*graph.names(), *foreign) if other == name), ())

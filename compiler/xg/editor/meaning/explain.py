@@ -46,12 +46,12 @@ def explain(project: Project, graphs: Sequence[Graph], offset: int) -> Explanati
     arrow = _arrow(around, offset)
     if arrow is not None:
         return _Explainer(names, graphs, around).arrow(arrow)
-    found = trail(project.main, offset)
-    declaration = find(names, found)
+    trees = trail(project.main, offset)
+    declaration = find(names, trees)
     if declaration is None:
         return None
-    paragraphs = _Explainer(names, graphs, found).declared(declaration)
-    return Explanation(found[0].span, "\n\n".join(paragraphs))
+    paragraphs = _Explainer(names, graphs, trees).declared(declaration)
+    return Explanation(trees[0].span, "\n\n".join(paragraphs))
 
 
 def _arrow(around: Trail, offset: int) -> Span | None:
@@ -87,8 +87,8 @@ class _Explainer:
         types = types_at(self.graphs, self.block, flows)
         if not types:
             return None
-        known = numbers_at(self.graphs, self.block, flows)
-        return Explanation(span, "\n\n".join([fence(", ".join(types)), *numbers(known)]))
+        sizes = numbers_at(self.graphs, self.block, flows)
+        return Explanation(span, "\n\n".join([fence(", ".join(types)), *numbers(sizes)]))
 
     def declared(self, what: Declaration) -> Iterator[str]:
         """The paragraphs about the declaration of a name."""

@@ -25,7 +25,7 @@ class OutlineSymbol:
 
 def outline(module: ast.Module) -> tuple[OutlineSymbol, ...]:
     """Everything that a file declares, in file order."""
-    found = chain(
+    declarations = chain(
         (_symbol("dim", dim) for dim in module.dims),
         (_symbol("mesh axis", mesh) for mesh in module.meshes),
         (_symbol("option", option) for option in module.options),
@@ -33,7 +33,7 @@ def outline(module: ast.Module) -> tuple[OutlineSymbol, ...]:
         (_block(block) for block in module.blocks),
         (_titled(plan) for plan in module.plan_decls),
     )
-    return tuple(sorted(found, key=lambda symbol: symbol.span.start))
+    return tuple(sorted(declarations, key=lambda symbol: symbol.span.start))
 
 
 def _block(block: ast.Block) -> OutlineSymbol:

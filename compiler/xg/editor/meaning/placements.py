@@ -34,11 +34,11 @@ def placements_at(
     except DiagnosticError:
         return {}
     is_param = isinstance(tree, ast.Param)
-    found: dict[str, str] = {}
+    by_plan: dict[str, str] = {}
     for graph, plan in product(near, plans):
         for value in values_of(graph, tree):
-            found.update((plan.name, text) for text in _placed(graph, plan, value, is_param))
-    return found
+            by_plan.update((plan.name, text) for text in _placed(graph, plan, value, is_param))
+    return by_plan
 
 
 def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[str]:

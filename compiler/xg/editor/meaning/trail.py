@@ -34,10 +34,10 @@ def smallest(module: ast.Module, offset: int, behind: int) -> Trail:
     """The trail of the smallest tree around an offset; `behind` counts its end as inside."""
     best: Trail = (module,)
     length = len(module.span.source.text) + 1
-    for found in _trails(module):
-        span = found[0].span
+    for candidate in _trails(module):
+        span = candidate[0].span
         if span.start <= offset < span.end + behind and span.end - span.start <= length:
-            best, length = found, span.end - span.start
+            best, length = candidate, span.end - span.start
     return best
 
 
@@ -45,6 +45,6 @@ def _trails(module: ast.Module) -> Iterator[Trail]:
     """Every tree of a file with those around it, each before its parts."""
     waiting: list[Trail] = [(module,)]
     while waiting:
-        found = waiting.pop()
-        yield found
-        waiting += [(part, *found) for part in parts(found[0])]
+        branch = waiting.pop()
+        yield branch
+        waiting += [(part, *branch) for part in parts(branch[0])]

@@ -68,13 +68,13 @@ def analyse(
     source = source_of(path, text)
     others = {where: readable(other) for where, other in texts.items()}
     reading = read_edited(path, source, others)
-    found = Checked(reading.diagnostics)
+    result = Checked(reading.diagnostics)
     if reading.project is not None and not reading.diagnostics:
         try:
-            found = checked(reading.project, memory=memory)
+            result = checked(reading.project, memory=memory)
         except DiagnosticError as error:
-            found = Checked(error.diagnostics)
-    diagnostics = tuple(_at_home(found.diagnostics, source, reading))
+            result = Checked(error.diagnostics)
+    diagnostics = tuple(_at_home(result.diagnostics, source, reading))
     return Analysis(source, path, reading, diagnostics)
 
 

@@ -23,14 +23,14 @@ def layout_edits(
         positions: of `source`.
     """
     try:
-        wanted = format(source)
+        formatted = format(source)
     except DiagnosticError:
         return None
-    if wanted == text:
+    if formatted == text:
         return []
-    old, new = (each.splitlines(keepends=True) for each in (source.text, wanted))
+    old, new = (each.splitlines(keepends=True) for each in (source.text, formatted))
     if "\r" in text:  # every line end changes
-        return [_edit(source, positions, 0, len(source.text), wanted)]
+        return [_edit(source, positions, 0, len(source.text), formatted)]
     same = sum(1 for _ in takewhile(_equal, zip(old, new, strict=False)))
     tails = zip(reversed(old[same:]), reversed(new[same:]), strict=False)
     tail = sum(1 for _ in takewhile(_equal, tails))

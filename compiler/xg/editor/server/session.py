@@ -119,8 +119,8 @@ class Session:
 
     def _uri(self, path: Path) -> str:
         """The name by which the editor knows a file, if it has it open."""
-        known = (document.uri for document in self.documents.values() if document.path == path)
-        return next(known, None) or path.as_uri()
+        uris = (document.uri for document in self.documents.values() if document.path == path)
+        return next(uris, None) or path.as_uri()
 
     async def _analysed(self, document: OpenDocument) -> Analysis:
         others = {
@@ -188,5 +188,5 @@ class Session:
 
 def path_of(uri: str) -> Path | None:
     """The path of a document, if it is a file."""
-    found = to_fs_path(uri)
-    return Path(found).resolve() if found else None
+    file_path = to_fs_path(uri)
+    return Path(file_path).resolve() if file_path else None

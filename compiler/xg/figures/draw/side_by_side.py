@@ -89,7 +89,7 @@ class _ColumnSheet:
                 )
 
     def _segments(self) -> list[Box]:
-        found: list[Box] = []
+        segment_boxes: list[Box] = []
         for number, nodes in enumerate(segments(self.figure)):
             boxes = [self.placed.nodes[node] for node in nodes]
             edges = enumerate(self.placed.figure.edges)
@@ -99,8 +99,8 @@ class _ColumnSheet:
             top, bottom = around.top - _INSIDE, around.bottom + _INSIDE
             if number == 0:
                 top -= style.GROUP_HEADING + style.GROUP_PADDING
-            found.append(Box(self.room.left, top, self.room.right, bottom))
-        return [self._clear(box) for box in found]
+            segment_boxes.append(Box(self.room.left, top, self.room.right, bottom))
+        return [self._clear(box) for box in segment_boxes]
 
     def _clear(self, box: Box) -> Box:
         """Keep a frame off the bars above and below it."""
@@ -142,7 +142,7 @@ class _ColumnSheet:
 
     def _outer(self) -> dict[str, Box]:
         """Place the bars above and under all columns, as wide as their texts need."""
-        found: dict[str, Box] = {}
+        boxes: dict[str, Box] = {}
         around = bounding_box(self.frame_boxes)
         top, bottom = around.top - _OUTSIDE, around.bottom + _OUTSIDE
         left = self.room.left - _BEYOND
@@ -154,12 +154,12 @@ class _ColumnSheet:
             beyond = max(0.0, (size.width - (right - left)) / 2)
             start = top - size.height if bar.where is BarPlace.ABOVE else bottom
             box = Box(left - beyond, start, right + beyond, start + size.height)
-            found[bar.node.id] = box
+            boxes[bar.node.id] = box
             if bar.where is BarPlace.ABOVE:
                 top = box.top - _STACKED
             else:
                 bottom = box.bottom + _STACKED
-        return found
+        return boxes
 
     def outer_arrows(self) -> Iterator[Element]:
         """Yield the arrows between every column and the bars above and under all of them."""

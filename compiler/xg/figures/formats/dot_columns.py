@@ -49,16 +49,16 @@ class Ports:
     def of(cls, figure: Figure) -> Ports:
         """Return the ports of a figure; there are none where no ranks are side by side."""
         bars = {bar.node.id: bar for bar in figure.bars}
-        found: dict[tuple[str, str], int] = {}
+        places: dict[tuple[str, str], int] = {}
         for place, column in enumerate(figure.columns):
             names = ColumnIds(place, bars)
             for edge in column.edges:
                 for one, other in ((edge.tail, edge.head), (edge.head, edge.tail)):
                     if one in bars:
-                        found[names.of(one), names.of(other)] = place
+                        places[names.of(one), names.of(other)] = place
                         if other in bars:
-                            found[names.of(other), names.of(one)] = place
-        return cls(found, dict(_ways(figure)))
+                            places[names.of(other), names.of(one)] = place
+        return cls(places, dict(_ways(figure)))
 
     def tail(self, node: str, other: str) -> str:
         """Return how an arrow's tail is written."""

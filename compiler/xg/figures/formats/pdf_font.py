@@ -63,9 +63,9 @@ def _subset(face: Face, keep: set[int]) -> bytes:
     raw = unpack_from(f">{entries}{'L' if long else 'H'}", tables["loca"])
     places = raw if long else tuple(2 * place for place in raw)
     outlines, starts = bytearray(), [0]
-    kept = _with_parts(tables["glyf"], places, keep)
+    needed_glyphs = _with_parts(tables["glyf"], places, keep)
     for glyph in range(entries - 1):
-        if glyph in kept:
+        if glyph in needed_glyphs:
             outlines += tables["glyf"][places[glyph] : places[glyph + 1]]
             outlines += b"\0" * (-len(outlines) % 4)
         starts.append(len(outlines))
@@ -77,14 +77,14 @@ def _subset(face: Face, keep: set[int]) -> bytes:
 
 def _with_parts(outlines: bytes, places: tuple[int, ...], keep: set[int]) -> set[int]:
     """Add the glyphs that composed ones (é) are made of, and the box for missing characters."""
-    found: set[int] = set()
+    glyphs: set[int] = set()
     waiting = [0, *sorted(keep)]
     while waiting:
         glyph = waiting.pop()
-        if glyph not in found:
-            found.add(glyph)
+        if glyph not in glyphs:
+            glyphs.add(glyph)
             waiting += _parts(outlines[places[glyph] : places[glyph + 1]])
-    return found
+    return glyphs
 
 
 def _parts(outline: bytes) -> list[int]:

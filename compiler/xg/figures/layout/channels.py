@@ -73,15 +73,15 @@ def channels(field_: RoutingField, routes: Mapping[int, Route]) -> Channels:
 
 def _bars(routes: Mapping[int, Route]) -> dict[int, list[_Bar]]:
     """Join the level parts that are one line: what branches at one place."""
-    found: dict[int, dict[tuple[Key, float], _Bar]] = defaultdict(dict)
+    by_gap: dict[int, dict[tuple[Key, float], _Bar]] = defaultdict(dict)
     for number, route in routes.items():
         for turn, (gap, a, b) in enumerate(route.turns()):
-            bar = found[gap].setdefault((route.key, a), _Bar(route.key, a, a, half=route.half))
+            bar = by_gap[gap].setdefault((route.key, a), _Bar(route.key, a, a, half=route.half))
             bar.low, bar.high = min(bar.low, a, b), max(bar.high, a, b)
             bar.tops.add(a)
             bar.feet.add(b)
             bar.members.append((number, turn))
-    return {gap: list(some.values()) for gap, some in found.items()}
+    return {gap: list(some.values()) for gap, some in by_gap.items()}
 
 
 def _heads(routes: Mapping[int, Route]) -> set[int]:
@@ -149,15 +149,17 @@ def stops(routes: Mapping[int, Route], rooms: Mapping[str, float]) -> dict[tuple
             sides[route.start.node, route.start.side].append((route, True))
         if route.end.side.is_level:
             sides[route.end.node, route.end.side].append((route, False))
-    found: dict[tuple[int, bool], float] = {}
+    offsets: dict[tuple[int, bool], float] = {}
     for (node, _), here in sides.items():
         levels = _levels(here)
         wide = 2 * max(route.half for route, _ in here)
         gap = min(style.RAIL_GAP + wide, (rooms[node] - 6.0 - wide) / max(len(levels) - 1, 1))
         first = -gap * (len(levels) - 1) / 2
         for level, members in enumerate(levels):
-            found.update(((route.number, is_out), first + gap * level) for route, is_out in members)
-    return found
+            offsets.update(
+                ((route.number, is_out), first + gap * level) for route, is_out in members
+            )
+    return offsets
 
 
 def _levels(here: Sequence[tuple[Route, bool]]) -> list[list[tuple[Route, bool]]]:

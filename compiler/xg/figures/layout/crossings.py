@@ -29,12 +29,12 @@ def crossings(bar: Box, edges: Iterable[Element]) -> Iterator[DrawnShape]:
 
 def _inside(bar: Box, points: list[Point]) -> list[Point]:
     """Return the part of a line that runs between the top and the bottom of a bar."""
-    found: list[Point] = []
+    inner: list[Point] = []
     for a, b in pairwise(points):
         if max(a[1], b[1]) > bar.top and min(a[1], b[1]) < bar.bottom:
             ends = [_at(a, b, y) for y in (min(max(p[1], bar.top), bar.bottom) for p in (a, b))]
-            found += [point for point in ends if bar.left < point[0] < bar.right]
-    return found
+            inner += [point for point in ends if bar.left < point[0] < bar.right]
+    return inner
 
 
 def _at(a: Point, b: Point, y: float) -> Point:

@@ -36,7 +36,7 @@ class Lanes:
 
 def lanes(placed: PlacedFigure) -> Lanes:
     """Find room for the labels of lanes, then for frames and their headings."""
-    found, obstacles = Lanes(), Obstacles(placed)
+    result, obstacles = Lanes(), Obstacles(placed)
     for number, path in placed.paths.items():
         for a, b in pairwise(flattened(path)):
             obstacles.add(number, strip(a, b))
@@ -50,19 +50,19 @@ def lanes(placed: PlacedFigure) -> Lanes:
             size = label_size(label)
             box = _label_box(size, placed.paths[number], beside, obstacles)
             if box is None:
-                found.crowded[number] = size.width + _LEFT_GAP + _NARROW
+                result.crowded[number] = size.width + _LEFT_GAP + _NARROW
                 (x, start), (_, end) = _upright(placed.paths[number])[0]
                 center = x + beside + size.width / 2, (start + end) / 2
                 box = Box.around(center, size.width, size.height)
-            found.labels[number] = box
+            result.labels[number] = box
             obstacles.add(number, box)
-    boxes = _boxes(placed, found.labels)
-    taken = [*placed.nodes.values(), *placed.labels.values(), *found.labels.values()]
+    boxes = _boxes(placed, result.labels)
+    taken = [*placed.nodes.values(), *placed.labels.values(), *result.labels.values()]
     for group in placed.figure.groups:
         box = frame_box(placed, group, boxes)
         if box is not None:
-            found.frames[group.id] = finished(group, box, taken, placed.paths.values())
-    return found
+            result.frames[group.id] = finished(group, box, taken, placed.paths.values())
+    return result
 
 
 def _boxes(placed: PlacedFigure, labels: Mapping[int, Box]) -> dict[int, list[Box]]:

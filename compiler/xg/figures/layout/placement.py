@@ -96,17 +96,17 @@ class _Port:
 
 def label_boxes(figure: Figure, facts: Structure) -> dict[int, Extent]:
     """Return the boxes of labels: at the right of a line, or around an arrow and its way back."""
-    found: dict[int, Extent] = {}
+    boxes: dict[int, Extent] = {}
     for number, (edge, place) in enumerate(zip(figure.edges, facts.places, strict=True)):
         if place not in (EdgePlace.DOWN, EdgePlace.BRANCH, EdgePlace.SIDE, EdgePlace.AROUND):
             continue
         if number in facts.twins:
             up = figure.edges[facts.twins[number]].label
             if edge.label or up or place is EdgePlace.DOWN:
-                found[number] = pair_size(edge.label, up)
+                boxes[number] = pair_size(edge.label, up)
         elif edge.label:
-            found[number] = label_size(edge.label)
-    return found
+            boxes[number] = label_size(edge.label)
+    return boxes
 
 
 def _box(name: str, size: Extent, more: str = "") -> str:
@@ -121,7 +121,7 @@ def _at_bars(
     number: int, edge: FigureEdge, figure: Figure, ends: tuple[_Port, _Port]
 ) -> tuple[tuple[_Port, _Port], list[str]]:
     """Let an edge begin or end at a point of its own in the row of a bar, which is wide."""
-    found: list[_Port] = []
+    ports: list[_Port] = []
     points: list[str] = []
     for letter, node, port in zip("th", (edge.tail, edge.head), ends, strict=True):
         if node in figure.levels:
@@ -129,10 +129,10 @@ def _at_bars(
             point = _Port(f"b{letter}{number}", NodeUnit(port.unit.node, size))
             points.append(_box(point.name, size))
             points.append(f"{{rank=same; {port.name}; {point.name}}}")
-            found.append(point)
+            ports.append(point)
         else:
-            found.append(port)
-    return (found[0], found[1]), points
+            ports.append(port)
+    return (ports[0], ports[1]), points
 
 
 def _downward(

@@ -34,10 +34,10 @@ def routed(placed: PlacedFigure) -> PlacedFigure:
 def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
     field = field_of(placed)
     routes = Router(placed, field, rooms).run()
-    found = channels(field, routes)
-    moved = _moved(placed, field, found)
+    channel_levels = channels(field, routes)
+    moved = _moved(placed, field, channel_levels)
     sides = {node: side_room(placed, node) for node in placed.nodes}
-    sheet = _RouteContext(moved, found, stops(routes, sides))
+    sheet = _RouteContext(moved, channel_levels, stops(routes, sides))
     twins, shift = placed.facts.twins, pair_shift(placed)
     paths: dict[int, DrawnPath] = {}
     for number, route in routes.items():
@@ -115,18 +115,18 @@ class _RouteContext:
 
 def _corners(points: Sequence[Point]) -> list[Point]:
     """Return the two ends and the corners: no point twice, none on a straight line."""
-    found: list[Point] = []
+    corners: list[Point] = []
     for point in points:
-        if found and abs(point[0] - found[-1][0]) + abs(point[1] - found[-1][1]) < _SAME:
+        if corners and abs(point[0] - corners[-1][0]) + abs(point[1] - corners[-1][1]) < _SAME:
             continue
-        if len(found) > 1 and any(
-            abs(found[-2][axis] - found[-1][axis]) < _SAME
-            and abs(found[-1][axis] - point[axis]) < _SAME
+        if len(corners) > 1 and any(
+            abs(corners[-2][axis] - corners[-1][axis]) < _SAME
+            and abs(corners[-1][axis] - point[axis]) < _SAME
             for axis in (0, 1)
         ):
-            found.pop()
-        found.append(point)
-    return found
+            corners.pop()
+        corners.append(point)
+    return corners
 
 
 def _flat(placed: PlacedFigure, number: int, place: EdgePlace, half: float) -> DrawnPath:

@@ -106,8 +106,8 @@ def probe(engines: Iterable[Engine] = ENGINES) -> tuple[EngineState, ...]:
 
 def _probe(engine: Engine) -> EngineState:
     try:
-        found = engine.find()
+        detail = engine.find()
         engine.run(f"digraph {{ node [width={style.BOX_HEIGHT / 72:.3f}]; a -> b }}")
     except EngineError as error:
         return EngineState(engine.name, usable=False, detail=str(error))
-    return EngineState(engine.name, usable=True, detail=found)
+    return EngineState(engine.name, usable=True, detail=detail)

@@ -92,7 +92,7 @@ def node_sizes(figure: Figure, facts: Structure) -> dict[str, Extent]:
     for edge, place in pairs if facts.twins else ():
         sides[edge.tail, True] += place in (EdgePlace.BRANCH, EdgePlace.AROUND)
         sides[edge.head, False] += place in (EdgePlace.SIDE, EdgePlace.AROUND)
-    found: dict[str, Extent] = {}
+    sizes: dict[str, Extent] = {}
     for node in figure.nodes:
         size = node_size(node)
         count = max(sides.get((node.id, is_out), 0) for is_out in (True, False))
@@ -103,8 +103,8 @@ def node_sizes(figure: Figure, facts: Structure) -> dict[str, Extent]:
         if count > sides_free and outline is style.Outline.CIRCLE:
             least = max(size.width, (count - sides_free + 1) * _PAIR_HEIGHT)
             size = Extent(least, least)
-        found[node.id] = size
-    return found
+        sizes[node.id] = size
+    return sizes
 
 
 def _unit(node: str, sizes: Mapping[str, Extent], facts: Structure, room: float) -> NodeUnit:

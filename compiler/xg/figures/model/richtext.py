@@ -81,7 +81,7 @@ def dimension(expression: str) -> RichText:
     >>> [run.text + run.sub + run.sup for run in dimension("H*W/P^2")]
     ['H', '·', 'W', '/', 'P2']
     """
-    return tuple(_dimension_run(*found) for found in _TOKEN.findall(expression))
+    return tuple(_dimension_run(*token) for token in _TOKEN.findall(expression))
 
 
 def shape(dims: Iterable[str]) -> RichText:

@@ -159,13 +159,13 @@ _SAME_ROW = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
 
 def parted(figure: Figure) -> list[list[str]]:
     """Return the nodes between the levels of a figure, in order."""
-    found: list[list[str]] = [[]]
+    parts: list[list[str]] = [[]]
     for node in figure.nodes:
         if node.id in figure.levels:
-            found.append([])
+            parts.append([])
         else:
-            found[-1].append(node.id)
-    return found
+            parts[-1].append(node.id)
+    return parts
 
 
 def leveled(figure: Figure) -> Iterator[tuple[str, str]]:

@@ -64,7 +64,7 @@ def _loose(nodes: Sequence[FigureNode], near: _Neighbours, levels: Mapping[str, 
     """Return the nodes of chains that begin outside or at a bar."""
     names: dict[str, None] = {}
     for node in nodes:
-        given = near.givers[node.id]
-        if node.id not in levels and len(given) < 2 and given <= names.keys() | levels.keys():
+        givers = near.givers[node.id]
+        if node.id not in levels and len(givers) < 2 and givers <= names.keys() | levels.keys():
             names[node.id] = None
     return list(names)

@@ -53,11 +53,11 @@ def backward_drawn(program: Program, backward: Backward, *, legend: bool = False
     operations = [operation for some in drawn.values() for operation in some]
     arranged = arrange(drawing.sources(), operations, drawing.results(), drawing.notation)
     notation = drawing.notation
-    given = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
+    cotangents = ", ".join(characters(notation.gradient(value)) for value in backward.cotangents)
     figure = Figure(
         graph.title or graph.block,
         subtitle("backward pass", program),
-        f"Computes {len(backward.gradients)} gradients from {given} in {len(drawn)} steps.",
+        f"Computes {len(backward.gradients)} gradients from {cotangents} in {len(drawn)} steps.",
         arranged.nodes,
         arranged.edges,
         axis_groups(arranged, operations, notation),
@@ -104,13 +104,13 @@ class BackwardDrawing:
             node = apply_node(step, node_id, self.notation.graph)
         places = [(place, value) for place, value in enumerate(step.inputs)]
         flowing = [(p, value) for p, value in places if value.role == "cotangent"]
-        kept = [(p, value) for p, value in places if value.role != "cotangent"]
+        saved = [(p, value) for p, value in places if value.role != "cotangent"]
         flows = tuple(Flow(value, operand_style(step, place)) for place, value in flowing)
         return DrawnOperation(
             node,
             flows,
             step.outputs,
-            self._kept(step, kept),
+            self._kept(step, saved),
             commutes=kind(step.op) is NodeKind.ADD,
         )
 

@@ -42,10 +42,10 @@ Rank = Mapping[str, int]
 
 def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> Figure:
     """Return the overview of a placed program; `ranks` is the program of one of its ranks."""
-    known = sketches(placed, ranks)
+    sketched = sketches(placed, ranks)
     shown = list(_shown(ranks.mesh))
     flowing = with_gradients(ranks)
-    drawn = [_draw(known, ranks, rank, flowing) for rank in shown]
+    drawn = [_draw(sketched, ranks, rank, flowing) for rank in shown]
     first = drawn[0]
     columns = tuple(_column(one, first, rank) for one, rank in zip(drawn, shown, strict=True))
     bars = (
@@ -56,7 +56,7 @@ def columns_figure(placed: Program, ranks: Program, *, legend: bool = False) -> 
             )
             for node, axis in first.bars
         ),
-        *_outside(ranks, known, len(shown)),
+        *_outside(ranks, sketched, len(shown)),
     )
     graph = ranks.main
     figure = Figure(

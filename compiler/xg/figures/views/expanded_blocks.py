@@ -211,7 +211,7 @@ class BlockExpander:
         """Put several nodes into one box, with the matrices that they take."""
         graph = self.graphs[key]
         taken = dict.fromkeys(flow.value for one in pieces for flow in one.operation.flows)
-        made = dict.fromkeys(value for one in pieces for value in one.operation.outputs)
+        results = dict.fromkeys(value for one in pieces for value in one.operation.outputs)
         node = FigureNode(
             self.ids.take(graph.block),
             NodeKind.BLOCK,
@@ -219,15 +219,15 @@ class BlockExpander:
             drawing.notation.listed(_matrices(pieces, drawing)),
             title=graph.block,
         )
-        flows = tuple(Flow(value) for value in taken if value not in made)
+        flows = tuple(Flow(value) for value in taken if value not in results)
         inner = (value for one in pieces for value in one.step.inputs)
-        given = dict.fromkeys(outside.get(value, value) for value in inner)
+        inner_values = dict.fromkeys(outside.get(value, value) for value in inner)
         beside = tuple(
             (self.homes[value].tensor(value), EdgeStyle.SINGLE)
-            for value in given
+            for value in inner_values
             if value.role == "input" and value in self.homes
         )
-        outputs = tuple(value for value in made if value in read)
+        outputs = tuple(value for value in results if value in read)
         sent = frozenset[Sent]().union(*(piece.sent for piece in pieces))
         operation = _tagged(DrawnOperation(node, flows, outputs, beside), sent)
         return Piece(operation, pieces[0].step, sent)

@@ -183,8 +183,8 @@ def forward_drawing(
 
     Its inner_collectives are found here where they are not `known`.
     """
-    found = inner_collectives(graph) if known is None else known
-    graph = with_inner_collectives(graph, found)
+    collectives = inner_collectives(graph) if known is None else known
+    graph = with_inner_collectives(graph, collectives)
     leaves = find_leaves(graph, frozenset(graph.inputs if called else ()))
     notation = Notation.of(graph, rank=rank)
     return ForwardDrawing(
@@ -193,7 +193,7 @@ def forward_drawing(
         notation,
         leaves,
         ids or Ids(),
-        found,
+        collectives,
         tensors={} if tensors is None else tensors,
         tags={} if tags is None else tags,
     )

@@ -59,19 +59,19 @@ def inner_collectives(graph: Graph, backward: Backward | None = None) -> InnerCo
     """Return the collectives inside each step, with those of its backward pass if that is given."""
     back = {step.origin.outputs[0]: step for step in _applies(backward) if step.origin}
     types = {**(backward.types if backward else {}), **graph.types}
-    found: dict[Step, tuple[InnerCollective, ...]] = {}
+    by_step: dict[Step, tuple[InnerCollective, ...]] = {}
     for step in graph.steps:
         if isinstance(step, Apply):
             reverse = back.get(step.outputs[0])
-            found[step] = _inner_collectives(step, _sent(step, types), _sent(reverse, types))
-    return {step: here for step, here in found.items() if here}
+            by_step[step] = _inner_collectives(step, _sent(step, types), _sent(reverse, types))
+    return {step: here for step, here in by_step.items() if here}
 
 
 def backward_inner_collectives(backward: Backward) -> InnerCollectives:
     """Return the collectives inside each step of a backward pass."""
     sent = {step: _sent(step, backward.types) for step in _applies(backward)}
-    found = {step: _inner_collectives(step, here, {}) for step, here in sent.items()}
-    return {step: here for step, here in found.items() if here}
+    by_step = {step: _inner_collectives(step, here, {}) for step, here in sent.items()}
+    return {step: here for step, here in by_step.items() if here}
 
 
 def with_inner_collectives(graph: Graph, inner_collectives: InnerCollectives) -> Graph:
@@ -91,12 +91,12 @@ def through(
     if not inner_collectives:
         return [operation]
     values = [collective.value for collective in inner_collectives]
-    given = [*((value,) for value in values), operation.outputs]
+    results = [*((value,) for value in values), operation.outputs]
     behind = [
         DrawnOperation(node, (Flow(value),), outputs)
-        for node, value, outputs in zip(nodes, values, given[1:], strict=True)
+        for node, value, outputs in zip(nodes, values, results[1:], strict=True)
     ]
-    return [replace(operation, outputs=given[0]), *behind]
+    return [replace(operation, outputs=results[0]), *behind]
 
 
 # ---- their boxes ---------------------------------------------------------------------------------

@@ -69,26 +69,26 @@ class Naming:
 
     def label(self, value: Value) -> RichText:
         """Return symbol and shape."""
-        notation, known = self._known(value)
-        return notation.label(known)
+        notation, drawn_value = self._known(value)
+        return notation.label(drawn_value)
 
     def shape(self, value: Value) -> RichText:
         """Return the shape alone."""
-        notation, known = self._known(value)
-        return notation.shape(known)
+        notation, drawn_value = self._known(value)
+        return notation.shape(drawn_value)
 
     def has_gradient(self, value: Value) -> bool:
         """Return whether a gradient flows through a value; one that only ranks have is a float."""
-        notation, known = self._known(value)
+        notation, drawn_value = self._known(value)
         types = notation.graph.types
-        if known in self.gradients.known or known not in types:
-            return known in self.gradients.flowing
-        return types[known].is_float
+        if drawn_value in self.gradients.known or drawn_value not in types:
+            return drawn_value in self.gradients.flowing
+        return types[drawn_value].is_float
 
     def gradient(self, value: Value) -> RichText:
         """Return the gradient's symbol and shape, nothing for a value without a name."""
-        notation, known = self._known(value)
-        return notation.gradient(known) if notation.symbol(known) else ()
+        notation, drawn_value = self._known(value)
+        return notation.gradient(drawn_value) if notation.symbol(drawn_value) else ()
 
     def _known(self, value: Value) -> tuple[Notation, Value]:
         return self.inner.get(value, (self.outer, value))
@@ -135,9 +135,9 @@ def _renamed(
 def with_gradients(program: Program) -> Gradients:
     """Return the values of a program that have gradients, in any of its blocks."""
     backwards = program.backwards
-    known = {v for key in backwards for v in program.graphs[key].types}
+    values = {v for key in backwards for v in program.graphs[key].types}
     flowing = {v for one in backwards.values() for v in (*one.totals, *one.of.values())}
-    return Gradients(frozenset(known), frozenset(flowing))
+    return Gradients(frozenset(values), frozenset(flowing))
 
 
 def gradients(

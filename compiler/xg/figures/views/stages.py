@@ -51,16 +51,16 @@ def stages(items: Iterable[Piece | Opening]) -> Iterator[tuple[bool, list[Piece 
         between = isinstance(item, Opening) or item.move is not None
         reached.update(dict.fromkeys(values, stage + between))
         places.append((stage, between))
-    wanted: dict[Value, int] = {}
-    found: dict[tuple[int, bool], list[Piece | Opening]] = {}
+    stage_of: dict[Value, int] = {}
+    by_place: dict[tuple[int, bool], list[Piece | Opening]] = {}
     for item, (earliest, between) in zip(reversed(items), reversed(places), strict=True):
         taken, values = ends(item)
         stage = earliest
         if earliest == 0 and not between:
-            stage = min((wanted[value] for value in values if value in wanted), default=0)
-        wanted.update({value: min(wanted.get(value, stage), stage) for value in taken})
-        found.setdefault((stage, between), []).insert(0, item)
-    yield from ((place[1], found[place]) for place in sorted(found))
+            stage = min((stage_of[value] for value in values if value in stage_of), default=0)
+        stage_of.update({value: min(stage_of.get(value, stage), stage) for value in taken})
+        by_place.setdefault((stage, between), []).insert(0, item)
+    yield from ((place[1], by_place[place]) for place in sorted(by_place))
 
 
 def ends(item: Piece | Opening) -> tuple[Sequence[Value], Sequence[Value]]:

@@ -107,12 +107,12 @@ class _Binder:
         }
         block = self.example.block.name
         typed = type_project(self.project, block, {**sizes, **self.settings})
-        found = {
+        array_sizes = {
             n: size
             for n, size in sizes_from_arrays(typed, shapes).items()
             if n not in self.settings
         }
-        bound = typed.main.sizes.bind({**typed.main.sizes.defaults, **found})
+        bound = typed.main.sizes.bind({**typed.main.sizes.defaults, **array_sizes})
         return run((DIFFERENTIATE,), typed).result, Fit(bound)
 
     def _givens(self, program: Program) -> dict[str, Numbers]:
@@ -120,19 +120,19 @@ class _Binder:
         names = tuple(each.name for each in taken(program))
         edges = edges_of(program.main)
         places: dict[str, Span] = {}
-        found: dict[str, Numbers] = {}
-        for given in self.example.givens:
-            name, span = given.target.name, given.target.span
+        arrays: dict[str, Numbers] = {}
+        for assignment in self.example.givens:
+            name, span = assignment.target.name, assignment.target.span
             if name in places:
                 self.problems.append(GivenTwice(span, name, places[name]))
             elif name not in names:
                 block = program.main.block
                 self.problems.append(NotTaken(span, name, block, names, name in edges))
             places.setdefault(name, span)
-            numbers = self._tried(read, given.value)
+            numbers = self._tried(read, assignment.value)
             if numbers is not None:
-                found.setdefault(name, numbers)
-        return found
+                arrays.setdefault(name, numbers)
+        return arrays
 
     def _tried(self, attempt: Callable[[Written], Read], written: Written) -> Read | None:
         try:

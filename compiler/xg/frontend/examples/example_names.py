@@ -130,10 +130,10 @@ def _again(program: Program, calls: tuple[str, ...]) -> str:
     """The first call on the way that is made more than once, if any."""
     graph, way = program.main, ""
     for name in calls:
-        found = [call for call in graph.calls if call.path == name]
+        same_path = [call for call in graph.calls if call.path == name]
         way = join(way, name)
-        if len(found) > 1:
+        if len(same_path) > 1:
             return way
-        if found:
-            graph = program.graphs[found[0].callee]
+        if same_path:
+            graph = program.graphs[same_path[0].callee]
     return ""

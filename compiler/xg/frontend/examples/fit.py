@@ -69,11 +69,11 @@ class Fit:
     def problems(self, of: Taken, found: Numbers) -> Iterator[Problem]:
         """The errors in a printed array."""
         axes = of.type.shape
-        known = all(name in self.sizes for dim in axes for name in dim.symbols())
-        wanted = tuple(dim.evaluate(self.sizes) for dim in axes) if known else None
-        if len(found.shape) != len(axes) or wanted not in (None, found.shape):
+        is_known = all(name in self.sizes for dim in axes for name in dim.symbols())
+        expected_shape = tuple(dim.evaluate(self.sizes) for dim in axes) if is_known else None
+        if len(found.shape) != len(axes) or expected_shape not in (None, found.shape):
             because = self._because(axes, found.shape)
-            yield WrongShape(found.span, of.name, of.written, wanted, found.shape, because)
+            yield WrongShape(found.span, of.name, of.written, expected_shape, found.shape, because)
         elif of.type.range is not None:
             below = of.type.range.evaluate(self.sizes)
             for item in found.items:

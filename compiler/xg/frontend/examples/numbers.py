@@ -94,6 +94,6 @@ def last_digit(digits: str) -> float:
     >>> last_digit("0.340"), last_digit("12"), last_digit("1.5e3")
     (0.0005, 0.5, 50.0)
     """
-    found = _DECIMAL.fullmatch(digits)
-    assert found, digits
-    return float(f"5e{int(found['power'] or 0) - len(found['decimals']) - 1}")
+    parts = _DECIMAL.fullmatch(digits)
+    assert parts, digits
+    return float(f"5e{int(parts['power'] or 0) - len(parts['decimals']) - 1}")

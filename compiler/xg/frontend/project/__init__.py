@@ -132,10 +132,10 @@ class _ProjectReader:
         while self.waiting:
             user, module = self.waiting.pop(0)
             for use in module.uses:
-                found = self._follow(use, user.parent if user else folder, root)
-                if found is not None:
-                    self.uses[_key(use)] = found
-                    self.arrows.setdefault(user, {}).setdefault(found, use)
+                used_path = self._follow(use, user.parent if user else folder, root)
+                if used_path is not None:
+                    self.uses[_key(use)] = used_path
+                    self.arrows.setdefault(user, {}).setdefault(used_path, use)
         self.diagnostics += [ring.diagnostic() for ring in self._rings(place)]
 
     def found(self, place: Place) -> Project | None:
@@ -150,8 +150,8 @@ class _ProjectReader:
     def reached(self, main: Place) -> dict[Source, ast.Use]:
         """For every used file the `use` of the main file that leads to it, if need be by others."""
         first: dict[Place, ast.Use] = {}
-        for found, use in self.arrows.get(main, {}).items():
-            pending = [found]
+        for used, use in self.arrows.get(main, {}).items():
+            pending = [used]
             while pending:
                 place = pending.pop()
                 if place != main and place not in first:
@@ -182,11 +182,11 @@ class _ProjectReader:
         """Read the used file, if it is new; return its place, None for an error."""
         problem: Problem
         try:
-            found = target(use, folder, root)
-            if found not in self.modules:
+            path = target(use, folder, root)
+            if path not in self.modules:
                 Files.check(len(self.modules) + 1, use.span)
-                self._take(found, self._source(found, _name(use)))
-            return found
+                self._take(path, self._source(path, _name(use)))
+            return path
         except DiagnosticError as error:
             self.diagnostics += error.diagnostics
             return None

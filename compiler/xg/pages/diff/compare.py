@@ -43,9 +43,9 @@ class Change(Generic[Thing]):
     @property
     def present(self) -> Thing:
         """The thing after, or before if it vanished."""
-        found = self.after or self.before
-        assert found
-        return found
+        thing = self.after or self.before
+        assert thing
+        return thing
 
 
 @dataclass(frozen=True, slots=True)

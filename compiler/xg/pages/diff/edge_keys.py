@@ -53,26 +53,26 @@ def edges(program: Program) -> Mapping[Key, Edge]:
 
     A value that is moved is one edge, as it was before.
     """
-    found: dict[Key, Edge] = {}
+    by_key: dict[Key, Edge] = {}
     for where, graph in _called(program):
         for edge in (*_forward(where, graph), *_backward(where, graph, program)):
-            found.setdefault(edge.key, edge)
-    return found
+            by_key.setdefault(edge.key, edge)
+    return by_key
 
 
 def moved_edges(program: Program) -> Mapping[Value, Edge]:
     """The results of the entry block's moves, each as the edge that was moved, newly placed."""
     graph = program.main
     origins = {edge.value: edge for edge in _forward("", graph)}
-    found: dict[Value, Edge] = {}
+    moved: dict[Value, Edge] = {}
     for step in graph.steps:
         if isinstance(step, Apply) and step.op.family == FAMILY:
             value, origin = step.outputs[0], origins[step.inputs[0]]
             placement = graph.placements.get(value, {})
             shape, dims = _shapes(graph, graph.types[value], placement)
             lies = replace(origin, shape=shape, dims=dims, terms=_terms(placement))
-            found[value] = origins[value] = lies
-    return found
+            moved[value] = origins[value] = lies
+    return moved
 
 
 def _called(program: Program) -> Iterator[tuple[str, Graph]]:

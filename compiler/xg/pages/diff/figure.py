@@ -50,14 +50,14 @@ def _tails(
     here = [each.after for each in difference.edges if each.after and not each.after.where]
     changed = {edge.value for edge in here if edge.direction == "forward"}
     changed |= _moved(difference)
-    found = {
+    makers = {
         nodes[step]
         for step in graph.steps
         if step in nodes and any(value in changed for value in step.outputs)
     }
     names = {str(value.name) for value in changed if value.role in ("input", "param")}
     tensors = (node for node in figure.nodes if node.kind is NodeKind.TENSOR)
-    return found | {node.id for node in tensors if node.id.partition("~")[0] in names}
+    return makers | {node.id for node in tensors if node.id.partition("~")[0] in names}
 
 
 def _moved(difference: Difference) -> set[Value]:

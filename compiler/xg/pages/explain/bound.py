@@ -57,7 +57,7 @@ class Bound:
         while waiting:
             one = waiting.pop(0)
             records.setdefault(one.path, one)
-            waiting += [each for made in one.calls.values() for each in made]
+            waiting += [each for runs in one.calls.values() for each in runs]
         return records
 
 

@@ -23,11 +23,11 @@ def origin(page: ExplainedPage) -> str:
 
 def promise(page: ExplainedPage) -> str:
     """How the numbers are made."""
-    made = (
+    source_note = (
         "Nothing below is typed in: every number is computed in float64 from those that are given, "
         "and every gradient is derived from the diagram."
     )
-    return f"{made} Dropout is off." if page.drops else made
+    return f"{source_note} Dropout is off." if page.drops else source_note
 
 
 def name(section: ExplainedBlock) -> str:

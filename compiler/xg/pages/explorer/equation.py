@@ -60,10 +60,10 @@ class Equations:
         """A value as an operand: its name, or how it is made; a `factor` holds together."""
         if name := self.name(value):
             return name
-        made = self.made.get(value, "…")
-        if len(made) > _LONGEST:
+        equation = self.made.get(value, "…")
+        if len(equation) > _LONGEST:
             return "…"
-        return f"({made})" if factor and " " in made else made
+        return f"({equation})" if factor and " " in equation else equation
 
     def _applied(self, step: Apply) -> str:
         sign = step.op.glyph

@@ -45,14 +45,14 @@ def start_numbers(
 
     Where the file forbids that one, it is the number of the proof. `mesh` has the ranks.
     """
-    given = {**mesh, **program.main.sizes.bind(program.numbers)}
+    numbers = {**mesh, **program.main.sizes.bind(program.numbers)}
     named = {name for dim in facts.dims for name in dim.symbols()}
     for free in FREE:
-        wanted = {name: given.get(name, free) for name in sorted({*formulas.symbols(), *named})}
-        bounded = (low.evaluate(wanted) <= high.evaluate(wanted) for low, high in facts.bounds)
-        if all(_whole(dim, wanted) for dim in facts.dims) and all(bounded):
-            return {name: wanted[name] for name in formulas.symbols()}
-    return {name: given.get(name, proven.get(name, FREE[0])) for name in formulas.symbols()}
+        sizes = {name: numbers.get(name, free) for name in sorted({*formulas.symbols(), *named})}
+        bounded = (low.evaluate(sizes) <= high.evaluate(sizes) for low, high in facts.bounds)
+        if all(_whole(dim, sizes) for dim in facts.dims) and all(bounded):
+            return {name: sizes[name] for name in formulas.symbols()}
+    return {name: numbers.get(name, proven.get(name, FREE[0])) for name in formulas.symbols()}
 
 
 def _whole(dim: Dim, numbers: Mapping[str, int]) -> bool:

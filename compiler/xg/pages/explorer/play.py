@@ -78,7 +78,7 @@ def _first_records(record: Record) -> dict[str, Record]:
         one = waiting.pop(0)
         if one.graph.key not in records:
             records[one.graph.key] = one
-            waiting += [made[0] for made in one.calls.values() if made]
+            waiting += [runs[0] for runs in one.calls.values() if runs]
     return records
 
 
@@ -117,8 +117,8 @@ def _tensor_data(runs: Sequence[PlayRun], block: int, value: int, corner: Corner
     if tensor is None:
         return None
     alike = (n for n, other in enumerate(before) if other is not None and _same(tensor, other))
-    known = next(alike, None)
-    return shown(tensor, corner) if known is None else known
+    earlier = next(alike, None)
+    return shown(tensor, corner) if earlier is None else earlier
 
 
 def _same(one: Array, other: Array) -> bool:

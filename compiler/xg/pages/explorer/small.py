@@ -62,14 +62,14 @@ def runs(
         {name: starts[name] for name in free if name in starts},
     )
     fixed = {**words_of(settings), **_mesh(program)}
-    block, wanted = program.graphs.main.block, _outline(block_uses(program.graphs))
+    block, outline = program.graphs.main.block, _outline(block_uses(program.graphs))
     for numbers in choices:
         try:
             small = compile_project(program.project, block, {**fixed, **numbers}, _plan(program))
         except DiagnosticError:  # they do not go together
             continue
         uses = block_uses(small.graphs)
-        if is_small(small.graphs) and _outline(uses) == wanted:
+        if is_small(small.graphs) and _outline(uses) == outline:
             return _played(small, uses)
     return []
 

@@ -86,8 +86,8 @@ def _output(graph: Graph, wanted: str | None) -> tuple[int, str]:
             if length is not None and length in names:
                 return place, length
     pairs = zip(graph.output_names, graph.output_types, strict=True)
-    found = tuple(f"{name} {type_}" for name, type_ in pairs if wanted in (None, name))
-    raise DiagnosticError.of(NoPositions(graph.span, graph.block, found, wanted))
+    outputs = tuple(f"{name} {type_}" for name, type_ in pairs if wanted in (None, name))
+    raise DiagnosticError.of(NoPositions(graph.span, graph.block, outputs, wanted))
 
 
 def _positions(type_: TensorType) -> tuple[str, ...]:
@@ -121,8 +121,8 @@ def _with_state(plan: StepPlan) -> StepPlan:
         value = plan.graph.inputs[place]
         every = plan.positions.all(plan.graph.types[value].shape)
         if sum(every) == 1 and not any(whole):
-            kept = Kept(value, every.index(True), value.span)
-            return replace(plan, parts=(kept, *plan.parts))
+            state = Kept(value, every.index(True), value.span)
+            return replace(plan, parts=(state, *plan.parts))
     return plan
 
 

@@ -77,17 +77,17 @@ class Assembler:
         if value.role == "param":
             return value
         if token not in self.values:
-            self.values[token] = made = Value(self._name(value, whole), value.role, value.span)
-            self.types[made] = self.plan.positions.type(self.plan.graph.types[value], whole)
+            self.values[token] = copy = Value(self._name(value, whole), value.role, value.span)
+            self.types[copy] = self.plan.positions.type(self.plan.graph.types[value], whole)
         return self.values[token]
 
     def _given(self, value: Value) -> Value:
         """A value that was an edge as an input."""
         type_ = self.plan.type_of(value)
-        made = Value(given_names(self.plan)[value], "input", value.span)
-        self.values[value, (False,) * len(type_.shape)] = made
-        self.types[made] = type_
-        return made
+        stand_in = Value(given_names(self.plan)[value], "input", value.span)
+        self.values[value, (False,) * len(type_.shape)] = stand_in
+        self.types[stand_in] = type_
+        return stand_in
 
     def _new(self, value: Value) -> Token:
         """A value that has no positions, or new ones only."""
@@ -188,6 +188,6 @@ def _numbered(name: str, number: int) -> str:
 
 
 def _concat() -> Op:
-    found = ops.find(_APPEND)
-    assert found is not None
-    return found
+    append = ops.find(_APPEND)
+    assert append is not None
+    return append

@@ -83,8 +83,10 @@ def apply(prim: str, values: Sequence[float | None]) -> float | None:
         if condition is not None:
             return yes if condition else no
         return yes if yes == no else UNKNOWN
-    known = [value for value in values if value is not None]
-    return _computed(prim, known) if len(known) == len(values) else _partly(prim, values)
+    known_values = [value for value in values if value is not None]
+    return (
+        _computed(prim, known_values) if len(known_values) == len(values) else _partly(prim, values)
+    )
 
 
 def _computed(prim: str, values: Sequence[float]) -> float | None:

@@ -71,11 +71,11 @@ def _itself(
     wholes = [
         flags.get(name, (False,) * len(t.shape)) for name, t in zip(names, types, strict=True)
     ]
-    found = [positions.type(t, whole) for t, whole in zip(types, wholes, strict=True)]
+    retyped_types = [positions.type(t, whole) for t, whole in zip(types, wholes, strict=True)]
     grown = {key: attribute(value, positions.grown) for key, value in step.attrs.items()}
     for attrs in (step.attrs, grown):
         with suppress(ShapeError):
-            outputs = step.op.body(found, attrs).outputs
+            outputs = step.op.body(retyped_types, attrs).outputs
             if _equal([outputs[index] for index in visible], retyped.outputs):
                 return StepUse(step.op, attrs, tuple(zip(names, wholes, strict=True)), visible)
     return None
@@ -107,7 +107,7 @@ def _other(step: Apply, retyped: Retyped, visible: tuple[int, ...]) -> StepUse:
         facts=None,
     )
     attrs = {key: value for key, value in step.attrs.items() if key != "absent"}
-    return StepUse(op, attrs, tuple(wanted for wanted, _ in ordered), tuple(range(len(visible))))
+    return StepUse(op, attrs, tuple(request for request, _ in ordered), tuple(range(len(visible))))
 
 
 def _names(names: Sequence[str]) -> list[str]:

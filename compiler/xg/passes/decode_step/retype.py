@@ -139,9 +139,9 @@ def _reduced(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
     left = iter(whole)
     flags: list[bool] = []
     for axis, dim in enumerate(arg.shape):
-        kept = axis not in gone
-        flag = next(left) if kept or expr.attr("keep") else False
-        flags.append(flag if kept else positions.is_axis(dim))
+        stays = axis not in gone
+        flag = next(left) if stays or expr.attr("keep") else False
+        flags.append(flag if stays else positions.is_axis(dim))
     return tuple(flags)
 
 

@@ -92,7 +92,7 @@ class StepPlan:
                     rank = len(self.graph.types[value].shape)
                     forms |= {(False,) * rank, tuple(i == part.axis for i in range(rank))}
             else:
-                forms |= {whole for made, whole in part.outputs if made is value}
+                forms |= {whole for output, whole in part.outputs if output is value}
         return frozenset(forms)
 
 

@@ -111,8 +111,8 @@ def apply_types(op: Op, types: tuple[TensorType, ...], attrs: Attrs) -> tuple[Te
 def _output_types(
     body: Body, types: tuple[TensorType, ...], attrs: Attrs
 ) -> tuple[TensorType, ...]:
-    given = attrs.get("range")
-    ranges = [given] if given is not None else [t.range for t in types if t.range is not None]
+    written = attrs.get("range")
+    ranges = [written] if written is not None else [t.range for t in types if t.range is not None]
     return tuple(
         TensorType(out.shape, ranges[0] if out.kind == "int" else None) for out in body.outputs
     )
@@ -182,9 +182,9 @@ class _Typist:
         for param in callee.params:
             if param.value.name == rest[0] and len(rest) == 1:
                 return binding.translate(param.type)
-        known = ", ".join(f"{path}.{param.value.name}" for param in callee.params)
+        listing = ", ".join(f"{path}.{param.value.name}" for param in callee.params)
         message = f"{callee.block} has no parameter {'.'.join(rest)}"
-        raise Mistyped(OperatorMisuse(value.span, message, "", (), (f"it has {known}",)))
+        raise Mistyped(OperatorMisuse(value.span, message, "", (), (f"it has {listing}",)))
 
     # ---- operators ------------------------------------------------------------------------------
 
@@ -210,12 +210,12 @@ class _Typist:
         absent = node.attrs.get("absent", ())
         slots: list[Data | Tensor] = [d for d in node.op.data if d.name not in absent]
         for slot, type_ in zip(slots, types, strict=False):
-            wanted = slot.kind if isinstance(slot, Data) else "float"
-            if wanted != "any" and (wanted == "float") != type_.is_float:
+            expected = slot.kind if isinstance(slot, Data) else "float"
+            if expected != "any" and (expected == "float") != type_.is_float:
                 names = {"float": "floats", "int": "integers"}
-                found = "floats" if type_.is_float else "integers"
+                actual = "floats" if type_.is_float else "integers"
                 glyph = node.op.glyph
-                raise Mistyped(WrongKind(node.span, glyph, slot.name, names[wanted], found))
+                raise Mistyped(WrongKind(node.span, glyph, slot.name, names[expected], actual))
 
     def _configured(self, node: Apply, types: tuple[TensorType, ...]) -> Attrs:
         if node.op.configure is None:
@@ -250,11 +250,11 @@ class _Typist:
         if node.op.family != "matmul" or node.inputs[1].role != "param":
             return ()
         (target, *_) = node.pending.targets
-        wanted = target and self._expanded(target)
+        target_shape = target and self._expanded(target)
         for param in self.source.params:
             shape = self.types[param.value].shape if param.value in self.types else ()
             fits = len(shape) == 2 and shape[:1] == types[0].shape[-1:]
-            if fits and (wanted is None or shape[-1:] == wanted[-1:]):
+            if fits and (target_shape is None or shape[-1:] == target_shape[-1:]):
                 return (f"did you mean {param.value.span.text}?",)
         return ()
 
@@ -306,9 +306,9 @@ class _Typist:
             value = call.starts[state.name]
             tensor_type = self._type(value)
             if tensor_type != type_:
-                wanted, shape = _spell(type_, self.sizes), _spell(tensor_type, self.sizes)
+                state_type, shape = _spell(type_, self.sizes), _spell(tensor_type, self.sizes)
                 problem = StateMismatch(
-                    call.span, state.name, wanted, "starts as", shape, value.span
+                    call.span, state.name, state_type, "starts as", shape, value.span
                 )
                 raise Mistyped(problem)
             return value
@@ -333,11 +333,11 @@ class _Typist:
             if type_ is None:
                 continue
             try:
-                wanted = self.sizes.expand_type(declared)
+                expected = self.sizes.expand_type(declared)
             except Beyond as beyond:
                 self.problems[beyond.limit.at(span)] = None
                 continue
-            if wanted.shape != type_.shape or (wanted.range and wanted.range != type_.range):
+            if expected.shape != type_.shape or (expected.range and expected.range != type_.range):
                 written, actual = str(declared), _spell(type_, self.sizes)
                 names = [str(self.sizes.fold(dim)) for dim in type_.shape]
                 state = next((c for c in self.source.carries if c.past.declared is declared), None)
@@ -346,8 +346,8 @@ class _Typist:
                         span, state.name, written, "becomes", actual, value.span
                     )
                 else:
-                    same = wanted.shape == type_.shape
-                    help = "" if same else advice(type_.shape, wanted.shape, names)
+                    same = expected.shape == type_.shape
+                    help = "" if same else advice(type_.shape, expected.shape, names)
                     problem = LabelMismatch(span, written, actual, help)
                 self.problems[problem] = None
 

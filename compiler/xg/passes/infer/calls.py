@@ -154,12 +154,12 @@ def _dims(formal: TensorType, actual: TensorType) -> list[tuple[Dim, Dim]]:
 def _mismatch(
     call: Call, callee: Graph, port: Value, actual: TensorType, caller: Graph
 ) -> PortMismatch:
-    found = _spell(actual, caller.sizes)
+    shape = _spell(actual, caller.sizes)
     names = [str(caller.sizes.fold(dim)) for dim in actual.shape]
     declared = _declared(port)
     help = advice(actual.shape, caller.sizes.expand_type(declared).shape, names)
     return PortMismatch(
-        call.span, callee.block, str(port.name), str(declared), found, port.span, help
+        call.span, callee.block, str(port.name), str(declared), shape, port.span, help
     )
 
 

@@ -23,10 +23,10 @@ def shared_shapes(graph: Graph, graphs: Graphs) -> Iterator[SharedShape]:
 
 
 def _differences(graph: Graph, first: Call, again: Call, graphs: Graphs) -> Iterator[SharedShape]:
-    wanted = dict(_params(graph, first, graphs))
+    first_shapes = dict(_params(graph, first, graphs))
     for name, shape in _params(graph, again, graphs):
-        if shape != wanted[name]:
-            shapes = [spell_shape(graph.sizes.fold_shape(s)) for s in (shape, wanted[name])]
+        if shape != first_shapes[name]:
+            shapes = [spell_shape(graph.sizes.fold_shape(s)) for s in (shape, first_shapes[name])]
             yield SharedShape(again.span, name, shapes[0], shapes[1], first.span)
             return  # one says it all
 

@@ -32,10 +32,10 @@ def settled_names(names: Iterable[str], formals: Collection[Dim]) -> set[str]:
     """The names with those that equations of these left sides determine, for all right sides."""
     settled = set(names)
     while True:
-        found = {name for formal in formals if (name := unknown(formal, settled)) is not None}
-        if not found:
+        determined = {name for formal in formals if (name := unknown(formal, settled)) is not None}
+        if not determined:
             return settled
-        settled |= found
+        settled |= determined
 
 
 def unknown(formal: Dim, settled: Collection[str]) -> str | None:

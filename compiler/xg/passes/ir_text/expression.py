@@ -116,8 +116,8 @@ def as_scalar(expression: Expression) -> Scalar:
                 right, left = stack.pop(), stack.pop()
                 stack.append(Scalar(item.operation, (left, right)))
             case Applied():
-                known = ", ".join((*FUNCTIONS, SIZE))
-                raise Meaningless(f"expected {known}, not {item.operation}")
+                functions = ", ".join((*FUNCTIONS, SIZE))
+                raise Meaningless(f"expected {functions}, not {item.operation}")
     (scalar,) = stack
     return scalar
 

@@ -62,13 +62,13 @@ def _entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:
     own = [block.name.name for block in module.blocks]
     taken = [taken.name for use in module.uses for taken in use.names]
     refusal = NoBlock(module.span.source.name, name, tuple(own or taken))
-    wanted = name if name is not None else next(reversed(own), None)
+    entry = name if name is not None else next(reversed(own), None)
     place: ast.Module | None = module
     while place is not None:
         for block in place.blocks:
-            if block.name.name == wanted:
+            if block.name.name == entry:
                 return block
-        uses = (use for use in place.uses if wanted in [taken.name for taken in use.names])
+        uses = (use for use in place.uses if entry in [taken.name for taken in use.names])
         place = next((load(use) for use in uses), None)
     raise Refused(refusal)
 

@@ -128,8 +128,8 @@ def _mesh_axis(scope: BlockScope, expr: ast.Expr) -> str:
 
 def _axis_missing(scope: BlockScope, use: ast.NodeUse) -> BadArgument:
     node = use.operator.name
-    known = next(iter(scope.linked.mesh), "N_T")
-    help = f"say over which ranks: {node}({known})"
+    axis = next(iter(scope.linked.mesh), "N_T")
+    help = f"say over which ranks: {node}({axis})"
     return BadArgument(use.span, f"{node} needs an axis of the mesh in parentheses", (help,))
 
 

@@ -41,18 +41,18 @@ def read_chain(scope: BlockScope, chain: ast.Chain, peer: Value | None) -> Value
     arriving = tuple(read_operand(scope, source, None, label) for source in chain.sources)
     if chain.label:
         scope.name(arriving, chain.label)
-    kept = [scope.kept(use.guard) for use in chain.steps]
-    last = max((position for position, is_kept in enumerate(kept) if is_kept), default=-1)
-    labels = _Labels(scope, chain.steps, kept)
+    included = [scope.kept(use.guard) for use in chain.steps]
+    last = max((position for position, is_kept in enumerate(included) if is_kept), default=-1)
+    labels = _Labels(scope, chain.steps, included)
     for position, use in enumerate(chain.steps):
-        if kept[position]:
+        if included[position]:
             node = replace(use, label=labels.first(position))
             targets = labels.targets(position)
             beside = peer if position == last else None
             arriving = _read_node(scope, node, arriving, targets, beside)
         if use.label:
             scope.name(arriving, use.label)
-        elif len(arriving) > 1 and kept[position]:
+        elif len(arriving) > 1 and included[position]:
             raise Refused(SeveralOutputs(use.span, use.operator.name, len(arriving)))
     if len(arriving) > 1 and not chain.steps:
         raise Refused(WrongOperands(chain.span, "an operand", "one value", len(arriving)))
@@ -170,13 +170,13 @@ def _read_node(
     name = use.operator.name
     if name in scope.calls and scope.calls[name].named and use.instance is None:
         return call_again(scope, use, name, _attached(scope, use, arriving, matmul=False))
-    found = scope.operator(use.operator)
-    if found is None:
+    callee = scope.operator(use.operator)
+    if callee is None:
         raise Refused(_unknown_operator(scope, use.operator))
-    if isinstance(found, Op):
-        data = _attached(scope, use, arriving, matmul=found.family == "matmul")
-        return apply_operator(scope, use, found, data, targets, peer)
-    return first_call(scope, use, found, _attached(scope, use, arriving, matmul=False))
+    if isinstance(callee, Op):
+        data = _attached(scope, use, arriving, matmul=callee.family == "matmul")
+        return apply_operator(scope, use, callee, data, targets, peer)
+    return first_call(scope, use, callee, _attached(scope, use, arriving, matmul=False))
 
 
 def _attached(

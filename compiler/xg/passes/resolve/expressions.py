@@ -185,9 +185,9 @@ def parted(expr: ast.Expr, meshes: Container[str]) -> tuple[ast.Expr, tuple[ast.
     while (
         operations
         and operations[-1].sign == "/"
-        and (found := _mesh_axes(operations[-1].operand, meshes))
+        and (mesh_axes := _mesh_axes(operations[-1].operand, meshes))
     ):
-        axes[:0] = found
+        axes[:0] = mesh_axes
         operations.pop()
     whole = ast.Arithmetic(expr.span, expr.first, tuple(operations)) if operations else expr.first
     return whole, tuple(axes)

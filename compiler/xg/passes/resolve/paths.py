@@ -68,19 +68,19 @@ class Places:
 
     def _followed(self, steps: list[_Step], segment: ast.Name) -> list[_Step]:
         """The blocks behind one more segment."""
-        found: dict[_Step, None] = {}
+        reached: dict[_Step, None] = {}
         names: list[str] = []
         for step in steps:
             if step.row:
-                found.update({_Step(step.located): None} if segment.name == EVERY else {})
+                reached.update({_Step(step.located): None} if segment.name == EVERY else {})
                 continue
             for name, callee in self._of(step.located)[0]:
                 names.append(name)
                 if segment.name in (name, EVERY):
-                    found[callee] = None
-        if not found:
+                    reached[callee] = None
+        if not reached:
             raise Refused(_nothing(steps, segment, "call", tuple(names)))
-        return list(found)
+        return list(reached)
 
 
 def reachable(linked: Linked) -> set[LocatedBlock]:

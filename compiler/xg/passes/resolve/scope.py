@@ -173,9 +173,9 @@ class BlockScope:
 
     def bind(self, name: ast.Name, value: Value) -> None:
         """Make a name known."""
-        known = self.values.get(name.name)
-        if known is not None:
-            raise Refused(NameTwice(name.span, name.name, known.span))
+        earlier = self.values.get(name.name)
+        if earlier is not None:
+            raise Refused(NameTwice(name.span, name.name, earlier.span))
         self.values[name.name] = value
         if value.name != name.name:
             self.aliases.append((name.name, value))

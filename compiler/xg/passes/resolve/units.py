@@ -132,11 +132,11 @@ class Linker:
         mesh = self.mesh(settings)
         rest = {name: value for name, value in settings.items() if name not in mesh}
         numbers, chosen = _settings(rest, frozenset(self.dims), self.options, tuple(mesh))
-        known = frozenset(numbers.items())
-        if known not in self.sizes:
+        key = frozenset(numbers.items())
+        if key not in self.sizes:
             reader = ExpressionReader(frozenset(self.dims), frozenset(mesh), {})
-            self.sizes[known] = _sizes(self.dims, reader, numbers)
-        return Linked(self.units[-1], self.sizes[known], self.dims, mesh, chosen, self.units)
+            self.sizes[key] = _sizes(self.dims, reader, numbers)
+        return Linked(self.units[-1], self.sizes[key], self.dims, mesh, chosen, self.units)
 
     def _read(self) -> None:
         units = _units(self.module, self.load, self.defined)
@@ -153,12 +153,12 @@ class Linker:
         names = {decl.name.name for module in modules for decl in module.meshes}
         if not names:
             return {}
-        given = frozenset((name, value) for name, value in settings.items() if name in names)
-        if given not in self.meshes:
+        key = frozenset((name, value) for name, value in settings.items() if name in names)
+        if key not in self.meshes:
             from xg.passes.resolve.mesh import link_mesh  # few files have plans
 
-            self.meshes[given] = link_mesh(modules, self.dims, settings)
-        return self.meshes[given]
+            self.meshes[key] = link_mesh(modules, self.dims, settings)
+        return self.meshes[key]
 
 
 def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> Linked:

@@ -105,8 +105,8 @@ class Placer:
         """Sizes with the numbers of the mesh; most graphs of a program have the same."""
         if id(sizes) not in self.sizes:
             defaults = {**sizes.defaults, **program.mesh}
-            known = replace(sizes, defaults=defaults, mesh=tuple(program.mesh))
-            self.sizes[id(sizes)] = sizes, known
+            bound = replace(sizes, defaults=defaults, mesh=tuple(program.mesh))
+            self.sizes[id(sizes)] = sizes, bound
         return self.sizes[id(sizes)][1]
 
 

@@ -131,14 +131,14 @@ class BlockPlacer:
         value = self.current.get(named, named)
         if value not in self.moves.states:
             return None
-        state, wanted = self.moves.states[value], self.request.leaving[place]
+        state, target = self.moves.states[value], self.request.leaving[place]
         request = self.requests.get(value)
-        if wanted is None and request and request.use and request.rest == state:
-            wanted = request.use
-        if wanted is None and self.request.is_entry and state == PARTIAL and not self.explicit:
-            wanted = INVARIANT
-        if wanted is not None:
-            return self.moves.reshard(value, wanted, named.span, self.promised.get(value))
+        if target is None and request and request.use and request.rest == state:
+            target = request.use
+        if target is None and self.request.is_entry and state == PARTIAL and not self.explicit:
+            target = INVARIANT
+        if target is not None:
+            return self.moves.reshard(value, target, named.span, self.promised.get(value))
         if self.request.is_entry and state.kind in "PR":
             self.problems.append(refuse_output(named, state, self._typed, self.axis))
         return value
@@ -214,11 +214,13 @@ class BlockPlacer:
         sends = not self.explicit or value in self.promised
         keeps = not self.explicit and value.role != "param"
         request, demand = self.requests.get(value), self.demand.get(value)
-        found = reshard_options(state, cuts, request, demand, sends=sends, keeps=keeps)
+        options = reshard_options(state, cuts, request, demand, sends=sends, keeps=keeps)
         resharded = self.moves.resharded.get(value)
         if not resharded:
-            return found
-        return [ReshardOption(FREE, way.state) if way.state in resharded else way for way in found]
+            return options
+        return [
+            ReshardOption(FREE, way.state) if way.state in resharded else way for way in options
+        ]
 
     def _heed(self, value: Value, span: Span) -> None:
         """Bring a value to where a label requests it."""
@@ -275,8 +277,8 @@ class BlockPlacer:
         callee, values = self.graphs[call.callee], self._inputs(call)
         refuse_loop(call, callee, self.graph)
         states = [
-            arriving(self.moves.states[value], self.requests.get(value), wanted)
-            for value, wanted in zip(values, entering(callee, self.axis), strict=True)
+            arriving(self.moves.states[value], self.requests.get(value), demand)
+            for value, demand in zip(values, entering(callee, self.axis), strict=True)
         ]
         if call.count is None:
             placed = yield from place_once(callee, states, self._shared(call))
@@ -306,9 +308,9 @@ def _is_explicit(graph: Graph) -> bool:
 def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:
     """The steps that something reads; a call may lend its parameters, so it stays."""
     needed = set(outputs)
-    kept: list[Apply | Call] = []
+    alive: list[Apply | Call] = []
     for step in reversed(steps):
         if isinstance(step, Call) or any(value in needed for value in step.outputs):
             needed.update(step.inputs)
-            kept.append(step)
-    return kept[::-1]
+            alive.append(step)
+    return alive[::-1]

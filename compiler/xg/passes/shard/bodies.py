@@ -56,10 +56,10 @@ class Bodies:
         asked = self.asked.get(key)
         if asked is None:
             asked = self.asked.put(key, self._asked(step, key[2]))
-        given = tuple(states)
-        answer = asked.answers.get(given)
+        arguments = tuple(states)
+        answer = asked.answers.get(arguments)
         if answer is None:
-            answer = asked.answers[given] = self._answer(asked, given)
+            answer = asked.answers[arguments] = self._answer(asked, arguments)
         if isinstance(answer, IllTyped):
             raise answer
         return answer

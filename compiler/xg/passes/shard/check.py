@@ -63,9 +63,11 @@ class _PlacementChecker:
                 self._meet(step.outputs, [_state(callee, v, self.axis) for v in callee.outputs])
                 continue
             for value, state in zip(step.outputs, self._typed(step), strict=True):
-                wanted = self.states[value]
-                if state != wanted and not (state.is_same and wanted.kind == "S"):
-                    raise Unsound(f"{step.op.glyph} makes {state}, not {wanted}, over {self.axis}")
+                expected = self.states[value]
+                if state != expected and not (state.is_same and expected.kind == "S"):
+                    raise Unsound(
+                        f"{step.op.glyph} makes {state}, not {expected}, over {self.axis}"
+                    )
 
     def backward(self, backwards: Mapping[str, Backward]) -> Backward:
         """The backward pass with its states."""
@@ -90,19 +92,19 @@ class _PlacementChecker:
         return replace(backward, placements=placements)
 
     def _step(self, step: Apply, backward: Backward) -> None:
-        found = self._typed(step)
+        typed_states = self._typed(step)
         if step.again:
-            self._meet_again(step, found)
+            self._meet_again(step, typed_states)
             return
-        for value, state in zip(step.outputs, found, strict=True):
+        for value, state in zip(step.outputs, typed_states, strict=True):
             of = backward.of.get(value)
             self.states[value] = state
             if of is None:
                 continue
-            wanted = self._expected(of)
-            if not step.inputs or (state == CONSTANT and wanted.kind == "S"):
-                self.states[value] = wanted  # zeros are anything; of the same each takes its part
-            elif state != wanted:
+            expected = self._expected(of)
+            if not step.inputs or (state == CONSTANT and expected.kind == "S"):
+                self.states[value] = expected  # zeros are anything; of the same each takes its part
+            elif state != expected:
                 self._refuse(of, state)
 
     def _meet_again(self, step: Apply, found: Sequence[AxisState]) -> None:
@@ -140,8 +142,8 @@ class _PlacementChecker:
         try:
             typing = type_body(body, states, collects=step.op.family == "loss")
         except IllTyped as error:
-            found = ", ".join(map(str, states))
-            raise Unsound(f"{step.op.glyph} cannot take {found} over {self.axis}") from error
+            listing = ", ".join(map(str, states))
+            raise Unsound(f"{step.op.glyph} cannot take {listing} over {self.axis}") from error
         return [typing.of(out) for out in body.outputs]
 
     def _moved(self, step: Apply, state: AxisState) -> AxisState:
@@ -160,9 +162,9 @@ class _PlacementChecker:
                 raise Unsound(f"{value.name} is {self.states[value]}, not {state}")
 
     def _refuse(self, value: Value, found: AxisState) -> None:
-        wanted = self._expected(value) if value in self.graph.types else "its dual"
+        expected = self._expected(value) if value in self.graph.types else "its dual"
         name = value.name or "a value"
-        raise Unsound(f"the gradient of {name} is {found} over {self.axis}, not {wanted}")
+        raise Unsound(f"the gradient of {name} is {found} over {self.axis}, not {expected}")
 
 
 def _state(graph: Graph, value: Value, axis: str) -> AxisState:
@@ -170,5 +172,5 @@ def _state(graph: Graph, value: Value, axis: str) -> AxisState:
 
 
 def _dual(state: AxisState) -> AxisState:
-    found = dual(state)
-    return PARTIAL if found == PARTIAL else same(found or CONSTANT)
+    dual_state = dual(state)
+    return PARTIAL if dual_state == PARTIAL else same(dual_state or CONSTANT)

@@ -23,20 +23,20 @@ def demands(
     entering: Callable[[Call], tuple[AxisState | None, ...]],
 ) -> dict[Value, AxisState]:
     """The sharding that all uses of a value ask for; `leaving` is what callers ask of outputs."""
-    found: dict[Value, set[AxisState | None]] = {
+    requests: dict[Value, set[AxisState | None]] = {
         value: {state} for value, state in leaving.items() if state.kind == "S"
     }
     for step in reversed(graph.steps):
         if isinstance(step, Call):
             for value, state in zip(step.inputs, entering(step), strict=True):
-                found.setdefault(value, set()).add(state)
+                requests.setdefault(value, set()).add(state)
             continue
-        wanted = _wanted(graph, axis, step.outputs[0], found)
+        output_request = _wanted(graph, axis, step.outputs[0], requests)
         for value in step.inputs:
-            found.setdefault(value, set()).add(_through(graph, step, value, wanted))
+            requests.setdefault(value, set()).add(_through(graph, step, value, output_request))
     return {
         value: state
-        for value, states in found.items()
+        for value, states in requests.items()
         for state in states
         if len(states) == 1 and state is not None and state.kind == "S"
     }

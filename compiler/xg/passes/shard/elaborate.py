@@ -109,8 +109,8 @@ class Elaboration:
     def _kind(self, graph: Graph) -> Kind:
         if graph.key not in self.kinds:
             later = set(graph.sizes.mesh) - {self.axis}  # what was placed is part of the core
-            known = frozenset((name, n) for name, n in self.numbers.items() if name not in later)
-            core, about = self.cores[graph.key], KnownAxis(self.axis, known)
+            numbers = frozenset((name, n) for name, n in self.numbers.items() if name not in later)
+            core, about = self.cores[graph.key], KnownAxis(self.axis, numbers)
             self.kinds[graph.key] = self.blocks.kind(core, graph, self.source, about)
         return self.kinds[graph.key]
 

@@ -133,7 +133,7 @@ def refuse_move(
     step: Apply | None = None,
 ) -> Problem:
     """Why a collective, or a label that would need one, is wrong here."""
-    found = describe(state, value, graph, axis)
+    state_text = describe(state, value, graph, axis)
     if step is None and state.kind == "S" and target and target.kind == "S":
         shape = graph.shape(value)
         names = [str(shape[cut.axis]) for cut in (state, target)]
@@ -141,10 +141,10 @@ def refuse_move(
         price = _price_at_its_word(value, target, graph, axis)
         return CutElsewhere(span, _name(value), axis, names[0], names[1], cut, price)
     if step is None:
-        wanted = "a collective in a block that names its collectives"
+        expected = "a collective in a block that names its collectives"
         advice = "write AR, AG or RS where it belongs"
-        return NothingToMove(span, "this label", wanted, found, advice)
-    wanted = {
+        return NothingToMove(span, "this label", expected, state_text, advice)
+    expected = {
         "AR": "a partial sum",
         "RS": "a partial sum, and a label that cuts its result",
         "AG": "a tensor that is cut, and a label that is not",
@@ -156,17 +156,17 @@ def refuse_move(
     if state.kind in "SP":
         other = {"S": "AG", "P": "AR"}[state.kind]
         advice = f"{other}({axis}) makes it whole {_costs(other, value, graph, axis)}"
-    return NothingToMove(span, f"{step.op.glyph}({axis})", wanted, found, advice)
+    return NothingToMove(span, f"{step.op.glyph}({axis})", expected, state_text, advice)
 
 
 def refuse_output(value: Value, state: AxisState, graph: Graph, axis: str) -> Problem:
     """Why an output cannot leave."""
-    found = "a partial sum"
+    cause = "a partial sum"
     advice = f"AR({axis}) makes it whole {_costs('AR', value, graph, axis)}"
     if state.kind == "R":
-        found = "what every rank makes whole for its own, of what was gathered"
+        cause = "what every rank makes whole for its own, of what was gathered"
         advice = f"cut an input by {axis} too, as its rows, or leave whole what is gathered"
-    return NotSettled(value.span, _name(value), axis, found, advice)
+    return NotSettled(value.span, _name(value), axis, cause, advice)
 
 
 def describe(state: AxisState, value: Value, graph: Graph, axis: str) -> str:

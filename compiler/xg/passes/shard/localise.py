@@ -114,8 +114,8 @@ class _LocalGraph:
     def _saved(self, backward: Backward) -> tuple[Value, ...]:
         """The saved values: without parameters behind a cast, which need not be saved."""
         params = set(backward.forward.param_values())
-        kept = dict.fromkeys(self._all(backward.saved))
-        return tuple(value for value in kept if value not in params)
+        saved = dict.fromkeys(self._all(backward.saved))
+        return tuple(value for value in saved if value not in params)
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -189,14 +189,14 @@ class _LocalGraph:
         if step.op.family == FAMILY and "over" in step.attrs:
             return self._moved(step, body) if self._goes(step) else None
         states = [self._state(value) for value in step.inputs]
-        wanted = [self._state(value) for value in step.outputs]
+        output_states = [self._state(value) for value in step.outputs]
         try:
             typing = type_body(body, states, collects=step.op.family == "loss")
         except IllTyped as error:  # what another mesh axis has made of it before
             raise DiagnosticError.of(self._apart(step, error)) from error
-        if not typing.collected and all(state.kind != "S" for state in (*states, *wanted)):
+        if not typing.collected and all(state.kind != "S" for state in (*states, *output_states)):
             return None
-        return local_body(body, typing, wanted, self.axis)
+        return local_body(body, typing, output_states, self.axis)
 
     def _apart(self, step: Apply, error: IllTyped) -> Problem:
         help = "cut another axis, or write the two mesh axes in the other order: that sends no more"
@@ -222,8 +222,8 @@ def _written(attrs: Attrs) -> Attrs:
 
     A move is identified by the mesh axis that it goes `across`.
     """
-    found = {key: value for key, value in attrs.items() if _is_of_a_part_too(value)}
-    return {"across" if key == "over" else key: value for key, value in found.items()}
+    attributes = {key: value for key, value in attrs.items() if _is_of_a_part_too(value)}
+    return {"across" if key == "over" else key: value for key, value in attributes.items()}
 
 
 def _is_of_a_part_too(value: object) -> bool:

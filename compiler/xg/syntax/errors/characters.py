@@ -57,8 +57,8 @@ class ForeignSpelling(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         """Say how it is written here."""
-        found = self.span.text if len(self.span.text) <= 4 else self.span.text[0]
-        message = f"{quoted(found)} is not a sign of this language"
+        sign = self.span.text if len(self.span.text) <= 4 else self.span.text[0]
+        message = f"{quoted(sign)} is not a sign of this language"
         return self.report(message, Label(self.span), help=(self.said,))
 
 
@@ -69,11 +69,11 @@ class ForeignLetters(ProblemAt):
 
     def diagnostic(self) -> Diagnostic:
         """Say what to write instead where that is known."""
-        found = self.span.text
-        message = f"{quoted(found)} cannot stand in a name"
+        text = self.span.text
+        message = f"{quoted(text)} cannot stand in a name"
         help = "names have the letters A to Z, a to z, digits, `_` and Greek letters such as γ"
-        if found[0] in SPELLED_OUT:
-            spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in found)
+        if text[0] in SPELLED_OUT:
+            spelled = "".join(SPELLED_OUT.get(letter, letter) for letter in text)
             help = f"write {quoted(spelled)}: this letter is easily taken for another"
         return self.report(message, Label(self.span), help=(help,))
 

@@ -43,18 +43,18 @@ def checked(
 
     Raises DiagnosticError, and InputError where there is none.
     """
-    found = 0
+    count = 0
     for document in documents(project, block, settings):
         if not document.claims:
             continue
-        found += 1
+        count += 1
         recomputation = Recomputation(document)
         gradients = {c.target.name: c.target for c in document.claims if c.target.gradient}
         differences = {
             name: _difference(recomputation, target, seed) for name, target in gradients.items()
         }
         yield CheckedDocument(document, tuple(judge(document)), differences)
-    if not found:
+    if not count:
         of = f"block {block}" if block is not None else project.main.span.source.name
         raise InputError(f"{of} has no example whose claims could be checked")
 

@@ -148,13 +148,13 @@ class Interpreter:
         types: Mapping[Value, TensorType],
         values: dict[Value, Array] | None = None,
     ) -> None:
-        known = record.values if values is None else values
+        environment = record.values if values is None else values
         trace = self.traces.of(node, types)
-        arrays = [known[value] for value in node.inputs]
+        arrays = [environment[value] for value in node.inputs]
         operands = dict(zip(trace.operands, arrays, strict=True))
         context = self._context(record, node.place)
         results = evaluate(trace.outputs, operands, context, trace.order)
-        known.update(zip(node.outputs, results, strict=True))
+        environment.update(zip(node.outputs, results, strict=True))
 
     def _call(self, call: Call, record: Record) -> None:
         callee = self.program.graphs[call.callee]
@@ -337,9 +337,11 @@ def _paths(call: Call, record: Record) -> list[str]:
 
 def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int]) -> dict[str, int]:
     """Numbers for a callee's symbols: its own definitions win over the caller's."""
-    known = {name: dim.evaluate(numbers) for name, dim in inside(call, caller, callee, {}).items()}
+    inner_sizes = {
+        name: dim.evaluate(numbers) for name, dim in inside(call, caller, callee, {}).items()
+    }
     own = {n: value for n, value in callee.sizes.defaults.items() if n not in numbers}
-    return callee.sizes.bind(_free(callee, {**own, **numbers, **known}))
+    return callee.sizes.bind(_free(callee, {**own, **numbers, **inner_sizes}))
 
 
 def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -> dict[str, int]:
@@ -347,9 +349,9 @@ def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -
     graph = program.main
     numbers = dict(graph.sizes.bind(program.numbers))
     read = (*graph.inputs, *(param.value for param in graph.params))
-    given = {value: arrays.get(str(value.name)) for value in read}
-    given |= {state.past: (states or {}).get(state.name) for state in graph.states}
-    for value, array in given.items():
+    by_value = {value: arrays.get(str(value.name)) for value in read}
+    by_value |= {state.past: (states or {}).get(state.name) for state in graph.states}
+    for value, array in by_value.items():
         type_ = graph.types[value]
         if array is None:
             raise BadInput(f"{value.name} {type_} is missing")
@@ -360,12 +362,12 @@ def bind_sizes(program: Program, arrays: Arrays, states: Arrays | None = None) -
             if name is not None and name not in graph.sizes.definitions:
                 numbers[name] = length * parts.evaluate(numbers)
     numbers = {**numbers, **graph.sizes.bind(_free(graph, numbers))}
-    for value, array in given.items():
+    for value, array in by_value.items():
         type_ = graph.types[value]
-        wanted = tuple(dim.evaluate(numbers) for dim in type_.shape)
-        if array is not None and wanted != array.shape:
-            found = list(array.shape)
-            raise BadInput(f"{value.name} {type_} should be {list(wanted)}, but is {found}")
+        expected = tuple(dim.evaluate(numbers) for dim in type_.shape)
+        if array is not None and expected != array.shape:
+            shape = list(array.shape)
+            raise BadInput(f"{value.name} {type_} should be {list(expected)}, but is {shape}")
     return numbers
 
 

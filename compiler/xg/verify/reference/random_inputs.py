@@ -35,11 +35,11 @@ def cotangents(
     outputs: Mapping[str, Array], seed: int, names: Iterable[str] | None = None
 ) -> dict[str, Array]:
     """One for each float output, or for those named: 1 of a single number, drawn for others."""
-    wanted = outputs if names is None else names
+    differentiated = outputs if names is None else names
     return {
         name: normal(key(seed, f"d{name}"), outputs[name].shape, 1.0)
         if outputs[name].shape
         else np.ones(())
-        for name in wanted
+        for name in differentiated
         if np.issubdtype(outputs[name].dtype, np.floating)
     }

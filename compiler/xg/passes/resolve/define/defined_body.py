@@ -178,11 +178,11 @@ def trace(
 def finish(reading: Trace, signature: DefinedSignature) -> Expr:
     """The result without the axes that were reduced."""
     part, lengths = reading.result, reading.lengths
-    kept = [lengths[axis] for axis in signature.axes if axis in part.axes]
+    left = [lengths[axis] for axis in signature.axes if axis in part.axes]
     value = const(part.value)
     if value.kind == "bool":
         value = where(value, integer(1), integer(0))
-    return reshape(value, tuple(dim for dims in kept for dim in dims))
+    return reshape(value, tuple(dim for dims in left for dim in dims))
 
 
 def _arrange(expr: Expr, slot: Slot, signature: DefinedSignature, lengths: Lengths) -> BodyValue:

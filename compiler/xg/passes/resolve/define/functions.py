@@ -136,10 +136,12 @@ def _reduction(
 ) -> BodyValue:
     name = call.operator.name
     if name not in REDUCTIONS or len(arguments) != 1 or brackets.target is not None:
-        known = name in FUNCTIONS
+        is_function = name in FUNCTIONS
         form = f"{name}[D](x)" if name in REDUCTIONS else f"{name} without brackets"
         span = call.operator.span
-        raise Wrong(WrongArguments(call.span, form) if known else UnknownFunction(span, NAMES))
+        raise Wrong(
+            WrongArguments(call.span, form) if is_function else UnknownFunction(span, NAMES)
+        )
     (x,) = arguments
     axes = [_axis(item, x) for item in brackets.source]
     reduced = tuple(place for axis in axes for place in places(axis))

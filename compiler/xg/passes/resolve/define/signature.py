@@ -57,8 +57,8 @@ class DefinedSignature:
     @property
     def axes(self) -> tuple[str, ...]:
         """Every axis once."""
-        found = dict.fromkeys(axis for slot in self.slots for axis in slot.axes)
-        return tuple(sorted(found, key=lambda axis: axis != REST))
+        names = dict.fromkeys(axis for slot in self.slots for axis in slot.axes)
+        return tuple(sorted(names, key=lambda axis: axis != REST))
 
     def check_ranges(self, types: Sequence[TensorType]) -> None:
         """Raise Misuse for integers of another range than the signature says."""
@@ -80,10 +80,10 @@ class DefinedSignature:
         """The sizes of the axes for operands of these shapes; else Misuse."""
         lengths: dict[str, Shape] = {}
         for place, (slot, shape) in enumerate(zip(self.slots, shapes, strict=True)):
-            for axis, found in self._matched(slot, shape, place, spell):
-                known = lengths.setdefault(axis, found)
-                if known != found:
-                    both = f"{spell(known)} and {spell(found)}"
+            for axis, length in self._matched(slot, shape, place, spell):
+                earlier = lengths.setdefault(axis, length)
+                if earlier != length:
+                    both = f"{spell(earlier)} and {spell(length)}"
                     raise Misuse(
                         f"{axis} of {self.operator} would be {both}",
                         {place: f"{slot} is {spell(shape)}"},
