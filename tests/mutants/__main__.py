@@ -7,19 +7,26 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
 
 # Imported here once, and not in the process of each mutant.
+import jax  # noqa: F401  # pyright: ignore
 import lark  # noqa: F401  # pyright: ignore
 import numpy  # noqa: F401  # pyright: ignore
 import torch  # noqa: F401  # pyright: ignore
 import wasmtime  # noqa: F401  # pyright: ignore
+from mutants import seen
 from mutants.plant import Mutant, mutants
 from mutants.rooms import ROOMS, ROOT
-from mutants.trial import judge
+from mutants.seen import Seen
+from mutants.swap import home
+from mutants.trial import Verdict, judge_imported, serve
 
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+RESULTS = seen.RECORD.with_name("results.tsv")
+WORTH = 40.0  # seconds of tests for one mutant: the quick ones first
 
 
 def main() -> int:
@@ -33,39 +40,85 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="leave out so many of the sample")
     parser.add_argument("--minutes", type=float, help="at most, in all")
+    parser.add_argument("--record", action="store_true", help="see anew which test calls what")
+    parser.add_argument("--again", metavar="TEXT", help="only mutants whose line has this text")
     options = parser.parse_args()
     unknown = [room for room in options.rooms if room not in ROOMS]
     if unknown:
         parser.error(f"no room is called {unknown[0]}")
     end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
-    known, survivors = _known(), 0
-    for room in options.rooms or ROOMS:
+    rooms = options.rooms or list(ROOMS)
+    server = serve(list(dict.fromkeys(test for room in ROOMS for test in ROOMS[room].tests)))
+    if options.record or not seen.RECORD.exists():
+        server.send("record")
+        server.recv()
+    record, known, survivors = seen.read(), _known(), 0
+    for room in rooms:
         sample = _sampled(room, options.count, options.seed)[options.first :]
-        survivors += _try(room, sample, known, end)
+        if options.again:
+            sample = [each for each in sample if options.again in str(each)]
+        trial = _Trial(server, record, known, f"{room}\t{options.seed}")
+        survivors += trial.run(room, _until(end, sample))
+    server.send(None)
     return 1 if survivors else 0
+
+
+class _Trial:
+    """The trial of a sample of mutants: counts, and a line of the results for each."""
+
+    def __init__(
+        self, server: Connection, record: dict[str, Seen], known: set[str], label: str
+    ) -> None:
+        self.server, self.record, self.known, self.label = server, record, known, label
+
+    def run(self, room: str, sample: Iterator[Mutant]) -> int:
+        """Say who survives, and return how many."""
+        tried = killed = equivalent = 0
+        for mutant in sample:
+            if str(mutant) in self.known:
+                equivalent += 1
+                continue
+            verdict, seconds, count = self.judge(mutant)
+            tried += 1
+            killed += verdict != "survived"
+            where = f"{mutant.path.relative_to(ROOT)}:{mutant.start[0]}"
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(f"{self.label}\t{verdict}\t{seconds:.1f}\t{count}\t{where}\t{mutant}\n")
+            if verdict == "survived":
+                _say(f"{where}: {mutant}  ({count} tests, {seconds:.0f} s)")
+        if tried:
+            share = 100 * killed / tried
+            _say(f"{room}: {killed} of {tried} killed, {share:.1f} %; {equivalent} equivalent")
+        return tried - killed
+
+    def judge(self, mutant: Mutant) -> tuple[Verdict, float, int]:
+        """The verdict of the nearest tests, the seconds that they took, and how many they are."""
+        function, path = home(mutant), mutant.path.relative_to(ROOT).as_posix()
+        names = self.worth(seen.nearest(self.record, function, path))
+        if not names:
+            return "survived", 0.0, 0
+        if function is not None:
+            self.server.send((mutant, names))
+            verdict, seconds = self.server.recv()
+            if verdict != "no swap":
+                return verdict, seconds, len(names)
+        return *judge_imported(mutant, names), len(names)
+
+    def worth(self, names: Sequence[str]) -> list[str]:
+        """As many tests as are worth their time."""
+        kept: list[str] = []
+        left = WORTH
+        for name in names:
+            left -= self.record[name].seconds
+            if left < 0 and kept:
+                break
+            kept.append(name)
+        return kept
 
 
 def _sampled(room: str, count: int, seed: int) -> list[Mutant]:
     every = [each for path in dict.fromkeys(ROOMS[room].paths()) for each in mutants(path, ROOT)]
     return Random(f"{room} {seed}").sample(every, min(count, len(every)))
-
-
-def _try(room: str, sample: Sequence[Mutant], known: set[str], end: float) -> int:
-    tests = ROOMS[room].tests
-    tried = killed = equivalent = 0
-    for mutant in _until(end, sample):
-        if str(mutant) in known:
-            equivalent += 1
-            continue
-        tried += 1
-        verdict, seconds = judge(mutant, tests)
-        killed += verdict != "survived"
-        if verdict == "survived":
-            _say(f"{mutant.path.relative_to(ROOT)}:{mutant.start[0]}: {mutant}  ({seconds:.0f} s)")
-    if tried:
-        share = 100 * killed / tried
-        _say(f"{room}: {killed} of {tried} killed, {share:.1f} %; {equivalent} equivalent")
-    return tried - killed
 
 
 def _until(end: float, sample: Sequence[Mutant]) -> Iterator[Mutant]:

@@ -1,4 +1,8 @@
-"""One mutant against its tests, in a process forked before anything of xg is imported."""
+"""One mutant against its tests, in a process of its own.
+
+A server collects the tests once and forks for each mutant: there the changed code is given to the
+functions that exist. A change of a module or class needs a process that has not imported it yet.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,24 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder, SourceLoader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Literal
 
 import pytest
+from mutants import seen
 from mutants.plant import Mutant
 from mutants.rooms import ROOT
+from mutants.swap import Functions, functions, swap
 
-SECONDS = 90  # of CPU; a mutant that needs more is taken to be in an endless loop
-Verdict = Literal["killed", "slow", "survived"]
+SECONDS = 60  # of CPU; a mutant that needs more is taken to be in an endless loop
+Verdict = Literal["killed", "slow", "survived", "no swap"]
+_CODES: dict[int, Verdict] = {0: "survived", 1: "killed", 2: "no swap"}
 
 
 class _Planted(MetaPathFinder, SourceLoader):
@@ -28,7 +37,7 @@ class _Planted(MetaPathFinder, SourceLoader):
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
         parts = mutant.path.relative_to(ROOT).with_suffix("").parts
-        self.name = ".".join(parts[1:])
+        self.name = ".".join(parts[1:]).removesuffix(".__init__")
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -36,7 +45,11 @@ class _Planted(MetaPathFinder, SourceLoader):
         del path, target
         if fullname != self.name:
             return None
-        return spec_from_loader(fullname, self, origin=str(self.mutant.path))
+        package = self.mutant.path.stem == "__init__"
+        spec = spec_from_loader(fullname, self, origin=str(self.mutant.path), is_package=package)
+        if spec and package:
+            spec.submodule_search_locations = [str(self.mutant.path.parent)]
+        return spec
 
     def get_filename(self, fullname: str) -> str:
         return str(self.mutant.path)
@@ -45,34 +58,114 @@ class _Planted(MetaPathFinder, SourceLoader):
         return self.mutant.text.encode()
 
 
-def judge(mutant: Mutant | None, tests: Sequence[str]) -> tuple[Verdict, float]:
-    """Whether the tests see a mutant (None is none), and the seconds that they took."""
+class Ordered:
+    """A plugin of pytest that runs some of the collected tests, in the order of their names."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep what is named."""
+        by_name = {item.nodeid: item for item in items}
+        items[:] = [by_name[name] for name in self.names if name in by_name]
+
+
+class Server:
+    """A plugin of pytest that judges mutants instead of running the tests."""
+
+    def __init__(self, asked: Connection) -> None:
+        self.asked = asked
+        self.failed = ""
+        self.recorder = seen.Recorder(lambda: self.failed)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember that a test failed; a recorder learns that one begins."""
+        if report.failed:
+            self.failed = report.nodeid
+        if report.when == "setup":
+            self.recorder.after_setup(report.nodeid)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Answer each question: a mutant and the names of tests, or the wish for a record."""
+        items = {item.nodeid: item for item in session.items}
+        live = functions()
+        while (question := self.asked.recv()) is not None:
+            if question == "record":
+                self.asked.send(forked(lambda: self._record(session.items), 3600))
+            else:
+                mutant, names = question
+                tests = [items[name] for name in names if name in items]
+                self.asked.send(forked(lambda m=mutant, t=tests: self._try(m, t, live), SECONDS))
+        return True
+
+    def _record(self, items: Sequence[pytest.Item]) -> int:
+        self.recorder.run(items)
+        return 0
+
+    def _try(self, mutant: Mutant, tests: Sequence[pytest.Item], live: Functions) -> int:
+        if not swap(mutant, live):
+            return 2
+        for test in tests:
+            test.config.hook.pytest_runtest_protocol(item=test, nextitem=None)
+            if self.failed:
+                return 1
+        return 0
+
+
+def forked(work: Callable[[], int], seconds: int) -> tuple[Verdict, float]:
+    """Do work in a process that may be killed, and say how it ended and how long it took."""
     began = time.monotonic()
     child = os.fork()
     if child == 0:
-        code = 3
+        code = 1
         try:
-            code = _tested(mutant, tests)
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+            signal.alarm(4 * seconds)
+            code = work()
         finally:
             os._exit(code)
     _, status = os.waitpid(child, 0)
-    seconds = time.monotonic() - began
+    took = time.monotonic() - began
     if os.WIFSIGNALED(status):
-        return ("slow" if os.WTERMSIG(status) == signal.SIGXCPU else "killed"), seconds
-    return ("survived" if os.WEXITSTATUS(status) == 0 else "killed"), seconds
+        late = os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGALRM, signal.SIGKILL)
+        return ("slow" if late else "killed"), took
+    return _CODES.get(os.WEXITSTATUS(status), "killed"), took
 
 
-def _tested(mutant: Mutant | None, tests: Sequence[str]) -> int:
-    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
+def serve(tests: Sequence[str]) -> Connection:
+    """Start a server that has collected some tests, and give the connection to it."""
+    here, there = Pipe()
+    if os.fork() == 0:
+        here.close()
+        code = 1
+        try:
+            code = _pytest(tests, Server(there))
+        finally:
+            os._exit(code)
+    there.close()
+    return here
+
+
+def judge_imported(mutant: Mutant, names: Sequence[str]) -> tuple[Verdict, float]:
+    """Try a mutant in a process that imports it; nothing of the compiler may be imported here."""
+
+    def work() -> int:
+        sys.meta_path.insert(0, _Planted(mutant))
+        files = dict.fromkeys(name.partition("::")[0] for name in names)
+        return min(int(_pytest(["-x", *files], Ordered(names))), 1)
+
+    return forked(work, SECONDS)
+
+
+def _pytest(arguments: Sequence[str], plugin: object) -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
     os.chdir(ROOT)
     os.environ["XG_VERIFY"] = "1"
-    if mutant is not None:
-        sys.meta_path.insert(0, _Planted(mutant))
     sys.dont_write_bytecode = True
-    return int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *tests]))
+    quiet = ("-q", "-p", "no:cacheprovider", "--no-header", "--tb=no")
+    return int(pytest.main([*quiet, *arguments], plugins=[plugin]))
 
 
 def paths() -> list[str]:

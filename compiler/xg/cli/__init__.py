@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from xg import __version__
 from xg.cli.command_list import COMMANDS
 from xg.cli.exits import FINE, USAGE
+from xg.diagnostics.fold import columns_of, fold
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
-        sys.stdout.write(_overview())
+        sys.stdout.write(_folded(_overview()))
         return FINE if words else USAGE
     if words[0] in ("-V", "--version"):
         sys.stdout.write(f"xg {__version__}\n")
@@ -25,6 +26,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from xg.cli.dispatch import dispatch, dispatch_last  # argparse: not for an overview
 
     return (dispatch_last if arguments is None else dispatch)(words[0], words[1:])
+
+
+def _folded(text: str) -> str:
+    columns = columns_of(sys.stdout)
+    return "".join(f"{part}\n" for line in text.splitlines() for part in fold(line, columns))
 
 
 def _overview() -> str:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterable
-from typing import Literal, TextIO
+from typing import Final, Literal, TextIO
 
 from xg.diagnostics.diagnostic import Diagnostic, render
+from xg.diagnostics.fold import columns_of, fold
 
 ColorChoice = Literal["auto", "always", "never"]
+_VERDICTS: Final = (  # made a pattern only where a result is coloured
+    r"(?P<good>^ok(?=  )|\bok$|\ball proven$|\bgradients proven$|(?<=  )proven$"
+    r"|\bagree(?=: |, in bits| with the )|\b(?P<n>\d+) of (?P=n) gradients agree\b|\btrue(?=, )"
+    r"|\bare equal$|\byes(?=, |$)|\ball as the document says$)"
+    r"|^missing(?=  )|\bFAILED\b|\bDIFFERS?\b|\bFALSE\b|\bNOT (?:NEEDED|proven)\b|\bNO(?=: )"
+    r"|\bfailed(?=: |$)|\b\d+ errors?(?=$|, )|\bBUT IT IS TRUE\b"
+)
 
 
 class Console:
@@ -21,6 +30,7 @@ class Console:
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
         self.color = _colored(color, sys.stderr)
+        self.colored_results = _colored(color, sys.stdout)
 
     def write(self, text: str) -> None:
         """A result, as it is."""
@@ -37,21 +47,44 @@ class Console:
         sys.stdout.flush()
 
     def say(self, line: str = "") -> None:
-        """A line of a result."""
-        sys.stdout.write(line + "\n")
+        """A line of a result; on a terminal as many as it needs."""
+        _write(sys.stdout, line)
+
+    def judge(self, line: str) -> None:
+        """A line with a verdict: green if it is good, red if it is bad."""
+        self.judge_all([line])
+
+    def judge_all(self, lines: Iterable[str]) -> None:
+        """Lines with verdicts."""
+        for line in "\n".join(lines).split("\n"):
+            self.say(re.sub(_VERDICTS, _painted, line) if self.colored_results else line)
 
     def note(self, line: str) -> None:
         """A line for people."""
         sys.stdout.flush()
-        sys.stderr.write(line + "\n")
+        _write(sys.stderr, line)
 
     def diagnose(self, diagnostics: Iterable[Diagnostic]) -> None:
         """Print errors for people."""
-        self.note(render(diagnostics, self.color))
+        sys.stdout.flush()
+        sys.stderr.write(render(diagnostics, self.color, columns_of(sys.stderr)) + "\n")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    columns = columns_of(stream)
+    for line in text.split("\n"):
+        stream.write("\n".join(fold(line, columns)) + "\n")
+
+
+def _painted(verdict: re.Match[str]) -> str:
+    return f"\x1b[{32 if verdict['good'] else '1;31'}m{verdict[0]}\x1b[0m"
 
 
 def _colored(choice: ColorChoice, stream: TextIO) -> bool:
     if choice != "auto":
         return choice == "always"
-    plain = "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb"
-    return stream.isatty() and not plain
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"

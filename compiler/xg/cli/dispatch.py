@@ -16,6 +16,7 @@ from xg.cli.exits import BUG, FILE_FAILED, INTERRUPTED, PROBLEM, UNREADABLE, USA
 from xg.cli.render.json_text import json_text
 from xg.cli.training.threads import limit_threads
 from xg.diagnostics.diagnostic import DiagnosticError, as_data
+from xg.diagnostics.fold import columns_of, fold
 from xg.diagnostics.terminal import printable
 
 
@@ -104,9 +105,10 @@ def command_of(name: str) -> Command:
 
 
 def _parser(name: str, command: Command) -> ArgumentParser:
+    about = f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}."
     parser = ArgumentParser(
         prog=f"xg {name}",
-        description=f"{COMMANDS[name][0].upper()}{COMMANDS[name][1:]}.",
+        description="\n".join(fold(about, columns_of(sys.stdout))),
         epilog=f"example:\n  {command.EXAMPLE}",
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from string import Formatter
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict, dataclass_transform
 
+from xg.diagnostics.fold import fold
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source, Span
 from xg.diagnostics.terminal import printable, width
@@ -13,7 +14,7 @@ from xg.diagnostics.terminal import printable, width
 SHOWN_AT_MOST = 20
 QUOTED_CHARACTERS = 40  # of a longer piece of source the rest is left out of messages
 SOURCE_COLUMNS = 120  # of a longer line only the part around the span is shown
-SHOWN_BEFORE_SPAN = 60
+LABEL_COLUMNS = 40  # of a label's text below its span, at least, on a narrow terminal
 
 Style = Literal["error", "warning", "gutter", "bold"]
 _COLORS: dict[Style, str] = {"error": "1;31", "warning": "1;33", "gutter": "34", "bold": "1"}
@@ -216,8 +217,8 @@ def as_data(diagnostic: Diagnostic) -> DiagnosticData:
     }
 
 
-def render(diagnostics: Iterable[Diagnostic], color: bool) -> str:
-    """The diagnostics for a terminal, a blank line between them, at most `SHOWN_AT_MOST`.
+def render(diagnostics: Iterable[Diagnostic], color: bool, columns: int | None = None) -> str:
+    """The diagnostics, at most `SHOWN_AT_MOST`, for a terminal of so many columns or for any.
 
     >>> from xg.diagnostics.source import Source, Span
     >>> place = Label(Span(Source("mlp.xg", "X -> LN\\n"), 5, 7), "its result has no name")
@@ -228,26 +229,30 @@ def render(diagnostics: Iterable[Diagnostic], color: bool) -> str:
      │      ^^ its result has no name
     """
     every = list(diagnostics)
-    parts = ["\n".join(_lines(diagnostic, color)) for diagnostic in every[:SHOWN_AT_MOST]]
+    parts = ["\n".join(_lines(diagnostic, color, columns)) for diagnostic in every[:SHOWN_AT_MOST]]
     if len(every) > SHOWN_AT_MOST:
         parts.append(f"and {len(every) - SHOWN_AT_MOST} more")
     return "\n\n".join(parts)
 
 
-def _lines(diagnostic: Diagnostic, color: bool) -> Iterator[str]:
-    severity = _paint(f"{diagnostic.severity}:", diagnostic.severity, color)
-    yield f"{severity} {_paint(printable(diagnostic.message), 'bold', color)}"
+def _lines(diagnostic: Diagnostic, color: bool, columns: int | None) -> Iterator[str]:
+    severity = f"{diagnostic.severity}:"
+    first, *rest = fold(f"{severity} {printable(diagnostic.message)}", columns, len(severity) + 1)
+    message = _paint(first.removeprefix(severity).lstrip(), "bold", color)
+    yield f"{_paint(severity, diagnostic.severity, color)} {message}"
+    yield from (_paint(part, "bold", color) for part in rest)
     margin = max([len(str(label.span.line)) for label in diagnostic.labels], default=2)
-    yield from _places(diagnostic, margin, color)
+    yield from _places(diagnostic, margin, color, columns)
     for word, remarks in (("note", diagnostic.notes), ("help", diagnostic.help)):
         for remark in remarks:
-            yield from _remark(word, remark, margin, color)
+            yield from _remark(word, remark, margin, color, columns)
 
 
-def _places(diagnostic: Diagnostic, margin: int, color: bool) -> Iterator[str]:
+def _places(diagnostic: Diagnostic, margin: int, color: bool, columns: int | None) -> Iterator[str]:
     """The source lines of the labels, each with its spans underlined; a file's name comes first."""
     gutter = _paint(" " * margin + "│", "gutter", color)
     corner = _paint(" " * margin + "┌─", "gutter", color)
+    room = columns and columns - margin - 2
     shown: tuple[Source, int] | None = None
     for label in diagnostic.labels:
         source, line = label.span.source, label.span.line
@@ -255,25 +260,37 @@ def _places(diagnostic: Diagnostic, margin: int, color: bool) -> Iterator[str]:
             yield f"{corner} {printable(source.name)}:{line}:{label.span.column}"
         elif shown[1] != line:
             yield gutter
-        text, before, marked = _window(label.span)
+        text, before, marked = _window(label.span, room)
         if shown != (source, line):
             yield f"{_paint(f'{line:{margin}}│', 'gutter', color)} {text}".rstrip()
         shown = (source, line)
         mark = ("^" if label.primary else "-") * max(1, marked)
         style: Style = diagnostic.severity if label.primary else "gutter"
-        underline = _paint(f"{mark} {printable(label.text)}".rstrip(), style, color)
-        yield f"{gutter} {' ' * before}{underline}"
+        for space, part in _underline(before, mark, printable(label.text), room):
+            yield f"{gutter} {space}{_paint(part, style, color)}"
 
 
-def _window(span: Span) -> tuple[str, int, int]:
+def _underline(before: int, mark: str, text: str, room: int | None) -> Iterator[tuple[str, str]]:
+    """Spaces, and a mark with its text: behind it if there is room, or below it."""
+    line = f"{mark} {text}".rstrip()
+    if room is None or before + width(line) <= room:
+        yield " " * before, line
+        return
+    yield " " * before, mark
+    left = max(0, min(before, room - min(width(text), LABEL_COLUMNS)))
+    yield from ((" " * left, part) for part in fold(text, room - left, 0))
+
+
+def _window(span: Span, room: int | None) -> tuple[str, int, int]:
     """The printed source line, the columns before the span and the columns of the span."""
     text = span.source.line_text(span.line)
     start = span.column - 1
     end = start + _length_on_line(span)
     first, last, more = 0, len(text), ""
-    if last > SOURCE_COLUMNS:
-        first = max(0, start - SHOWN_BEFORE_SPAN)
-        last = min(last, first + SOURCE_COLUMNS)
+    most = SOURCE_COLUMNS if room is None else min(SOURCE_COLUMNS, max(room - 2, 1))
+    if last > most + 2 * (room is not None):
+        first = max(0, start - most // 2)
+        last = min(last, first + most)
         more = "…"
     ahead = more * (first > 0) + printable(text[first:start])
     marked = printable(text[start : min(end, last)])
@@ -287,12 +304,13 @@ def _length_on_line(span: Span) -> int:
     return max(0, min(span.end, line_end) - span.start)
 
 
-def _remark(word: str, remark: str, margin: int, color: bool) -> Iterator[str]:
+def _remark(word: str, remark: str, margin: int, color: bool, columns: int | None) -> Iterator[str]:
     sign = _paint("=", "gutter", color)
-    first, *rest = remark.split("\n")
-    yield f"{'':{margin}}{sign} {_paint(f'{word}:', 'bold', color)} {printable(first)}"
-    for line in rest:
-        yield f"{'':{margin + len(word) + 4}}{printable(line)}"
+    hang = margin + len(word) + 4
+    room = columns and columns - hang
+    first, *rest = [part for line in remark.split("\n") for part in fold(printable(line), room)]
+    yield f"{'':{margin}}{sign} {_paint(f'{word}:', 'bold', color)} {first}"
+    yield from (f"{'':{hang}}{line}" for line in rest)
 
 
 def _paint(text: str, style: Style, color: bool) -> str:

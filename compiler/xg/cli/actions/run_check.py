@@ -21,7 +21,7 @@ def run(options: Namespace, console: Console) -> int:
         diagnostics = _diagnostics(file, options)
         all_diagnostics += diagnostics
         if not options.json:
-            console.say(f"{file}: {_counted(diagnostics)}")
+            console.judge(f"{file}: {_counted(diagnostics)}")
     if all_diagnostics:
         console.diagnose(all_diagnostics)
     if options.json:

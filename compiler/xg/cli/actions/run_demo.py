@@ -55,8 +55,7 @@ def run(options: Namespace, console: Console) -> int:
     if outcome.interrupted:
         console.note(f"xg demo: interrupted by {outcome.interrupted}")
         return INTERRUPTED
-    for line in _lines(shown, outcome, entropy):
-        console.say(line)
+    console.judge_all(_lines(shown, outcome, entropy))
     console.say(f"\nwhat it writes by now:\n{text}\n")
     for line in _pictures(shown, outcome.folder):
         console.say(line)

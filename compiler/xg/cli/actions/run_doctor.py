@@ -59,8 +59,7 @@ def run(options: Namespace, console: Console) -> int:
     if options.json:
         console.write(json_text({"findings": table.data()}))
     else:
-        for line in table.lines():
-            console.say(line)
+        console.judge_all(table.lines())
         for finding in findings:
             if finding.fix:
                 console.say(f"fix: {finding.fix}")

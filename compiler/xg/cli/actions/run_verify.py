@@ -45,7 +45,7 @@ def run(options: Namespace, console: Console) -> int:
         console.write(json_text(data | {part.key: part.data for part in parts}))
     else:
         for part in parts:
-            console.say(part.summary)
+            console.judge(part.summary)
     return FINE if passed else PROBLEM
 
 
@@ -84,7 +84,7 @@ def _gradients(options: Namespace, console: Console, kinds: Sequence[str]) -> _K
             proof = prove(project, block, settings, options.seed, backends, kernels=options.kernels)
             proven.append((file, settings, proof))
             if not options.json:
-                console.write("\n".join(proven_gradients.lines(*proven[-1])) + "\n\n")
+                console.judge_all([*proven_gradients.lines(*proven[-1]), ""])
     proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_gradients.summary(proofs, passed)
@@ -101,7 +101,7 @@ def _ranks(options: Namespace, console: Console, kinds: Sequence[str]) -> _KindO
         for settings, proof in prove(open_project(file), options, kinds):
             proven.append((file, settings, proof))
             if not options.json:
-                console.write("\n".join(proven_ranks.lines(*proven[-1])) + "\n\n")
+                console.judge_all([*proven_ranks.lines(*proven[-1]), ""])
     proofs = [proof for _, _, proof in proven]
     passed = bool(proofs) and all(proof.passed for proof in proofs)
     said = proven_ranks.summary(proofs, passed)
@@ -176,7 +176,7 @@ def _documents(options: Namespace, console: Console) -> list[tuple[str, CheckedD
         for each in checked(project, options.block, settings_of(options), options.seed):
             documents.append((file, each))
             if not options.json:
-                console.write("\n".join(lines(file, each)) + "\n\n")
+                console.judge_all([*lines(file, each), ""])
     return documents
 
 

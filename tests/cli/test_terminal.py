@@ -1,0 +1,191 @@
+"""Results and messages on terminals of several widths, with colour and without."""
+
+import fcntl
+import io
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from cli.conftest import WRONG, Said, Xg
+
+from xg.cli import main
+from xg.diagnostics.terminal import width
+
+WIDTHS = (60, 72, 80, 97, 120, 200)
+STYLE = re.compile("\x1b\\[[0-9;]*m")
+LONG = WRONG.replace(": Y\n", f": Y {' ' * 150} # {'a long remark ' * 9}\n").replace(
+    "X -> •<=W", f"{' ' * 70} X -> •<=W"
+)
+COMMANDS = (
+    ("--help",),
+    ("ops",),
+    ("ops", "buckets"),
+    ("doctor",),
+    ("check", "tiny.xg", "wrong.xg", "long.xg"),
+    ("verify", "tiny.xg"),
+    ("cost", "tiny.xg"),
+    ("show", "tiny.xg", "--as", "cost"),
+    ("build", "tiny.xg", "--block", "No" * 30),
+    ("cost", "--help"),
+)
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, columns: int, *words: str) -> Said:
+    """The results and messages of a command on a terminal of so many columns."""
+    out, err = (Terminal(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", out)
+        patched.setattr(sys, "stderr", err)
+        patched.setenv("COLUMNS", str(columns))
+        code = main(words)
+        out.flush()
+        err.flush()
+    return Said(code, *(each.buffer.getvalue().decode() for each in (out, err)))  # pyright: ignore
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_no_line_is_longer_than_the_terminal_and_no_word_is_lost(
+    words: tuple[str, ...], xg: Xg, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "long.xg").write_text(LONG, encoding="utf-8")
+    plain = printed(monkeypatch, 1_000, *words)
+    assert "\x1b" not in xg(*words).out  # no terminal
+    for columns in WIDTHS:
+        said = printed(monkeypatch, columns, *words)
+        assert said.code == plain.code
+        for line in STYLE.sub("", said.out + said.err).splitlines():
+            assert width(line) <= columns or _is_one_word(line), (columns, line)
+        if "--help" not in words:  # argparse abbreviates nothing, and moves all
+            assert STYLE.sub("", said.out).split() == STYLE.sub("", plain.out).split()
+
+
+def _is_one_word(line: str) -> bool:
+    """Whether it could not be broken: a path or an example, which is copied."""
+    return " " not in line.strip() or line.startswith("  xg ")
+
+
+def test_a_message_keeps_its_words_and_its_marks_on_a_narrow_terminal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "long.xg").write_text(LONG, encoding="utf-8")
+    wide = STYLE.sub("", printed(monkeypatch, 1_000, "check", "long.xg").err)
+    for columns in WIDTHS:
+        narrow = STYLE.sub("", printed(monkeypatch, columns, "check", "long.xg").err)
+        for word in re.findall(r"\w+", wide.partition("\n")[0]):
+            assert word in narrow
+        lines = narrow.splitlines()
+        mark = next(place for place, line in enumerate(lines) if "^" in line)
+        source = next(line for line in reversed(lines[:mark]) if "W" in line)
+        assert source[lines[mark].index("^")] == "•"
+
+
+def test_cells_that_are_broken_continue_below_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = printed(monkeypatch, 72, "ops", "softmax").out.splitlines()
+    start = next(line for line in lines if "meaning" in line)
+    column = start.index("softmax")
+    after = lines[lines.index(start) + 1]
+    assert after[:column].isspace()
+    assert not after[column].isspace()
+
+
+@pytest.mark.parametrize(
+    ("variables", "option", "colored"),
+    [
+        ({}, "auto", True),
+        ({"NO_COLOR": "1"}, "auto", False),
+        ({"NO_COLOR": ""}, "auto", True),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, "auto", False),
+        ({"TERM": "dumb"}, "auto", False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, "auto", True),
+        ({"NO_COLOR": "1"}, "always", True),
+        ({}, "never", False),
+    ],
+)
+def test_verdicts_are_green_and_red_where_colour_is_wanted(
+    variables: dict[str, str],
+    option: str,
+    colored: bool,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del folder
+    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    said = printed(monkeypatch, 80, "check", "tiny.xg", "wrong.xg", "--color", option)
+    good, bad = said.out.splitlines()
+    assert good == ("tiny.xg: \x1b[32mok\x1b[0m" if colored else "tiny.xg: ok")
+    assert bad == ("wrong.xg: \x1b[1;31m1 error\x1b[0m" if colored else "wrong.xg: 1 error")
+    assert ("\x1b" in said.err) is colored
+
+
+def test_colour_is_forced_without_a_terminal(xg: Xg, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert xg("check", "tiny.xg").out == "tiny.xg: \x1b[32mok\x1b[0m\n"
+    assert "\x1b" not in xg("check", "tiny.xg", "--json").out
+
+
+@pytest.mark.parametrize(
+    ("line", "painted"),
+    [
+        ("X  [2]  2  3.7e-09  1e-06  ok", "ok"),
+        ("X  [2]  2  3.7e-01  1e-06  failed: no number", "!failed"),
+        ("8 of 8 gradients agree, seed 0", "8 of 8 gradients agree"),
+        ("7 of 8 gradients agree, seed 0", ""),
+        ("1 block, 8 gradients: all proven", "all proven"),
+        ("1 block, 8 gradients: 1 block FAILED", "!FAILED"),
+        ("NumPy code and interpreter agree: 1 outputs", "agree"),
+        ("NumPy code and interpreter DIFFER: first in Y", "!DIFFER"),
+        ("no block speaks of ranks: nothing is proven", ""),
+        ("mlp  12  7  1.0e-09  proven", "proven"),
+        ("missing  torch  runs torch code", "!missing"),
+        ("ok is an edge of this block", ""),
+    ],
+)
+def test_every_verdict_has_its_colour(
+    line: str, painted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from xg.cli.console import Console  # the streams of this test
+
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    Console().judge(line)
+    bad, word = painted.startswith("!"), painted.removeprefix("!")
+    colored = f"\x1b[{'1;31' if bad else '32'}m{word}\x1b[0m"
+    assert capsys.readouterr().out == (line.replace(word, colored) if word else line) + "\n"
+
+
+def test_a_real_terminal_is_asked_how_wide_it_is(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 64, 0, 0))
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+    command = [sys.executable, "-P", "-m", "xg", "ops", "scale_mask"]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stdout=theirs, close_fds=True)
+    os.close(theirs)
+    text = b""
+    while True:
+        try:
+            text += os.read(ours, 4096)
+        except OSError:  # as Linux ends it
+            break
+    os.close(ours)
+    assert process.wait() == 0
+    lines = text.decode().splitlines()
+    assert len(lines) > 8
+    assert max(map(width, lines)) <= 64
