@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 from collections.abc import Iterator
 from email.message import Message
@@ -12,6 +14,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from docs.markdown import blocks, pieces
 
 from xg.codegen.backend import backends
 
@@ -19,23 +22,13 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler/xg", "runtime/xg_runtime", "grammar/xg_grammar")
 LICENCES = ("LICENSE", "NOTICE", "compiler/xg/figures/draw/fonts/OFL.txt")
 
-PROGRAM = """
-block F(X [B, D]) -> Y [B, D] {
-    param W [D, D]
-    X -> •<=W -> GELU -> ⊕<-X : Y
-}
-dim B, D
-"""
-
 SCRIPT = """
-import json, sys
+import json
 import xg, xg_grammar, xg_runtime
-program = xg.compile("f.xg")
-svg = program.render("backward", "svg")
+program = xg.compile("mlp.xg")
 module = program.load("numpy")
 files = [package.__file__ for package in (xg, xg_grammar, xg_runtime)]
-said = {"files": files, "svg": svg[:5].decode(), "init": callable(module.init)}
-print(json.dumps(said))
+print(json.dumps({"files": files, "init": callable(module.init)}))
 """
 
 
@@ -96,25 +89,70 @@ def test_what_runs_code_is_asked_for_by_nobody_who_does_not_want_it(wheel: Path)
     assert [line.partition("; ")[2] for line in needed if "pygls" in line] == ["extra == 'lsp'"]
 
 
-def test_the_wheel_works_away_from_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
-    with ZipFile(wheel) as archive:
-        archive.extractall(site)
+def _installed(wheel: Path, folder: Path) -> Path:
+    """A fresh environment with the wheel, which finds the packages of this one and no checkout."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    site = next((folder / "lib").glob("python*/site-packages"))
+    ours = "\n".join(dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib")))
+    (site / "others.pth").write_text(
+        f"{ours}\n", encoding="utf-8"
+    )  # a path: its own .pth count not
+    python = folder / "bin" / "python"
+    install = [
+        "-m",
+        "pip",
+        "--python",
+        str(python),
+        "install",
+        "--no-deps",
+        "--no-index",
+        str(wheel),
+    ]
+    subprocess.run(
+        [sys.executable, *install, "--ignore-installed", "--no-compile", str(wheel)],
+        check=True,
+        capture_output=True,
+    )
+    return folder / "bin"
+
+
+def _as_installed(command: str) -> str:
+    """A command of the checkout as one who has only the wheel types it."""
+    command = re.sub(r"\bdiagrams/\w+/(\w+)\.xg\b", r"\1", command)
+    short = {"./xg demo": "xg demo mlp --steps 4"}  # the whole takes minutes
+    return short.get(command, command.replace("./xg ", "xg "))
+
+
+def test_the_readme_is_true_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    """As a new user has it: in an empty folder, with nothing of the checkout."""
+    bin_, elsewhere = _installed(wheel, tmp_path / "environment"), tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "f.xg").write_text(PROGRAM, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    command = [sys.executable, "-P", "-W", "error", "-c", SCRIPT]
-    done = subprocess.run(
-        command, cwd=elsewhere, env=environment, check=True, capture_output=True, text=True
-    )
-    said = json.loads(done.stdout)
-    assert all(Path(file).is_relative_to(site) for file in said["files"])
-    assert said["svg"] in ("<svg ", "<?xml")
+    kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
+    environment = {**kept, "PATH": f"{bin_}:/usr/bin:/bin", "HOME": str(tmp_path)}
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            words, cwd=elsewhere, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "warning" in done.stderr) == (0, False), done.stderr
+        return done.stdout
+
+    documented = blocks((ROOT / "README.md").read_text(encoding="utf-8"))
+    starts = "".join(block.text for block in documented if block.language == "sh")
+    commands = [line.partition("#")[0].strip() for line in starts.splitlines()]
+    parts = {block.what: pieces(block.text) for block in documented if block.how == "part of"}
+    tried = [each for each in (*commands, *parts) if each.startswith("./xg ")]
+    assert len(tried) == 2
+    for command in tried:
+        printed = run("sh", "-c", _as_installed(command))
+        assert [piece for piece in parts.get(command, []) if piece not in printed] == []
+    assert (elsewhere / "out" / "demo" / "mlp.backward.svg").exists()
+    assert "everything that xg needs is here" in run("xg", "doctor")
+    text = next(block.text for block in documented if block.what.startswith("cat "))
+    (elsewhere / "mlp.xg").write_text(text, encoding="utf-8")
+    said = json.loads(run("python", "-W", "error", "-c", SCRIPT))
+    assert all(Path(file).is_relative_to(bin_.parent) for file in said["files"])
     assert said["init"]
-    checked = subprocess.run(
-        [sys.executable, "-P", "-m", "xg", "check", "f.xg"], cwd=elsewhere, env=environment
-    )
-    assert checked.returncode == 0
 
 
 def test_the_source_distribution_can_be_built_and_tested(tmp_path: Path) -> None:

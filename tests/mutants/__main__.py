@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="leave out so many of the sample")
     parser.add_argument("--minutes", type=float, help="at most, in all")
-    parser.add_argument("--record", action="store_true", help="see anew which test calls what")
+    parser.add_argument("--record", action="store_true", help="see anew which tests call what")
     parser.add_argument("--again", metavar="TEXT", help="only mutants whose line has this text")
     options = parser.parse_args()
     unknown = [room for room in options.rooms if room not in ROOMS]
@@ -48,10 +48,11 @@ def main() -> int:
         parser.error(f"no room is called {unknown[0]}")
     end = time.monotonic() + 60 * options.minutes if options.minutes else float("inf")
     rooms = options.rooms or list(ROOMS)
-    server = serve(list(dict.fromkeys(test for room in ROOMS for test in ROOMS[room].tests)))
-    if options.record or not seen.RECORD.exists():
-        server.send("record")
-        server.recv()
+    if options.record:
+        seen.RECORD.unlink(missing_ok=True)
+    server = serve(list(dict.fromkeys(test for room in rooms for test in ROOMS[room].tests)))
+    server.send("record")
+    server.recv()
     record, known, survivors = seen.read(), _known(), 0
     for room in rooms:
         sample = _sampled(room, options.count, options.seed)[options.first :]

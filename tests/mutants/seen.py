@@ -47,6 +47,7 @@ class Recorder:
         """Run them, and keep the record as it grows: a test that fails here can judge nothing."""
         kept = read() if RECORD.exists() else {}
         self.found = dict(kept)
+        write(self.found)
         left = [item for item in items if item.nodeid not in kept]
         last = time.monotonic()
         for item, following in zip(left, [*left[1:], None], strict=True):
