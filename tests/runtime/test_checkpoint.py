@@ -7,8 +7,8 @@ import pytest
 
 from xg_runtime import checkpoint
 from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.checkpoint.manifest import checksum
 from xg_runtime.errors import CheckpointError, FileError
-from xg_runtime.manifest import checksum
 
 
 def state(step: int) -> Checkpoint:

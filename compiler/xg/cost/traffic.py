@@ -145,7 +145,7 @@ class _Pass:
 
     def _inside(self, step: Apply) -> Iterator[tuple[Kind, str, Dim]]:
         """The payloads that a loss reduces inside its body, over each mesh axis."""
-        if step.op.family != "loss":
+        if not step.op.sums_over_ranks:
             return
         body = step.op.body([self._type(value) for value in step.inputs], step.attrs)
         typings = {

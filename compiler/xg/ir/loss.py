@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xg.ir.graph import Apply, Graph, Value
+from typing import TypeGuard
+
+from xg.ir.graph import Apply, Graph, Step, Value
 from xg.ir.scalar import Scalar
 
 
@@ -19,6 +21,11 @@ def loss_of(graph: Graph) -> str | None:
     """The output `loss`, or the only single number; None where neither is there."""
     names = scalars(graph)
     return names[0] if len(names) == 1 else next((name for name in names if name == "loss"), None)
+
+
+def is_loss(step: Step) -> TypeGuard[Apply]:
+    """Whether a step compares its first operand with targets."""
+    return isinstance(step, Apply) and step.op.sums_over_ranks
 
 
 def ignored(graph: Graph, value: Value) -> int | None:

@@ -104,6 +104,11 @@ class Op:
     gradient: str = ""
     source: str = ""
 
+    @property
+    def sums_over_ranks(self) -> bool:
+        """Whether its body sums over ranks where a nonlinear primitive needs the global value."""
+        return self.family == "loss"
+
     def description(self, attrs: Attrs) -> Description:
         """The operator in the form that it has in a use."""
         if self.describe:

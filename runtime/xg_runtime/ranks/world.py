@@ -17,11 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.checkpoint import Checkpoint, on_ranks
 from xg_runtime.errors import InputError
 from xg_runtime.module import Array, Arrays
 from xg_runtime.norm import squares
-from xg_runtime.ranks import checkpoint
 from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current
@@ -96,11 +95,11 @@ class RankWorld:
 
     def save(self, run: Path, state: Checkpoint) -> None:
         """Write a checkpoint of the parts of all; raises FileError."""
-        checkpoint.save(run, state, self._saved_cuts, plan=self.plan)
+        on_ranks.save(run, state, self._saved_cuts, plan=self.plan)
 
     def load(self, run: Path, *, previous: bool) -> Checkpoint:
         """This rank's part of a checkpoint of any mesh; raises CheckpointError, FileError."""
-        return checkpoint.load(run, self._saved_cuts, previous=previous)
+        return on_ranks.load(run, self._saved_cuts, previous=previous)
 
     def _writes_for(self, name: str) -> bool:
         """Whether this is the first of the ranks that hold the same part of a parameter."""

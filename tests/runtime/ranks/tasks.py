@@ -12,6 +12,7 @@ import numpy as np
 from runtime.ranks.meaning import CASES, tensor
 
 from xg_runtime.checkpoint import Checkpoint
+from xg_runtime.checkpoint.on_ranks import save
 from xg_runtime.errors import NonFiniteError
 from xg_runtime.module import Arrays
 from xg_runtime.ranks import (
@@ -25,7 +26,6 @@ from xg_runtime.ranks import (
     start_all_reduce,
     start_reduce_scatter,
 )
-from xg_runtime.ranks.checkpoint import save
 from xg_runtime.ranks.task import Answer, Json, Task
 
 X = np.ones((2, 3))

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from runtime.ranks.meaning import Array, same
 
-from xg_runtime import checkpoint, files, manifest
-from xg_runtime.checkpoint import Checkpoint
+from xg_runtime import checkpoint, files
+from xg_runtime.checkpoint import Checkpoint, manifest
+from xg_runtime.checkpoint.on_ranks import load, save
+from xg_runtime.checkpoint.parts import Cuts, ShardLayout
 from xg_runtime.errors import CheckpointError, RankError
 from xg_runtime.module import Arrays
-from xg_runtime.parts import Cuts, ShardLayout
 from xg_runtime.ranks import current, number, shard_slice, simulate
-from xg_runtime.ranks.checkpoint import load, save
 from xg_runtime.ranks.grid import Grid
 
 SHAPES = {"W": (4, 12), "V": (12, 4), "E": (24, 2), "b": (12,), "g": (), "n": (0, 6)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Program, Value
-from xg.ir.loss import ignored, scalars
+from xg.ir.loss import ignored, is_loss, scalars
 from xg.ir.loss import loss_of as loss_of_graph
 from xg_runtime.errors import InputError
 from xg_runtime.splitting import WHOLE, Split
@@ -61,7 +61,7 @@ def split_of(program: Program, loss: str, rows: frozenset[str], count: int) -> S
     main = program.main
     value = dict(zip(main.output_names, main.outputs, strict=True))[loss]
     for step in main.steps:
-        if isinstance(step, Apply) and step.op.family == "loss" and value in step.outputs:
+        if is_loss(step) and value in step.outputs:
             targets = step.inputs[1]
             if len(step.inputs) == 2 and str(targets.name) in rows:
                 is_mean = step.attrs["reduction"] == "mean"
@@ -85,7 +85,7 @@ def _compared(program: Program, targets: Value) -> Value | None:
 def _loss(program: Program, targets: Value) -> Apply | None:
     """The block's own loss of these targets."""
     for step in program.main.steps:
-        if isinstance(step, Apply) and step.op.family == "loss" and targets in step.inputs[1:]:
+        if is_loss(step) and targets in step.inputs[1:]:
             return step
     return None
 

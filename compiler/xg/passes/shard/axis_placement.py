@@ -168,18 +168,10 @@ class BlockPlacer:
         casts = frozenset(
             place
             for place, value in enumerate(self.graph.inputs)
-            if value not in outputs and self._is_cast(value, steps)
+            if value not in outputs and _is_cast(value, steps, self.axis)
         )
         states = tuple(moves.states[value] for value in outputs)
         return PlacedCall(self.request, graph, states, casts, moved)
-
-    def _is_cast(self, value: Value, steps: Sequence[Apply | Call]) -> bool:
-        """Whether something reads it, and only a cast does."""
-        readers = [step for step in steps if value in step.inputs]
-        return bool(readers) and all(
-            isinstance(step, Apply) and step.op.glyph == "cast" and step.attrs["over"] == self.axis
-            for step in readers
-        )
 
     # ---- operators ------------------------------------------------------------------------------
 
@@ -303,6 +295,15 @@ def _is_explicit(graph: Graph) -> bool:
     """Whether a block names a collective: into such nothing is inserted that sends."""
     moves = [step for step in graph.steps if isinstance(step, Apply) and step.op.family == FAMILY]
     return any(not step.op.derived and "source" not in step.attrs for step in moves)
+
+
+def _is_cast(value: Value, steps: Sequence[Apply | Call], axis: str) -> bool:
+    """Whether something reads a value, and only a cast over this axis does."""
+    readers = [step for step in steps if value in step.inputs]
+    return bool(readers) and all(
+        isinstance(step, Apply) and step.op.glyph == "cast" and step.attrs["over"] == axis
+        for step in readers
+    )
 
 
 def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:

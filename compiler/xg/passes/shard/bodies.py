@@ -76,7 +76,7 @@ class Bodies:
     @staticmethod
     def _answer(asked: Asked, states: tuple[AxisState, ...]) -> list[AxisState] | IllTyped:
         try:
-            typing = type_body(asked.body, states, collects=asked.op.family == "loss")
+            typing = type_body(asked.body, states, collects=asked.op.sums_over_ranks)
         except IllTyped as refused:
             return refused.with_traceback(None)
         return [typing.of(out) for out in asked.body.outputs]

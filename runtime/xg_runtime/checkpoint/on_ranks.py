@@ -23,16 +23,16 @@ import numpy as np
 
 from xg_runtime import files
 from xg_runtime.checkpoint import Checkpoint, load_regions
+from xg_runtime.checkpoint.manifest import Kind, Manifest, file_name
+from xg_runtime.checkpoint.part_files import write_part
+from xg_runtime.checkpoint.parts import Cuts, Region, ShardLayout, layouts_of
+from xg_runtime.checkpoint.step_folders import begun, folder_of, publish
 from xg_runtime.errors import CheckpointError
-from xg_runtime.manifest import Kind, Manifest, file_name
 from xg_runtime.module import Array, Arrays
-from xg_runtime.partfiles import write_part
-from xg_runtime.parts import Cuts, Region, ShardLayout, layouts_of
 from xg_runtime.ranks.collectives import all_gather, all_reduce_max
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.local import number
 from xg_runtime.ranks.mesh import current
-from xg_runtime.stepfolders import begun, folder_of, publish
 
 _KINDS: tuple[Kind, ...] = ("params", "optimizer")
 

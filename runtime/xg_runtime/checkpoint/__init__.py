@@ -10,7 +10,7 @@
 The folder is filled under another name, manifest last, flushed, and renamed: a kill at any moment
 leaves the older checkpoints whole. Damage is a CheckpointError that says how to continue; nothing
 falls back to an older state by itself. Checkpoints that many ranks write together
-(`xg_runtime.ranks.checkpoint`) have the same format; `load` returns them whole, written on any
+(`xg_runtime.checkpoint.on_ranks`) have the same format; `load` returns them whole, written on any
 mesh.
 """
 
@@ -18,14 +18,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xg_runtime import files, manifest
+from xg_runtime import files
+from xg_runtime.checkpoint import manifest
+from xg_runtime.checkpoint.manifest import Json, Manifest
+from xg_runtime.checkpoint.part_files import read_parts, write_part
+from xg_runtime.checkpoint.parts import Region, ShardLayout, layouts_of
+from xg_runtime.checkpoint.step_folders import begun, existing, folder_of, publish
 from xg_runtime.errors import CheckpointError
-from xg_runtime.manifest import Json, Manifest
 from xg_runtime.module import Arrays
-from xg_runtime.partfiles import read_parts, write_part
-from xg_runtime.parts import Region, ShardLayout, layouts_of
 from xg_runtime.ranks.grid import Grid
-from xg_runtime.stepfolders import begun, existing, folder_of, publish
 
 
 @dataclass(frozen=True)

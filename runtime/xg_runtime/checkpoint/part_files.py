@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from xg_runtime import files, tensorfile
-from xg_runtime.manifest import Kind, Manifest, file_name, sha256
+from xg_runtime.checkpoint.manifest import Kind, Manifest, file_name, sha256
+from xg_runtime.checkpoint.parts import Region, ShardLayout, index_within, overlap, widths
 from xg_runtime.module import Array, Arrays
-from xg_runtime.parts import Region, ShardLayout, index_within, overlap, widths
 from xg_runtime.ranks.grid import Grid
 
 

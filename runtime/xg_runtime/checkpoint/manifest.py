@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from xg_runtime import files
+from xg_runtime.checkpoint.parts import ShardLayout
 from xg_runtime.errors import InputError
-from xg_runtime.parts import ShardLayout
 from xg_runtime.ranks.grid import Grid
 
 Json: TypeAlias = dict[str, Any]

@@ -5,8 +5,9 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
-from xg_runtime import files, manifest
-from xg_runtime.manifest import Manifest
+from xg_runtime import files
+from xg_runtime.checkpoint import manifest
+from xg_runtime.checkpoint.manifest import Manifest
 
 KEPT: Final = 2
 
