@@ -36,10 +36,12 @@ FOREIGN = {
     "<--": _ATTACH,
     "⇐": Meant("DOUBLE", "the second operand of a matmul is attached with `<=`"),
     "&": Meant("COMMA", "operands in front of a chain are separated by commas"),
-    "==": Meant("EQUAL", "one `=` is enough; in an op, `equal(i, j)` compares"),
+    "==": Meant(
+        "EQUAL", "one `=` is enough after `if`; an op compares: `op same(x, y) = equal(x, y)`"
+    ),
     ":=": Meant("EQUAL", "a value is given with `=`"),
     "!=": Meant(
-        "EQUAL", "list the other words, `if norm = pre | post`; in an op, `or(i > j, j > i)`"
+        "EQUAL", "list the other words, `if norm = pre | post`; an op compares: `or(x > y, y > x)`"
     ),
     "<": Meant("GREATER", _COMPARISON),
     "≤": Meant("AT_LEAST", "turn the comparison round: `b >= a`"),
@@ -58,6 +60,7 @@ FOREIGN = {
     "—": _MINUS,
     "÷": Meant("SLASH", "division is written `/`"),
 }
+COMPARISONS = ("==", "!=")  # where they may not stand, their parts have no meaning
 
 # Letters that look Latin: the name to write instead.
 SPELLED_OUT = {

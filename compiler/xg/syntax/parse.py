@@ -11,11 +11,13 @@ from xg.diagnostics.source import Source
 from xg.syntax import ast
 from xg.syntax.build import ModuleBuilder
 from xg.syntax.characters import check_characters
+from xg.syntax.foreign import COMPARISONS
 from xg.syntax.line_ends import StatementTokens
 from xg.syntax.reader import Reader
 from xg.syntax.tokens import tokenize
 
 UNEXPECTED = "XG0110"  # the code of errors.Unexpected, which is imported only when there are any
+SIGN = "XG0104"  # that of errors.ForeignSpelling
 MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not worth the time
 
 
@@ -69,10 +71,13 @@ def _read(source: Source) -> tuple[ast.Module | None, list[Problem]]:
 def _reported(problems: list[Problem]) -> Iterator[Diagnostic]:
     """The errors in the file's order, without those that follow from an error before."""
     mistakes = sorted((problem.diagnostic() for problem in problems), key=_offset)
+    signs = [mistake for mistake in mistakes if mistake.code == SIGN]
+    compared = {each.line for each in signs if each.span and each.span.text in COMPARISONS}
     previous: Diagnostic | None = None
     for mistake in mistakes:
         follows = previous is not None and previous.line == mistake.line
-        if not (follows and mistake.code == UNEXPECTED):
+        guessed = mistake.line in compared and mistake.code != SIGN
+        if not guessed and not (follows and mistake.code == UNEXPECTED):
             yield mistake
             previous = mistake
 
