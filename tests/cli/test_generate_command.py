@@ -36,6 +36,17 @@ def test_it_goes_on_with_a_prompt(xg: Xg, train: Train) -> None:
     assert len(said.out) == len("the c") + 20 + len("\n")
 
 
+def test_a_block_that_takes_no_ids_is_told_so_and_not_of_parameters(xg: Xg) -> None:
+    said = xg("generate", "tiny.xg", "--prompt", "the")
+    assert (said.code, said.out) == (1, "")
+    assert "Net does not go on with a text: it takes X [B, D], t [B], and no token ids" in said.err
+    assert "takes ids [B, S] in V, and gives logits [B, S, V]" in said.err
+    assert "parameters" not in said.err
+    said = xg("generate", "gpt2", "--prompt", "the")
+    assert said.code == 2
+    assert "--weights names a file with them, or `xg train gpt2` learns some" in said.err
+
+
 def test_seed_and_choice_of_tokens(xg: Xg, train: Train) -> None:
     words = ["generate", "run", "--tokens", 30, "--prompt", "the ", "--temperature", 3]
     first = xg(*words).out

@@ -81,6 +81,18 @@ def shown(text: str) -> str:
     return "\n".join(map(printable, text.split("\n")))
 
 
+def refuse_other_than_text(program: Program) -> None:
+    """InputError for a block that takes no token ids, whatever its parameters are."""
+    main = program.graphs.main
+    if any(main.types[value].range is not None for value in main.inputs):
+        return
+    listed = ", ".join(f"{value.name} {main.types[value]}" for value in main.inputs) or "no input"
+    raise InputError(
+        f"{main.block} does not go on with a text: it takes {listed}, and no token ids; a block "
+        "that does takes ids [B, S] in V, and gives logits [B, S, V]"
+    )
+
+
 def token_model(program: Program, step: Program, window: int | None, tokens: int) -> TokenModel:
     """How a program takes and gives tokens; raises InputError where it does not."""
     main, graph = program.graphs.main, step.graphs.main

@@ -6,14 +6,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Final
 
-from xg.cli.compiling import refuse_backend, refuse_plan
+from xg.cli.compiling import compile_one, refuse_backend, refuse_plan
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
 from xg.cli.published import Published
 from xg.cli.training.load_run import TrainedModel
-from xg.cli.writer import Writer, shown
+from xg.cli.writer import Writer, refuse_other_than_text, shown
+from xg.diagnostics.terminal import printable
 from xg_runtime.errors import InputError
 from xg_runtime.expect import fit
 from xg_runtime.sample import Sampling
@@ -31,8 +32,11 @@ def run(options: Namespace, console: Console) -> int:
     refuse_backend(options, None if options.no_cache else "step")
     is_run = Path(options.file).is_dir()
     if not is_run and options.weights is None:
-        open_project(options.file)  # a missing file is reported first
-        console.note("xg generate: a diagram has no parameters: --weights names a file with them")
+        refuse_other_than_text(compile_one(options))
+        console.note(
+            "xg generate: a diagram has no parameters: --weights names a file with them, or "
+            f"`xg train {printable(options.file)}` learns some, and writes a run"
+        )
         return USAGE
     if is_run and (options.settings or options.block or options.tokenizer or options.weights):
         console.note(f"xg generate: {options.file} is a run, which says itself what was trained")
