@@ -7,6 +7,7 @@ from typing import Final
 
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.prim import Expr, contract
+from xg.ir.tensor import Shape
 from xg.ir.use import Attrs, Data, Misuse, Use
 
 LETTERS: Final = "abcdefgh"
@@ -17,9 +18,11 @@ def configure(use: Use) -> Attrs:
     first, second = (type_.shape for type_ in use.types)
     for place, shape in enumerate((first, second)):
         if len(shape) < 2:
+            own = "op f(x [.., D], w [D]) = sum[D](x * w)", "op f(x [D], w [D, E]) = sum[D](x * w)"
             raise Misuse(
                 "matmul needs two axes on both sides",
                 {place: f"{use.spell(shape)} has {len(shape)}"},
+                (f"sums of products over other axes are an operator of yours: `{own[not place]}`",),
             )
     if first[-1] != second[-2]:
         left, right = use.sizes.fold(first[-1]), use.sizes.fold(second[-2])
@@ -36,11 +39,18 @@ def configure(use: Use) -> Attrs:
         raise Misuse(
             f"matmul cannot line up {use.spell(first)} with {use.spell(second)}",
             {1: "its leading axes must equal the last leading axes of the first, or be absent"},
-            ("repeat the operand with BC, so that the new axis is seen in the figure",),
+            (_line_up_help(first, second),),
         )
     leading = LETTERS[: len(first) - 2]
     shared = leading[len(leading) - batch :]
     return {"spec": f"{leading}ik,{shared}kj->{leading}ij"}
+
+
+def _line_up_help(first: Shape, second: Shape) -> str:
+    if first == second[:-1]:
+        own = "op f(p [.., M], c [.., M, D]) = sum[M](p * c)"
+        return f"a row for each matrix is an operator of yours: `{own}`"
+    return "repeat the operand with BC, so that the new axis is seen in the figure"
 
 
 def _transposed_help(use: Use, fits_transposed: bool) -> tuple[str, ...]:

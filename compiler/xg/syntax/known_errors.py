@@ -204,12 +204,23 @@ def _assigned_chain(stop: Stop) -> Repair | None:
 def _infix_in_chain(stop: Stop) -> Repair | None:
     """Between values, where only an arrow or a label goes on; `x[` and `x.` are not signs."""
     left, right = stop.previous, stop.following
-    if left is None or left.type != "NAME" or stop.opening or "SLASH" in stop.expected:
+    if left is None or left.type != "NAME" or "SLASH" in stop.expected:
         return None
     if stop.token.type not in SIGNS or "ARROW" not in stop.expected:
         return None
     operand = stop.span(right).text if right and right.type in ("NAME", "NUMBER") else "…"
     return Repair(errors.InfixInChain(stop.here, stop.span(left).text, operand))
+
+
+def _number_in_chain(stop: Stop) -> Repair | None:
+    """At the start of a chain, or where an operand is to come."""
+    if stop.token.type not in ("NUMBER", "MINUS") or "NUMBER" in stop.expected:
+        return None
+    attached = stop.previous is not None and stop.previous.type in ("SINGLE", "DOUBLE", "LPAR")
+    begins = stop.begins_line and stop.reader.awaits("statement")
+    if begins or (attached and "NAME" in stop.expected):
+        return Repair(errors.NumberInChain(stop.here))
+    return None
 
 
 def _colon_for_brace(stop: Stop) -> Repair | None:
@@ -285,6 +296,7 @@ _KNOWN: tuple[Callable[[Stop], Repair | None], ...] = (
     _colon_for_brace,
     _stacked_power,
     _infix_in_chain,
+    _number_in_chain,
     _stacked_sign,
     _arrow_as_comparison,
     _statement_outside,

@@ -253,8 +253,9 @@ class _Typist:
         target_shape = target and self._expanded(target)
         for param in self.source.params:
             shape = self.types[param.value].shape if param.value in self.types else ()
-            fits = len(shape) == 2 and shape[:1] == types[0].shape[-1:]
-            if fits and (target_shape is None or shape[-1:] == target_shape[-1:]):
+            fits = len(shape) == 2 and len(types[0].shape) > 1 and shape[:1] == types[0].shape[-1:]
+            other = param.value != node.inputs[1]
+            if other and fits and (target_shape is None or shape[-1:] == target_shape[-1:]):
                 return (f"did you mean {param.value.span.text}?",)
         return ()
 

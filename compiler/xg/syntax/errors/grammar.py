@@ -172,6 +172,17 @@ class InfixInChain(ProblemAt):
         return (f"define it: `op f(x, y) = x {sign} y`, and write `{used}`",)
 
 
+class NumberInChain(ProblemAt):
+    """A number, or a sign in front of a value, where a chain has a tensor."""
+
+    code = "XG0129"
+    title = "a chain begins with a tensor, not with {span.text!q}, and only tensors are attached"
+    help = (
+        "numbers are for operators: `scale(2)` multiplies by one, `fill[B, D](1)` is a tensor of "
+        "it, and `op f(x) = 1 - x` is an operator of your own: `x -> f`",
+    )
+
+
 class ColonForBrace(ProblemAt):
     """A block opened by a colon, as in Python."""
 
