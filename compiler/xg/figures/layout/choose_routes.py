@@ -13,10 +13,10 @@ from itertools import product
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.figures.layout.field import CLEAR, FAR, LineRun, Range, Route, RoutingField
+from xg.figures.layout.field import CLEAR, FAR, HEAD, LineRun, Range, Route, RoutingField
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
-from xg.figures.layout.request import FLAT, RouteRequest, bars_of, requests, side_room
+from xg.figures.layout.request import FLAT, PORT_APART, RouteRequest, bars_of, requests, side_room
 from xg.figures.layout.route_search import CORNER, CROSSING, LENGTH, Ask, search
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
@@ -24,8 +24,6 @@ from xg.figures.model.geometry import Box
 _CLASH: Final = 1000.0  # cost of lying on something
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
-_LEAST_RUN: Final = 11.0  # of a level part beside a node: a head and some line
-_PORT_APART: Final = 5.4
 
 
 @dataclass()
@@ -51,6 +49,11 @@ class Router:
                 self._take(old)
                 self._put(min(self._best(request), old, key=self.cost))
         return self.routes
+
+    def cramped(self) -> frozenset[str]:
+        """Return the nodes at which lines are too near to each other, or to something else."""
+        clashing = (route for route in self.routes.values() if self._clashes(route) > 0)
+        return frozenset(port.node for one in clashing for port in (one.start, one.end))
 
     def _put(self, route: Route) -> None:
         self.routes[route.number] = route
@@ -134,9 +137,9 @@ class Router:
         taken = self.field.rows[port.row].taken
         if port.side is NodeSide.RIGHT:
             ends = [left - CLEAR - half for left, _ in taken if left >= port.x - 0.5]
-            return port.x + _LEAST_RUN + half, min(ends, default=FAR)
+            return port.x + HEAD + half, min(ends, default=FAR)
         ends = [right + CLEAR + half for _, right in taken if right <= port.x + 0.5]
-        return max(ends, default=-FAR), port.x - _LEAST_RUN - half
+        return max(ends, default=-FAR), port.x - HEAD - half
 
     # ---- cost --------------------------------------------------------------------------------
 
@@ -161,6 +164,7 @@ class Router:
         key, number = route.key, route.number
         for gap, a, b in route.turns():
             count += self.field.crossed_upright(gap, a, b, key)
+            count += self.field.crossed_turn(gap, a, b, key, route.half)
         for gap, x in route.gaps():
             count += self.field.crossed_level(gap, x, key)
         sides = {(port.node, port.side) for port in (route.start, route.end)}
@@ -208,7 +212,7 @@ class Router:
     def _is_near(self, route: Route, port: RimPort, other: Route, distance: float) -> bool:
         """Return whether two lines meet a top or a bottom too near to each other."""
         joins = port.side is NodeSide.BOTTOM and other.key == route.key
-        return abs(distance) < _PORT_APART + route.half + other.half and not joins
+        return abs(distance) < PORT_APART + route.half + other.half and not joins
 
 
 def _line(route: Route, port: RimPort) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from xg.figures.model.geometry import Box
 
 APART: Final = 6.0  # between two lines
 CLEAR: Final = 5.0  # between a line and a box
+HEAD: Final = 11.0  # of a level line beside a node: an arrowhead and some line
 FAR: Final = 1e5
 
 Key = tuple[str, ...]  # lines of one key are one line that branches
@@ -78,6 +79,17 @@ class Route:
                 yield port.row, min(port.x, run.x), max(port.x, run.x), port
 
 
+_Turn = tuple[float, float, float]  # from, to, half of the distance between two lines
+_ON_EACH_OTHER: Final = 50  # crossings that a line avoids rather than lie on another
+
+
+def _crossed_below(above: _Turn, below: _Turn) -> int:
+    """Count the crossings of two level parts, the first of which runs above the second."""
+    (a, b, half), (c, d, its) = above, below
+    count = (min(c, d) < b < max(c, d)) + (min(a, b) < c < max(a, b))
+    return count + _ON_EACH_OTHER * (abs(b - c) < APART - 0.5 + half + its)
+
+
 @dataclass(slots=True)
 class FieldRow:
     """A band of boxes: its height on the page, and what of its width they take."""
@@ -134,7 +146,7 @@ class RoutingField:
         for gap, x in route.gaps():
             self.through[gap].setdefault(number, []).append((x, key, half))
         for gap, a, b in route.turns():
-            self.level[gap].setdefault(number, []).append((min(a, b), max(a, b), key, half))
+            self.level[gap].setdefault(number, []).append((a, b, key, half))
 
     def remove(self, route: Route) -> None:
         """Take a route away."""
@@ -155,6 +167,11 @@ class RoutingField:
             if other != key
         ]
         taken += [(left - clear, right + clear + room) for left, right in self.rows[row].taken]
+        heads = (one for some in self.flat[row].values() for one in some)
+        for _, _, port, other in heads:
+            if other != key:
+                ends = port.x, port.x + port.side.sign * HEAD
+                taken.append((min(ends) - half, max(ends) + half + room))
         taken.sort()
         ranges: list[Range] = []
         start = -FAR
@@ -169,9 +186,23 @@ class RoutingField:
         """Count the level parts in a gap that an upright line there crosses."""
         count = 0
         for some in self.level[gap].values():
-            for left, right, other, half in some:
-                if left < x < right and other != key:
+            for a, b, other, half in some:
+                if min(a, b) < x < max(a, b) and other != key:
                     count += 2 if half else 1
+        return count
+
+    def crossed_turn(self, gap: int, a: float, b: float, key: Key, half: float) -> int:
+        """Count the crossings with other level parts in a gap, at the better of two orders.
+
+        One that would lie on another in both orders counts as many.
+        """
+        one = (a, b, half)
+        count = 0
+        for some in self.level[gap].values():
+            for c, d, other, its in some:
+                if other != key and max(min(a, b), min(c, d)) < min(max(a, b), max(c, d)) + APART:
+                    two = (c, d, its)
+                    count += min(_crossed_below(one, two), _crossed_below(two, one))
         return count
 
     def crossed_upright(self, gap: int, a: float, b: float, key: Key) -> int:

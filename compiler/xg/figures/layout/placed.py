@@ -16,7 +16,8 @@ class PlacedFigure:
     """Boxes of nodes by id; boxes of labels and, once routed, paths by the edge's number.
 
     `engine` is the name of the engine that placed it; `warning` says what was wrong with those
-    before it, empty where the first one answered.
+    before it, empty where the first one answered. Lines at the nodes in `cramped` are too near to
+    each other.
     """
 
     figure: Figure
@@ -26,3 +27,4 @@ class PlacedFigure:
     engine: str
     warning: str = ""
     paths: Mapping[int, DrawnPath] = field(default_factory=dict[int, DrawnPath])
+    cramped: frozenset[str] = frozenset()

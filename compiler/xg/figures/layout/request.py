@@ -17,6 +17,7 @@ from xg.figures.model.structure import EdgePlace
 _PAIR_INSIDE: Final = 0.55  # of a glyph's width
 _PAIR_BESIDE: Final = 2.0  # that two lines may reach beyond a text between them
 _BESIDE_TEXT: Final = 8.4
+PORT_APART: Final = 5.4  # between two lines at the top or the bottom of a node
 _PORT_STEP: Final = 9.0  # between ports at the top or the bottom of a box
 _CIRCLE_STEP: Final = 5.5
 FLAT: Final = (EdgePlace.FROM_LEFT, EdgePlace.FROM_RIGHT)
@@ -150,6 +151,8 @@ class _Book:
         box = self.placed.nodes[node]
         is_circle = is_round(self.placed, node)
         step = _CIRCLE_STEP if is_circle else _PORT_STEP
+        if self.placed.facts.twins:
+            step = max(step, PORT_APART + 2 * self.shift + 0.1)
         most = box.width / 2 - (3.0 if is_circle else 7.0)
         shifts = {aim - box.center[0] for aim in aims}
         for shift in sorted(one for one in shifts if 0 < abs(one) <= most):

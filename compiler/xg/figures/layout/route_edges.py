@@ -33,7 +33,8 @@ def routed(placed: PlacedFigure) -> PlacedFigure:
 
 def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
     field = field_of(placed)
-    routes = Router(placed, field, rooms).run()
+    router = Router(placed, field, rooms)
+    routes = router.run()
     channel_levels = channels(field, routes)
     moved = _moved(placed, field, channel_levels)
     sides = {node: side_room(placed, node) for node in placed.nodes}
@@ -50,7 +51,7 @@ def _routed(placed: PlacedFigure, rooms: Mapping[int, float]) -> PlacedFigure:
             paths[number] = _flat(moved, number, place, half)
             if number in twins:
                 paths[twins[number]] = backward(_flat(moved, number, place, -half))
-    return replace(moved, paths=paths)
+    return replace(moved, paths=paths, cramped=router.cramped())
 
 
 def _moved(placed: PlacedFigure, field: RoutingField, found: Channels) -> PlacedFigure:

@@ -88,7 +88,10 @@ def _best(
             cost = state.cost + 2 * CORNER + LENGTH * abs(x - y)
             if best is not None and cost >= best.cost:
                 continue
-            cost += CROSSING * field.crossed_upright(gap, x, y, ask.key)
+            cost += CROSSING * (
+                field.crossed_upright(gap, x, y, ask.key)
+                + field.crossed_turn(gap, x, y, ask.key, ask.half)
+            )
             this = _State(cost, low, high, (*state.before, (here, gap)))
         if best is None or this.cost < best.cost:
             best = this

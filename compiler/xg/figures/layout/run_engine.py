@@ -63,14 +63,26 @@ def layout(figure: Figure, engines: Sequence[Engine] = ENGINES) -> PlacedFigure:
 
 
 def _place(figure: Figure, facts: Structure, engine: Engine) -> PlacedFigure:
+    """Place and route a figure; where lines are too near to each other, again with more room."""
+    placed = _clearest(figure, facts, engine, frozenset())
+    if placed.cramped:
+        roomy = _clearest(figure, facts, engine, placed.cramped)
+        return min(placed, roomy, key=lambda one: len(one.cramped))
+    return placed
+
+
+def _clearest(
+    figure: Figure, facts: Structure, engine: Engine, cramped: frozenset[str]
+) -> PlacedFigure:
     """Place and route a figure; a small one in several ways, of which the clearest is kept."""
-    boxes = units(figure, facts)
-    best: tuple[tuple[bool, int], PlacedFigure] | None = None
+    boxes = units(figure, facts, cramped)
+    best: tuple[tuple[int, bool, int], PlacedFigure] | None = None
     for wishes in _wishes(figure):
         answer = engine.run(problem(figure, facts, boxes, wishes))
         placed = straightened(read_answer(answer, figure, facts, boxes, engine.name))
         placed = routed(placed)
-        unclear = not (_is_orderly(placed) or not wishes.forks), tangles(placed)
+        is_orderly = _is_orderly(placed) or not wishes.forks
+        unclear = len(placed.cramped), not is_orderly, tangles(placed)
         if best is None or unclear < best[0]:
             best = unclear, placed
         if not any(best[0]):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -21,6 +22,7 @@ from xg.figures.model.structure import EdgePlace, Structure
 
 FIELD: Final = 4  # points
 _PAIR_HEIGHT: Final = 13.5  # of an arrow and its way back, at a side of a box
+_MORE: Final = 28.0  # points beside a node at which lines are too near to each other
 _BOXES: Final = (style.Outline.SHARP, style.Outline.ROUNDED)
 
 
@@ -70,13 +72,19 @@ class NodeUnit:
         return boxes
 
 
-def units(figure: Figure, facts: Structure) -> list[NodeUnit]:
-    """Return the units of a figure in the order of its nodes."""
-    sizes = node_sizes(figure, facts)
+def units(figure: Figure, facts: Structure, cramped: Collection[str] = ()) -> list[NodeUnit]:
+    """Return the units of a figure in the order of its nodes; more room beside cramped ones."""
+    sizes = node_sizes(figure, facts, cramped)
     beside = {*facts.left.values(), *facts.right.values()}
     node_units = {
         node.id: _unit(node.id, sizes, facts, 0.0) for node in figure.nodes if node.id not in beside
     }
+    for node in node_units.keys() & set(cramped):
+        unit = node_units[node]
+        half = _fields(unit.size.width / 2)
+        more = math.ceil(_MORE / FIELD)
+        before, after = max(unit.before, half) + more, max(unit.after, half) + more
+        node_units[node] = replace(unit, before=before, after=after)
     for number, place in enumerate(facts.places):
         if place is EdgePlace.LANE:
             head = figure.edges[number].head
@@ -85,8 +93,13 @@ def units(figure: Figure, facts: Structure) -> list[NodeUnit]:
     return list(node_units.values())
 
 
-def node_sizes(figure: Figure, facts: Structure) -> dict[str, Extent]:
-    """Return how large each node is: as high as the pairs of lines at a side need."""
+def node_sizes(
+    figure: Figure, facts: Structure, cramped: Collection[str] = ()
+) -> dict[str, Extent]:
+    """Return how large each node is: as high as the pairs of lines at a side need.
+
+    A cramped one has room for one pair more.
+    """
     sides: dict[tuple[str, bool], int] = defaultdict(int)
     pairs = zip(figure.edges, facts.places, strict=True)
     for edge, place in pairs if facts.twins else ():
@@ -96,6 +109,7 @@ def node_sizes(figure: Figure, facts: Structure) -> dict[str, Extent]:
     for node in figure.nodes:
         size = node_size(node)
         count = max(sides.get((node.id, is_out), 0) for is_out in (True, False))
+        count += node.id in cramped
         outline = style.NODE_STYLES[node.kind].outline
         if count > 1 and outline in _BOXES:
             size = Extent(size.width, max(size.height, count * _PAIR_HEIGHT))

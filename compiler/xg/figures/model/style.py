@@ -168,7 +168,7 @@ NODE_STYLES: Final = MappingProxyType(
             Outline.ROUNDED, 39.0, BOX_HEIGHT, Color.BACKGROUND, Color.BACKWARD, 1.4
         ),
         NodeKind.BLOCK: NodeStyle(Outline.ROUNDED, 92.0, 26.0, Color.BLOCK, Color.BLOCK_LINE, 1.1),
-        NodeKind.TENSOR: NodeStyle(Outline.NONE, 10.0, 17.0),
-        NodeKind.SAVED: NodeStyle(Outline.NONE, 10.0, 17.0),
+        NodeKind.TENSOR: NodeStyle(Outline.NONE, 6.0, 17.0),
+        NodeKind.SAVED: NodeStyle(Outline.NONE, 6.0, 17.0),
     }
 )
