@@ -324,7 +324,7 @@ class Author:
 
     # ---- the whole block ------------------------------------------------------------------------
 
-    def block(self, outputs: Sequence[Known], dims: Sequence[str] = ()) -> Block:
+    def block(self, outputs: Sequence[Known]) -> Block:
         """The block with these values as its outputs."""
         own = [f"{name} = 0.4" for name in self.numbers]
         own += [f"{name} = {' | '.join(words)}" for name, words in self.words.items()]
@@ -335,5 +335,4 @@ class Author:
             params=tuple(Param(p.text, self.type(p), start) for p, start in self.params),
             statements=tuple(self.statements),
             own=tuple(own),
-            dims=tuple(dims),
         )

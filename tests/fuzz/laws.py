@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from fuzz.inlined import NotInlined, inlined
 from fuzz.proof import Case, Failure, on_arrays
 from fuzz.sketch import Block, Sketch, Statement, words
 
@@ -140,7 +141,16 @@ def split(sketch: Sketch, _: Random) -> Rewritten:
     return Rewritten({LIBRARY: str(library), "case.xg": use + str(main)}, sketch.settings)
 
 
-LAWS: tuple[Law, ...] = (renamed, reordered, formatted, chosen, split)
+def in_place(sketch: Sketch, _: Random) -> Rewritten:
+    """The body of each block written in the place of its calls."""
+    try:
+        found = inlined(sketch)
+    except NotInlined:
+        return Rewritten({"case.xg": str(sketch)}, sketch.settings)
+    return Rewritten({"case.xg": found.text}, sketch.settings, found.names)
+
+
+LAWS: tuple[Law, ...] = (renamed, reordered, formatted, chosen, split, in_place)
 
 
 def drawn(sketch: Sketch, seed: int) -> Case:
@@ -182,7 +192,7 @@ def _program(rewritten: Rewritten) -> Program:
 
 
 def _path(name: str, names: Mapping[str, str]) -> str:
-    return ".".join(names.get(part, part) for part in name.split("."))
+    return names.get(name) or ".".join(names.get(part, part) for part in name.split("."))
 
 
 def _compare(

@@ -73,6 +73,11 @@ def _main(world: World) -> Block:
 
 def _helper(world: World, name: str) -> Block:
     """A block to be called; a layer gives back the type of its first input."""
+    with world.local_size() as local:
+        return _written(world, name, local)
+
+
+def _written(world: World, name: str, local: str) -> Block:
     author = Author(world, name, step)
     if world.chance(0.3):
         author.numbers.append("p")
@@ -83,6 +88,8 @@ def _helper(world: World, name: str) -> Block:
     _write(author, world.random.randint(1, 2 if world.short else 4))
     outputs = [_residual(author, first)] if layer else _outputs(author)
     block = author.block(outputs)
+    if local in words(block):
+        block = replace(block, dims=(f"{local} = {world.definitions[local]}",))
     world.blocks.append(_signature(author, block, outputs, layer=layer))
     return block
 

@@ -22,12 +22,15 @@ def said(sketch: Sketch) -> Sketch:
     They are the caller's of the same names where the call does not say another one. Sizes of which
     a callee no longer speaks are given no more.
     """
-    while True:  # what a call gives is a size of which its block now speaks to its own callers
+    while (
+        len(sketch.blocks) > 1
+    ):  # what a call gives is a size of which its block now speaks to its own callers
         linked = link(parse(Source("case.xg", str(sketch))), _no_file, {})
         blocks = tuple(_block(block, linked) for block in sketch.blocks)
         if blocks == sketch.blocks:
             return sketch
         sketch = replace(sketch, blocks=blocks)
+    return sketch
 
 
 def _no_file(use: ast.Use) -> ast.Module:
@@ -48,7 +51,8 @@ def _step(step: Step, linked: Linked) -> Step:
     if match is None or match["name"] not in linked.unit.blocks:
         return step
     located = linked.unit.blocks[match["name"]]
-    mentioned = linked.mentioned(located)
+    own = {decl.name.name for decl in located.block.dims}
+    mentioned = [name for name in linked.mentioned(located) if name not in own]
     carried = set(_carried(located.block))
     given = dict(part.split("=", 1) for part in (match["given"] or "").split(", ") if part)
     rest = [f"{n}={v}" for n, v in given.items() if n not in linked.dims or n in mentioned]

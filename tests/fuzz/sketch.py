@@ -46,7 +46,8 @@ class Step:
     """A node and the edges that leave it.
 
     `ports` are their types, with names where the label gives some; `shown` puts the shape into the
-    label, `guard` keeps the node for one word of an option.
+    label, `guard` keeps the node for one word of an option. `sizes` are those of the called block
+    that are others than the caller's of the same names.
     """
 
     node: str
@@ -55,6 +56,7 @@ class Step:
     shown: bool = True
     guard: str = ""
     call: str = ""
+    sizes: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         operands = "".join(f"{operand.arrow}{operand.text}" for operand in self.attached)

@@ -12,7 +12,7 @@ from fuzz.world import Axis, Known, Signature
 
 from xg.ir.dim import ONE, Dim, number, symbol
 
-POSITIONS_AT_MOST = 17  # more than any size has positions
+POSITIONS_AT_MOST = 40  # more than any size has positions
 
 
 def plain(author: Author) -> None:
@@ -234,20 +234,22 @@ def called(author: Author) -> None:
 
 
 def _binding(author: Author, signature: Signature) -> Mapping[str, Dim]:
-    """Other sizes for symbols that the block's inputs carry or the call gives: S may be S_k."""
-    if author.world.chance(0.6):
+    """Other sizes for symbols of the block, some of them exchanged: S may be S_k, D may be B + 1.
+
+    Its inputs carry them, or the call gives them.
+    """
+    free = [name for name in signature.dims if name not in ("H", "N_H")]
+    count = min(len(free), author.random.choice((0, 0, 1, 1, 2, 3)))
+    hidden = [name for name in free if name not in author.world.numbers]  # by a size of the block
+    names = list(dict.fromkeys([*hidden, *author.random.sample(free, count)]))
+    if not names:
         return {}
-    carried = _carried(signature)
-    fixed = {name for dim in author.world.definitions.values() for name in dim.symbols()}
-    free = sorted((carried | set(signature.dims)) - fixed - {"D_h", "E", "M", "F"})
-    if not free:
-        return {}
-    name = author.random.choice(free)
     wide = [n for n in author.world.numbers if author.world.least(symbol(n)) > 2]
-    other = symbol(author.random.choice(wide))
-    if name not in carried and author.world.chance(0.3):
-        other = other + 1
-    return {name: other}
+    names = names[: len(wide)]
+    others = [symbol(name) for name in author.random.sample(wide, min(len(names), len(wide)))]
+    if author.world.chance(0.2):
+        others[0] = author.random.choice((others[0] + 1, others[0] * 2))
+    return {name: other for name, other in zip(names, others, strict=True) if other.name != name}
 
 
 def _carried(signature: Signature) -> set[str]:
@@ -289,7 +291,8 @@ def _call(
     split = 1 if author.world.chance(0.5) else len(operands)
     named = [replace(known, text=author.fresh(VALUES)) for known in made]
     ports = tuple(Port(known.text, author.type(known)) for known in named)
-    step = Step(f"{head}{arguments}", ports, tuple(operands[split:]), call=label)
+    sizes = tuple((name, str(size)) for name, size in binding.items())
+    step = Step(f"{head}{arguments}", ports, tuple(operands[split:]), call=label, sizes=sizes)
     author.statements.append(Statement(tuple(operands[:split]), (step,)))
     author.values.extend(named)
 

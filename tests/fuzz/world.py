@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -119,6 +120,24 @@ class World:
                 chosen = tuple(self.random.sample(words, min(len(words), 3)))
                 self.options[name] = chosen
                 self.settings[name] = self.random.choice(chosen)
+
+    @contextmanager
+    def local_size(self) -> Generator[str]:
+        """Let a block have a size of its own, under a name that the program has for another one."""
+        mentioned = {name for dim in self.definitions.values() for name in dim.symbols()}
+        names = [name for name in self.numbers if name not in mentioned and name != "N_H"]
+        if len(names) < 2 or self.chance(0.7):
+            yield ""
+            return
+        name, other = self.random.sample(names, 2)
+        before = self.numbers
+        self.numbers = {each: number for each, number in before.items() if each != name}
+        self.definitions[name] = self.random.choice((symbol(other) * 2, symbol(other) + 2))
+        try:
+            yield name
+        finally:
+            del self.definitions[name]
+            self.numbers = {name: before[name], **self.numbers}
 
     # ---- chance ---------------------------------------------------------------------------------
 
