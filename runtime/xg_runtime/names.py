@@ -66,9 +66,18 @@ class ConfigPath:
         table = dict(cast("dict[str, Any]", found))
         names = ("first", "else", "words", "length", "training")
         parts = [table.pop(name, None) for name in names]
-        if table.keys() != {"key"}:
-            raise Misfit(f"{found} should have a key, and perhaps {', '.join(names)}")
-        held: object = table["key"]
+        held: object = table.pop("key", None)
+        if held is None or table:
+            has = f"has {next(iter(table))}, which nothing reads: it" if table else "has no key: it"
+            raise Misfit(f"{found} {has} should have a key, and perhaps {', '.join(names)}")
+        first, otherwise, words, length, training = parts
+        if not isinstance(training, bool | None):
+            raise Misfit(f"training = {training} should be true or false")
+        if words is not None:
+            parts[2] = _texts(words)
+        for name, text in zip(names, (first, otherwise, None, length), strict=False):
+            if not isinstance(text, str | None):
+                raise Misfit(f"{name} = {text} should be a text")
         listed = cast("list[object]", held) if isinstance(held, list) else [held]
         return cls(tuple(map(str, listed)), *parts[:-1], training=bool(parts[-1]))
 
@@ -111,12 +120,18 @@ def _names(path: Path, found: dict[str, Any]) -> Names:
         raise Misfit(f"it has {strange[0]}" if strange else "it has no [tensors]")
     config = dict(found.get("config", {}))
     parts = {name: config.pop(name, {}) for name in ("drawn", "older", "written", "training")}
+    ignored, prefix = found.get("ignored", []), found.get("prefix", "")
+    if not isinstance(ignored, list) or not isinstance(prefix, str):
+        raise Misfit("ignored should be a list of names, and prefix a text")
+    for name, part in {**parts, "tensors": found["tensors"]}.items():
+        if not isinstance(part, dict):
+            raise Misfit(f"{name} should be a table")
     return Names(
         source=str(path),
-        prefix=str(found.get("prefix", "")),
+        prefix=prefix,
         lines=tuple(NamesLine.of(*pair) for pair in _texts(found["tensors"]).items()),
         tied=_texts(found.get("tied", {})),
-        ignored=tuple(map(str, found.get("ignored", []))),
+        ignored=tuple(map(str, cast("list[object]", ignored))),
         older=_texts(found.get("older", {})),
         config=ConfigKeys({name: ConfigPath.of(way) for name, way in config.items()}, **parts),
     )

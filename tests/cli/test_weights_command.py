@@ -146,7 +146,21 @@ def test_names_that_nobody_explains(xg: Xg, held: Path) -> None:
         ("[tensors]", "[tensor]", "it has tensor"),
         ("prefix =", "prefix", "is no file of names"),
         ('"V"', "7", "net.down.weight should be a text"),
-        ('act = { key = "act",', 'act = { kay = "act",', "should have a key"),
+        ('act = { key = "act",', 'act = { kay = "act",', "has kay, which nothing reads"),
+        ('act = { key = "act",', "act = {", "has no key: it should have a key"),
+        ("tanh = ", "training = 1, tanh = ", "training should be a text"),
+        ('key = "act",', 'key = "act", training = 1,', "training = 1 should be true or false"),
+        ('key = "act",', 'key = "act", first = 1,', "first = 1 should be a text"),
+        ('["net.steps"]', '"net.steps"', "ignored should be a list of names"),
+        ('"net."', "3", "prefix a text"),
+        ("[config.drawn]\nkind", "[config]\nD_q", "is no file of names"),
+        (
+            'kind = "tiny"',
+            '[config.wrong]\nkey = "width"',
+            "sets wrong, which tiny.xg does not have",
+        ),
+        ('D_ff = "hidden"', 'D_f = "hidden"', "sets D_f, which tiny.xg does not have: it may set"),
+        ("[config.drawn]\nkind =", "drawn =", "drawn should be a table"),
     ],
 )
 def test_a_file_of_names_that_makes_no_sense(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from xg.cli.arguments import settings_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import Program, compile_project
-from xg.frontend.blocks import concerning
+from xg.frontend.blocks import concerning, settable
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, declared_dims, shape_project
 from xg.ir.graph import Program as Graphs
@@ -49,7 +49,7 @@ class Published:
         cls, project: Project, options: Namespace, path: Path, inputs: Arrays | None = None
     ) -> Published:
         """Read a checkpoint; raises DiagnosticError, InputError, FileError, CheckpointError."""
-        checkpoint, names_file = weights.read(path), names_for(options)
+        checkpoint, names_file = weights.read(path), names_for(options, project)
         settings = {
             **_settings_of(project, options, checkpoint, names_file),
             **settings_of(options),
@@ -169,12 +169,23 @@ def _renamed(program: Program, names: Names, found: weights.Weights) -> Arrays:
     return rename.to_diagram(names, found, shapes, size_numbers(program), program.graphs.main.block)
 
 
-def names_for(options: Namespace) -> Names | None:
-    """The file of names that is given, or the one beside the diagram if there is one."""
-    if options.names is not None:
-        return names.read(options.names)
-    beside = _names_path(options)
-    return names.read(beside) if beside.is_file() else None
+def names_for(options: Namespace, project: Project) -> Names | None:
+    """The file of names that is given, or the one beside the diagram if there is one.
+
+    Raises InputError where it sets what the diagram does not have.
+    """
+    path = options.names if options.names is not None else _names_path(options)
+    if options.names is None and not path.is_file():
+        return None
+    found = names.read(path)
+    known = settable(project)
+    for name in found.config.settings:
+        if name not in known:
+            raise InputError(
+                f"{path} sets {name}, which {options.file} does not have: it may set "
+                + ", ".join(sorted(known))
+            )
+    return found
 
 
 def _names_path(options: Namespace) -> Path:

@@ -56,9 +56,17 @@ def concerning(
     if not settings:
         return {}
     owners = {b.name.name: {own.name.name for own in b.own} for b in project.main.blocks}
-    declared = {
-        decl.name.name for module in project.modules for decl in (*module.dims, *module.options)
-    }
     others = {name for owner, names in owners.items() if owner != block for name in names}
-    elsewhere = others - declared - owners.get(block or "", set())
+    elsewhere = others - declared(project) - owners.get(block or "", set())
     return {name: value for name, value in settings.items() if name not in elsewhere}
+
+
+def settable(project: Project) -> set[str]:
+    """Everything that `--set` may name for some block of the project: dims, options, arguments."""
+    return declared(project) | {own.name.name for b in project.main.blocks for own in b.own}
+
+
+def declared(project: Project) -> set[str]:
+    """The dims and options of all files of a project."""
+    modules = project.modules
+    return {each.name.name for module in modules for each in (*module.dims, *module.options)}

@@ -48,7 +48,7 @@ def _report(found: Published, params: Arrays) -> list[str]:
 
 def _publish(options: Namespace, project: Project, found: Published, params: Arrays) -> str:
     """Write a folder under published names; raises InputError and FileError."""
-    names = names_for(options)
+    names = names_for(options, project)
     if names is None:
         raise InputError(f"--to needs --names: nothing beside {options.file} tells its names")
     names = of_block(names, project, found.program.graphs, found.settings)
