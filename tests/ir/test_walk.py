@@ -19,18 +19,18 @@ def test_callers_come_before_what_they_call_at_once() -> None:
 
 
 def test_levels_come_one_after_the_other_and_equal_keys_once() -> None:
-    assert "".join(level_by_level("a", BELOW.__getitem__)) == "abcdbdd"
-    assert "".join(level_by_level("a", BELOW.__getitem__, str.upper)) == "abcd"
+    assert "".join(level_by_level(["a"], BELOW.__getitem__)) == "abcdbdd"
+    assert "".join(level_by_level(["a"], BELOW.__getitem__, str.upper)) == "abcd"
 
 
 def test_callees_come_first_and_once() -> None:
-    assert "".join(callees_first("a", BELOW.__getitem__)) == "dbca"
-    assert "".join(callees_first("a", BELOW.__getitem__, str.upper)) == "dbca"
+    assert "".join(callees_first(["a"], BELOW.__getitem__)) == "dbca"
+    assert "".join(callees_first(["a"], BELOW.__getitem__, str.upper)) == "dbca"
 
 
 def test_a_circle_is_named_from_where_it_closes() -> None:
     with pytest.raises(Circular) as refused:
-        callees_first("a", {**BELOW, "d": "b"}.__getitem__)
+        callees_first(["a"], {**BELOW, "d": "b"}.__getitem__)
     assert refused.value.ring == ["b", "d"]
 
 
@@ -56,6 +56,6 @@ def test_depth_is_no_limit() -> None:
         below = yield number + 1
         return below + 1
 
-    assert len(list(callers_first(0, down))) == len(list(level_by_level(0, down))) == DEPTH + 1
-    assert callees_first(0, down)[0] == DEPTH
+    assert len(list(callers_first(0, down))) == len(list(level_by_level([0], down))) == DEPTH + 1
+    assert callees_first([0], down)[0] == DEPTH
     assert answers(0, work, {})[0] == DEPTH

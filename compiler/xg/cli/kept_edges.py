@@ -77,7 +77,7 @@ def _whole(run: Record, value: Value) -> NDArray[Any]:
 
 def _calls(record: Record) -> dict[str, Record]:
     """Every call's run by its path, the first where a call is made twice; the whole one is ""."""
-    runs = level_by_level(record, lambda run: chain.from_iterable(run.calls.values()))
+    runs = level_by_level([record], lambda run: chain.from_iterable(run.calls.values()))
     return {run.path: run for run in reversed(list(runs))}
 
 

@@ -125,7 +125,7 @@ def called_as(graphs: Graphs, block: str) -> str | None:
     def below(site: CallSite) -> Iterator[CallSite]:
         return (site.enter(call, graphs.graphs) for call in site.graph.calls if call.count is None)
 
-    _, *sites = level_by_level(entry(graphs), below, lambda site: site.graph.block)
+    _, *sites = level_by_level([entry(graphs)], below, lambda site: site.graph.block)
     return next((site.path for site in sites if site.graph.block == block), None)
 
 

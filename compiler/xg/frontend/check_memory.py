@@ -17,6 +17,7 @@ from xg.diagnostics.source import Span
 from xg.frontend.project import Project
 from xg.frontend.typed import TypeMemory
 from xg.ir.recent import Recent
+from xg.passes.resolve.mentions import KnownMentions
 from xg.syntax import ast
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class CheckMemory:
 
     types: TypeMemory = field(default_factory=TypeMemory)
     plans: PlanMemory | None = None
+    shadowed: tuple[str, ...] = ()
+    mentions: KnownMentions = field(default_factory=KnownMentions)
     blocks: Recent[Text, ast.Block] = field(default_factory=Recent[Text, ast.Block])
     ops: Recent[Text, ast.OpDef] = field(default_factory=Recent[Text, ast.OpDef])
     plan_decls: Recent[Text, ast.Plan | ast.PlanProduct] = field(
@@ -41,14 +44,29 @@ class CheckMemory:
     def adopt(self, project: Project) -> Adopted:
         """A project made of known declarations, as far as it has any. Begins a round."""
         self._next_round()
+        self._forget_shadowed(project)
         places: list[Place] = []
         modules = {id(module): self._module(module, places) for module in project.modules}
         uses = {key: modules[id(module)] for key, module in project.uses.items()}
         adopted = Project(modules[id(project.main)], project.paths, uses)
         return Adopted(adopted, tuple(places))
 
+    def _forget_shadowed(self, project: Project) -> None:
+        """Forget everything where a dim that a block declares again has another number.
+
+        A graph keeps the program's numbers of the text that it was made from, and where a dim has
+        two meanings `Program.numbers` cannot replace them.
+        """
+        blocks = [block for module in project.modules for block in module.blocks]
+        own = {dim.name.name for block in blocks for dim in block.dims}
+        dims = [dim for module in project.modules for dim in module.dims]
+        shadowed = tuple(dim.span.text for dim in dims if dim.name.name in own)
+        if shadowed != self.shadowed:
+            self.types, self.plans, self.shadowed = TypeMemory(), None, shadowed
+
     def _next_round(self) -> None:
         self.types.next_round()
+        self.mentions.known.next_round()
         self.blocks.next_round()
         self.ops.next_round()
         self.plan_decls.next_round()

@@ -98,8 +98,9 @@ def checked(
     except DiagnosticError as error:
         checker.add(error.diagnostics)
     if block is None and not checker.has_errors:
-        checker.add(each.diagnostic() for each in unused_axes(project.main, project.modules))
-        checker.add(each.diagnostic() for each in unused(project.main, project.modules))
+        files = project.main, project.modules, checker.memory.mentions
+        checker.add(each.diagnostic() for each in unused_axes(*files))
+        checker.add(each.diagnostic() for each in unused(*files))
     return Checked(checker.diagnostics(), tuple(checker.graphs))
 
 
@@ -177,6 +178,7 @@ class _Checker:
         }
         self.entries: dict[str, str] = {}  # a block that reaches each block
         self.met: list[tuple[str, Settings]] = []
+        self.typed: list[Program] = []
         self.operators = 0  # typed so far, in all choices
         self.graphs: list[Graph] = []
         self.plans: list[Plan] = []
@@ -196,6 +198,13 @@ class _Checker:
             type_project(self.project, None, self.settings)  # which says what is missing
 
     def check(self, entries: Sequence[str]) -> None:
+        """Type these blocks and what they call, and check every plan against them."""
+        try:
+            self._type(entries)
+        finally:
+            self._place()
+
+    def _type(self, entries: Sequence[str]) -> None:
         """Type these blocks, callers first, and with them what they call."""
         for entry in entries:
             while self.waiting[entry] and not self.is_hopeless:
@@ -219,7 +228,7 @@ class _Checker:
         if mistakes:
             self.add(mistakes)
             return
-        self._place(typed)
+        self.typed.append(typed)
         self.met.append((entry, settings))
         all_settings = {**self.default, **self.settings, **together}
         for block in {graph.block for graph in graphs.values()}:
@@ -277,21 +286,31 @@ class _Checker:
         )
         return [name for name in names if name in taken and name not in entries]
 
-    def _place(self, program: Program) -> None:
-        """Check every plan against a typed program."""
-        if not self.places or not (self.plans or program.is_parallel):
+    def _place(self) -> None:
+        """Check every plan against the typed programs: together, and where one fails each alone."""
+        typed, self.typed = self.typed, []
+        by_hand = [program for program in typed if program.is_parallel]
+        if not self.places or not (self.plans or by_hand):
             return
         from xg.frontend.plan_in_choices import PlanMemory  # most files have no plans
 
         plan_memory = self.memory.plans = self.memory.plans or PlanMemory()
-        shared = plan_memory.shared.checkable(program)
-        by_hand = [None] if program.is_parallel else []
-        for plan in (*self.plans, *by_hand):
+        shared = {id(program): plan_memory.shared.checkable(program) for program in typed}
+        failing: list[tuple[Plan | None, list[Program]]] = []
+        for plan, programs in (*((plan, typed) for plan in self.plans), (None, by_hand)):
             try:
-                plan_memory.check(plan).check(shared)
-            except DiagnosticError as error:
-                foreign = plan is not None and plan.name in self.foreign
-                self.add(_under(plan, each, foreign=foreign) for each in error.diagnostics)
+                plan_memory.check(plan).check([shared[id(each)] for each in programs])
+            except DiagnosticError:
+                failing.append((plan, programs))
+        for program in typed:
+            for plan in (plan for plan, programs in failing if program in programs):
+                try:
+                    plan_memory.check(plan).check([shared[id(program)]])
+                except DiagnosticError as error:
+                    foreign = plan is not None and plan.name in self.foreign
+                    self.add(_under(plan, each, foreign=foreign) for each in error.diagnostics)
+            if self.is_hopeless:
+                return
 
     def _together(self, choice: Choice) -> Choice:
         """The choice, with what other blocks have yet to meet and does not contradict it."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.content import calling, content
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Apply, Graph, Program, Value
 from xg.ir.plan import Plan, Reaches
 from xg.ir.recent import Recent
+from xg.ir.walk import ordered
 from xg.passes.eliminate_dead import eliminate_dead
 from xg.passes.shard import Annotator, Core, PlacedBlocks, Placer, localise
 from xg.sharding.apply_plan import (
@@ -23,12 +25,12 @@ from xg.sharding.apply_plan import (
     planned_graphs,
 )
 from xg.sharding.check_plan import check_placed
-from xg.sharding.divisibility import check_shares
+from xg.sharding.divisibility import check_parts, check_shares
 
 GRAPHS_AT_MOST = 1_000  # with different callees, until all programs are forgotten
 PLANS_AT_MOST = 100
 
-Numbers = frozenset[tuple[str, int]]
+Numbers = tuple[frozenset[tuple[str, int]], tuple[tuple[str, int], ...]]  # of sizes and of the mesh
 Fine = tuple[tuple[PlannedValue, ...], SymbolItems, Numbers]
 
 
@@ -38,6 +40,16 @@ class Checkable:
 
     typed: Program
     alive: Program
+
+    @property
+    def numbers(self) -> Numbers:
+        """The numbers of its sizes and of its mesh axes."""
+        return frozenset(self.typed.all_numbers.items()), tuple(self.typed.mesh.items())
+
+    @property
+    def key(self) -> Hashable:
+        """Its identity among the programs that share graphs, whatever its numbers are."""
+        return self.typed.entry, self.alive.entry, tuple(self.typed.mesh)
 
 
 @dataclass(slots=True)
@@ -109,6 +121,37 @@ class SharedGraphs:
         return self.graphs[core, callees]
 
 
+@dataclass(slots=True, eq=False)
+class PassedPrograms:
+    """Programs that were checked under a plan together, and the numbers with which they passed."""
+
+    typed: Program
+    planned: tuple[PlannedGraph, ...]
+    placed: list[tuple[Placer, Program, Mapping[str, Core]]]
+    numbers: set[Numbers]
+
+    def passes(self, program: Checkable) -> bool:
+        """Whether a program, one of these by its key, passes with the numbers that it has."""
+        if program.numbers not in self.numbers:
+            mesh = program.typed.mesh
+            numbers = {**program.typed.numbers, **mesh}
+            if not all(placer.are_same(numbers) for placer, _, _ in self.placed):
+                return False
+            typed = replace(self.typed, numbers=program.typed.all_numbers, mesh=mesh)
+            try:
+                check_shares(typed, (v for each in self.planned for v in each.placed_values()))
+                for placer, whole, cores in self.placed:
+                    axes = {axis: mesh[axis] for axis in whole.mesh}
+                    numbered = replace(
+                        whole, numbers={**program.typed.all_numbers, **mesh}, mesh=axes
+                    )
+                    check_parts(numbered, cores, placer.blocks.parts)
+            except DiagnosticError:
+                return False
+            self.numbers.add(program.numbers)
+        return True
+
+
 @dataclass(slots=True)
 class PlanCheck:
     """A plan (None for what is parallel by hand) with all that was found to be fine under it."""
@@ -118,10 +161,7 @@ class PlanCheck:
     cache: PlanCache = field(init=False)
     annotator: Annotator = field(init=False)
     fine: set[Fine] = field(default_factory=set[Fine])
-    axes: dict[tuple[PlannedValue, ...], frozenset[str]] = field(
-        default_factory=dict["tuple[PlannedValue, ...]", "frozenset[str]"]
-    )
-    passed: set[Hashable] = field(default_factory=set[Hashable])
+    passed: dict[Hashable, PassedPrograms] = field(default_factory=dict[Hashable, PassedPrograms])
     placers: dict[tuple[object, ...], Placer] = field(
         default_factory=dict[tuple[object, ...], Placer]
     )
@@ -132,58 +172,80 @@ class PlanCheck:
         self.cache = PlanCache(self.shared.cores, reaches)
         self.annotator = Annotator(self.shared.cores, reaches=reaches)
 
-    def check(self, program: Checkable) -> None:
-        """Raise DiagnosticError with all that is wrong with a program under the plan.
+    def check(self, programs: Sequence[Checkable]) -> None:
+        """Raise DiagnosticError with something that is wrong with programs under the plan.
 
-        Nothing is known of a mesh without numbers, or of a block that the plan does not reach.
+        Of one program it is all that is wrong. Nothing is known of a mesh without numbers, or of a
+        block that the plan does not reach.
         """
-        key = program.typed.entry, program.alive.entry, frozenset(program.typed.mesh.items())
-        if key not in self.passed:
-            self._check(program)
-            self.passed.add(key)
+        alike: dict[Numbers, list[Checkable]] = {}
+        for program in programs:
+            passed = self.passed.get(program.key)
+            if passed is None or not passed.passes(program):
+                alike.setdefault(program.numbers, []).append(program)
+        for numbers, group in alike.items():
+            passed = self._check(group, numbers)
+            self.passed.update((program.key, passed) for program in group)
 
-    def _check(self, program: Checkable) -> None:
-        typed = replace(program.typed, plan=self.plan)
+    def _check(self, programs: Sequence[Checkable], numbers: Numbers) -> PassedPrograms:
+        """Check programs whose sizes and mesh axes have these numbers."""
+        typed = replace(_together([each.typed for each in programs]), plan=self.plan)
+        planned = self._check_layouts(typed, numbers)
+        alike: dict[tuple[tuple[str, int], ...], list[Program]] = {}
+        for program in programs:
+            mesh = self._mesh(replace(program.typed, plan=self.plan))
+            if mesh is not None:
+                alive = replace(program.alive, plan=self.plan, mesh=mesh)
+                entry, order = self.annotator.enter(alive)
+                annotated = replace(alive, graphs=self.annotator.graphs, entry=entry, mesh=order)
+                alike.setdefault(tuple(order.items()), []).append(annotated)
+        placed = [self._check_moves(group) for group in alike.values()]
+        return PassedPrograms(typed, planned, placed, {numbers})
+
+    def _check_layouts(self, typed: Program, numbers: Numbers) -> tuple[PlannedGraph, ...]:
         planned = tuple(planned_graphs(typed, self.cache))
-        self._check_layouts(typed, planned)
-        used = {axis for each in planned for axis in self.axes[each.planned]}
-        try:
-            mesh = on_axes(typed, used, places_any=bool(planned) or is_about_memory(typed)).mesh
-        except DiagnosticError:
-            return
-        self._check_moves(replace(program.alive, plan=self.plan, mesh=mesh))
-
-    def _check_layouts(self, typed: Program, planned: Sequence[PlannedGraph]) -> None:
-        numbers = frozenset({**typed.main.sizes.defaults, **typed.numbers}.items())
         keys = {(each.planned, each.items, numbers): each for each in planned}
         new = {key: each for key, each in keys.items() if key not in self.fine}
         reached = [each for group in new.values() for each in group.placed_values()]
         check_placed(reached)
         check_shares(typed, reached)
-        for each in new.values():
-            cuts = (cut for value in each.planned for cut in value.cuts)
-            self.axes[each.planned] = frozenset(axis for _, axes in cuts for axis in axes)
         self.fine.update(new)
+        return planned
 
-    def _check_moves(self, alive: Program) -> None:
-        """Raise DiagnosticError where ranks cannot compute a program in parts.
+    def _mesh(self, typed: Program) -> Mapping[str, int] | None:
+        """The mesh axes that shard something; None if one has no number, or nothing is placed."""
+        axes = self.cache.axes_below(typed) if self.plan else None
+        places_any = axes is not None or is_about_memory(typed)
+        with suppress(DiagnosticError):
+            return on_axes(typed, axes or (), places_any=places_any).mesh
+        return None
+
+    def _check_moves(
+        self, annotated: Sequence[Program]
+    ) -> tuple[Placer, Program, Mapping[str, Core]]:
+        """Raise DiagnosticError where ranks cannot compute programs in parts.
 
         Only where two mesh axes cut one axis does the program of a rank find more; its backward
         pass moves what the forward pass has moved, so it does not.
         """
-        annotated = self.annotator.of(alive)
-        key = tuple(annotated.mesh.items()), frozenset(annotated.numbers.items())
+        first = annotated[0]
+        key = tuple(first.mesh.items()), frozenset(first.numbers.items())
         placer = self.placers.setdefault(key, Placer(self.shared.contents.blocks))
-        whole, cores = placer.check(annotated, self.annotator.cores)
+        entries = [each.entry for each in annotated]
+        graphs = ordered(first.graphs, *entries)
+        every = replace(first, graphs=graphs, entry=entries[0], others=tuple(entries[1:]))
+        whole, cores = placer.check(every, self.annotator.cores)
         local = self.shared.contents.blocks.local
         for graph in whole.graphs.values():
             core = cores.get(graph.key)
             if core is not None and local.get(core):
                 continue
-            if _is_cut_twice(graph):
-                localise(replace(whole, graphs={graph.key: graph}))
+            touched = _cut_twice(graph)
+            if touched.steps:
+                localise(replace(whole, graphs={graph.key: touched}))
             if core is not None:
                 local.put(core, True)
+        return placer, whole, cores
 
 
 @dataclass(slots=True)
@@ -204,8 +266,9 @@ class PlanMemory:
 
     def check(self, plan: Plan | None) -> PlanCheck:
         """A plan with what is known to be fine under it."""
+        identity = _identity(plan)
         for check in self.checks:
-            if check.plan == plan:
+            if _identity(check.plan) == identity:
                 return check
         self.checks.append(PlanCheck(plan, self.shared))
         return self.checks[-1]
@@ -218,7 +281,27 @@ class PlanMemory:
             self.checks = []
 
 
-def _is_cut_twice(graph: Graph) -> bool:
-    """Whether an axis of some value is cut by more than one mesh axis."""
-    cuts = ([s.axis for s in p.values() if s.kind == "S"] for p in graph.placements.values())
-    return any(len(axes) > len(set(axes)) for axes in cuts)
+def _identity(plan: Plan | None) -> object:
+    """All of a plan that a check needs: without the numbers of its mesh axes."""
+    return plan and (plan.name, plan.title, plan.entries)
+
+
+def _together(programs: Sequence[Program]) -> Program:
+    """Programs with shared graphs as one program with their entries."""
+    first, *others = programs
+    graphs = {key: graph for program in programs for key, graph in program.graphs.items()}
+    return replace(first, graphs=graphs, others=tuple(other.entry for other in others))
+
+
+def _cut_twice(graph: Graph) -> Graph:
+    """The operators of a graph with a value of which two mesh axes cut one axis."""
+    values: set[Value] = set()
+    for value, placement in graph.placements.items():
+        axes = [state.axis for state in placement.values() if state.kind == "S"]
+        if len(axes) > len(set(axes)):
+            values.add(value)
+    steps = (step for step in graph.steps if isinstance(step, Apply)) if values else ()
+    touched = tuple(s for s in steps if not values.isdisjoint((*s.inputs, *s.outputs)))
+    near = {value for step in touched for value in (*step.inputs, *step.outputs)}
+    types = {value: graph.types[value] for value in near}
+    return replace(graph, steps=touched, types=types, params=(), outputs=(), aliases=())

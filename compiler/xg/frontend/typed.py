@@ -74,7 +74,7 @@ class ProjectTyper:
         self.project = project
         self.memory = memory or TypeMemory()
         linker = Linker(project.main, project.load, self.memory.defined)
-        self.resolver = Resolver(linker, self.memory.resolved)
+        self.resolver = Resolver(linker, memory and memory.resolved)
         self.dims = declared_dims(project)
 
     @resting_collector()

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from xg.frontend.errors import Unused
-from xg.passes.resolve.mentions import Mentions
+from xg.passes.resolve.mentions import KnownMentions
 from xg.syntax import ast
 from xg.syntax.tree import only
 
 
-def unused(main: ast.Module, modules: Sequence[ast.Module]) -> Iterator[Unused]:
+def unused(
+    main: ast.Module, modules: Sequence[ast.Module], known: KnownMentions
+) -> Iterator[Unused]:
     """Unused declarations of the main file; `modules` are all files of the program."""
-    blocks = [(block, Mentions.of(block)) for block in main.blocks]
     here = [
         *only(ast.Plan, main.plan_decls),
         *main.examples,
@@ -24,24 +25,26 @@ def unused(main: ast.Module, modules: Sequence[ast.Module]) -> Iterator[Unused]:
         *main.dims,
         *main.meshes,
     ]
-    ours = Mentions.of(*main.blocks, *here)
-    everywhere = ours | Mentions.of(*(module for module in modules if module is not main))
+    ours = known.of(*main.blocks, *here)
+    others = (module for module in modules if module is not main)
+    everywhere = known.of(*main.blocks, *here, *others)
     yield from (_of("dim", dim.name) for dim in main.dims if dim.name.name not in everywhere.sizes)
     yield from (_of("option", o.name) for o in main.options if o.name.name not in everywhere.nodes)
-    if blocks:  # a file without blocks is there for others
+    if main.blocks:  # a file without blocks is there for others
         names = [name for use in main.uses for name in use.names]
         yield from (_of("op", op.name) for op in main.ops if op.name.name not in ours.nodes)
         yield from (_of("name", name) for name in names if name.name not in ours.nodes)
-    for block, mentions in blocks:
-        yield from _in_block(block, mentions, main)
+    for block in main.blocks:
+        yield from _in_block(block, main, known)
 
 
-def _in_block(block: ast.Block, mentions: Mentions, main: ast.Module) -> Iterator[Unused]:
+def _in_block(block: ast.Block, main: ast.Module, known: KnownMentions) -> Iterator[Unused]:
     """Inputs, states, arguments, dims and edges of a block."""
     plans = (plan for plan in only(ast.Plan, main.plan_decls) if plan.block.name == block.name.name)
     examples = (each for each in main.examples if each.block.name == block.name.name)
+    mentions = known.of(block)
     values = mentions.values | {port.name.name for port in block.outputs}
-    values |= Mentions.of(*plans, *(claim for each in examples for claim in each.expects)).values
+    values |= known.of(*plans, *(claim for each in examples for claim in each.expects)).values
     arguments = values | mentions.nodes | mentions.sizes
     yield from (_of("input", port.name) for port in block.data if port.name.name not in values)
     yield from (_of("state", each.name) for each in block.states if each.name.name not in values)

@@ -11,7 +11,7 @@ from xg.ir.graph import Apply, Call, Graph, Value
 
 
 def content(graph: Graph) -> Hashable:
-    """All that is known of a typed graph but what its calls call.
+    """All that is known of a typed graph but what its calls call, and the program's numbers.
 
     Its places in the file are part of it, so messages are the same too.
     """
@@ -32,9 +32,7 @@ def content(graph: Graph) -> Hashable:
         tuple((name, numbers[value]) for name, value in graph.aliases),
         tuple((numbers[value], tuple(cuts.items())) for value, cuts in graph.layouts.items()),
         tuple((state.name, numbers[state.past], numbers[state.next]) for state in graph.states),
-        frozen(graph.sizes.definitions),
-        frozen(graph.sizes.defaults),
-        (graph.sizes.mesh, graph.sizes.local, graph.mentions),
+        (graph.sizes.structure(), graph.mentions),
     )
 
 

@@ -278,7 +278,7 @@ class Program:
 
     `mesh` holds the declared axes that have a size, ordered so that the outer axis of a shared cut
     comes first; `plan` is the requested plan, None for a single device and for programs that write
-    their placements themselves.
+    their placements themselves. `others` are further entries: programs that are checked together.
     """
 
     graphs: Mapping[str, Graph]
@@ -287,6 +287,17 @@ class Program:
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
     mesh: Mapping[str, int] = field(default_factory=dict[str, int])
     plan: Plan | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def all_numbers(self) -> dict[str, int]:
+        """The numbers of the entry's sizes."""
+        return {**self.main.sizes.defaults, **self.numbers}
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """The keys of the graphs that nothing of the program has to call."""
+        return (self.entry, *self.others)
 
     @property
     def is_parallel(self) -> bool:

@@ -24,8 +24,8 @@ def instances(program: Program) -> Iterator[tuple[Graph, Symbols]]:
             callee = program.graphs[call.callee]
             yield callee, inside(call, graph, callee, symbols)
 
-    start: tuple[Graph, Symbols] = (program.main, {})
-    return level_by_level(start, below, lambda each: (each[0].key, frozenset(each[1].items())))
+    starts: list[tuple[Graph, Symbols]] = [(program.graphs[key], {}) for key in program.entries]
+    return level_by_level(starts, below, lambda each: (each[0].key, frozenset(each[1].items())))
 
 
 def inside(call: Call, caller: Graph, callee: Graph, symbols: Symbols) -> dict[str, Dim]:

@@ -34,7 +34,7 @@ def check_numbers(
     Graphs of `fine` were checked with these numbers before; those that are fine now are added.
     """
     problems: dict[tuple[str, str], Problem] = {}
-    all_numbers = {**program.main.sizes.defaults, **program.numbers}
+    all_numbers = program.all_numbers
     for graph, symbols in instances(program):
         numbers = numbers_of(graph, symbols, all_numbers)
         key = id(graph), frozenset(numbers.items())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import field, replace
 
@@ -66,6 +66,11 @@ class Sizes:
 
     _expanded: Mapping[str, Dim] = field(init=False, repr=False, compare=False)
     _names: Mapping[Dim, str] = field(init=False, repr=False, compare=False)
+
+    def structure(self) -> Hashable:
+        """All but the numbers that the program gives its sizes."""
+        numbers = ((n, v if n in self.local else None) for n, v in self.defaults.items())
+        return tuple(self.definitions.items()), tuple(numbers), self.mesh, self.local
 
     def expand(self, dim: Dim) -> Dim:
         """The same size without defined symbols."""

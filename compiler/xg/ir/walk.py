@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from xg.ir.graph import Graph, Program
@@ -30,12 +30,12 @@ def callers_first(start: Node, below: Callable[[Node], Iterable[Node]]) -> Itera
 
 
 def level_by_level(
-    start: Node,
+    starts: Iterable[Node],
     below: Callable[[Node], Iterable[Node]],
     key: Callable[[Node], Hashable] | None = None,
 ) -> Iterator[Node]:
     """Every node before those further down; with `key`, only the first of equal keys."""
-    waiting, seen = deque([start]), set[Hashable]()
+    waiting, seen = deque(starts), set[Hashable]()
     while waiting:
         node = waiting.popleft()
         if key is not None:
@@ -48,14 +48,14 @@ def level_by_level(
 
 
 def callees_first(
-    start: Node,
+    starts: Sequence[Node],
     below: Callable[[Node], Iterable[Node]],
     key: Callable[[Node], Hashable] | None = None,
 ) -> list[Node]:
     """Every node once, by its key, after those below it; raises Circular."""
     done: dict[Hashable, Node] = {}
     trail: dict[Hashable, Node] = {}
-    stack = [(start, False)]
+    stack = [(start, False) for start in reversed(starts)]
     while stack:
         node, is_ready = stack.pop()
         identity = node if key is None else key(node)
@@ -99,9 +99,9 @@ def answers(
     return done
 
 
-def ordered(graphs: Mapping[str, Graph], entry: str) -> dict[str, Graph]:
-    """The graphs that an entry reaches, callees first; raises Circular with their keys."""
-    keys = callees_first(entry, lambda key: (call.callee for call in graphs[key].calls))
+def ordered(graphs: Mapping[str, Graph], *entries: str) -> dict[str, Graph]:
+    """The graphs that entries reach, callees first; raises Circular with their keys."""
+    keys = callees_first(entries, lambda key: (call.callee for call in graphs[key].calls))
     return {key: graphs[key] for key in keys}
 
 

@@ -24,7 +24,7 @@ from xg.ir.plan import (
     placing,
     sized,
 )
-from xg.ir.walk import level_by_level
+from xg.ir.walk import callees_first, level_by_level
 from xg.sharding.errors import NoMeshSize, PlanOfNothing
 
 
@@ -57,6 +57,7 @@ class PlacedValue:
     symbols: Symbols
 
 
+Graphs = Mapping[str, Graph]
 SymbolItems = frozenset[tuple[str, Dim]]
 
 
@@ -122,6 +123,9 @@ class PlanCache:
     calls: dict[tuple[str, Reach], tuple[Reach, ...]] = field(
         default_factory=dict[tuple[str, Reach], tuple[Reach, ...]]
     )
+    axes: dict[tuple[str, Reach], frozenset[str] | None] = field(
+        default_factory=dict[tuple[str, Reach], "frozenset[str] | None"]
+    )
 
     def of(self, graph: Graph, reach: Reach) -> tuple[PlannedValue, ...]:
         """The entries of a reach for the values of a graph."""
@@ -131,11 +135,11 @@ class PlanCache:
             self.values[key] = tuple(PlannedValue(graph, reach, *each) for each in entries)
         return self.values[key]
 
-    def inside(self, program: Program, graph: Graph, reach: Reach) -> tuple[Reach, ...]:
+    def inside(self, graphs: Graphs, graph: Graph, reach: Reach) -> tuple[Reach, ...]:
         """The reach of every call of a graph, in order."""
         key = graph.key, reach
         if key not in self.calls:
-            calls = ((program.graphs[call.callee], call) for call in graph.calls)
+            calls = ((graphs[call.callee], call) for call in graph.calls)
             self.calls[key] = tuple(
                 self.reaches.inside(
                     reach, callee.block_id, call.path, repeated=call.count is not None
@@ -143,6 +147,26 @@ class PlanCache:
                 for callee, call in calls
             )
         return self.calls[key]
+
+    def axes_below(self, program: Program) -> frozenset[str] | None:
+        """The mesh axes that the program's plan cuts values over; None if it places no value."""
+        assert program.plan
+        start = program.entry, program.plan.reach(program.main.block_id)
+
+        def below(use: tuple[str, Reach]) -> list[tuple[str, Reach]]:
+            graph = program.graphs[use[0]]
+            reaches = self.inside(program.graphs, graph, use[1])
+            return list(zip((call.callee for call in graph.calls), reaches, strict=True))
+
+        def new(use: tuple[str, Reach]) -> Iterable[tuple[str, Reach]]:
+            return (each for each in below(use) if each not in self.axes)
+
+        for use in callees_first([start], new) if start not in self.axes else ():
+            planned = self.of(program.graphs[use[0]], use[1])
+            own = {axis for value in planned for _, axes in value.cuts for axis in axes}
+            axes = [each for each in map(self.axes.__getitem__, below(use)) if each is not None]
+            self.axes[use] = frozenset(own).union(*axes) if planned or axes else None
+        return self.axes[start]
 
 
 def placed_values(program: Program) -> Iterator[PlacedValue]:
@@ -170,13 +194,14 @@ def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]
         return
 
     def below(use: _ReachedGraph) -> Iterator[_ReachedGraph]:
-        inner = cache.inside(program, use.graph, use.reach)
+        inner = cache.inside(program.graphs, use.graph, use.reach)
         for call, reach in zip(use.graph.calls, inner, strict=True):
             callee = program.graphs[call.callee]
             yield _ReachedGraph(callee, inside(call, use.graph, callee, use.symbols), reach)
 
-    start = _ReachedGraph(program.main, {}, program.plan.reach(program.main.block_id))
-    for use in level_by_level(start, below, _ReachedGraph.key):
+    mains = [program.graphs[key] for key in program.entries]
+    starts = [_ReachedGraph(main, {}, program.plan.reach(main.block_id)) for main in mains]
+    for use in level_by_level(starts, below, _ReachedGraph.key):
         planned = cache.of(use.graph, use.reach)
         if planned:
             yield PlannedGraph(planned, use.symbols, frozenset(use.symbols.items()))

@@ -26,7 +26,7 @@ def check_shares(program: Program, found: Iterable[PlacedValue] | None = None) -
     `found` are the values to check, by default all that the plan reaches.
     """
     problems: dict[str, Problem] = {}
-    all_numbers = {**program.main.sizes.defaults, **program.numbers}
+    all_numbers = program.all_numbers
     reached = placed_values(program) if found is None else found
     for problem in (*_by_shape(program, all_numbers), *_by_plan(program, reached, all_numbers)):
         problems.setdefault(problem.diagnostic().message, problem)
@@ -42,7 +42,7 @@ def check_parts(program: Program, cores: Mapping[str, int], fine: Recent[PartsKe
     added.
     """
     problems: dict[str, Problem] = {}
-    all_numbers = {**program.main.sizes.defaults, **program.numbers}
+    all_numbers = program.all_numbers
     new: set[PartsKey] = set()
     for graph, symbols in instances(program):
         numbers = numbers_of(graph, symbols, all_numbers)

@@ -83,7 +83,7 @@ def _called(program: Program) -> Iterator[tuple[str, Graph]]:
             path = call.path if call.count is None else f"{call.path}.*"
             yield join(use[0], path), program.graphs[call.callee]
 
-    return level_by_level(("", program.main), below)
+    return level_by_level([("", program.main)], below)
 
 
 def _forward(where: str, graph: Graph) -> Iterator[Edge]:

@@ -49,7 +49,7 @@ def block_uses(program: Program) -> list[BlockUse]:
             inner = site.enter(call, program.graphs)
             yield inner if call.count is None else replace(inner, path=f"{inner.path}.0")
 
-    sites = level_by_level(entry(program), below, lambda site: site.graph.key)
+    sites = level_by_level([entry(program)], below, lambda site: site.graph.key)
     return [
         BlockUse(place, site.graph, program.backwards[site.graph.key], site.symbols, site.path)
         for place, site in enumerate(sites)

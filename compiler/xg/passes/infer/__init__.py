@@ -70,7 +70,7 @@ def infer_partly(
     if not problems:
         problems.update((p, None) for graph in typed.values() for p in shared_shapes(graph, typed))
     ordered = _callees_first(typed, bases, list(program.graphs))
-    problems.update((p, None) for p in open_sizes(ordered))
+    problems.update((p, None) for p in open_sizes(ordered, program.numbers))
     if not problems:
         problems.update((p, None) for p in too_many_operators(ordered))
     return replace(program, graphs=ordered), tuple(problems)

@@ -11,25 +11,35 @@ from xg.passes.infer.errors import OpenSize, OpenTwice
 Graphs = Mapping[str, Graph]
 
 
-def open_sizes(graphs: Graphs) -> Iterator[OpenSize | OpenTwice]:
-    """The errors in sizes that calls of typed graphs leave open; `graphs` has callees first."""
+def open_sizes(graphs: Graphs, numbers: Mapping[str, int]) -> Iterator[OpenSize | OpenTwice]:
+    """The errors in sizes that calls of typed graphs leave open; `graphs` has callees first.
+
+    `numbers` are the program's, where graphs have others.
+    """
     left: dict[str, dict[str, str]] = {}
     for key, graph in graphs.items():
         bound = bound_names(graph)
         names = {name: graph.block for name in _mentioned(graph) if not _is_own(name, graph)}
         for call in graph.calls:
             opened = {n: b for n, b in left[call.callee].items() if n not in call.sizes}
-            yield from _refused(graph, call, graphs[call.callee], opened, bound)
+            callee = graphs[call.callee]
+            known = {**callee.sizes.defaults, **numbers}
+            yield from _refused(graph, call, callee, opened, bound, known)
             names |= {name: block for name, block in opened.items() if name not in bound}
         left[key] = names
 
 
 def _refused(
-    graph: Graph, call: Call, callee: Graph, opened: Mapping[str, str], bound: frozenset[str]
+    graph: Graph,
+    call: Call,
+    callee: Graph,
+    opened: Mapping[str, str],
+    bound: frozenset[str],
+    numbers: Mapping[str, int],
 ) -> Iterator[OpenSize | OpenTwice]:
     for name, block in opened.items():
         definition = callee.sizes.definitions.get(name)
-        number = callee.sizes.defaults.get(name)
+        number = numbers.get(name) if name in callee.sizes.defaults else None
         if definition is None and number is None:
             ours = name in bound or name in graph.mentions
             yield OpenSize(call.span, callee.block, name, block, name if ours else "…")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph
 from xg.ir.recent import Recent
-from xg.ir.tensor import Sizes, TensorType
+from xg.ir.tensor import TensorType
 
 Freed = frozenset[str]
 
@@ -18,7 +18,7 @@ class Signature:
     """The facts about a callee that a call needs."""
 
     block: str
-    sizes: Sizes
+    sizes: Hashable
     inputs: tuple[tuple[str | None, TensorType | None], ...]
     outputs: tuple[TensorType, ...]
     params: tuple[tuple[str | None, TensorType], ...]
@@ -83,7 +83,7 @@ class TypedGraphs:
 def _signature(graph: Graph) -> Signature:
     return Signature(
         block=graph.block,
-        sizes=graph.sizes,
+        sizes=graph.sizes.structure(),
         inputs=tuple((value.name, value.declared) for value in graph.inputs),
         outputs=graph.output_types,
         params=tuple((param.value.name, param.type) for param in graph.params),

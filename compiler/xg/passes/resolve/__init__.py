@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -39,10 +39,14 @@ def resolve(
 
 @dataclass(slots=True)
 class Resolver:
-    """Resolves the blocks of a program in many choices of options: equal graphs are made once."""
+    """Resolves the blocks of a program in many choices of options: equal graphs are made once.
+
+    With `graphs` of earlier programs, which may have other numbers for sizes, `Program.numbers` has
+    the present ones.
+    """
 
     linker: Linker
-    graphs: ResolvedGraphs = field(default_factory=ResolvedGraphs)
+    graphs: ResolvedGraphs | None = None
 
     def program(self, block: str | None, settings: Mapping[str, str | int]) -> Program:
         """The result of `resolve`."""
@@ -52,9 +56,17 @@ class Resolver:
             own = {own.name.name for own in entry.own}
             linked = self.linker.link({n: v for n, v in settings.items() if n not in own})
             chosen = {n: value for n, value in settings.items() if n in own}
-            return _program(linked, _entry(linked, entry, chosen), self.graphs)
+            instance = _entry(linked, entry, chosen)
+            program = _program(linked, instance, self.graphs or ResolvedGraphs())
+            return program if self.graphs is None else _numbered(program, linked)
         except Refused as refused:
             raise DiagnosticError.of(*refused.problems) from None
+
+
+def _numbered(program: Program, linked: Linked) -> Program:
+    own = program.main.sizes.local
+    numbers = {name: n for name, n in linked.sizes.defaults.items() if name not in own}
+    return replace(program, numbers=numbers)
 
 
 def _entry_block(module: ast.Module, load: Load, name: str | None) -> ast.Block:

@@ -11,6 +11,7 @@ from dataclasses import field
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.recent import Recent
 from xg.syntax import ast
 from xg.syntax.tree import Syntax, parts, walk
 
@@ -66,11 +67,24 @@ class Mentions:
             case _:
                 pass
 
-    def __or__(self, other: Mentions) -> Mentions:
-        """The names of both."""
-        return Mentions(
-            self.sizes | other.sizes, self.values | other.values, self.nodes | other.nodes
-        )
+
+@dataclass(slots=True)
+class KnownMentions:
+    """The mentions of trees, each walked once."""
+
+    known: Recent[int, tuple[Syntax, Mentions]] = field(
+        default_factory=Recent["int", "tuple[Syntax, Mentions]"]
+    )
+
+    def of(self, *trees: Syntax) -> Mentions:
+        """All names that these trees mention."""
+        together = Mentions()
+        for tree in trees:
+            known = self.known.get(id(tree)) or self.known.put(id(tree), (tree, Mentions.of(tree)))
+            together.sizes.update(known[1].sizes)
+            together.values.update(known[1].values)
+            together.nodes.update(known[1].nodes)
+        return together
 
 
 def _segments(tree: Syntax) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from xg.diagnostics.source import Span
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import parted
-from xg.passes.resolve.mentions import Mentions
+from xg.passes.resolve.mentions import KnownMentions
 from xg.passes.resolve.plan_errors import MeshIsDim, MeshOrder, MeshSize, MeshUnused
 from xg.syntax import ast
 from xg.syntax.tree import only, walk
@@ -37,7 +37,9 @@ def link_mesh(
     return {name: _size(axes[name], settings.get(name)) for name in order}
 
 
-def unused_axes(module: ast.Module, others: Sequence[ast.Module]) -> Iterator[MeshUnused]:
+def unused_axes(
+    module: ast.Module, others: Sequence[ast.Module], known: KnownMentions
+) -> Iterator[MeshUnused]:
     """The axes that a file declares and that neither it nor the files it uses name again."""
     if not module.meshes:
         return
@@ -46,7 +48,7 @@ def unused_axes(module: ast.Module, others: Sequence[ast.Module]) -> Iterator[Me
         for each in (module, *others)
         for part in (*each.blocks, *only(ast.Plan, each.plan_decls))
     )
-    named = Mentions.of(*parts).sizes
+    named = known.of(*parts).sizes
     for decl in module.meshes:
         if decl.name.name not in named:
             yield MeshUnused(decl.name.span, decl.name.name)

@@ -1,12 +1,13 @@
 """Graphs that were resolved before, each with all that was looked up to make it.
 
 A block is resolved again only where an answer to one of its questions is another: a word of an
-option that it mentions, a size of the program, what a block that it calls takes and gives.
+option that it mentions, the definition of a size, what a block that it calls takes and gives. If
+only the number of a size is another, the graph keeps the old one and `Program.numbers` has the new.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -14,7 +15,6 @@ from xg.ir.graph import Graph
 from xg.ir.op import Op
 from xg.ir.recent import Recent
 from xg.ir.scalar import Scalar
-from xg.ir.tensor import Sizes
 from xg.passes.resolve.block import resolve_block
 from xg.passes.resolve.instance import BlockInstance, Request
 from xg.passes.resolve.lookups import Lookups, Words
@@ -30,9 +30,9 @@ class _Program:
     """Facts about a program that all blocks of a file share."""
 
     file: int
-    sizes: Sizes
+    sizes: Hashable
     dims: frozenset[str]
-    mesh: Mapping[str, int | None]
+    mesh: tuple[str, ...]
     options: Mapping[str, tuple[str, ...]]
 
 
@@ -73,9 +73,9 @@ class ResolvedGraphs:
         """The graph of an instance under a key; raises Refused with everything that is wrong."""
         program = _Program(
             instance.located.unit.number,
-            linked.sizes,
+            linked.sizes.structure(),
             linked.dims,
-            linked.mesh,
+            tuple(linked.mesh),
             {name: choice.words for name, choice in linked.options.items()},
         )
         block = instance.located.block

@@ -169,7 +169,7 @@ def link(module: ast.Module, load: Load, settings: Mapping[str, str | int]) -> L
 def _units(module: ast.Module, load: Load, defined: Defined) -> list[Unit]:
     """Every file once, imported ones first; a cycle is refused by `load`."""
     units: dict[int, Unit] = {}
-    for current in callees_first(module, lambda each: map(load, reversed(each.uses)), id):
+    for current in callees_first([module], lambda each: map(load, reversed(each.uses)), id):
         taken = [(use, units[id(load(use))]) for use in current.uses]
         units[id(current)] = _unit(current, len(units), taken, defined)
     return list(units.values())

@@ -71,6 +71,11 @@ class Placer:
         placed, elaborations = self._placed(program, cores)
         return placed, elaborations[-1].made if elaborations else {}
 
+    def are_same(self, numbers: Mapping[str, int]) -> bool:
+        """Whether all programs so far would be placed the same with other numbers."""
+        each = (d for elaboration in self.elaborations for d in elaboration.divisions.values())
+        return all(divisions.are_same(numbers) for divisions in each)
+
     def place(self, program: Program) -> Program:
         """The program on global shapes with its moves; raises DiagnosticError."""
         return named(*self._placed(program, {}))

@@ -14,7 +14,7 @@ from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Memory, Reach, Reaches, placing
-from xg.ir.walk import ordered
+from xg.ir.walk import callees_first, ordered
 from xg.sharding.apply_plan import entries_of, memory_of
 
 Requests = dict[Value, dict[str, PlacementRequest]]
@@ -47,16 +47,36 @@ class Annotator:
     counts: Counter[str] = field(default_factory=Counter[str])
     waiting: list[tuple[str, Reach]] = field(default_factory=list[tuple[str, Reach]])
     graphs: dict[str, Graph] = field(default_factory=dict[str, Graph])
+    gathered: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     def of(self, program: Program) -> Program:
         """The program with its placement requests."""
+        entry, mesh = self.enter(program)
+        return replace(program, graphs=ordered(self.graphs, entry), entry=entry, mesh=mesh)
+
+    def enter(self, program: Program) -> tuple[str, dict[str, int]]:
+        """The key of the program's entry in `graphs`, and its mesh axes in a feasible order."""
         self.source.update(program.graphs)
         begin = program.plan.reach(program.main.block_id) if program.plan else NOTHING
         entry = self.name(program.entry, begin)
         while self.waiting:
             self.add(*self.waiting.pop())
-        annotated = replace(program, graphs=ordered(self.graphs, entry), entry=entry)
-        return replace(annotated, mesh=_gathered_last(annotated))
+        gathered = self._gathered(entry)
+        # A mesh axis that is gathered for use must cut last: only then its parts are contiguous.
+        return entry, dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))
+
+    def _gathered(self, entry: str) -> frozenset[str]:
+        """The mesh axes that a graph or one that it calls gathers for use."""
+
+        def new(key: str) -> list[str]:
+            callees = (call.callee for call in self.graphs[key].calls)
+            return [callee for callee in callees if callee not in self.gathered]
+
+        for key in callees_first([entry], new) if entry not in self.gathered else ():
+            graph = self.graphs[key]
+            below = (self.gathered[call.callee] for call in graph.calls)
+            self.gathered[key] = _gathered(graph).union(*below)
+        return self.gathered[entry]
 
     def name(self, key: str, reach: Reach) -> str:
         """The key of a graph under a reach; the first keeps its own."""
@@ -147,13 +167,10 @@ def _state(cuts: Cuts, axis: str) -> AxisState:
     return shard(cuts[axis]) if axis in cuts else INVARIANT
 
 
-def _gathered_last(program: Program) -> dict[str, int]:
-    """A mesh axis that is gathered for use must cut last: only then its parts are contiguous."""
-    gathered = {
+def _gathered(graph: Graph) -> frozenset[str]:
+    return frozenset(
         axis
-        for graph in program.graphs.values()
         for requests in graph.placement_requests.values()
         for axis, request in requests.items()
         if request.use is not None
-    }
-    return dict(sorted(program.mesh.items(), key=lambda item: item[0] in gathered))
+    )

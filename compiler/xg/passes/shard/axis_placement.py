@@ -171,7 +171,7 @@ class BlockPlacer:
             if value not in outputs and _is_cast(value, steps, self.axis)
         )
         states = tuple(moves.states[value] for value in outputs)
-        return PlacedCall(self.request, graph, states, casts, moved)
+        return PlacedCall(self.request, graph, states, casts, moved, moves.divided)
 
     # ---- operators ------------------------------------------------------------------------------
 

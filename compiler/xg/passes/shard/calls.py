@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Value
 from xg.ir.placement import INVARIANT, PARTIAL, REPLICATED, AxisState, PlacementRequest
+from xg.passes.shard.divisions import Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class CallRequest:
 class PlacedCall:
     """The result of a request. `casts` are the inputs that are cast before any use.
 
-    `moved` maps values to those behind their moves; `core` is the graph's, if it has one.
+    `moved` maps values to those behind their moves; `divided` is all that was asked about numbers,
+    with the answers; `core` is the graph's, if it has one.
     """
 
     request: CallRequest
@@ -37,6 +39,7 @@ class PlacedCall:
     outputs: tuple[AxisState, ...]
     casts: frozenset[int]
     moved: Mapping[Value, Value]
+    divided: Mapping[Question, tuple[int, ...]]
     core: int | None = None
 
 

@@ -7,38 +7,51 @@ from dataclasses import field
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, Dim, DimError, product, symbol
-from xg.ir.placement import AxisState
-from xg.ir.tensor import Shape
+from xg.ir.tensor import Shape, Sizes
 
 Cut = tuple[str, int]  # a mesh axis and the axis that it cuts, counted from the end
+Question = tuple[Shape, tuple[Cut, ...]]  # a shape and where other mesh axes cut it
 
 
 @dataclass(slots=True)
 class Divisions:
-    """Answers for one mesh axis under the same numbers of sizes and of the mesh."""
+    """Answers for one mesh axis under the same numbers of the program's sizes and of the mesh."""
 
     axis: str
-    numbers: Mapping[str, int]
-    shapes: dict[tuple[Shape, tuple[Cut, ...]], tuple[int, ...]] = field(
-        default_factory=dict[tuple[Shape, "tuple[Cut, ...]"], "tuple[int, ...]"]
+    sizes: Sizes
+    given: Mapping[str, int]
+    numbers: Mapping[str, int] = field(init=False)
+    shapes: dict[Question, tuple[int, ...]] = field(
+        default_factory=dict["Question", "tuple[int, ...]"]
     )
     dims: dict[tuple[Dim, tuple[str, ...]], bool] = field(
         default_factory=dict[tuple[Dim, "tuple[str, ...]"], bool]
     )
 
-    def cuts(self, shape: Shape, elsewhere: Mapping[str, AxisState]) -> tuple[int, ...]:
+    def __post_init__(self) -> None:
+        """Number the symbols; the program gives those of a block's own no number."""
+        local = self.sizes.local
+        self.numbers = self.sizes.bind({n: v for n, v in self.given.items() if n not in local})
+
+    def cuts(self, question: Question) -> tuple[int, ...]:
         """The axes that can be cut behind the cuts of other mesh axes, counted from the end."""
-        others = tuple((a, state.axis) for a, state in elsewhere.items() if state.kind == "S")
-        key = shape, others
-        if key not in self.shapes:
-            places = range(-len(shape), 0)
-            self.shapes[key] = tuple(
+        if question not in self.shapes:
+            shape, others = question
+            self.shapes[question] = tuple(
                 place
-                for place in places
+                for place in range(-len(shape), 0)
                 if shape[place] != ONE
                 and self._divides(shape[place], [a for a, axis in others if axis == place])
             )
-        return self.shapes[key]
+        return self.shapes[question]
+
+    def answer(self, answers: Mapping[Question, tuple[int, ...]]) -> bool:
+        """Whether questions have these answers here too."""
+        return all(self.cuts(question) == answer for question, answer in answers.items())
+
+    def are_same(self, given: Mapping[str, int]) -> bool:
+        """Whether all that was asked has the same answer under other numbers."""
+        return Divisions(self.axis, self.sizes, given).answer(self.shapes)
 
     def _divides(self, dim: Dim, others: list[str]) -> bool:
         key = dim, (*others, self.axis)

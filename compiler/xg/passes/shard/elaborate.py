@@ -17,7 +17,7 @@ from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing
 from xg.passes.shard.divisions import Divisions
 from xg.passes.shard.errors import refuse_move
-from xg.passes.shard.placed_before import Core, Kind, KnownAxis, PlacedBlocks
+from xg.passes.shard.placed_before import Core, Kind, PlacedBlocks
 
 
 def _entering(graph: Graph, axis: str) -> tuple[AxisState, ...]:
@@ -61,9 +61,7 @@ class Elaboration:
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
     made: dict[str, Core] = field(default_factory=dict[str, Core])
     kinds: dict[str, Kind] = field(default_factory=dict[str, Kind])
-    divisions: dict[int, tuple[Sizes, Divisions]] = field(
-        default_factory=dict[int, tuple[Sizes, Divisions]]
-    )
+    divisions: dict[int, Divisions] = field(default_factory=dict[int, Divisions])
     numbers: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def of(self, program: Program, cores: Mapping[str, Core] | None = None) -> Program:
@@ -71,11 +69,14 @@ class Elaboration:
         self.source.update(program.graphs)
         self.cores.update(cores or {})
         self.numbers = program.numbers
-        main = program.main
+        entry, *others = (self._entered(program.graphs[key]) for key in program.entries)
+        graphs = ordered(self.graphs, entry, *others)
+        return replace(program, graphs=graphs, entry=entry, others=tuple(others))
+
+    def _entered(self, main: Graph) -> str:
         inputs = _entering(main, self.axis)
         request = CallRequest(main.key, inputs, (None,) * len(main.outputs), is_entry=True)
-        entry = answers(request, self._work, self.done)[request].graph.key
-        return replace(program, graphs=ordered(self.graphs, entry), entry=entry)
+        return answers(request, self._work, self.done)[request].graph.key
 
     def _work(self, request: CallRequest) -> Placing:
         """Place a requested graph, unless the same was placed before, under a key of its own."""
@@ -85,7 +86,8 @@ class Elaboration:
             return self._fresh(graph, request)
 
         if request.key in self.cores:
-            placed = yield from self.blocks.placing(self._kind(graph), graph, request, fresh)
+            kind, divisions = self._kind(graph), self._divisions(graph.sizes)
+            placed = yield from self.blocks.placing(kind, graph, request, divisions, fresh)
         else:
             placed = yield from fresh().run()
         return self._keyed(placed)
@@ -102,16 +104,13 @@ class Elaboration:
 
     def _divisions(self, sizes: Sizes) -> Divisions:
         if id(sizes) not in self.divisions:
-            divisions = Divisions(self.axis, sizes.bind(self.numbers))
-            self.divisions[id(sizes)] = sizes, divisions
-        return self.divisions[id(sizes)][1]
+            self.divisions[id(sizes)] = Divisions(self.axis, sizes, self.numbers)
+        return self.divisions[id(sizes)]
 
     def _kind(self, graph: Graph) -> Kind:
         if graph.key not in self.kinds:
-            later = set(graph.sizes.mesh) - {self.axis}  # what was placed is part of the core
-            numbers = frozenset((name, n) for name, n in self.numbers.items() if name not in later)
-            core, about = self.cores[graph.key], KnownAxis(self.axis, numbers)
-            self.kinds[graph.key] = self.blocks.kind(core, graph, self.source, about)
+            core = self.cores[graph.key]
+            self.kinds[graph.key] = self.blocks.kind(core, graph, self.source, self.axis)
         return self.kinds[graph.key]
 
     def _keyed(self, placed: PlacedCall) -> PlacedCall:
@@ -121,9 +120,7 @@ class Elaboration:
         self.names[key] = placed.request.key
         if placed.core is not None:
             self.made[key] = placed.core
-        return PlacedCall(
-            placed.request, graph, placed.outputs, placed.casts, placed.moved, placed.core
-        )
+        return replace(placed, graph=graph)
 
 
 def named(program: Program, elaborations: Sequence[Elaboration]) -> Program:

@@ -19,7 +19,7 @@ from xg.ir.op import Op
 from xg.ir.placement import CONSTANT, INVARIANT, PARTIAL, REPLICATED, AxisState, shard
 from xg.ir.tensor import TensorType
 from xg.passes.shard.bodies import Bodies
-from xg.passes.shard.divisions import Divisions
+from xg.passes.shard.divisions import Divisions, Question
 from xg.sharding.argument import IllTyped
 
 
@@ -27,7 +27,8 @@ from xg.sharding.argument import IllTyped
 class Moves:
     """The steps of a graph as they are placed.
 
-    `elsewhere` are the states on other mesh axes; `divisions` say what this one can cut.
+    `elsewhere` are the states on other mesh axes; `divisions` say what this one can cut, and
+    `divided` is all that they said.
     """
 
     axis: str
@@ -42,6 +43,9 @@ class Moves:
         default_factory=dict[Value, dict[AxisState, Value]]
     )
     bodies: Bodies = field(default_factory=Bodies)
+    divided: dict[Question, tuple[int, ...]] = field(
+        default_factory=dict["Question", "tuple[int, ...]"]
+    )
 
     def at_hand(self, value: Value) -> AxisState:
         """The state of a value that is the same on all ranks."""
@@ -49,7 +53,11 @@ class Moves:
 
     def cuts(self, value: Value) -> tuple[int, ...]:
         """The axes that can be cut, counted from the end, behind the cuts of other mesh axes."""
-        return self.divisions.cuts(self.types[value].shape, self.elsewhere.get(value, {}))
+        elsewhere = self.elsewhere.get(value, {})
+        others = tuple((a, state.axis) for a, state in elsewhere.items() if state.kind == "S")
+        question = self.types[value].shape, others
+        answer = self.divided[question] = self.divisions.cuts(question)
+        return answer
 
     def typed(
         self, step: Apply, inputs: Sequence[Value], states: Sequence[AxisState]

@@ -1,9 +1,10 @@
 """Blocks placed before: the result for each, and the questions that it asked of its callees.
 
 A graph is identified by its *core*: graphs of one core have the same values and steps, and differ
-only in the callees of their calls, in the requests for other mesh axes, and in the numbers of those
-axes. A block that several plans place in the same way on a mesh axis is therefore placed once, and
-a caller of a changed block only where the changed block gives another answer.
+only in the callees of their calls, in the requests for other mesh axes, and in numbers. A block
+that several plans place in the same way on a mesh axis is therefore placed once, and a caller of a
+changed block only where the changed block gives another answer. Of numbers only the answers count
+that they gave: which axes the ranks can share.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from xg.ir.recent import Recent
 from xg.passes.shard.axis_placement import BlockPlacer
 from xg.passes.shard.bodies import Bodies
 from xg.passes.shard.calls import CallRequest, PlacedCall, Placing, entering
+from xg.passes.shard.divisions import Divisions
 from xg.sharding.divisibility import PartsKey
 
 Core = int
@@ -64,8 +66,7 @@ class _Before:
             sizes=graph.sizes,
             memory=graph.memory,
         )
-        placed = self.placed
-        return PlacedCall(request, now, placed.outputs, placed.casts, placed.moved, placed.core)
+        return replace(self.placed, request=request, graph=now)
 
 
 @dataclass(slots=True)
@@ -98,27 +99,34 @@ class PlacedBlocks:
         self.parts.next_round()
         self.local.next_round()
 
-    def kind(self, core: Core, graph: Graph, graphs: Mapping[str, Graph], about: KnownAxis) -> Kind:
-        """All by which a graph is placed on a mesh axis, and what it calls."""
+    def kind(self, core: Core, graph: Graph, graphs: Mapping[str, Graph], axis: str) -> Kind:
+        """All but numbers by which a graph is placed on a mesh axis, and what it calls."""
         callees = [step.callee for step in graph.steps if isinstance(step, Call)]
         distinct = tuple(dict.fromkeys(callees))
         requested = frozenset(
-            (value, requests[about.name])
+            (value, requests[axis])
             for value, requests in graph.placement_requests.items()
-            if about.name in requests
+            if axis in requests
         )
-        asked = tuple(entering(graphs[callee], about.name) for callee in distinct)
-        key = core, about, tuple(map(distinct.index, callees)), requested, asked
+        asked = tuple(entering(graphs[callee], axis) for callee in distinct)
+        key = core, axis, tuple(map(distinct.index, callees)), requested, asked
         number = self.kinds.get(key)
         return Kind(self.kinds.put(key, self.new_core()) if number is None else number, distinct)
 
     def placing(
-        self, kind: Kind, graph: Graph, request: CallRequest, placer: Callable[[], BlockPlacer]
+        self,
+        kind: Kind,
+        graph: Graph,
+        request: CallRequest,
+        divisions: Divisions,
+        placer: Callable[[], BlockPlacer],
     ) -> Placing:
         """Run a placer, unless the same was placed before."""
         key = kind.number, request.inputs, request.leaving, request.is_entry
         entries = self.before.get(key) or self.before.put(key, [])
         for before in entries:
+            if not divisions.answer(before.placed.divided):
+                continue
             answers = yield from _asked_again(before, kind.callees)
             if answers is not None:
                 return before.again(graph, request, answers)
@@ -126,14 +134,6 @@ class PlacedBlocks:
         placed = replace(placed, core=self.new_core())
         entries.append(_remembered(placed, answers, kind.callees))
         return placed
-
-
-@dataclass(frozen=True, slots=True)
-class KnownAxis:
-    """A mesh axis with the numbers that are known where it is placed."""
-
-    name: str
-    numbers: frozenset[tuple[str, int]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ class Interpreter:
 
     def next_states(self, record: Record) -> dict[str, Array]:
         """The states of every call for the next step, by path."""
-        runs = level_by_level(record, lambda run: chain.from_iterable(run.calls.values()))
+        runs = level_by_level([record], lambda run: chain.from_iterable(run.calls.values()))
         return {
             join(run.path, s.name): run.values[s.next] for run in runs for s in run.graph.states
         }
