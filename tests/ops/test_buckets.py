@@ -26,7 +26,7 @@ def bucket(ahead: int, buckets: int, far: int, *, both: bool) -> int:
 
 
 @pytest.mark.parametrize("both", [True, False])
-@pytest.mark.parametrize(("buckets", "far"), [(32, 128), (6, 9), (13, 40), (8, 20)])
+@pytest.mark.parametrize(("buckets", "far"), [(32, 128), (6, 9), (6, 4), (13, 40), (8, 20)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_every_distance_has_its_bucket(buckets: int, far: int, both: bool, dtype: type) -> None:
     """All distances up to 300, on both sides, also where a power is a whole number."""
