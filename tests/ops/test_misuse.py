@@ -1,11 +1,14 @@
 """Uses that operators refuse, in the words of the file."""
 
+from contextlib import nullcontext
+
 import pytest
 from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, axes, floats, ints, settle
 
 from xg import ops
-from xg.ir.dim import number
+from xg.ir.dim import Dim, number
 from xg.ir.use import Misuse
+from xg.ops import reshape
 
 BITS = number(2)
 BSD = floats(B, S, D)
@@ -15,6 +18,8 @@ CASES = [
     ("•", Sample({"a": BSD, "b": floats(V, D)}), "matmul contracts D with V"),
     ("•", Sample({"a": BSD, "b": floats(D)}), "matmul needs two axes on both sides"),
     ("•", Sample({"a": BSD, "b": floats(S, D, D)}), "matmul cannot line up"),
+    ("•", Sample({"a": floats(B, S), "b": floats(B, S, D)}),
+     "matmul cannot line up [B, S] with [B, S, D]"),
     ("BC", Sample({"x": floats(D)}), "BC does not know where to repeat [D] to"),
     ("BC", Sample({"x": floats(B)}, targets=((B, S, B, D),)), "in more than one way"),
     ("R", Sample({"x": BSD}), "R does not know what to make of [B, S, D]"),
@@ -121,3 +126,36 @@ def test_every_operator_that_can_refuse_does() -> None:
     refusing = {op.glyph for op in ops.table().values() if op.configure}
     silent = {"range", "buckets"}  # their arguments cannot be wrong alone
     assert refusing - silent == {glyph for glyph, _, _ in CASES}
+
+
+def test_advice_fits_the_shapes() -> None:
+    def advice(first: Sample) -> str:
+        with pytest.raises(Misuse) as refused:
+            settle(ops.table()["•"], first)
+        return " ".join(refused.value.help)
+
+    assert "op f(p [.., M], c [.., M, D])" in advice(
+        Sample({"a": floats(B, S), "b": floats(B, S, D)})
+    )
+    assert "BC" in advice(Sample({"a": BSD, "b": floats(S, D, D)}))
+    assert "w [D]) = sum[D]" in advice(Sample({"a": BSD, "b": floats(D)}))
+    assert "w [D, E]) = sum[D]" in advice(Sample({"a": floats(D), "b": floats(D, D)}))
+    assert "transposed" in advice(Sample({"a": BSD, "b": floats(V, D)}))
+
+
+@pytest.mark.parametrize("axis", [S, number(3)])
+def test_few_ways_are_looked_at_where_there_are_many(
+    axis: Dim, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[object] = []
+    layout = vars(reshape)["_layout"]
+
+    def counted(*arguments: object) -> object:
+        looked.append(arguments)
+        return layout(*arguments)
+
+    monkeypatch.setattr(reshape, "_layout", counted)
+    shape = (axis,) * 6
+    with pytest.raises(Misuse) if axis == S else nullcontext():
+        settle(ops.table()["R"], Sample({"x": floats(*shape)}, targets=(shape,)))
+    assert len(looked) <= 3
