@@ -20,6 +20,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import CheckedOperators
 from xg.frontend.blocks import concerning, mentions
 from xg.frontend.check_memory import Adopted, CheckMemory
+from xg.frontend.errors import UntriedChoices
 from xg.frontend.project import Project
 from xg.frontend.typed import ProjectTyper, Settings, type_project
 from xg.frontend.unused import unused
@@ -33,7 +34,7 @@ from xg.syntax.tree import only
 if TYPE_CHECKING:
     from xg.ir.plan import Plan
 
-PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word is tried once
+PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word once, with a warning
 
 OPERATORS_AT_LEAST = 25  # that a choice counts: also a small block takes its time
 
@@ -97,6 +98,8 @@ def checked(
         checker.check_examples(block)
     except DiagnosticError as error:
         checker.add(error.diagnostics)
+    if not checker.has_errors:
+        checker.add(each.diagnostic() for each in checker.untried(block))
     if block is None and not checker.has_errors:
         files = project.main, project.modules, checker.memory.mentions
         checker.add(each.diagnostic() for each in unused_axes(*files))
@@ -138,18 +141,19 @@ def _check_operators(project: Project) -> None:
 
 
 def choices_of(block: ast.Block, options: Words, settings: Settings) -> list[Choice]:
-    """The combinations of words that a block distinguishes."""
+    """The combinations of words that a block distinguishes; of too many, every word once."""
+    words = _mentioned_words(block, options, settings)
+    if prod(map(len, words.values())) <= PRODUCT_AT_MOST:
+        return [dict(zip(words, chosen, strict=True)) for chosen in product(*words.values())]
+    return [{}, *({name: word} for name in words for word in words[name][1:])]
+
+
+def _mentioned_words(block: ast.Block, options: Words, settings: Settings) -> Words:
+    """The options that are open and that a block mentions, with their words."""
     own = {option.name.name: tuple(w.name for w in option.words) for option in block.own}
     words = {**options, **{name: words for name, words in own.items() if words}}
     mentioned_names = mentions(block)
-    mentioned = [n for n in words if n not in settings and (n in own or n in mentioned_names)]
-    if prod(len(words[name]) for name in mentioned) <= PRODUCT_AT_MOST:
-        return [dict(zip(mentioned, chosen, strict=True)) for chosen in _all(words, mentioned)]
-    return [{}, *({name: word} for name in mentioned for word in words[name][1:])]
-
-
-def _all(words: Words, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return product(*(words[name] for name in names))
+    return {n: words[n] for n in words if n not in settings and (n in own or n in mentioned_names)}
 
 
 class _Checker:
@@ -243,6 +247,14 @@ class _Checker:
         self.operators += max(OPERATORS_AT_LEAST, steps)
         if self.met:
             CheckedOperators.check(self.operators, typed.main.span)
+
+    def untried(self, only: str | None) -> Iterator[UntriedChoices]:
+        """The blocks of the file, or one of them, with more combinations than are checked."""
+        for block in self.project.main.blocks:
+            words = _mentioned_words(block, self.options, self.settings)
+            count = prod(map(len, words.values()))
+            if only in (None, block.name.name) and count > PRODUCT_AT_MOST:
+                yield UntriedChoices(block.name.span, block.name.name, count, next(iter(words)))
 
     def check_examples(self, block: str | None) -> None:
         """Bind the examples of the file, or of one block, if nothing is wrong so far."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from xg.diagnostics.diagnostic import Diagnostic, Label, ProblemAt
+from xg.diagnostics.limits import spell_count
 
 
 class Unused(ProblemAt):
@@ -20,5 +21,24 @@ class Unused(ProblemAt):
         """Name it, and say what to do."""
         said = self.report(
             f"nothing uses the {self.kind} {self.name}", Label(self.span), help=(self.advice,)
+        )
+        return replace(said, severity="warning")
+
+
+class UntriedChoices(ProblemAt):
+    """More combinations of options than are checked, so that each word is met once: a warning."""
+
+    code: ClassVar[str] = "XG0226"
+    block: str
+    count: int
+    option: str
+
+    def diagnostic(self) -> Diagnostic:
+        """Say how many there are, and how to check one of the others."""
+        said = self.report(
+            f"the options of {self.block} have {spell_count(self.count)} combinations: every word "
+            "was checked, not every combination",
+            Label(self.span),
+            help=(f"check one with --set {self.option}=…, or let fewer options meet in a block",),
         )
         return replace(said, severity="warning")

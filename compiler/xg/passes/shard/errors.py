@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Label, Problem, ProblemAt
+from xg.diagnostics.limits import spell_count
 from xg.diagnostics.source import Span
 from xg.ir.collective_prims import local_shape
 from xg.ir.dim import Dim, product
@@ -13,6 +14,7 @@ from xg.ir.placement import AxisState
 from xg.ir.tensor import spell_shape
 from xg.passes.shard.promised import first_sum
 from xg.passes.shard.refusal import RefusedOperator, free_ways
+from xg.passes.shard.reshard import TRIED_AT_MOST
 from xg.sharding.argument import IllTyped
 
 
@@ -38,6 +40,7 @@ class CutApart(ProblemAt):
     reason: str
     operands: tuple[tuple[Span, str], ...]
     help: tuple[str, ...]
+    combinations: int = 1  # of placements of its operands
 
     def diagnostic(self) -> Diagnostic:
         others = (Label(span, text, primary=False) for span, text in self.operands)
@@ -45,7 +48,16 @@ class CutApart(ProblemAt):
             f"{self.glyph} cannot be computed in parts over {self.axis}: {self.reason}",
             Label(self.span, "here"),
             *others,
+            notes=self._notes(),
             help=self.help,
+        )
+
+    def _notes(self) -> tuple[str, ...]:
+        if self.combinations <= TRIED_AT_MOST:
+            return ()
+        return (
+            f"of {spell_count(self.combinations)} ways to place its operands only the "
+            f"{TRIED_AT_MOST:,} cheapest were tried, and those that place all the same way",
         )
 
 
@@ -120,7 +132,8 @@ def refuse(error: IllTyped, refused: RefusedOperator, graph: Graph, axis: str) -
     ways = free_ways(error, refused, graph.sizes)
     free = tuple(f"{way}: nothing has to be sent for that" for way in ways)
     advice = tuple(_gather(refused, place, graph, axis) for place in refused.gathered)
-    return CutApart(step.span, step.op.glyph, axis, error.reason, places, (*free, *advice)[:2])
+    help, count = (*free, *advice)[:2], refused.combinations
+    return CutApart(step.span, step.op.glyph, axis, error.reason, places, help, count)
 
 
 def refuse_move(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Apply, Graph, Value
@@ -20,7 +21,8 @@ class RefusedOperator:
     """An operator with its operands in their available states.
 
     `gathered` are the places of operands of which any one is to be gathered, `summed` of those that
-    have to be summed; `in_block` says whether the block says so, or its plan.
+    have to be summed; `in_block` says whether the block says so, or its plan. `combinations` are
+    all those of the options, of which not more than `TRIED_AT_MOST` were tried.
     """
 
     step: Apply
@@ -29,6 +31,7 @@ class RefusedOperator:
     gathered: Sequence[int]
     summed: Sequence[int]
     in_block: bool
+    combinations: int
 
 
 def free_ways(error: IllTyped, refused: RefusedOperator, sizes: Sizes) -> Iterator[str]:
@@ -75,9 +78,9 @@ def refusal(
     states = [moves.states[value] for value in inputs]
     cut = [place for place, state in enumerate(states) if state.kind == "S"]
     partial = [p for p, state in enumerate(states) if state.kind == "P" and explicit]
-    return RefusedOperator(
-        step, inputs, states, [p for p in cut if helps(p)] or cut, partial, in_block
-    )
+    gathered = [p for p in cut if helps(p)] or cut
+    count = prod(map(len, options))
+    return RefusedOperator(step, inputs, states, gathered, partial, in_block, count)
 
 
 def _fits(moves: Moves, step: Apply, inputs: Sequence[Value], states: Sequence[AxisState]) -> bool:

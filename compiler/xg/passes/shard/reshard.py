@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import islice
+from math import prod
 from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -91,10 +92,20 @@ def _in_use(state: AxisState, use: AxisState, *, sends: bool) -> Iterator[Reshar
 
 
 def combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[AxisState, ...]]:
-    """One state per operand, the cheapest combination first, and no more than can be tried."""
+    """One state per operand, the cheapest combination first, and no more than can be tried.
+
+    Of more than these, there follow those in which all operands that can have the same placement.
+    """
     if all(options):
         yield tuple(min(ways, key=_price_of).state for ways in options)  # mostly it fits
         yield from islice(_combinations(options), 1, None)
+        if prod(map(len, options)) > TRIED_AT_MOST:
+            for state in dict.fromkeys(way.state for ways in options for way in ways):
+                yield tuple(_nearest(ways, state) for ways in options)
+
+
+def _nearest(ways: Sequence[ReshardOption], state: AxisState) -> AxisState:
+    return state if any(way.state == state for way in ways) else min(ways, key=_price_of).state
 
 
 def _combinations(options: Sequence[Sequence[ReshardOption]]) -> Iterator[tuple[AxisState, ...]]:
