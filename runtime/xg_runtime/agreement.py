@@ -1,4 +1,4 @@
-"""When two gradients agree (contract.md, "Numbers to hold").
+"""When two gradients agree.
 
 a and b agree when ‖a - b‖ ≤ tol · (max(‖a‖, ‖b‖) + ‖all gradients‖ / 100), so that a part in
 tol is seen in every gradient that is not tiny beside the others.
@@ -11,6 +11,12 @@ import numpy as np
 from xg_runtime.module import Array
 
 FLOOR: Final = 1e-2  # the part of ‖all gradients‖ that counts for each
+
+# The tol of every proof, in float64.
+DIFFERENCES: Final = 1e-6  # a derived gradient and finite differences
+SAME_PROGRAM: Final = 1e-10  # one program computed twice: by a backend, the interpreter, ranks
+OTHER_PROGRAM: Final = 1e-8  # an imported program and the model that it was made from
+OTHER_FLOAT32: Final = 1e-5  # where that model has a table in float32 that the program has exactly
 
 
 def scale(a: Array, b: Array, total: float) -> float:

@@ -26,7 +26,6 @@ from xg_runtime.slope_comparison import Comparison, Points, compare
 
 Verdict: TypeAlias = Literal["ok", "zero", "failed"]
 
-TOLERANCE: Final = 1e-6
 EVERY_ELEMENT_UP_TO: Final = 5000  # scalars in the program
 COORDINATES: Final = 64
 DIRECTIONS: Final = 8
@@ -69,7 +68,7 @@ def check_module(
     zeros: Mapping[str, str] | None = None,
     dropout: int | None = None,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
+    tolerance: float = agreement.DIFFERENCES,
 ) -> Report:
     """Check the backward of a module at `params` and `inputs`, float64; ids stay as they are.
 
@@ -98,7 +97,7 @@ def check(
     *,
     zeros: Mapping[str, str] | None = None,
     seed: int = 0,
-    tolerance: float = TOLERANCE,
+    tolerance: float = agreement.DIFFERENCES,
 ) -> Report:
     """Check that `gradient(values, d_outputs)` is the gradient of Σ d_outputs · function(values).
 

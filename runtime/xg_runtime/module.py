@@ -1,6 +1,6 @@
 """The shape of a generated module, and the types its arrays travel in.
 
-A generated module (contract.md, "Generated modules") is an ordinary Python module with three
+A generated module is an ordinary Python module with three
 functions. Dicts are keyed by the diagram's ASCII names; arrays are float32 or float64, ids integer.
 """
 

@@ -90,7 +90,7 @@ class _Group:
 
     @property
     def error(self) -> float:
-        """How far the two are apart, as the contract measures it."""
+        """How far the two are apart, as `agreement` measures it."""
         return agreement.error(self.derived, self.measured, self.total)
 
     @property

@@ -2,7 +2,7 @@
 
     block Bigram(ids [B, S] in V, t [B, S] in V) -> Z [B, S, V], loss []
 
-V = 256 by default, D = 16. It has the shape of contract.md ("Generated modules").
+V = 256 by default, D = 16. It has the shape of generated modules.
 """
 
 from typing import Any, TypedDict

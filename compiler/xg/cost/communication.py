@@ -67,7 +67,7 @@ class Sent:
 
     def formula(self, way: Way) -> str:
         """`elements` as people write it: ``2*(N_T - 1)/N_T*B*D*S``."""
-        return f"{_spelled(self.kind, self.over, way)}{_product(self.payload)}"
+        return f"{spell_factor(self.kind, self.over, way)}{_product(self.payload)}"
 
     def inside(self, symbols: Symbols, count: Dim = ONE) -> Sent:
         """The same in the sizes of a call's caller, `count` times."""
@@ -80,12 +80,27 @@ class Sent:
         return self.calls * (ranks_over(self.over) - 1) * (2 if self.kind in REDUCING else 1)
 
 
+def share(kind: Kind, way: Way) -> tuple[int, bool]:
+    """How often an element goes to each other rank, and whether a rank sends its Nth part of all.
+
+    Every formula and every figure that prices a collective is made of these two.
+    """
+    return (2, way == "ring") if kind in REDUCING else (1, True)
+
+
 def factor(kind: Kind, over: str, way: Way) -> Dim:
     """How often a rank sends an element of the payload."""
+    times, divided = share(kind, way)
     ranks = ranks_over(over)
-    if kind not in REDUCING:
-        return ONE - ONE / ranks
-    return (ranks - 1) * 2 if way == "naive" else (ONE - ONE / ranks) * 2
+    return (ONE - ONE / ranks if divided else ranks - 1) * times
+
+
+def spell_factor(kind: Kind, over: str, way: Way) -> str:
+    """`factor` as people write it: ``2*(N_T - 1)/N_T``."""
+    times, divided = share(kind, way)
+    below = f"({over})" if len(axes_over(over)) > 1 else over
+    others = f"{times}*({over} - 1)" if times > 1 else f"({over} - 1)"
+    return f"{others}/{below}" if divided else others
 
 
 def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
@@ -148,16 +163,9 @@ def total_formula(parts: Sequence[Sent], way: Way) -> str:
 def _terms(parts: Sequence[Sent], way: Way) -> Iterator[str]:
     sums: dict[str, Dim] = {}
     for part in parts:
-        spelled = _spelled(part.kind, part.over, way)
+        spelled = spell_factor(part.kind, part.over, way)
         sums[spelled] = sums.get(spelled, ZERO) + part.payload
     yield from (f"{spelled}{_product(payload)}" for spelled, payload in sums.items())
-
-
-def _spelled(kind: Kind, over: str, way: Way) -> str:
-    below = f"({over})" if len(axes_over(over)) > 1 else over
-    if kind not in REDUCING:
-        return f"({over} - 1)/{below}"
-    return f"2*({over} - 1)" if way == "naive" else f"2*({over} - 1)/{below}"
 
 
 def _product(dim: Dim) -> str:

@@ -10,7 +10,7 @@ from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.content import calling, content
 from xg.ir.graph import Apply, Graph, Program, Value
-from xg.ir.plan import Plan, Reaches
+from xg.ir.plan import Plan
 from xg.ir.recent import Recent
 from xg.ir.walk import ordered
 from xg.passes.eliminate_dead import eliminate_dead
@@ -26,6 +26,7 @@ from xg.sharding.apply_plan import (
 )
 from xg.sharding.check_plan import check_placed
 from xg.sharding.divisibility import check_parts, check_shares
+from xg.sharding.reach import Reaches
 
 GRAPHS_AT_MOST = 1_000  # with different callees, until all programs are forgotten
 PLANS_AT_MOST = 100

@@ -10,7 +10,7 @@ checked and compiled only, and `ModelComparison.compared` says so.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,13 +25,10 @@ from xg.importing.diagram import Model, Weight
 from xg.importing.errors import DoesNotCheck, NotTheModel
 from xg.importing.exported import BOOL, Exported
 from xg.importing.replay import NotReplayed, has_torch, replay, tensor
-from xg_runtime.agreement import error
+from xg_runtime import agreement
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-EXACT: Final = 1e-8
-ROUNDED: Final = 1e-5  # where the model has a table in float32 that the diagram has exactly
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class _Comparison:
     ) -> None:
         self.program, self.weights, self.model, self.exported = program, weights, model, exported
         self.module = program.load()
-        self.tolerance = ROUNDED if model.rounded else EXACT
+        self.tolerance = agreement.OTHER_FLOAT32 if model.rounded else agreement.OTHER_PROGRAM
         self.worst = 0.0
         self.problems: dict[Problem, None] = {}
 
@@ -200,7 +197,7 @@ class _Comparison:
 
     def _hold(self, what: str, mine: Array, its: Array, total: float) -> None:
         """Note a difference that is too large."""
-        off = error(mine, its, total)
+        off = agreement.error(mine, its, total)
         self.worst = max(self.worst, off)
         if not off <= self.tolerance:
             self.problems[

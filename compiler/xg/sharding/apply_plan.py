@@ -11,21 +11,11 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.plan import (
-    EVERY,
-    INSIDE,
-    WHOLE,
-    Entry,
-    Memory,
-    Placing,
-    Reach,
-    Reaches,
-    placements_of,
-    placing,
-    sized,
-)
+from xg.ir.plan import EVERY, INSIDE, WHOLE, Entry, Memory
 from xg.ir.walk import callees_first, level_by_level
 from xg.sharding.errors import NoMeshSize, PlanOfNothing
+from xg.sharding.placing import Placing, placing, sized
+from xg.sharding.reach import Reach, Reaches, placements_of, reach_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +141,7 @@ class PlanCache:
     def axes_below(self, program: Program) -> frozenset[str] | None:
         """The mesh axes that the program's plan cuts values over; None if it places no value."""
         assert program.plan
-        start = program.entry, program.plan.reach(program.main.block_id)
+        start = program.entry, reach_of(program.plan, program.main.block_id)
 
         def below(use: tuple[str, Reach]) -> list[tuple[str, Reach]]:
             graph = program.graphs[use[0]]
@@ -199,8 +189,9 @@ def planned_graphs(program: Program, cache: PlanCache) -> Iterator[PlannedGraph]
             callee = program.graphs[call.callee]
             yield _ReachedGraph(callee, inside(call, use.graph, callee, use.symbols), reach)
 
+    plan = program.plan
     mains = [program.graphs[key] for key in program.entries]
-    starts = [_ReachedGraph(main, {}, program.plan.reach(main.block_id)) for main in mains]
+    starts = [_ReachedGraph(main, {}, reach_of(plan, main.block_id)) for main in mains]
     for use in level_by_level(starts, below, _ReachedGraph.key):
         planned = cache.of(use.graph, use.reach)
         if planned:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.ir.plan import Clash, Misfit
 from xg.sharding.apply_plan import PlacedValue, PlannedValue
 from xg.sharding.errors import PlacedTwice, PlanMisfit
+from xg.sharding.placing import Clash, Misfit
 
 
 def check_placed(reached: Iterable[PlacedValue]) -> None:

@@ -10,11 +10,11 @@ from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
-from xg.ir.plan import sized
 from xg.ir.recent import Recent
 from xg.ir.size_checks import Numbers, numbers_of, value_of
 from xg.sharding.apply_plan import PlacedValue, placed_values
 from xg.sharding.errors import NotDivisible
+from xg.sharding.placing import sized
 
 # A graph by its key, or by what all graphs with the same values have, and the numbers of its sizes.
 PartsKey = tuple[str | int, frozenset[tuple[str, int]]]

@@ -12,9 +12,9 @@ from xg.ir.body import topological
 from xg.ir.dim import Dim, number, product
 from xg.ir.graph import Apply, Program
 from xg.ir.instances import instances
-from xg.ir.plan import sized
 from xg.ir.prim import Expr
 from xg.sharding.apply_plan import placed_values
+from xg.sharding.placing import sized
 
 
 @dataclass(frozen=True, slots=True)

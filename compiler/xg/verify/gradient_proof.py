@@ -7,7 +7,7 @@ on: at γ = 1 and β = 0 a gradient that confuses γ with γ² looks right.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,6 @@ from xg_runtime.errors import InputError
 from xg_runtime.expect import Expected
 from xg_runtime.module import Module
 from xg_runtime.norm import global_norm
-
-REFERENCE_TOLERANCE: Final = 1e-10
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -176,7 +174,7 @@ def _compared(
         **_errors(outputs, expected),
         **{f"d{name}": error for name, error in _errors(gradients, derived).items()},
     }
-    wrong = [name for name, error in errors.items() if not error <= REFERENCE_TOLERANCE]
+    wrong = [name for name, error in errors.items() if not error <= agreement.SAME_PROGRAM]
     first = wrong[0] if wrong else None
     return Reference(len(expected), len(derived), max(errors.values()), first)
 

@@ -23,7 +23,7 @@ from xg.verify.check_traffic import TrafficCheck, count
 from xg.verify.controls import Control, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
-from xg.verify.rank_comparison import TOLERANCE, RankAgreement, RankComparison
+from xg.verify.rank_comparison import RankAgreement, RankComparison
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
 from xg.verify.reference.body_cache import BodyCache
@@ -234,7 +234,7 @@ def _edges(one: Program, many: Program, comparison: RankComparison) -> Edges:
 
     def same(a: Array, b: Array) -> bool:
         alike = np.array_equal(np.isfinite(a), np.isfinite(b))
-        return alike and agreement.error(_finite(a), _finite(b), scale) <= TOLERANCE
+        return alike and agreement.error(_finite(a), _finite(b), scale) <= agreement.SAME_PROGRAM
 
     return compare_edges(one.graphs, one_device, many.graphs, records, same, FLOATS.add)
 

@@ -29,7 +29,6 @@ Array = NDArray[Any]
 Arrays = Mapping[str, Array]
 Counts = dict[tuple[str, str, str], tuple[int, int]]
 
-TOLERANCE: Final = 1e-10
 FAINT: Final = 1e-2  # of ‖cotangents‖: where all gradients together are less, rounding may be all
 
 
@@ -70,11 +69,11 @@ class ArrayDifference:
     @property
     def is_wrong(self) -> bool:
         """Whether it is more than rounding."""
-        return not self.error <= TOLERANCE or self.unlike is not None
+        return not self.error <= agreement.SAME_PROGRAM or self.unlike is not None
 
     def describe(self, grid: Grid) -> str:
         """The array, and a rank that has it wrong."""
-        if self.error <= TOLERANCE and self.unlike is not None:
+        if self.error <= agreement.SAME_PROGRAM and self.unlike is not None:
             return f"{self.name}, in bits, on {grid.describe(self.unlike)}"
         return f"{self.name}, most on {grid.describe(self.furthest)}"
 
@@ -164,7 +163,9 @@ class RankComparison:
         where, mesh = self.cuts.get(name, ()), self.ranks.mesh
         whole = gather_shards(parts, where, mesh)
         error = _error(whole.array, wanted, total)
-        if whole.array.shape != wanted.shape or (whole.unlike is None and error <= TOLERANCE):
+        if whole.array.shape != wanted.shape or (
+            whole.unlike is None and error <= agreement.SAME_PROGRAM
+        ):
             return ArrayDifference(said, error, whole.unlike or 0, whole.unlike)
         worst = furthest(parts, wanted, where, mesh)
         whole = gather_shards(parts, where, mesh, worst)

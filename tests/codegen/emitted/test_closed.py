@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from xg import codegen
 from xg.codegen.backend import backends
 from xg.codegen.emit.allowlist import DisallowedCode, check_allowed
 from xg.codegen.emit.module import emit
@@ -19,6 +22,9 @@ from xg.passes.resolve import resolve
 from xg.syntax import ast
 from xg.syntax.parse import parse
 
+CODEGEN = Path(codegen.__file__).parent
+LISTS = ("vocabulary.py", "allowlist.py")
+WORD = re.compile(r"\w+")
 MODULE = '''"""A module."""
 
 import numpy as np
@@ -28,6 +34,15 @@ def f(x, saved):
     y = {}
     return y
 '''
+
+
+@pytest.mark.parametrize("name", backends())
+def test_a_backend_allows_only_names_that_its_sources_write(name: str) -> None:
+    allowed = backends()[name].parts.vocabulary
+    folders = (CODEGEN / "emit", CODEGEN / name)
+    sources = (file for folder in folders for file in folder.glob("*.py") if file.name not in LISTS)
+    written = {word for file in sources for word in WORD.findall(file.read_text(encoding="utf-8"))}
+    assert allowed.methods.union(*allowed.modules.values()) <= written
 
 
 def test_what_emitters_write_passes() -> None:

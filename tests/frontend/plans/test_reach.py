@@ -7,8 +7,10 @@ import pytest
 from xg.diagnostics.source import Source, Span
 from xg.ir.axis_cuts import Layout
 from xg.ir.dim import Dim, symbol
-from xg.ir.plan import BlockId, Clash, Entry, Misfit, Plan, Reach, cut_axes, placing, sized
+from xg.ir.plan import BlockId, Entry, Plan
 from xg.ir.tensor import Sizes
+from xg.sharding.placing import Clash, Misfit, cut_axes, placing, sized
+from xg.sharding.reach import Reach, reach_of
 
 TEXT = Source("net.xg", "LM Layer Other Net")
 LM, LAYER, OTHER = (0, "LM"), (0, "Layer"), (0, "Other")
@@ -41,7 +43,7 @@ def entry(
 
 
 def reach(*entries: Entry) -> Reach:
-    return Plan("TP", "", entries).reach(LM)
+    return reach_of(Plan("TP", "", entries), LM)
 
 
 def test_a_plan_begins_wherever_its_block_is_called() -> None:

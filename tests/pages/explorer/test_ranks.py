@@ -10,7 +10,7 @@ import pytest
 from library import shipped
 from pages.explorer.pages import DIAGRAMS, facts, page, program, value
 
-from xg.cost.communication import SHORT, inside_of
+from xg.cost.communication import SHORT, WAYS, inside_of, spell_factor
 from xg.cost.communication import total as sent_in_all
 from xg.cost.cost import cost
 from xg.cost.report import report
@@ -74,6 +74,7 @@ def test_what_is_sent_is_what_xg_cost_says(name: str, plan: str | None, block: s
             dims = (part.calls, part.payload, part.elements("naive"), part.elements("ring"))
             for place, dim in zip(row[3:7], dims, strict=True):
                 assert value(known["formulas"][place], at) == value(str(dim), inner)
+            assert row[9:] == [spell_factor(part.kind, part.over, way) for way in WAYS]
             place, number = row[8].split(".")
             view = {"f": "forward", "b": "backward"}[number[0]]
             step = known["blocks"][int(place)][view][int(number[1:])]

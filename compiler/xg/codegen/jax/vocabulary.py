@@ -23,7 +23,7 @@ FUNCTIONS: Final = words(
     minimum ones pad sin sqrt take take_along_axis tanh uint32 where zeros zeros_like
     """
 )
-MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
+MATH: Final = frozenset({"cos", "erf", "exp", "log", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
     T add append astype at dtype encode get items max mean erf ndim mT register_static reshape

@@ -24,7 +24,7 @@ FUNCTIONS: Final = words(
     Tensor arange as_tensor autocast autograd cat constant_pad_nd cos device dtype einsum empty
     erf exp float32 float64 full full_like get_autocast_dtype addcmul embedding inf int64
     is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad ones randint sin sqrt
-    tanh tensor where zeros addmm backends compiler log_softmax logsumexp native_layer_norm ops
+    tanh tensor where zeros backends compiler log_softmax logsumexp native_layer_norm ops
     promote_types softmax stack zeros_like
     """
 )

@@ -10,7 +10,9 @@ from xg.editor.meaning.edges import laid_out, values_of
 from xg.frontend.choose_plan import plans_of
 from xg.frontend.project import Project
 from xg.ir.graph import Graph, Value
-from xg.ir.plan import Clash, Misfit, Plan, placing
+from xg.ir.plan import Plan
+from xg.sharding.placing import Clash, Misfit, placing
+from xg.sharding.reach import reach_of
 from xg.syntax import ast
 from xg.syntax.tree import Syntax
 
@@ -42,7 +44,7 @@ def placements_at(
 
 
 def _placed(graph: Graph, plan: Plan, value: Value, is_param: bool) -> Iterator[str]:
-    entries = plan.reach(graph.block_id).of(str(value.name), is_param=is_param)
+    entries = reach_of(plan, graph.block_id).of(str(value.name), is_param=is_param)
     if not entries or value not in graph.types:
         return
     try:

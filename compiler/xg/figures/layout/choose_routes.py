@@ -17,11 +17,11 @@ from xg.figures.layout.field import CLEAR, FAR, HEAD, LineRun, Range, Route, Rou
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.ports import NodeSide, RimPort
 from xg.figures.layout.request import FLAT, PORT_APART, RouteRequest, bars_of, requests, side_room
-from xg.figures.layout.route_search import CORNER, CROSSING, LENGTH, Ask, search
+from xg.figures.layout.route_costs import CLASH, CORNER, CROSSING, LENGTH
+from xg.figures.layout.route_search import Ask, search
 from xg.figures.model import style
 from xg.figures.model.geometry import Box
 
-_CLASH: Final = 1000.0  # cost of lying on something
 _LEAST_STOP: Final = 5.6  # between two lines at one side of a node
 _LEAST_HEADS: Final = 6.1  # if arrows enter there
 
@@ -149,7 +149,7 @@ class Router:
 
     def trouble(self, route: Route) -> float:
         """Return what a route costs because of others."""
-        return CROSSING * self._crossings(route) + _CLASH * self._clashes(route)
+        return CROSSING * self._crossings(route) + CLASH * self._clashes(route)
 
     def _shape(self, route: Route) -> float:
         cost = 0.0

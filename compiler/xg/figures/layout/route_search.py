@@ -8,11 +8,8 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.layout.field import Key, LineRun, Range, RoutingField
+from xg.figures.layout.route_costs import CORNER, CROSSING, HOPELESS, LENGTH
 
-CORNER: Final = 10.0  # cost of a corner
-CROSSING: Final = 24.0  # cost of a crossing
-LENGTH: Final = 0.05  # cost of a point
-_HOPELESS: Final = 90.0  # a way that costs so much more than another is given up
 _LEAST_STEP: Final = 9.0  # to the side, at a turn
 _INWARD: Final = 4.0  # how far off the end of a range a line keeps, if it can
 
@@ -49,7 +46,7 @@ def search(field: RoutingField, ask: Ask, limit: float) -> tuple[LineRun, ...] |
         lowest = min(state.cost for state in states)
         if lowest >= limit:
             return None
-        near = [state for state in states if state.cost <= lowest + _HOPELESS]
+        near = [state for state in states if state.cost <= lowest + HOPELESS]
         near.sort(key=lambda state: state.cost)
         states = [_best(field, ask, near, gap, target) for target in _targets(field, ask, gap)]
     best = min(states, key=lambda state: state.cost)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xg.cost.communication import WAYS, share
+from xg.cost.traffic import KINDS
 from xg.figures.model.richtext import RichText, bold, dimension, plain
 from xg.ir.mesh_axes import axes_over
 
@@ -21,11 +23,18 @@ def prices(glyph: str, axis: str, volume: str) -> tuple[RichText, ...]:
     axes = _axes(axis)
     others = (*plain("("), *axes, *plain(" − 1)"))
     below = (*plain("("), *axes, *plain(")")) if len(axes_over(axis)) > 1 else axes
-    part = (*others, *plain("/"), *below)
-    if glyph == "AR":
-        naive = (*plain("naive 2"), *others, *_times(volume))
-        return naive, (*plain("ring 2"), *part, *_times(volume))
-    return ((*plain("naive, ring "), *part, *_times(volume)),)
+    ways: dict[tuple[int, bool], list[str]] = {}
+    for way in WAYS:
+        ways.setdefault(share(KINDS[glyph], way), []).append(way)
+    return tuple(
+        (
+            *plain(f"{', '.join(names)} {times if times > 1 else ''}"),
+            *others,
+            *((*plain("/"), *below) if divided else ()),
+            *_times(volume),
+        )
+        for (times, divided), names in ways.items()
+    )
 
 
 def _axes(over: str) -> RichText:

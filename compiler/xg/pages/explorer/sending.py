@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
-from xg.cost.communication import SHORT, Sent, inside_of
+from xg.cost.communication import SHORT, WAYS, Sent, inside_of, spell_factor
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim
 from xg.ir.graph import Program, Value
 from xg.pages.explorer.formulas import Formulas, in_entry
 from xg.pages.explorer.uses import BlockUse
-
-Way = Literal["naive", "ring"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +37,8 @@ class SendingData:
         """Every collective of one call of a block and of all that it calls.
 
         Of each: the pass, its sign, the mesh axis, the calls, and of all calls the payload and the
-        elements that a rank sends, naive and around a ring; the bytes of an element, and the id of
-        the step.
+        elements that a rank sends, naive and around a ring; the bytes of an element, the id of
+        the step, and how often an element of the payload is sent, naive and around a ring.
         """
         return [self._row(part, use) for part in inside_of(self.placed, use.graph.key, "float32")]
 
@@ -55,6 +52,7 @@ class SendingData:
             *(self._place(use, dim) for dim in dims),
             part.bytes_each,
             self.ids[part.step.outputs[0], part.step.again],
+            *(spell_factor(part.kind, part.over, way) for way in WAYS),
         ]
 
     def _place(self, use: BlockUse, dim: Dim) -> int:

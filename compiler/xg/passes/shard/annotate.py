@@ -13,9 +13,11 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
-from xg.ir.plan import Memory, Reach, Reaches, placing
+from xg.ir.plan import Memory
 from xg.ir.walk import callees_first, ordered
 from xg.sharding.apply_plan import entries_of, memory_of
+from xg.sharding.placing import placing
+from xg.sharding.reach import Reach, Reaches, reach_of
 
 Requests = dict[Value, dict[str, PlacementRequest]]
 Core = int  # of `xg.passes.shard.placed_before`
@@ -57,7 +59,7 @@ class Annotator:
     def enter(self, program: Program) -> tuple[str, dict[str, int]]:
         """The key of the program's entry in `graphs`, and its mesh axes in a feasible order."""
         self.source.update(program.graphs)
-        begin = program.plan.reach(program.main.block_id) if program.plan else NOTHING
+        begin = reach_of(program.plan, program.main.block_id) if program.plan else NOTHING
         entry = self.name(program.entry, begin)
         while self.waiting:
             self.add(*self.waiting.pop())

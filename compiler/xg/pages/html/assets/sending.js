@@ -1,17 +1,14 @@
 // What ranks send: every collective with its elements, naive and around a ring.
 
-const REDUCING = ["AR", "ARmax"];
-const sentOf = ([pass, sign, over, calls, payload, naive, ring, bytes, step]) =>
-  ({ pass, sign, over, calls, payload, naive, ring, bytes, step: steps.get(step) });
+const sentOf = ([pass, sign, over, calls, payload, naive, ring, bytes, step, ...factors]) =>
+  ({ pass, sign, over, calls, payload, naive, ring, bytes, step: steps.get(step), factors });
 
 /** The collectives that a step is, or that happen inside of it. */
 const sentBy = (step) => blocks[step.place].sent.map(sentOf).filter((each) => each.step === step);
 
 /** 2·(N_T − 1)/N_T·B·D·S: what a rank sends of a payload. */
-function sentFormula({ sign, over, payload }, way) {
-  const others = `(${over} − 1)`;
-  const twice = REDUCING.includes(sign) ? "2·" : "";
-  const share = twice && way === "naive" ? `${twice}${others}` : `${twice}${others}/${over}`;
+function sentFormula({ payload, factors: [naive, ring] }, way) {
+  const share = spell(way === "naive" ? naive : ring);
   const text = formula(payload);
   if (text === "1") return share;
   return `${share}·${text.includes(" ") ? `(${text})` : text}`;
