@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from cli.conftest import Xg
 
 
@@ -132,3 +133,20 @@ def test_what_nothing_uses_is_a_warning(xg: Xg, folder: Path) -> None:
     assert xg("check", "tiny.xg", "--strict").code == 0
     data = json.loads(xg("check", "spare.xg", "--json").out)["diagnostics"]
     assert [(each["code"], each["severity"]) for each in data] == [("XG0225", "warning")] * 2
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["\u200b\n", "dim = 3\n", "block F(x [B]) -> y [B] {\n    x -> q : y\n}\n"],
+    ids=["characters", "statements", "blocks"],
+)
+def test_a_count_that_reached_its_bound_says_so(xg: Xg, folder: Path, line: str) -> None:
+    lines = [line.replace("F(", f"F{place}(") for place in range(130)]
+    (folder / "many.xg").write_text("dim B\n" + "".join(lines), encoding="utf-8")
+    said = xg("check", "many.xg")
+    assert "at least 100 errors" in said.out
+    assert "and at least 80 more" in said.err
+    (folder / "few.xg").write_text("dim B\n" + "".join(lines[:30]), encoding="utf-8")
+    said = xg("check", "few.xg")
+    assert "30 errors" in said.out
+    assert "at least" not in said.out + said.err

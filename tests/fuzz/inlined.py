@@ -1,6 +1,6 @@
 """A program without calls: the body of every called block is written in the place of its calls.
 
-The text is made anew from the tree, name by name, so nothing of the compiler's own handling of
+The text is written again from the tree, name by name, so nothing of the compiler's own handling of
 calls is used: the sizes of a call are those that the generator chose.
 """
 

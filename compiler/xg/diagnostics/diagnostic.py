@@ -12,6 +12,7 @@ from xg.diagnostics.source import Source, Span
 from xg.diagnostics.terminal import printable, width
 
 SHOWN_AT_MOST = 20
+MISTAKES_AT_MOST = 100  # that a stage looks for: so many are reported as `at least` so many
 QUOTED_CHARACTERS = 40  # of a longer piece of source the rest is left out of messages
 SOURCE_COLUMNS = 120  # of a longer line only the part around the span is shown
 LABEL_COLUMNS = 40  # of a label's text below its span, at least, on a narrow terminal
@@ -231,7 +232,8 @@ def render(diagnostics: Iterable[Diagnostic], color: bool, columns: int | None =
     every = list(diagnostics)
     parts = ["\n".join(_lines(diagnostic, color, columns)) for diagnostic in every[:SHOWN_AT_MOST]]
     if len(every) > SHOWN_AT_MOST:
-        parts.append(f"and {len(every) - SHOWN_AT_MOST} more")
+        least = "at least " if len(every) >= MISTAKES_AT_MOST else ""
+        parts.append(f"and {least}{len(every) - SHOWN_AT_MOST} more")
     return "\n\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import CheckedOperators
@@ -38,7 +38,6 @@ PRODUCT_AT_MOST = 64  # combinations for one block; of more, each word once, wit
 
 OPERATORS_AT_LEAST = 25  # that a choice counts: also a small block takes its time
 
-MISTAKES_AT_MOST = 100  # more are not worth the time
 OF_LIMITS = "XG00"  # codes of limits: a program beyond one is not looked into any further
 OF_RANKS = "XG08"  # codes of what ranks cannot do; others point at a line of the plan
 

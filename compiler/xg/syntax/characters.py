@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from xg.diagnostics.diagnostic import DiagnosticError, Problem
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, DiagnosticError, Problem
 from xg.diagnostics.limits import SourceBytes
 from xg.diagnostics.source import Source, Span
 from xg.syntax.errors import ForbiddenCharacter, NotText
@@ -20,14 +20,13 @@ INVISIBLE = (
     "\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 _INVISIBLE_RUN = re.compile(f"[{INVISIBLE}]+")
-_REPORTED_AT_MOST = 100
 
 
 def check_characters(source: Source) -> None:
     """Raise DiagnosticError for a file that is too long, not UTF-8, or has invisible characters."""
     size = len(source.text.encode("utf-8", "surrogateescape"))
     SourceBytes.check(size, Span(source, 0, 0))
-    problems = list(islice(_problems(source), _REPORTED_AT_MOST))
+    problems = list(islice(_problems(source), MISTAKES_AT_MOST))
     if problems:
         raise DiagnosticError.of(*problems)
 

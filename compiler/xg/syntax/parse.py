@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, Problem
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError, Problem
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.source import Source
 from xg.syntax import ast
@@ -18,7 +18,6 @@ from xg.syntax.tokens import tokenize
 
 UNEXPECTED = "XG0110"  # the code of errors.Unexpected, which is imported only when there are any
 SIGN = "XG0104"  # that of errors.ForeignSpelling
-MISTAKES_AT_MOST = 100  # of characters, of the grammar, of trees: more are not worth the time
 
 
 class Parsed(NamedTuple):

@@ -10,7 +10,7 @@ from xg.cli.console import Console
 from xg.cli.exits import FILE_FAILED, FINE, PROBLEM, UNREADABLE
 from xg.cli.opening import open_project
 from xg.cli.render.json_text import json_text
-from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, as_data
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError, as_data
 from xg.frontend.choices import check_choices
 
 
@@ -46,5 +46,6 @@ def _errors(diagnostics: Iterable[Diagnostic]) -> int:
 def _counted(diagnostics: Sequence[Diagnostic]) -> str:
     errors = _errors(diagnostics)
     warnings = len(diagnostics) - errors
-    said = {0: "ok", 1: "1 error"}.get(errors, f"{errors} errors")
+    least = "at least " if errors >= MISTAKES_AT_MOST else ""
+    said = {0: "ok", 1: "1 error"}.get(errors, f"{least}{errors} errors")
     return said + {0: "", 1: ", 1 warning"}.get(warnings, f", {warnings} warnings")
