@@ -45,13 +45,14 @@ class TensorSpec:
     """The type of a tensor: an axis is a number, or a formula if it has no number yet.
 
     `range` bounds integers: they are 0 … range-1. `placement` says which part of it a rank has,
-    ``[D, D_ff/N_T]``, and is None on a single device.
+    ``[D, D_ff/N_T]``, and is None on a single device. No gradient is taken of a frozen one.
     """
 
     shape: tuple[int | str, ...]
     dtype: Literal["float", "int"]
     placement: str | None = None
     range: int | str | None = None
+    frozen: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,10 @@ class Program:
     def inputs(self) -> dict[str, TensorSpec]:
         """The tensors that enter by arrows, in file order."""
         main = self.graphs.main
-        return {str(value.name): self._spec(main.types[value]) for value in main.inputs}
+        return {
+            str(value.name): self._spec(main.types[value], frozen=value.frozen)
+            for value in main.inputs
+        }
 
     @cached_property
     def outputs(self) -> dict[str, TensorSpec]:
@@ -86,9 +90,17 @@ class Program:
     def params(self) -> dict[str, TensorSpec]:
         """Every parameter by its path (`layers.3.W_Q`), in file order."""
         return {
-            path: self._spec(graph.sizes.expand_type(param.type).substitute(symbols))
+            path: self._spec(
+                graph.sizes.expand_type(param.type).substitute(symbols), frozen=param.value.frozen
+            )
             for path, param, graph, symbols in param_specs(self.graphs)
         }
+
+    @cached_property
+    def frozen(self) -> frozenset[str]:
+        """The inputs and parameters of which no gradient is taken."""
+        specs = {**self.inputs, **self.params}
+        return frozenset(name for name, spec in specs.items() if spec.frozen)
 
     @property
     def on_one_device(self) -> Program:
@@ -198,12 +210,12 @@ class Program:
         """Parameters, FLOPs, memory and communication of a rank, per operator and in total."""
         return report(self.graphs, self.distributed, dtype)
 
-    def _spec(self, type_: TensorType) -> TensorSpec:
+    def _spec(self, type_: TensorType, *, frozen: bool = False) -> TensorSpec:
         shape = tuple(self._size(dim) for dim in type_.shape)
         bound = self._size(type_.range) if type_.range else None
         sizes = self.graphs.main.sizes
         lies = spell_shape(sizes.fold_shape(type_.shape)) if self.distributed else None
-        return TensorSpec(shape, "float" if type_.is_float else "int", lies, bound)
+        return TensorSpec(shape, "float" if type_.is_float else "int", lies, bound, frozen)
 
     def _size(self, dim: Dim) -> int | str:
         sizes = self.graphs.main.sizes

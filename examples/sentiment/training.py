@@ -81,6 +81,7 @@ def run(options: Namespace) -> int:
         accuracy=_accuracy(classifier, data),
         resume="newest" if options.resume else None,
         overwrite=options.overwrite,
+        frozen=classifier.program.frozen,
     )
     if options.resume:
         files.write(options.out / LEXICON, words.packed)  # the run may have lost it

@@ -10,7 +10,7 @@ small for the comparison to mean anything, fails, unless it is declared to be ze
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -66,6 +66,7 @@ def check_module(
     inputs: Arrays,
     *,
     zeros: Mapping[str, str] | None = None,
+    frozen: Collection[str] = (),
     dropout: int | None = None,
     seed: int = 0,
     tolerance: float = agreement.DIFFERENCES,
@@ -73,11 +74,14 @@ def check_module(
     """Check the backward of a module at `params` and `inputs`, float64; ids stay as they are.
 
     `dropout` is the seed of the forward pass, None for dropout off; `seed` draws cotangents and
-    coordinates. `zeros` says of which gradients it is known, and why, that they are zero.
+    coordinates. `zeros` says of which gradients it is known, and why, that they are zero. Of what
+    is `frozen` a gradient must not be there.
     """
+    held = {name: array for name, array in (params | inputs).items() if name in frozen}
 
     def split(values: Arrays) -> tuple[Arrays, Arrays]:
-        return {name: values[name] for name in params}, {name: values[name] for name in inputs}
+        every = values | held
+        return {name: every[name] for name in params}, {name: every[name] for name in inputs}
 
     def forward(values: Arrays) -> Arrays:
         return module.forward(*split(values), seed=dropout)[0]
@@ -87,7 +91,8 @@ def check_module(
         _, saved = module.forward(own, arrays, seed=dropout)
         return module.backward(own, saved, d_outputs)
 
-    return check(forward, backward, params | inputs, zeros=zeros, seed=seed, tolerance=tolerance)
+    values = {name: array for name, array in (params | inputs).items() if name not in held}
+    return check(forward, backward, values, zeros=zeros, seed=seed, tolerance=tolerance)
 
 
 def check(

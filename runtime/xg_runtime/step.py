@@ -1,7 +1,7 @@
 """One step of training, and evaluation: what happens between two lines of the log."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,6 +50,7 @@ class Stepper:
     accuracy: Accuracy | None = None  # the other results of evaluation
     world: World = SINGLE_DEVICE
     split: Split = WHOLE
+    frozen: Collection[str] = ()  # parameters that learn nothing
 
     def step(self, params: Arrays, slots: Arrays, step: int) -> Record:
         """Do step `step` (from 0) in place; return its record, numbered from 1.
@@ -62,7 +63,8 @@ class Stepper:
             if self.limit is not None:
                 gradients = clip(gradients, norm, self.limit)
             rate = self.schedule.rate(step)
-            self.optimizer.update(params, gradients, slots, rate, step)
+            learning = {name: params[name] for name in gradients}
+            self.optimizer.update(learning, gradients, slots, rate, step)
         return {"step": step + 1, "loss": loss, "rate": rate, "norm": norm}
 
     def _gradients(self, params: Arrays, step: int) -> tuple[float, Arrays]:
@@ -83,7 +85,8 @@ class Stepper:
             d_outputs = {self.loss: np.full_like(outputs[self.loss], weight)}
             with self.world.holding(held, is_last=place + 1 == len(parts)):
                 arrays = self.module.backward(params, saved, d_outputs)
-            gradients = {n: gradients[n] + arrays[n] if place else arrays[n] for n in params}
+            learning = [name for name in params if name not in self.frozen]
+            gradients = {n: gradients[n] + arrays[n] if place else arrays[n] for n in learning}
         return total, gradients
 
     def evaluate(self, params: Arrays, step: int) -> Record | None:

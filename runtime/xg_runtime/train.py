@@ -12,7 +12,7 @@ import contextlib
 import io
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TextIO
@@ -79,6 +79,7 @@ def train(
     world: World = SINGLE_DEVICE,
     stop: Interrupt | None = None,
     split: Split = WHOLE,
+    frozen: Collection[str] = (),
 ) -> Outcome:
     """Train, from the start or from a checkpoint of `folder`, and return how it ended.
 
@@ -87,17 +88,17 @@ def train(
     `accuracy` is what evaluation counts besides. A folder that holds a run is refused unless it is
     resumed or to be overwritten. Progress goes to `stream`, by default standard error. SIGINT and
     SIGTERM end the run after the step, with a checkpoint; `stop` is for callers that catch them.
-    `split` computes a batch in parts. Every rank of a `world` trains its part, and the first writes
-    the log; what comes back are its parts.
+    `split` computes a batch in parts. `frozen` parameters stay as they begin. Every rank of a
+    `world` trains its part, and the first writes the log; what comes back are its parts.
     Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
     json = facts_of(config, source, {**(facts or {}), "parts of a batch": split.count})
-    state = _fresh(module, config, json)
+    state = _fresh(module, config, json, frozen)
     if resume is not None:
         state = _resumed(folder, json, state, world, previous=resume == "previous")
     else:
         check_free(folder, overwrite=overwrite)
-    stepper = replace(_stepper(module, source, config, accuracy, world), split=split)
+    stepper = replace(_stepper(module, source, config, accuracy, world), split=split, frozen=frozen)
     catching = contextlib.nullcontext(stop) if stop else Interrupt()
     with catching as asked, _log(world, folder, state.step if resume else -1) as log:
         progress = _progress(stream, state.step, stepper, config)
@@ -211,11 +212,12 @@ def _stepper(
     )
 
 
-def _fresh(module: Module, config: TrainConfig, facts: Json) -> Checkpoint:
+def _fresh(module: Module, config: TrainConfig, facts: Json, frozen: Collection[str]) -> Checkpoint:
     """Return the state before the first step; its arrays are its own, to be changed in place."""
     arrays = module.init(config.seed, np.dtype(config.dtype))
     params = {name: np.array(array, order="C") for name, array in arrays.items()}
-    return Checkpoint(0, params, optimizer_of(config).slots(params), facts)
+    learning = {name: array for name, array in params.items() if name not in frozen}
+    return Checkpoint(0, params, optimizer_of(config).slots(learning), facts)
 
 
 def _resumed(

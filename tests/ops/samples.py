@@ -117,6 +117,7 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "ReLU": (ELEMENTWISE,),
     "GELU": (ELEMENTWISE, Sample({"x": floats(B, S, D)}, {"form": "exact"})),
     "SiLU": (ELEMENTWISE,),
+    "stop": (ELEMENTWISE,),
     "sigmoid": (ELEMENTWISE,),
     "tanh": (ELEMENTWISE,),
     "scale": (Sample({"x": floats(S, D)}, {"c": -1.7}, leading=("x",)),),

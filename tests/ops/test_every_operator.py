@@ -22,7 +22,7 @@ USES = [pytest.param(op, sample, id=name) for op, sample, name in PAIRS]
 DIFFERENTIABLE = [
     pytest.param(op, sample, id=name)
     for op, sample, name in PAIRS
-    if any(type_.is_float for type_ in sample.types)
+    if any(type_.is_float for type_ in sample.types) and op.glyph != "stop"
 ]
 DEEPER = [pytest.param(op, sample, id=name) for op, sample, name in PAIRS if sample.leading]
 SCALES = (1e-3, 1.0, 1e3)

@@ -50,6 +50,7 @@ CASES = {
     "sqrt": case("sqrt(x)", "np.sqrt(x)", X, unit=True),
     "tanh": case("tanh(x)", "np.tanh(x)", X),
     "erf": case("erf(x)", "np.vectorize(math.erf)(x)", X),
+    "stop": case("x * stop(x)", "x * x", X),
     "sin": case("sin(x)", "np.sin(x)", X),
     "cos": case("cos(x)", "np.cos(x)", X),
     "add": case("x + y", "x + y", X, floats(ONE, D)),

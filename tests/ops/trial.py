@@ -14,7 +14,7 @@ from xg import ops
 from xg.ir.op import Gradient, Op, Term
 from xg.ir.tensor import TensorType
 from xg.ir.use import Attrs
-from xg.verify.reference.evaluate import Context, evaluate
+from xg.verify.reference.evaluate import Context, Stopped, evaluate
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]
@@ -93,7 +93,7 @@ class Trial:
         for place, (array, out) in enumerate(zip(cotangents, body.outputs, strict=True)):
             known["d" if len(cotangents) == 1 else f"d_{place + 1}"] = array, TensorType(out.shape)
         floats = [name for name, type_ in self.sample.operands.items() if type_.is_float]
-        return {name: self._term(gradients[name], known)[0] for name in floats}
+        return {name: self._term(gradients[name], known)[0] for name in floats if name in gradients}
 
     def _term(
         self, term: Gradient, known: Mapping[str, tuple[Array, TensorType]]
@@ -116,14 +116,19 @@ class Trial:
         return disagreement(a, b, 1e-4 * size**0.5)
 
     def differences(self, step: float) -> Arrays:
-        """The gradient of <cotangents, outputs> by central differences of fourth order."""
+        """The gradient of <cotangents, outputs> by central differences of fourth order.
+
+        A value at which gradients end stays what it is at the middle.
+        """
+        stopped = Stopped()
+        replace(self, context=replace(self.context, stopped=stopped)).outputs()
         return {
-            name: self._difference(name, step)
+            name: self._difference(name, step, stopped)
             for name, type_ in self.sample.operands.items()
             if type_.is_float
         }
 
-    def _difference(self, name: str, step: float) -> Array:
+    def _difference(self, name: str, step: float, stopped: Stopped) -> Array:
         moved = {key: array.copy() for key, array in self.arrays.items()}
         found = np.zeros_like(moved[name])
         for index in np.ndindex(found.shape):
@@ -131,7 +136,8 @@ class Trial:
             total = 0.0
             for shift, weight in ((-2, 1), (-1, -8), (1, 8), (2, -1)):
                 moved[name][index] = at + shift * step
-                total += weight * self._projected(moved)
+                held = replace(self.context, stopped=stopped.replayed())
+                total += weight * replace(self, context=held)._projected(moved)
             moved[name][index] = at
             found[index] = total / (12 * step)
         return found

@@ -6,7 +6,7 @@ times its count. So the table grows with the file, not with the number of layers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
@@ -24,27 +24,36 @@ BYTES: Final = {"float32": 4, "float64": 8, "bfloat16": 2, "int": 8, "bool": 1}
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Parameters, FLOPs of both passes, and bytes kept from the forward pass for the backward."""
+    """Parameters, FLOPs of both passes, and bytes kept from the forward pass for the backward.
+
+    `learned` are the parameters that have a gradient: all but the frozen ones.
+    """
 
     parameters: Dim = ZERO
     forward: Dim = ZERO
     backward: Dim = ZERO
     saved: Dim = ZERO
+    learned: Dim = ZERO
 
     def dims(self) -> tuple[Dim, Dim, Dim, Dim]:
-        """The four in order."""
+        """The amounts that tables show, in order: all but `learned`."""
         return self.parameters, self.forward, self.backward, self.saved
 
     def __add__(self, other: Amount) -> Amount:
-        return Amount(*(a + b for a, b in zip(self.dims(), other.dims(), strict=True)))
+        pairs = zip(self.dims(), other.dims(), strict=True)
+        return Amount(*(a + b for a, b in pairs), learned=self.learned + other.learned)
 
     def times(self, count: Dim) -> Amount:
         """The same, `count` times."""
-        return Amount(*(dim * count for dim in self.dims()))
+        return self.map(lambda dim: dim * count)
 
     def substitute(self, symbols: Mapping[str, Dim]) -> Amount:
         """The same in a caller's symbols."""
-        return Amount(*(dim.substitute(symbols) for dim in self.dims()))
+        return self.map(lambda dim: dim.substitute(symbols))
+
+    def map(self, change: Callable[[Dim], Dim]) -> Amount:
+        """The same with every amount changed."""
+        return Amount(*map(change, (*self.dims(), self.learned)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +178,7 @@ class _Counter:
             forward=flops(body.outputs),
             backward=backward,
             saved=self._bytes_of(values),
+            learned=_sum(product(param.type.shape) for param in own if not param.value.frozen),
         )
         label = node.outputs[0].name
         name = f"{node.op.glyph} : {label}" if label else node.op.glyph
@@ -178,14 +188,17 @@ class _Counter:
         callee, inner = self.graphs[call.callee], self.callees[call.callee]
         once = self._once(call)
         if call.path in seen:
-            once = replace(once, parameters=ZERO)
+            once = replace(once, parameters=ZERO, learned=ZERO)
+        if self.backward and call not in self._reversed():
+            once = replace(once, backward=ZERO, saved=ZERO)
+            inner = replace(inner, kept=frozenset[Value]())
         if call.saved in self._again():
             once = replace(once, backward=once.backward + once.forward, saved=ZERO)
             inner = replace(inner, kept=frozenset[Value]())
         seen.add(call.path)
         rounds = once.times(call.rounds or ONE)
         if call.loop:  # every round reads the same parameters
-            rounds = replace(rounds, parameters=once.parameters)
+            rounds = replace(rounds, parameters=once.parameters, learned=once.learned)
         amount = rounds + Amount(saved=self._kept_results(call, callee, inner.kept))
         name = callee.block
         if call.count is not None:
@@ -193,6 +206,10 @@ class _Counter:
         if call.loop is not None:
             name = f"{name} over {self.graph.sizes.fold(call.loop.length)}"
         return CostRow(name, call.span.line, self._expanded(amount), call.callee, call)
+
+    def _reversed(self) -> set[Call | None]:
+        """The calls that have a backward pass: those of frozen blocks on inputs have none."""
+        return {step.origin for step in self.backward.calls} if self.backward else set()
 
     def _again(self) -> frozenset[Value]:
         """The saved values of calls that the backward pass runs again."""
@@ -296,8 +313,7 @@ class _Counter:
 
     def _expanded(self, amount: Amount) -> Amount:
         """No defined symbol left, so that like terms are added up."""
-        sizes = self.graph.sizes
-        return Amount(*(sizes.expand(dim) for dim in amount.dims()))
+        return amount.map(self.graph.sizes.expand)
 
 
 def booleans(graph: Graph) -> frozenset[Value]:

@@ -18,10 +18,10 @@ from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 
 ELEMENTWISE: Final = (
     UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_keep", "dropout_apply"}
-)
+) - {"stop"}
 REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add"})
 MOVES: Final = frozenset(
-    {"operand", "const", "iota", "as_float", "reshape", "transpose", "broadcast"}
+    {"operand", "const", "iota", "as_float", "stop", "reshape", "transpose", "broadcast"}
     | {"concat", "cut", "pad", "gather", "pick", "place"}
     | COLLECTIVES
     | LOCAL

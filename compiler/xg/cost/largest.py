@@ -19,7 +19,7 @@ from xg.ir.prim import Expr
 from xg.ir.tensor import TensorType
 
 # What makes no array of its own: leaves, and views of something else.
-VIEWS: Final = frozenset({"operand", "const", "reshape", "transpose", "broadcast", "cut"})
+VIEWS: Final = frozenset({"operand", "const", "stop", "reshape", "transpose", "broadcast", "cut"})
 UNKNOWN: Final = 1_000  # the value of a size without a number, to compare by
 
 

@@ -114,8 +114,9 @@ def report(
 
 
 def _memory(counted: Cost) -> Memory:
-    held = counted.total.parameters * BYTES[counted.dtype]
-    return Memory(held, held, held * MOMENTS, counted.total.saved)
+    size = BYTES[counted.dtype]
+    held, learned = counted.total.parameters * size, counted.total.learned * size
+    return Memory(held, learned, learned * MOMENTS, counted.total.saved)
 
 
 def _rounds(placed: Program, dtype: str) -> tuple[Round, ...]:

@@ -9,11 +9,9 @@ from typing import Final
 from xg.importing.blocks import CallRun, ModuleInstance
 from xg.importing.diagram import Model, ModelStep
 from xg.importing.views import ModelValue
+from xg_grammar import literals
 
-RESERVED: Final = frozenset(
-    {"as", "block", "dim", "edition", "example", "expect", "from", "given", "if", "in", "mesh"}
-    | {"next", "of", "op", "option", "param", "plan", "state", "use", "where", "wrong"}
-)
+RESERVED: Final = frozenset(word for word in literals() if word.isalpha())
 THROUGH: Final = frozenset({"R", "T", "BC", "RoPE", "scale", "⊕", "op"})
 NOISE: Final = frozenset({"proj", "projection", "linear", "lin", "dense", "layer"})
 NORMS: Final = re.compile(

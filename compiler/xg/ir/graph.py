@@ -34,13 +34,15 @@ class Value:
 
     `name` is the author's, in ASCII; a parameter's is its path below the block (``attn.W_Q``).
     `declared` is the type as the file writes it, where it does. A value of role "saved" is not a
-    tensor but everything that one call keeps for its backward pass.
+    tensor but everything that one call keeps for its backward pass. Of a frozen parameter or input
+    no gradient is taken.
     """
 
     name: str | None
     role: Role
     span: Span
     declared: TensorType | None = None
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

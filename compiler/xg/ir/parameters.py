@@ -40,6 +40,12 @@ def param_specs(program: Program) -> Iterator[tuple[str, Param, Graph, Mapping[s
             yield join(site.path, str(param.value.name)), param, site.graph, site.symbols
 
 
+def frozen_paths(program: Program) -> frozenset[str]:
+    """The paths of the parameters of which no gradient is taken."""
+    specs = param_specs(program)
+    return frozenset(path for path, param, *_ in specs if param.value.frozen)
+
+
 def state_shapes(program: Program) -> Iterator[tuple[str, TensorType]]:
     """Every state with its path, in the sizes of the entry; rows of calls are counted."""
     for site in _sites(program, lambda graph: graph.calls):

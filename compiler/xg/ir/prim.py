@@ -23,7 +23,7 @@ Kind = Literal["float", "int", "bool"]
 Cuts = tuple[tuple[int, str], ...]  # an axis, and the mesh axis that cuts it; outermost first
 Attr = int | str | bool | Dim | Scalar | Shape | tuple[int, ...] | tuple[str, ...] | Cuts | None
 
-UNARY: Final = frozenset({"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos"})
+UNARY: Final = frozenset({"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop"})
 ARITHMETIC: Final = frozenset({"add", "sub", "mul", "div", "maximum", "minimum"})
 COMPARE: Final = frozenset({"gt", "ge", "eq", "and", "or"})  # give booleans
 WHOLE: Final = frozenset({"add", "sub", "mul", "maximum", "minimum"})  # of integers an integer
@@ -158,6 +158,11 @@ def tanh(x: Expr) -> Expr:
 def erf(x: Expr) -> Expr:
     """Gauss error function."""
     return unary("erf", x)
+
+
+def stop(x: Expr) -> Expr:
+    """The same numbers, which count as constants in every derivative."""
+    return unary("stop", x)
 
 
 def sin(x: Expr) -> Expr:

@@ -241,6 +241,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "and": lambda y, d: (None, None),
     "or": lambda y, d: (None, None),
     "as_float": lambda y, d: (None,),
+    "stop": lambda y, d: (None,),
     "sum": lambda y, d: (_spread(y, d),),
     "mean": _mean,
     "contract": _contract,

@@ -7,7 +7,7 @@ only what some gradient mentions is saved.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import field, replace
 
 from xg import ops
@@ -24,8 +24,12 @@ from xg.ir.use import Attrs
 def differentiate(program: Program) -> Program:
     """The program with a backward graph for each of its graphs."""
     backwards: dict[str, Backward] = {}
+    learning: set[str] = set()
     for key, graph in program.graphs.items():
-        backwards[key] = _Reverse(graph, program.graphs, backwards).backward()
+        backward = _Reverse(graph, program.graphs, backwards, learning).backward()
+        backwards[key] = backward
+        if any(backward.param_gradients()) or any(s.callee in learning for s in backward.calls):
+            learning.add(key)
     return replace(program, backwards=backwards)
 
 
@@ -38,25 +42,31 @@ ZEROS = Op("0", "zeros", "source", _zeros, data=(), meaning="the gradient of an 
 
 @dataclass(slots=True)
 class _Reverse:
-    """The backward graph of one graph, while it is made."""
+    """The backward graph of one graph, while it is made.
+
+    `learning` are the graphs below with a parameter that has a gradient, their own or of a call.
+    """
 
     graph: Graph
     graphs: Mapping[str, Graph]
     backwards: Mapping[str, Backward]
+    learning: Container[str]
     types: dict[Value, TensorType] = field(default_factory=dict[Value, TensorType])
     steps: list[Step] = field(default_factory=list[Step])
     parts: dict[Value, list[Value]] = field(default_factory=dict[Value, list[Value]])
     names: dict[Value, Value] = field(default_factory=dict[Value, Value])
     of: dict[Value, Value] = field(default_factory=dict[Value, Value])
+    active: set[Value] = field(default_factory=set[Value])
 
     def backward(self) -> Backward:
-        """Seeds, steps in reverse, gradients of all that can have one."""
-        active = self._active()
+        """Seeds, steps in reverse, gradients of all that have one."""
+        self.active = self._active()
         seeds = self._seeds()
         for step in reversed(self.graph.steps):
-            if any(value in self.parts for value in step.outputs):
+            outputs = self.active.intersection(step.outputs)
+            if any(value in self.parts for value in outputs):
                 if isinstance(step, Apply):
-                    self._apply(step, active)
+                    self._apply(step)
                 else:
                     self._call(step)
         gradients = {value: self._named(total) for value, total in self._gradients().items()}
@@ -86,12 +96,13 @@ class _Reverse:
         )
 
     def _active(self) -> set[Value]:
-        """Values that depend on a parameter or on a float input."""
+        """Values that depend on a parameter or on a float input that is not frozen."""
         types = self.graph.types
         leaves = (*self.graph.inputs, *self.graph.param_values())
-        active = {value for value in leaves if types[value].is_float}
+        active = {value for value in leaves if types[value].is_float and not value.frozen}
         for step in self.graph.steps:
-            if isinstance(step, Call) or any(value in active for value in step.inputs):
+            learns = isinstance(step, Call) and step.callee in self.learning
+            if learns or any(value in active for value in step.inputs):
                 active.update(value for value in step.outputs if types[value].is_float)
         return active
 
@@ -109,7 +120,7 @@ class _Reverse:
 
     def _gradients(self) -> dict[Value, Value]:
         leaves = (*self.graph.inputs, *self.graph.param_values())
-        return {value: self._total(value) for value in leaves if value in self.parts}
+        return {v: self._total(v) for v in leaves if v in self.parts and not v.frozen}
 
     def _totals(self) -> dict[Value, Value]:
         """The cotangent of each forward value that some step asked for."""
@@ -181,10 +192,10 @@ class _Reverse:
 
     # ---- operators ------------------------------------------------------------------------------
 
-    def _apply(self, node: Apply, active: set[Value]) -> None:
+    def _apply(self, node: Apply) -> None:
         visible = [v for v in node.outputs if v.role != "cache" and self.graph.types[v].is_float]
         operands = dict(zip(node.op.operand_names(node.attrs), node.inputs, strict=True))
-        names = [name for name, value in operands.items() if value in active]
+        names = [name for name, value in operands.items() if value in self.active]
         if not names:
             return
         cotangents = self._cotangents(visible, node.span)
@@ -254,7 +265,8 @@ class _Reverse:
         outputs = tuple(gradient for _, gradient in gradients)
         self.steps.append(replace(call, inputs=tuple(cotangents), outputs=outputs, origin=call))
         for value, gradient in gradients:
-            self._contribute(value, gradient)
+            if value in self.active:
+                self._contribute(value, gradient)
 
     def _left(self, call: Call, callee: Graph) -> list[Value]:
         """The float outputs of a call, of several names of one value only the first.

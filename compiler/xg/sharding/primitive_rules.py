@@ -221,6 +221,7 @@ RULES: Final[Mapping[str, Rule]] = {
     "const": _constant,
     "iota": _constant,
     "neg": _sum_of,
+    "stop": _sum_of,
     "add": _sum_of,
     "sub": _sum_of,
     "mul": lambda expr, args: _factor(expr, args, (0, 1)),

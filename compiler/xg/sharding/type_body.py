@@ -70,7 +70,7 @@ class _Typer:
 
     def settle(self, expr: Expr) -> None:
         """Type one expression whose arguments are typed."""
-        differentiable = expr.kind == "float" and expr.prim != "dropout_keep"
+        differentiable = expr.kind == "float" and expr.prim not in ("dropout_keep", "stop")
         self.active[id(expr)] = differentiable and any(self.active[id(a)] for a in expr.args)
         self.spread[id(expr)] = self._spread(expr)
         state = self._state(expr)
@@ -120,7 +120,7 @@ class _Typer:
 
 
 ELEMENTWISE = frozenset(
-    {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow", "as_float"}
+    {"neg", "exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop", "pow", "as_float"}
     | {"add", "sub", "mul", "div", "maximum", "minimum", "where"}
     | COMPARE
     | {"all_reduce", "all_reduce_max", "first_rank_only", "owns_index", "to_local_index"}

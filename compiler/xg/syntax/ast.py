@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
+from xg.diagnostics.source import Span
 from xg.syntax.terms import (
     Argument as Argument,
 )
@@ -79,11 +80,15 @@ from xg.syntax.tree import Syntax, syntax
 
 @syntax
 class Port(Syntax):
-    """`X [B, S, D]`, `ids [B, S] in V`: a value that comes in, goes out or gets its name."""
+    """`X [B, S, D]`, `ids [B, S] in V`: a value that comes in, goes out or gets its name.
+
+    `frozen` is where the word is: no gradient is taken of the input.
+    """
 
     name: Name
     shape: Shape | None
     range: Expr | None
+    frozen: Span | None = None
 
 
 @syntax
@@ -101,12 +106,17 @@ class Own(Syntax):
 
 @syntax
 class Param(Syntax):
-    """`γ [D] = ones`: one parameter of a block; without `init` the usual random one."""
+    """`γ [D] = ones`, `W [D, C] frozen`: one parameter of a block.
+
+    Without `init` it starts as the usual random one; `frozen` is where the word is: it learns
+    nothing.
+    """
 
     name: Name
     shape: Shape
     range: Expr | None
     init: Expr | None
+    frozen: Span | None = None
 
 
 @syntax

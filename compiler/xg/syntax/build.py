@@ -11,7 +11,13 @@ from typing import NamedTuple, TypeAlias, TypeVar
 from xg.diagnostics.source import Span
 from xg.syntax import ast
 from xg.syntax.build_chains import ChainBuilder
-from xg.syntax.errors import MissingShape, UnknownMemory, WildcardOutsidePlan, WrongEdition
+from xg.syntax.errors import (
+    FrozenElsewhere,
+    MissingShape,
+    UnknownMemory,
+    WildcardOutsidePlan,
+    WrongEdition,
+)
 from xg.syntax.tokens import Token
 from xg.syntax.tree import Syntax, only
 
@@ -30,6 +36,7 @@ class _Tensor(NamedTuple):
     shape: ast.Shape | None
     range: ast.Expr | None
     init: ast.Expr | None
+    frozen: Span | None
 
 
 class ModuleBuilder(ChainBuilder):
@@ -44,14 +51,23 @@ class ModuleBuilder(ChainBuilder):
         shape: ast.Shape | None,
         range: ast.Expr | None,
         init: ast.Expr | None,
+        frozen: Token | None,
     ) -> _Tensor:
-        """`γ [D] = ones`."""
-        return _Tensor(span, self._name(name), shape, range, init)
+        """`γ [D] = ones`, `W [D, C] frozen`."""
+        return _Tensor(span, self._name(name), shape, range, init, self._frozen(frozen, range))
 
     def params(self, _: Span, *tensors: _Tensor) -> tuple[ast.Param, ...]:
         """`param W_Q, W_K [D, D]`."""
+        self._allow_frozen(tensors)
         return tuple(
-            ast.Param(t.span, t.name, self._required("parameter", t.name, t.shape), t.range, t.init)
+            ast.Param(
+                t.span,
+                t.name,
+                self._required("parameter", t.name, t.shape),
+                t.range,
+                t.init,
+                t.frozen,
+            )
             for t in _shared(tensors)
         )
 
@@ -143,6 +159,7 @@ class ModuleBuilder(ChainBuilder):
         for what, ports in (("input", data or ()), ("output", outputs)):
             for port in ports:
                 self._required(what, port.name, port.shape)
+        self._allow_frozen(data or ())
         statements = body or ()
         return ast.Block(
             span,
@@ -253,6 +270,8 @@ class ModuleBuilder(ChainBuilder):
                 self.problems.append(WrongEdition(edition.span, message))
         if self._wildcards:
             self.problems += map(WildcardOutsidePlan, self._wildcards)
+        if self._frozen_words:
+            self.problems += map(FrozenElsewhere, self._frozen_words)
         return ast.Module(
             span,
             edition=editions[0] if editions else None,
@@ -280,7 +299,7 @@ def _shared(tensors: tuple[_Tensor, ...]) -> list[_Tensor]:
     """The list with shape, range and value of the next one where a name has neither."""
     shared: list[_Tensor] = []
     for tensor in reversed(tensors):
-        if shared and tensor[2:] == (None, None, None):
+        if shared and not any(tensor[2:]):
             tensor = _Tensor(tensor.span, tensor.name, *shared[-1][2:])
         shared.append(tensor)
     return shared[::-1]

@@ -6,7 +6,8 @@ and the rule's children, as the grammar orders them.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, TypeVar, cast
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias, TypeVar, cast
 
 from xg.diagnostics.diagnostic import Problem
 from xg.diagnostics.limits import LabelLength, NumberDigits, Rank
@@ -15,6 +16,7 @@ from xg.syntax import ast
 from xg.syntax.errors import (
     ArgumentOrder,
     FractionInPath,
+    FrozenIntegers,
     InfiniteNumber,
     NumberedAxis,
     RangeWithoutShape,
@@ -28,6 +30,15 @@ SIGNS: dict[str, Sign] = {"PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/"}
 Shared = TypeVar("Shared", ast.Port, ast.Own)
 
 
+class Declared(Protocol):
+    """An input or a parameter, which may be frozen."""
+
+    @property
+    def frozen(self) -> Span | None:
+        """Where the word is."""
+        ...
+
+
 class TermBuilder:
     """Makes the small trees of one source and collects what is wrong with them."""
 
@@ -35,6 +46,7 @@ class TermBuilder:
         self.problems: list[Problem] = []
         self._source = source
         self._wildcards: list[Span] = []  # those that no plan has asked for yet
+        self._frozen_words: list[Span] = []  # those that no input and no parameter has yet
 
     # ---- expressions -----------------------------------------------------------------------------
 
@@ -179,19 +191,40 @@ class TermBuilder:
         return size
 
     def port(
-        self, span: Span, name: Token, shape: ast.Shape | None, range: ast.Expr | None
+        self,
+        span: Span,
+        name: Token,
+        shape: ast.Shape | None,
+        range: ast.Expr | None,
+        frozen: Token | None,
     ) -> ast.Port:
-        """`ids [B, S] in V`."""
+        """`ids [B, S] in V`, `target [B, D] frozen`."""
         if range is not None and shape is None:
             self.problems.append(RangeWithoutShape(self._span(name)))
-        return ast.Port(span, self._name(name), shape, range)
+        return ast.Port(span, self._name(name), shape, range, self._frozen(frozen, range))
+
+    def _frozen(self, word: Token | None, range: ast.Expr | None) -> Span | None:
+        """Where `frozen` is written behind a declaration."""
+        if word is None:
+            return None
+        span = self._span(word)
+        if range is not None:
+            self.problems.append(FrozenIntegers(span))
+        self._frozen_words.append(span)
+        return span
+
+    def _allow_frozen(self, declared: Sequence[Declared]) -> None:
+        """Take the words of inputs and parameters from those that are out of place."""
+        words = {each.frozen for each in declared if each.frozen}
+        self._frozen_words = [span for span in self._frozen_words if span not in words]
 
     def ports(self, _: Span, *ports: ast.Port) -> tuple[ast.Port, ...]:
         """`Q, K [B, S, D]`: a name without a shape takes the next one."""
         shared: list[ast.Port] = []
         for port in reversed(ports):
-            if shared and port.shape is None and port.range is None:
-                port = ast.Port(port.span, port.name, shared[-1].shape, shared[-1].range)
+            if shared and port.shape is port.range is port.frozen is None:
+                after = shared[-1]
+                port = ast.Port(port.span, port.name, after.shape, after.range, after.frozen)
             shared.append(port)
         return tuple(reversed(shared))
 

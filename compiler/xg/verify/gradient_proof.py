@@ -23,6 +23,7 @@ from xg.verify.proof_sizes import verification_sizes
 from xg.verify.reference import interpret
 from xg.verify.reference.interpret import Interpreter
 from xg.verify.single_device import single
+from xg.verify.stopped_module import StoppedModule, stops
 from xg.verify.zeros import why_zero, why_zero_through_calls
 from xg_runtime import agreement, gradcheck, random_inputs
 from xg_runtime.errors import InputError
@@ -111,10 +112,18 @@ def _differences(
 ) -> gradcheck.Report:
     """The derived gradients against differences; reasons behind calls only where one is missing."""
     module = program.on_arrays(kernels=kernels)
+    if stops(program.graphs):
+        module = StoppedModule.at(program.graphs, module, params, inputs, seed)
     zeros = dict(_zeros(program))
     while True:
         report = gradcheck.check_module(
-            module, params, inputs, zeros=zeros, dropout=seed, seed=seed
+            module,
+            params,
+            inputs,
+            zeros=zeros,
+            frozen=program.frozen,
+            dropout=seed,
+            seed=seed,
         )
         missing = [row.name for row in report.rows if row.reason == gradcheck.UNEXPLAINED]
         reasons = {name: reason for name in missing if (reason := _behind_calls(program, name))}
@@ -183,7 +192,7 @@ def _errors(found: Arrays, expected: Arrays) -> dict[str, float]:
     """How far each array is off, as the contract measures; infinity where one is missing."""
     finite = {name: np.isfinite(array) for name, array in expected.items()}
     total = global_norm({name: np.where(finite[name], expected[name], 0.0) for name in expected})
-    errors: dict[str, float] = {}
+    errors = {name: float("inf") for name in found if name not in expected}
     for name, want in expected.items():
         have, where = found.get(name), finite[name]
         fits = have is not None and have.shape == want.shape

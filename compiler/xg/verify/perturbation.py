@@ -230,6 +230,7 @@ Rule = Callable[[Expr, Perturbations], Perturbation | None]
 _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(COMPARE, _none),
     "as_float": _none,
+    "stop": _none,
     "dropout_keep": _none,
     "add": _sum,
     "sub": _sum,

@@ -86,6 +86,7 @@ def _train(
             world=world,
             stop=stop,
             split=split_of(what.program.graphs, what.loss, what.source.batched, options.accumulate),
+            frozen=what.program.frozen,
         )
     except NonFiniteError as error:
         place = what.place_of(error.tensor)

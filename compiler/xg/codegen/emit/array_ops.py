@@ -25,6 +25,16 @@ def function(name: str) -> Spell:
     return lambda expr, args, scope: call(name, *(arg.text for arg in args))
 
 
+def method(name: str) -> Spell:
+    """A method of the argument, without arguments of its own."""
+    return lambda expr, args, scope: Text(f"{args[0].atom}.{name}()")
+
+
+def unchanged(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """The argument itself."""
+    return args[0]
+
+
 def support(name: str) -> Spell:
     """A support function that is copied into the module."""
     return lambda expr, args, scope: call(scope.use(name), *(arg.text for arg in args))

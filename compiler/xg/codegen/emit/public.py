@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from xg.codegen.emit.bundles import gather_functions
 from xg.codegen.emit.dialect import Dialect
 from xg.codegen.emit.forward import Forward
+from xg.codegen.emit.frozen import frozen_patterns, learns_function
 from xg.codegen.emit.line_breaks import bracketed, broken, indented
 from xg.codegen.emit.locate import SizeLines, Source, locate
 from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
@@ -18,7 +19,7 @@ from xg.codegen.emit.text import WIDTH, tuple_of
 from xg.codegen.emit.writer import may_be_none
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.graph import Graph, Program, Value
-from xg.ir.walk import reached
+from xg.ir.walk import having, reached
 
 
 @dataclass(slots=True)
@@ -51,7 +52,9 @@ class PublicWriter:
 
     def support(self) -> list[list[str]]:
         """The private functions that they call."""
-        return [self.params.table, *gather_functions(self.plan)]
+        program = self.plan.program
+        learns = [learns_function(program)] if self._may_lack() and frozen_patterns(program) else []
+        return [self.params.table, *learns, *gather_functions(self.plan)]
 
     def _shards_again(self) -> str:
         """The parameters of the backward pass."""
@@ -157,8 +160,9 @@ class PublicWriter:
     def _filled(self) -> list[str]:
         """Lines for the parameters on which no output depends."""
         zeros = f"{self.dialect.library}.zeros_like(params[name])"
+        learning = " and _learns(name)" if frozen_patterns(self.plan.program) else ""
         return [
-            "for name in [name for name in params if name not in grads]:",
+            f"for name in [name for name in params if name not in grads{learning}]:",
             f"    grads[name] = {zeros}",
         ]
 
@@ -195,7 +199,7 @@ class PublicWriter:
         return [
             f'grads["{value.name}"] = {self._zeros(value, scope)}'
             for value in inputs
-            if value not in gradients
+            if value not in gradients and not value.frozen
         ]
 
     def _located(self, scope: Scope) -> SizeLines:
@@ -263,12 +267,14 @@ class PublicWriter:
 
 
 def _is_complete(program: Program) -> bool:
-    """Whether the backward functions give a gradient for every parameter."""
+    """Whether the backward functions give a gradient for every parameter that is not frozen."""
+    learning = having(program, lambda graph: any(not p.value.frozen for p in graph.params))
     for key in reached(program.graphs, program.entry):
         graph, backward = program.graphs[key], program.backwards[key]
-        calls = set(graph.calls)
+        calls = {call for call in graph.calls if call.callee in learning}
         reversed_ = {step.origin for step in backward.calls}
-        own = all(param.value in backward.gradients for param in graph.params)
+        values = (param.value for param in graph.params)
+        own = all(value in backward.gradients or value.frozen for value in values)
         if not own or not calls <= reversed_:
             return False
     return True

@@ -21,7 +21,9 @@ from xg.ir.graph import Apply, Step, Value
 from xg.ir.tensor import TensorType
 
 # What these give may be one of their operands, or a view of it.
-ALIASING = VIEWS | {"operand", "const", "as_float", "dropout_apply", "where", "maximum", "minimum"}
+ALIASING = VIEWS | frozenset(
+    {"operand", "const", "stop", "as_float", "dropout_apply", "where", "maximum", "minimum"}
+)
 PENDING_WIDTH = 56  # an expression that waits to be used is not longer than this
 
 

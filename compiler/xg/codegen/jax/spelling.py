@@ -66,6 +66,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "iota": array_ops.arange("jnp.arange"),
     **array_ops.elementary("jnp"),
     "erf": array_ops.unary("erf", "jax.lax.erf"),
+    "stop": array_ops.function("jax.lax.stop_gradient"),
     "maximum": array_ops.function("jnp.maximum"),
     "minimum": array_ops.function("jnp.minimum"),
     "where": array_ops.function("jnp.where"),

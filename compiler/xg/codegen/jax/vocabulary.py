@@ -26,8 +26,8 @@ FUNCTIONS: Final = words(
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
-    T add append astype at dtype encode get items max mean erf ndim mT register_static reshape
-    setdefault shape split sum swapaxes transpose values
+    T add append astype at dtype encode get isdigit items join max mean erf ndim mT register_static
+    reshape setdefault shape split stop_gradient sum swapaxes transpose values
     """
 )
 VOCABULARY: Final = Allowlist(

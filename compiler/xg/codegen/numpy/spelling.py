@@ -56,6 +56,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "iota": array_ops.arange("np.arange"),
     **array_ops.elementary("np"),
     "erf": array_ops.unary("erf", "erf"),
+    "stop": array_ops.unchanged,
     "maximum": array_ops.function("np.maximum"),
     "minimum": array_ops.function("np.minimum"),
     "where": array_ops.function("np.where"),

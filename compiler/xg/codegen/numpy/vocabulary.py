@@ -26,7 +26,8 @@ FUNCTIONS: Final = words(
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = frozenset(
-    {"T", "append", "astype", "dtype", "encode", "get", "items", "max", "mean", "ndim", "reduceat"}
-    | {"reshape", "setdefault", "shape", "size", "split", "sum", "swapaxes", "transpose", "values"}
+    {"T", "append", "astype", "dtype", "encode", "get", "isdigit", "items", "join", "max", "mean"}
+    | {"ndim", "reduceat", "reshape", "setdefault", "shape", "size", "split", "sum", "swapaxes"}
+    | {"transpose", "values"}
 )
 VOCABULARY: Final = Allowlist(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from xg.codegen.emit.line_breaks import bracketed, indented, wrapped
 from xg.codegen.emit.module_plan import ModulePlan
@@ -13,7 +13,7 @@ from xg.codegen.torch.members import is_attribute
 from xg.codegen.torch.step import returned_type, size_arguments, variables
 from xg.codegen.torch.templates import SETTING
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Call, Graph
+from xg.ir.graph import Call, Graph, Value
 
 EXTRA_REPR = ["def extra_repr(self) -> str:", "    return _shapes(self)"]
 
@@ -51,8 +51,7 @@ class BlockModule:
 
     def _filled(self) -> Iterator[str]:
         for param in self.held.params:
-            name = str(param.value.name)
-            yield from set_param(self.held, name, f'f"{{at}}.{name}"')
+            yield from set_param(self.held, param.value, f'f"{{at}}.{param.value.name}"')
         for call in self.held.named_calls():
             path = f"{{at}}.{call.path}"
             row = f'path) for path in _paths(params, f"{path}"' if call.count is not None else ""
@@ -86,7 +85,14 @@ class BlockModule:
         args = ["_weights(self, self._at)", "self._at", *inputs, *sizes]
         args += ["seed=seed"] if seeded else []
         head = f"{', '.join([*results, '_'])} = {self.plan.functions[self.graph.key]}("
-        return [*bracketed(head, args, ")", 8), f"return {', '.join(results)}"]
+        return [*unrecorded(self.graph, head, args), f"return {', '.join(results)}"]
+
+
+def unrecorded(graph: Graph, head: str, args: Sequence[str]) -> list[str]:
+    """A call of a function without gradients: autograd records none through what it is given."""
+    if not any(graph.types[value].is_float for value in graph.inputs):
+        return bracketed(head, args, ")", 8)
+    return ["with torch.no_grad():", *indented(bracketed(head, args, ")", 12))]
 
 
 # ---- what a module holds ------------------------------------------------------------------------
@@ -98,10 +104,12 @@ def members(graph: Graph) -> list[str]:
     return ["", *indented(EXTRA_REPR), *(["", *setting] if setting else [])]
 
 
-def set_param(graph: Graph, name: str, key: str) -> list[str]:
+def set_param(graph: Graph, value: Value, key: str) -> list[str]:
     """Lines of ``__init__`` that make a parameter of an array."""
+    name = str(value.name)
     place = f"self.{name}" if holds(graph, name) else f'self._parameters["{name}"]'
-    return bracketed(f"{place} = torch.nn.Parameter(", [f"params[{key}]"], ")", 8)
+    frozen = ["requires_grad=False"] if value.frozen else []
+    return bracketed(f"{place} = torch.nn.Parameter(", [f"params[{key}]", *frozen], ")", 8)
 
 
 def set_child(graph: Graph, call: Call, kind: str, path: str, row: str) -> list[str]:

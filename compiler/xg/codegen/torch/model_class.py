@@ -19,7 +19,14 @@ from xg.codegen.emit.module_plan import ModulePlan
 from xg.codegen.emit.names import Names, safe, spell_symbol
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.writer import names_by_label, size_variables
-from xg.codegen.torch.block_class import BlockModule, holds, members, set_child, set_param
+from xg.codegen.torch.block_class import (
+    BlockModule,
+    holds,
+    members,
+    set_child,
+    set_param,
+    unrecorded,
+)
 from xg.codegen.torch.step import AutogradStep
 from xg.codegen.torch.templates import PATHS, SHAPES, WEIGHTS, around
 from xg.diagnostics.lazy_dataclass import dataclass
@@ -113,8 +120,7 @@ class _Section:
         scope, entry = Scope(self.entry.sizes), self.entry
         names: list[str] = []
         for param in self.writer.program.main.params:
-            name = str(param.value.name)
-            names += set_param(entry, name, f'"{name}"')
+            names += set_param(entry, param.value, f'"{param.value.name}"')
         for call in entry.named_calls():
             if call.path:
                 count = scope.size(call.count).text if call.count is not None else ""
@@ -207,7 +213,7 @@ class _Section:
             own_params = ", ".join(f'"{name}": {self._own(name)}' for name in params)
             function = self.plan.functions[call.callee]
             args = [f"{{{own_params}}}", *args, *sizes, *(["seed=seed"] if seeded else [])]
-            return bracketed(f"{left}, _ = {function}(", args, ")", 8)
+            return unrecorded(graph, f"{left}, _ = {function}(", args)
         names = [f'"{name}"' for name in params]
         listed = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
         args = [listed, *(["seed"] if seeded else []), *sizes, *args, *map(self._own, params)]

@@ -117,6 +117,7 @@ WORDS: Final[Mapping[str, Spell]] = {
     "iota": array_ops.arange("torch.arange", lambda scope: [f"device={scope.place()}"]),
     **array_ops.elementary("torch"),
     "erf": array_ops.unary("erf", "torch.erf"),
+    "stop": array_ops.method("detach"),
     "maximum": _extreme("maximum", "min"),
     "minimum": _extreme("minimum", "max"),
     "gt": _comparison(">"),

@@ -31,8 +31,9 @@ FUNCTIONS: Final = words(
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
-    T amax append clamp device double dtype expand gather get index_add_ items mT mean ndim
-    new_zeros numel permute reshape scatter_ setdefault shape split sum to transpose values
+    T amax append clamp detach device double dtype expand gather get index_add_ isdigit items join
+    mT mean ndim new_zeros numel permute reshape scatter_ setdefault shape split sum to transpose
+    values
     """
 )
 OF_KERNELS: Final = words(

@@ -12,7 +12,7 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import RichText, StyledRun, plain, tensor
-from xg.figures.views.notation import Notation, swaps_last_two
+from xg.figures.views.notation import Notation, swaps_last_two, with_frozen
 from xg.figures.views.steps import own_tensors
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Graph, Value
@@ -37,9 +37,11 @@ class Leaves:
     def label(self, value: Value, notation: Notation) -> RichText:
         """Return what is written for a leaf."""
         view = self.views.get(value)
-        if view is None or view.op.glyph == "T":
+        if view is None:
             return notation.label(value)
         operand = view.inputs[0]
+        if view.op.glyph == "T":
+            return with_frozen(notation.label(value), operand)
         dims = _new_dims(view, value, notation)
         repeated = ",".join(dims).replace("_", "")  # a script has no scripts of its own
         inside = (
@@ -48,7 +50,7 @@ class Leaves:
             *notation.symbol(operand),
             *plain(")"),
         )
-        return tensor(inside, notation.dims(operand))
+        return with_frozen(tensor(inside, notation.dims(operand)), operand)
 
 
 def _new_dims(view: Apply, value: Value, notation: Notation) -> list[str]:

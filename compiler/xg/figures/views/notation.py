@@ -34,6 +34,11 @@ _INDEX: Final = "_i"  # how an author writes that a value is a rank's own term
 _SIGNS: Final = {NodeKind.MUL: "⊙", NodeKind.REDUCE: "sum", NodeKind.ADD: "⊕", NodeKind.MATMUL: "•"}
 
 
+def with_frozen(text: RichText, value: Value) -> RichText:
+    """Return the text of a value; of a frozen one with that word behind it."""
+    return (*text, *richtext.muted(richtext.plain(" frozen"))) if value.frozen else text
+
+
 def kind(op: Op) -> NodeKind:
     """Return the glyph of an operator."""
     if op.glyph in _ON_ITS_RANK:
@@ -88,9 +93,10 @@ class Notation:
         return [*dims[:-2], dims[-1], dims[-2]] if transposed else dims
 
     def label(self, value: Value, *, transposed: bool = False) -> RichText:
-        """Return symbol and shape; a scalar has no brackets."""
+        """Return symbol and shape, and whether it is frozen; a scalar has no brackets."""
         dims = self.dims(value, transposed=transposed)
-        return richtext.tensor(self.symbol(value, transposed=transposed), dims or None)
+        text = richtext.tensor(self.symbol(value, transposed=transposed), dims or None)
+        return with_frozen(text, value)
 
     def gradient(self, primal: Value) -> RichText:
         """Return symbol and shape of a forward value's gradient."""
@@ -104,9 +110,10 @@ class Notation:
     def listed(self, values: Sequence[Value]) -> RichText:
         """Return several values by their symbols; neighbours of one shape share it."""
         runs: list[StyledRun] = []
-        for dims, group in groupby(values, self.dims):
+        for (dims, _), neighbours in groupby(values, lambda v: (self.dims(v), v.frozen)):
             runs += richtext.plain(", ") if runs else ()
-            runs += richtext.tensor(self._symbols(list(group)), dims or None)
+            group = list(neighbours)
+            runs += with_frozen(richtext.tensor(self._symbols(group), dims or None), group[0])
         return tuple(runs)
 
     def _symbols(self, values: Sequence[Value]) -> RichText:

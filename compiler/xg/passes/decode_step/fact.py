@@ -58,6 +58,7 @@ _OF_ONE: Final[Mapping[str, Callable[[float], float]]] = {
     "erf": math.erf,
     "sin": math.sin,
     "cos": math.cos,
+    "stop": float,
     "as_float": float,
     "broadcast": float,
 }

@@ -83,7 +83,8 @@ words: NAME+
 primitive: value "=" GLYPH "(" [names] ")" "{{" [attrs] "}}" _NL
 
 values: value ("," value)*
-value: NAME [":" NAME] [type] ["as" shape] ["@" states] ["?" placement_requests] ["of" NAME]
+value: NAME [":" NAME] [type] ["as" shape] ["@" states] ["?" placement_requests] \
+    ["of" NAME] [FROZEN]
 type: shape ["in" expr]
 states: "(" state_of ("," state_of)* ")"
 state_of: NAME "=" placed
@@ -132,6 +133,7 @@ path: NAME | STRING
 
 GRAPH: "graph"
 REVERSED: "reversed"
+FROZEN: "frozen"
 AGAIN: "again"
 BACKWARD.2: /backward(?= )/
 CALL.2: /call(?= )/

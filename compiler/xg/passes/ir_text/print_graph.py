@@ -141,7 +141,7 @@ class GraphPrinter:
         if isinstance(graph, Backward):
             of = graph.of.get(value)
             text += f" of {self._name(of)}" if of and of in graph.forward.types else ""
-        return text
+        return f"{text} frozen" if value.frozen else text
 
     def _shown(self, value: Value, type_: TensorType) -> Shape:
         """How people see the shape of a value."""

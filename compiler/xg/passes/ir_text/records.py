@@ -34,6 +34,7 @@ class ValueText:
     placement: Mapping[str, AxisState] | None = None
     placement_requests: Mapping[str, PlacementRequest] | None = None
     of: Token | None = None
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

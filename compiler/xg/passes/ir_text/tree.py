@@ -286,9 +286,10 @@ class Tree(TreeOfProgram):
         placement: Mapping[str, AxisState] | None,
         placement_requests: Mapping[str, PlacementRequest] | None,
         of: Token | None,
+        frozen: Token | None,
     ) -> r.ValueText:
-        kind = None if role is None else str(role)
-        return r.ValueText(name, kind, type_, shown, placement, placement_requests, of)
+        kind, is_frozen = None if role is None else str(role), frozen is not None
+        return r.ValueText(name, kind, type_, shown, placement, placement_requests, of, is_frozen)
 
     def type(self, shape: tuple[Expression, ...], range_: Expression | None) -> r.TypeText:
         return r.TypeText(shape, range_)

@@ -103,7 +103,7 @@ class _BlockResolver:
     def _input(self, port: ast.Port) -> Value:
         assert port.shape is not None
         type_ = self._attempt(lambda: self.scope.reader.type(port.shape, port.range))  # pyright: ignore
-        value = Value(port.name.name, "input", port.span, type_)
+        value = Value(port.name.name, "input", port.span, type_, port.frozen is not None)
         self.scope.bind(port.name, value)
         if type_:
             self.scope.lay(value, port.shape)
@@ -112,7 +112,7 @@ class _BlockResolver:
     def _declare_params(self) -> None:
         for decl in self.block.params:
             type_ = self._attempt(lambda decl=decl: self.scope.reader.type(decl.shape, decl.range))
-            value = Value(decl.name.name, "param", decl.span, type_)
+            value = Value(decl.name.name, "param", decl.span, type_, decl.frozen is not None)
             self.scope.bind(decl.name, value)
             if type_:
                 self.scope.lay(value, decl.shape)

@@ -116,7 +116,10 @@ class BlockScope:
         if self.calls[first].row:
             raise Refused(ParamOfRow(path.span, first, self.calls[first].span))
         if path.name not in self.foreign:
-            self.foreign[path.name] = Value(path.name, "param", path.span)
+            params = self.calls[first].instance.located.block.params
+            frozen = {param.name.name for param in params if param.frozen}
+            is_frozen = path.segments[1].name in frozen
+            self.foreign[path.name] = Value(path.name, "param", path.span, frozen=is_frozen)
         return self.foreign[path.name]
 
     def name(self, values: Sequence[Value], label: ast.Label) -> None:

@@ -37,6 +37,8 @@ from xg.syntax.errors.grammar import (
 from xg.syntax.errors.trees import (
     ArgumentOrder,
     FractionInPath,
+    FrozenElsewhere,
+    FrozenIntegers,
     InfiniteNumber,
     MissingShape,
     NamelessResult,
@@ -59,6 +61,8 @@ __all__ = [
     "ForeignLetters",
     "ForeignSpelling",
     "FractionInPath",
+    "FrozenElsewhere",
+    "FrozenIntegers",
     "InfiniteNumber",
     "InfixInChain",
     "InfixWord",

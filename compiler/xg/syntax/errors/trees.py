@@ -39,6 +39,22 @@ class RangeWithoutShape(ProblemAt):
     fix = "write the axes first, as in `ids [B, S] in V`"
 
 
+class FrozenElsewhere(ProblemAt):
+    """`frozen` behind something other than an input or a parameter of a block."""
+
+    code = "XG0142"
+    title = "only an input or a parameter of a block can be frozen"
+    fix = "`X -> stop : Y` ends the gradient at an edge"
+
+
+class FrozenIntegers(ProblemAt):
+    """`frozen` behind integers, which have no gradient."""
+
+    code = "XG0143"
+    title = "integers have no gradient, so `frozen` says nothing here"
+    fix = "leave it out"
+
+
 class WildcardOutsidePlan(ProblemAt):
     """`_` where there is nothing to match."""
 

@@ -66,13 +66,37 @@ class Mesh(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Stopped:
+    """The values at which gradients end, in the order of one run.
+
+    Differences of a function with respect to its inputs take them as constants: a run that is
+    given those of another one (`replayed`) passes them on instead of its own.
+    """
+
+    values: list[Array] = field(default_factory=list[Array])
+    place: int | None = None  # of the next one in a replay
+
+    def replayed(self) -> Stopped:
+        """The same values, for one more run."""
+        return Stopped(self.values, 0)
+
+    def take(self, x: Array) -> Array:
+        """Note a value, or give the one that takes its place."""
+        if self.place is None:
+            self.values.append(x)
+            return x
+        self.place += 1
+        return self.values[self.place - 1]
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """The context of a primitive besides its arguments.
 
     `sizes` numbers the symbols; `key` draws the dropout mask, None turns dropout off; `dtype` is
     that of every float; `arithmetic` says what a float is. `mesh` is the computing rank's, if there
-    are several.
+    are several. `stopped` notes or replays the values at which gradients end.
     """
 
     sizes: Mapping[str, int]
@@ -80,6 +104,7 @@ class Context:
     key: int | None = None
     arithmetic: NumberSystem = field(default_factory=lambda: FLOATS)
     mesh: Mesh | None = None
+    stopped: Stopped | None = None
 
     def ranks(self) -> Mesh:
         """The mesh of a program of one rank."""
@@ -120,6 +145,10 @@ def evaluate(
             args = [values[id(arg)] for arg in expr.args]
             values[id(expr)] = meanings[expr.prim](expr, context, *args)
     return [values[id(output)] for output in outputs]
+
+
+def _stop(expr: Expr, context: Context, x: Array) -> Array:
+    return x if context.stopped is None else context.stopped.take(x)
 
 
 def _const(expr: Expr, context: Context) -> Array:
@@ -319,6 +348,7 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "sqrt": _plain(np.sqrt),
     "tanh": _plain(np.tanh),
     "erf": _plain(_erf),
+    "stop": _stop,
     "sin": _plain(np.sin),
     "cos": _plain(np.cos),
     "add": _plain(np.add),

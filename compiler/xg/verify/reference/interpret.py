@@ -20,11 +20,18 @@ from xg.ir.dim import ONE
 from xg.ir.graph import Apply, Backward, Call, Graph, Program, Value, ports
 from xg.ir.instances import inside
 from xg.ir.loop import Loop
-from xg.ir.parameters import join, param_specs
+from xg.ir.parameters import frozen_paths, join, param_specs
 from xg.ir.tensor import TensorType
 from xg.ir.walk import level_by_level
 from xg.verify.reference.body_cache import BodyCache
-from xg.verify.reference.evaluate import FLOATS, Context, Mesh, NumberSystem, evaluate
+from xg.verify.reference.evaluate import (
+    FLOATS,
+    Context,
+    Mesh,
+    NumberSystem,
+    Stopped,
+    evaluate,
+)
 from xg.verify.reference.random import key, normal
 
 Array = NDArray[Any]
@@ -61,7 +68,8 @@ class Interpreter:
     `states` are the states that a step takes from the step before, by path. `arithmetic` says what
     the arrays hold: floats, or residues. `overrides` are arrays that replace the computed ones on
     an edge, forward or backward. Runs of one program may share its `traces`. `mesh` connects the
-    program of a rank with the other ranks.
+    program of a rank with the other ranks. `stopped` notes or replays the values at which gradients
+    end.
     """
 
     program: Program
@@ -72,6 +80,7 @@ class Interpreter:
     overrides: Mapping[Edge, Array] = field(default_factory=dict[Edge, Array])
     traces: BodyCache = field(default_factory=BodyCache, repr=False)
     mesh: Mesh | None = None
+    stopped: Stopped | None = None
 
     def forward(self, inputs: Arrays) -> tuple[dict[str, Array], Record]:
         """Outputs by name, and the record that `backward` needs."""
@@ -90,7 +99,7 @@ class Interpreter:
         }
 
     def backward(self, record: Record, d_outputs: Arrays) -> dict[str, Array]:
-        """Gradients of all parameters (by path) and float inputs; a missing cotangent is zero."""
+        """Gradients of parameters (by path) and float inputs; a missing cotangent is zero."""
         graph = self.program.main
         cotangents: dict[Value, Array] = {}
         for name, value in zip(graph.output_names, graph.outputs, strict=True):
@@ -99,11 +108,11 @@ class Interpreter:
         gradients: dict[str, Array] = {}
         inputs = self._reverse(record, cotangents, gradients)
         for value in graph.inputs:
-            if graph.types[value].is_float:
+            if graph.types[value].is_float and not value.frozen:
                 zero = np.zeros_like(record.values[value])
                 gradients[str(value.name)] = inputs.get(value, zero)
-        for path, array in self.params.items():
-            gradients.setdefault(path, np.zeros_like(array))
+        for path in self.params.keys() - frozen_paths(self.program):
+            gradients.setdefault(path, np.zeros_like(self.params[path]))
         return gradients
 
     # ---- forward --------------------------------------------------------------------------------
@@ -139,7 +148,7 @@ class Interpreter:
     def _context(self, record: Record, place: str) -> Context:
         dtype = next(iter(self.params.values()), np.zeros(())).dtype.type
         drawn = None if record.seed is None else key(record.seed, join(record.path, place))
-        return Context(record.sizes, dtype, drawn, self.arithmetic, self.mesh)
+        return Context(record.sizes, dtype, drawn, self.arithmetic, self.mesh, self.stopped)
 
     def _apply(
         self,

@@ -22,7 +22,7 @@ from xg.passes.resolve.define.errors import (
 from xg.syntax import ast
 
 LOGIC: Final = ("and", "or")
-UNARY: Final = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos")
+UNARY: Final = ("exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "stop")
 BINARY: Final[Mapping[str, str]] = {"max": "maximum", "min": "minimum"}
 REDUCTIONS: Final = ("sum", "mean", "max", "min")
 PLAIN: Final = (*UNARY, "abs", "sigmoid", "float")  # of one argument
@@ -90,6 +90,8 @@ def _misfit(call: ast.Call, name: str) -> WrongArguments | UnknownFunction:
 
 
 def _unary(name: str, x: BodyValue) -> BodyValue:
+    if isinstance(x.value, Scalar) and name == "stop":
+        return x
     if isinstance(x.value, Scalar) and name in OF_NUMBERS:
         return BodyValue(function(name, x.value))
     return BodyValue(unary(name, as_float(const(x.value))), x.axes)

@@ -32,7 +32,7 @@ from xg.verify.reference.modular.residues import (
 Array = NDArray[Any]
 
 SAME: Final = (
-    *("iota", "maximum", "minimum", *COMPARE, "where", "max", "reshape", "transpose"),
+    *("iota", "stop", "maximum", "minimum", *COMPARE, "where", "max", "reshape", "transpose"),
     *("broadcast", "concat", "cut", "pad", "gather", "pick", "place", "dropout_keep"),
 )
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.

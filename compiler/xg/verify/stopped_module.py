@@ -1,0 +1,70 @@
+"""Differences of a program in which gradients end: what is stopped is a constant of the run.
+
+Generated code computes a stopped value again for other parameters, so differences of it would see
+through. Here the interpreter computes the outputs, with the stopped values of the first run; the
+gradients are those of the generated code.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.body import topological
+from xg.ir.graph import Apply, Program
+from xg.verify.reference.evaluate import Stopped
+from xg.verify.reference.interpret import Interpreter
+from xg_runtime.module import Module
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def stops(program: Program) -> bool:
+    """Whether a gradient ends at some step of the forward pass."""
+    return any(
+        expr.prim == "stop"
+        for graph in program.graphs.values()
+        for step in graph.steps
+        if isinstance(step, Apply)
+        for expr in topological(
+            step.op.body([graph.types[value] for value in step.inputs], step.attrs).outputs
+        )
+    )
+
+
+@dataclass(frozen=True)
+class StoppedModule:
+    """A module whose outputs are computed with the stopped values of one run."""
+
+    program: Program
+    module: Module
+    stopped: Stopped
+
+    @classmethod
+    def at(
+        cls, program: Program, module: Module, params: Arrays, inputs: Arrays, seed: int
+    ) -> StoppedModule:
+        """The module around a point, with the dropout of a seed."""
+        stopped = Stopped()
+        Interpreter(program, params, seed, stopped=stopped).forward(inputs)
+        return cls(program, module, stopped)
+
+    def init(self, seed: int = 0, dtype: type[np.floating[Any]] = np.float32) -> Arrays:
+        """Return the parameters of the module."""
+        return self.module.init(seed, dtype)
+
+    def forward(
+        self, params: Arrays, inputs: Arrays, *, seed: int | None = None
+    ) -> tuple[Arrays, Any]:
+        """Return the outputs with what is stopped held, and what the module saves."""
+        runner = Interpreter(self.program, params, seed, stopped=self.stopped.replayed())
+        outputs, _ = runner.forward(inputs)
+        _, saved = self.module.forward(params, inputs, seed=seed)
+        return outputs, saved
+
+    def backward(self, params: Arrays, saved: Any, d_outputs: Arrays) -> Arrays:  # noqa: ANN401
+        """Return the gradients of the module."""
+        return self.module.backward(params, saved, d_outputs)
