@@ -10,7 +10,6 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, cast
 
-from xg.codegen.emit.python_tree import descendants
 from xg.diagnostics.lazy_dataclass import dataclass
 
 
@@ -40,6 +39,7 @@ _CHECKED: Final = frozenset(
     {ast.Attribute, ast.Call, ast.FunctionDef, ast.Delete, ast.Import, ast.ImportFrom}
 )
 
+_LEAVES: Final = frozenset({ast.Name, ast.Constant})
 _BINDING: Final = frozenset({ast.arg, ast.FunctionDef, ast.ClassDef, ast.alias})
 
 
@@ -182,3 +182,22 @@ def _fields(tree: ast.Module) -> frozenset[str]:
     """The fields of the module's classes."""
     classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     return frozenset(name for node in classes for name in _bound(descendants(node)[1:]))
+
+
+def descendants(root: ast.AST) -> list[ast.AST]:
+    """A node and all below it, each before its children: `ast.walk` at a fraction of its time.
+
+    Contexts (load, store, delete) are left out: each is an attribute of the node above it.
+    """
+    nodes = [root]
+    for node in nodes:  # grows while it is walked
+        if type(node) in _LEAVES:
+            continue
+        for name in node._fields:
+            child = getattr(node, name, None)
+            if type(child) is list:
+                parts = cast(list[object], child)
+                nodes += [part for part in parts if isinstance(part, ast.AST)]
+            elif isinstance(child, ast.AST) and name != "ctx":
+                nodes.append(child)
+    return nodes

@@ -11,8 +11,8 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
+from xg.codegen.emit.allowlist import descendants
 from xg.codegen.emit.names import KINDS, Avoided, Kind, avoiding, kind_of, plain
-from xg.codegen.emit.python_tree import descendants
 
 Result = TypeVar("Result")
 Spellings = dict[str, set[Kind | None]]  # None is a name of the module's own

@@ -17,7 +17,6 @@ FAMILY: Final = "XG Sans"
 ASCENT: Final = 0.905
 DESCENT: Final = 0.212
 CAP_HEIGHT: Final = 0.688
-X_HEIGHT: Final = 0.528
 _MISSING_WIDTH: Final = 1.0  # a character the font lacks is drawn by a viewer's own, often wide
 
 

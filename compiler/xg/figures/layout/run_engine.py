@@ -7,25 +7,26 @@ rows and columns is drawn, with a warning that says how to get the better one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import Final
+from typing import Any, Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.limits import FigureNodes, LayoutSeconds
 from xg.figures.engines import command, pygraphviz, wasm
 from xg.figures.engines.engine import Engine, EngineError, OutOfBudgetError
 from xg.figures.layout.align_columns import straightened
-from xg.figures.layout.answer import read_answer
 from xg.figures.layout.grid import on_a_grid
 from xg.figures.layout.placed import PlacedFigure
 from xg.figures.layout.placement import Wishes, problem
 from xg.figures.layout.route_edges import routed
 from xg.figures.layout.tangles import tangles
-from xg.figures.layout.unit import units
+from xg.figures.layout.unit import NodeUnit, units
 from xg.figures.model import style
 from xg.figures.model.figure import Figure
+from xg.figures.model.geometry import Box
 from xg.figures.model.structure import Structure, structure
 
 ENGINES: Final = (wasm.ENGINE, pygraphviz.ENGINE, command.ENGINE)
@@ -123,3 +124,22 @@ def _probe(engine: Engine) -> EngineState:
     except EngineError as error:
         return EngineState(engine.name, usable=False, detail=str(error))
     return EngineState(engine.name, usable=True, detail=detail)
+
+
+def read_answer(
+    answer: str, figure: Figure, facts: Structure, units: Sequence[NodeUnit], engine: str
+) -> PlacedFigure:
+    """Turn the engine's boxes around, so that y grows downwards, and name them."""
+    data: dict[str, Any] = json.loads(answer)
+    height = float(data["bb"].split(",")[3])
+    boxes = {item["name"]: _box(item, height) for item in data.get("objects", ()) if "pos" in item}
+    nodes: dict[str, Box] = {}
+    for number, unit in enumerate(units):
+        nodes |= unit.boxes(boxes[f"n{number}"].center)
+    labels = {int(name[1:]): box for name, box in boxes.items() if name.startswith("l")}
+    return PlacedFigure(figure, facts, nodes, labels, engine)
+
+
+def _box(item: Mapping[str, Any], height: float) -> Box:
+    x, y = map(float, item["pos"].split(","))
+    return Box.around((x, height - y), 72 * float(item["width"]), 72 * float(item["height"]))

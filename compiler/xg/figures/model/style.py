@@ -31,7 +31,6 @@ NODE_GAP: Final = 24.0  # between neighbours in a row, hence the length of a wei
 ROW_GAP: Final = 7.5  # between half rows: nodes are in even rows, labels in odd ones
 LABEL_GAP: Final = 4.5  # between a line and the text beside it
 TEXT_GAP: Final = 3.0  # between a tensor's text and a line that begins or ends there
-FORK_DROP: Final = 4.5  # below a node, where a line forks off its own
 RAIL_GAP: Final = 8.0  # between lines that leave or enter a node at one side
 LANE_GAP: Final = 14.0  # between a lane and what it passes
 PAIR_GAP: Final = 7.0  # between an arrow and the gradient's arrow beside it
