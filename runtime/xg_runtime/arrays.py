@@ -9,6 +9,7 @@ No pickle is ever read or written.
 import io
 import zipfile
 import zlib
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,9 @@ from xg_runtime.errors import FileError
 from xg_runtime.module import Array, Arrays
 
 ENDINGS: Final = (".npz", ".npy", ".safetensors")
+
+FREE: Final = 2**28  # bytes that any archive may unpack to
+TIMES_AT_MOST: Final = 100  # as long as its file, beyond that; arrays of zeros pack even better
 
 # What NumPy and zipfile raise on bytes that are cut, flipped, or claim more than there is.
 _DAMAGE: Final = (
@@ -46,6 +50,8 @@ def read(path: Path) -> Arrays:
         if path.suffix == ".npy":
             return {path.stem: _unpack_npy(data)}
         return tensorfile.unpack(data)
+    except TooLarge as bomb:
+        raise FileError(f"cannot read {path}: {bomb}") from None
     except _DAMAGE as error:
         raise FileError(f"cannot read {path}: it is damaged or not what its name says") from error
 
@@ -92,8 +98,24 @@ def _pack_npz(arrays: Arrays) -> bytes:
     return buffer.getvalue()
 
 
+class TooLarge(ValueError):
+    """An archive that packs more than anybody's arrays need, or one name twice."""
+
+
+def check_members(archive: zipfile.ZipFile, length: int) -> None:
+    """Raise TooLarge where members have one name, or claim far more bytes than the archive has."""
+    names = [name.removesuffix(".npy") for name in archive.namelist()]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise TooLarge(f"it holds {twice[0]} twice")
+    claimed = sum(member.file_size for member in archive.infolist())
+    if claimed > max(FREE, TIMES_AT_MOST * length):
+        raise TooLarge(f"its {length:,} bytes claim to be {claimed:,}")
+
+
 def _unpack_npz(data: bytes) -> Arrays:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        check_members(archive, len(data))
         return {
             name.removesuffix(".npy"): _unpack_npy(archive.read(name))
             for name in archive.namelist()

@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import pickle
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -310,6 +311,29 @@ def test_a_pickled_weight_is_refused(archive: bytes) -> None:
 
     end = "data/weights/model_weights_config.json"
     assert "nothing is unpickled here" in refusal(changed(archive, {end: pickled}))
+
+
+def test_a_member_that_is_there_twice_is_refused(archive: bytes) -> None:
+    buffer = io.BytesIO(archive)
+    with zipfile.ZipFile(buffer, "a") as twice, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        twice.writestr(twice.namelist()[-1], b"{}")
+    assert "two members of one name" in refusal(buffer.getvalue())
+
+
+def test_a_weight_that_repeats_few_numbers_is_refused(archive: bytes) -> None:
+    """Steps of zero bytes make any size of a few numbers."""
+
+    def stretched(data: bytes) -> bytes:
+        config = json.loads(data)
+        for entry in config["config"].values():
+            meta = entry["tensor_meta"]
+            meta["sizes"] = [{"as_int": 2**40}]
+            meta["strides"] = [{"as_int": 0}]
+        return json.dumps(config).encode()
+
+    end = "data/weights/model_weights_config.json"
+    assert "weights claim to be" in refusal(changed(archive, {end: stretched}))
 
 
 def test_sizes_are_read_without_being_evaluated() -> None:

@@ -1,6 +1,7 @@
 import io
 import json
 import struct
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -79,6 +80,38 @@ def test_a_claim_to_be_huge_is_refused(tmp_path: Path) -> None:
         archive.writestr("X.npy", header.getvalue())
     with pytest.raises(FileError, match="damaged"):
         arrays.read(tmp_path / "a.npz")
+
+
+def test_a_member_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    first, second = (arrays.pack(tmp_path / "a.npy", {"X": np.full(3, n)}) for n in (1.0, 2.0))
+    for names in (("X.npy", "X.npy"), ("X.npy", "X")):
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            archive.writestr(names[0], first)
+            archive.writestr(names[1], second)
+        with pytest.raises(FileError, match=r"a\.npz: it holds X twice"):
+            arrays.read(tmp_path / "a.npz")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "FREE", 2**16)
+    np.savez_compressed(tmp_path / "bomb.npz", X=np.zeros(2**18))
+    np.savez_compressed(tmp_path / "small.npz", X=np.zeros(2**12))
+    np.savez_compressed(tmp_path / "full.npz", X=np.random.default_rng(0).random(2**15))
+    with pytest.raises(FileError, match=r"bomb\.npz: its [0-9,]+ bytes claim to be 2,097,"):
+        arrays.read(tmp_path / "bomb.npz")
+    assert arrays.read(tmp_path / "small.npz")["X"].shape == (2**12,)
+    assert arrays.read(tmp_path / "full.npz")["X"].shape == (2**15,)
+
+
+def test_a_tensor_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    entry = '"X":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}'
+    header = ("{" + ",".join(entry % place for place in ((0, 4), (4, 8))) + "}").encode()
+    (tmp_path / "a.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(8))
+    with pytest.raises(FileError, match="damaged"):
+        arrays.read(tmp_path / "a.safetensors")
 
 
 def test_an_unknown_compression_is_refused(tmp_path: Path) -> None:

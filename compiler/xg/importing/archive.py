@@ -38,6 +38,10 @@ DTYPES: Final[Mapping[int, str]] = {
 }
 
 
+FREE: Final = 2**26  # numbers that any archive may have, views of others included
+TIMES_AT_MOST: Final = 8  # as many as it has bytes, beyond that: weights may share their storage
+
+
 class Damaged(Exception):
     """A file that is not what it should be, and why."""
 
@@ -74,6 +78,8 @@ def read_archive(data: bytes) -> Archive:
 
 def _read(archive: zipfile.ZipFile) -> Archive:
     names = archive.namelist()
+    if len({*names}) < len(names):
+        raise Damaged("it holds two members of one name")
     models = [name for name in names if name.endswith("/models/model.json")]
     if not models:
         old = "serialized_exported_program.json" in names
@@ -123,12 +129,16 @@ def _bytes(archive: zipfile.ZipFile, name: str) -> bytes:
 def _arrays(archive: zipfile.ZipFile, folder: str, entries: Mapping[str, Json]) -> dict[str, Array]:
     arrays: dict[str, Array] = {}
     stored: dict[str, bytes] = {}
+    claimed = 0
     for name, entry in entries.items():
         if entry["use_pickle"]:
             raise Damaged(f"{name} is pickled, and nothing is unpickled here")
         path = folder + entry["path_name"]
         if path not in stored:
             stored[path] = _bytes(archive, path)
+        claimed += math.prod(int(size["as_int"]) for size in entry["tensor_meta"]["sizes"])
+        if claimed > max(FREE, TIMES_AT_MOST * sum(map(len, stored.values()))):
+            raise Damaged(f"its weights claim to be {claimed:,} numbers, and it has far fewer")
         arrays[name] = _array(stored[path], entry["tensor_meta"])
     return arrays
 
