@@ -203,14 +203,33 @@ def test_every_operator_that_cannot_be_said_is_named_with_its_module() -> None:
     assert text.count("error:") == 2
 
 
-def windowed(x: Tensor) -> Tensor:
+NEAR: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
+    ("both sides", lambda d: d.abs() <= 2, "select(w >= abs(i - j), a, -inf)"),
+    ("band", lambda d: (d <= 3) & (d >= -1), "and(before >= i - j, after >= j - i), a, -inf)"),
+    ("window", lambda d: (d >= 0) & (d < 20), "Window(20)"),
+]
+
+
+@pytest.mark.parametrize(("shown", "said"), [pair[1:] for pair in NEAR], ids=[n for n, *_ in NEAR])
+def test_a_mask_by_distance_is_an_operator_of_positions(
+    shown: Callable[[Tensor], Tensor], said: str
+) -> None:
+    def near(x: Tensor) -> Tensor:
+        i = torch.arange(x.shape[1])
+        mask = shown(i[:, None] - i)
+        return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+    assert said in agree(case(near))
+
+
+def in_pairs(x: Tensor) -> Tensor:
     i = torch.arange(x.shape[1])
-    near = (i[:, None] >= i) & (i[:, None] - i < 16)
+    near = (i[:, None] >= i) & (i[:, None] // 2 == i // 2)
     return F.scaled_dot_product_attention(x, x, x, attn_mask=near)
 
 
 REFUSED: list[tuple[Map, str]] = [
-    (windowed, "its mask of constants is not causal"),
+    (in_pairs, "its mask of constants shows keys otherwise than by their distance"),
     (lambda x: x.softmax(1), "its softmax goes over an axis that is not the last"),
     (lambda x: x[:, ::2], "it takes every other position"),
     (lambda x: torch.relu(x * torch.arange(8)), "it multiplies by a table of constants"),

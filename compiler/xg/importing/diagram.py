@@ -33,6 +33,15 @@ class ModelStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """An operator that a file defines: its name, ``(a [.., S, T]; w)``, and its expression."""
+
+    name: str
+    signature: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
 class Arrangement:
     """The axes of R, T and BC: `source` and `target` as groups of factors by number.
 

@@ -50,6 +50,8 @@ def inputs(
 ) -> Arrays:
     """The inputs, by their names in the graph; padding is at the end of rows, never all of one."""
     polarity = _masks(model)
+    reaches = [step.attrs.get("reach") for step in model.steps]
+    hidden = min((reach for reach in reaches if reach is not None), default=None)
     arrays: Arrays = {}
     for entry in exported.entries:
         if entry.kind != "user" or not entry.name:
@@ -61,7 +63,7 @@ def inputs(
         if meta.dtype not in INTEGERS and meta.dtype != BOOL:
             arrays[entry.name] = rng.standard_normal(shape)
         elif value in polarity:
-            arrays[entry.name] = _padding(shape, rng) ^ (not polarity[value])
+            arrays[entry.name] = _padding(shape, rng, hidden) ^ (not polarity[value])
         else:
             size = model.ranges.get(value) if value is not None else None
             below = 2 if size is None else int(model.sizes.dim(size).evaluate(sizes))
@@ -69,11 +71,12 @@ def inputs(
     return arrays
 
 
-def _padding(shape: list[int], rng: np.random.Generator) -> Array:
-    """1 at the beginning of every row, 0 behind."""
+def _padding(shape: list[int], rng: np.random.Generator, hidden: int | None) -> Array:
+    """1 at the beginning of every row, 0 behind: at most `hidden`, so that a window sees some."""
     if not shape:
         return np.ones((), np.int64)
-    lengths = rng.integers(1, shape[-1] + 1, [*shape[:-1], 1])
+    least = 1 if hidden is None else max(1, shape[-1] - hidden)
+    lengths = rng.integers(least, shape[-1] + 1, [*shape[:-1], 1])
     return (np.arange(shape[-1]) < lengths).astype(np.int64)
 
 

@@ -10,6 +10,7 @@ from xg.importing.diagram import Arrangement, ModelStep, Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, AtenCall, Exported, Ref
 from xg.importing.fixed import FixedPart
+from xg.importing.formula import is_narrow
 from xg.importing.known import Formula, Known, Lost, Mask, Turning
 from xg.importing.sizes import Size, SizeClasses
 from xg.importing.views import Axis, Factor, ModelValue, View, align
@@ -73,7 +74,16 @@ class Lowering:
         formula = self.known.get(argument.name, Lost())
         if isinstance(formula, Lost):
             raise Dependent
+        if isinstance(formula, Formula) and self._enters(formula):
+            formula = self.known[argument.name] = self._said(formula)
         return formula
+
+    def _enters(self, formula: Formula) -> bool:
+        """Whether arithmetic that was written around a module goes into it: as an edge."""
+        wide = any(not is_narrow(view) for view in formula.operands)
+        outer = self.origins[formula][0].stack if formula in self.origins else ()
+        inner = self.call.stack
+        return wide and len(inner) > len(outer) and inner[: len(outer)] == outer
 
     def view_of(self, name: str) -> View:
         """A tensor argument as a view."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from xg.importing.diagram import Definition
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Condition, Known, Mask
 from xg.importing.lowering import Lowering
 from xg.importing.recognise import Visible, visible
 from xg.importing.views import View
+
+_HIDE: Final = "select({}, a, -inf)\n    where i = range[S](T - S), j = range[T]"
 
 
 def as_mask(lowering: Lowering, known: Known, form: str) -> Mask:
@@ -43,23 +47,24 @@ def show(
     if mask is not None and mask.negated and len(mask.parts) > 1:
         raise Unspeakable("its mask hides where several conditions meet")
     conditions: list[Condition] = []
+    bands = [Visible(after=0)] if causal else []
     for part in mask.parts if mask is not None else ():
+        assert mask is not None
         if isinstance(part, Fixed):
-            assert mask is not None
             scored = not _is_bool(lowering, part)
-            seen = visible(lowering, part, scores=scored, negated=mask.negated)
-            causal = causal or seen is Visible.PAST
+            bands.append(visible(lowering, part, scores=scored, negated=mask.negated))
         else:
-            assert mask is not None
             conditions.append(replace(part, positive=part.positive != mask.negated))
-    if causal:
+    band = Visible(_least(b.before for b in bands), _least(b.after for b in bands))
+    if band != Visible():
         _refuse_uneven(lowering, scores)
+    causal = band == Visible(after=0)
     scores, scale = _scaled(lowering, scores, scale)
     product = lowering.made_by(scores, "•")
     contracted = product.attrs.get("contracted", ()) if product is not None else ()
     attrs: dict[str, Any] = {"c": scale, "causal": causal, "contracted": contracted}
-    if not conditions:
-        return scores if scale == 1.0 and not causal else lowering.keep("SM", scores, **attrs)
+    if not conditions and (scale != 1.0 or causal):
+        scores = lowering.keep("SM", scores, **attrs)
     for condition in conditions:
         view = condition.view
         if not condition.positive:
@@ -68,7 +73,35 @@ def show(
         value = lowering.emit("SM", (main.value, spread), main.value.axes, **attrs)
         scores = main.on(value)
         attrs = {"c": 1.0, "causal": False, "contracted": ()}
-    return scores
+    return scores if causal or band == Visible() else _near(lowering, scores, band)
+
+
+def _least(bounds: Iterable[int | None]) -> int | None:
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _near(lowering: Lowering, scores: View, band: Visible) -> View:
+    """Scores of keys that are within a band of distances, by an operator of positions."""
+    before, after = band.before, band.after
+    if after == 0 and before is not None:
+        made = Definition("Window", "(a [.., S, T]; w)", _HIDE.format("and(i >= j, w > i - j)"))
+        box = (before + 1,)
+    elif before == after and before is not None:
+        made = Definition("Near", "(a [.., S, T]; w)", _HIDE.format("w >= abs(i - j)"))
+        box = (before,)
+    elif before is None and after is not None:
+        made = Definition("Ahead", "(a [.., S, T]; w)", _HIDE.format("w >= j - i"))
+        box = (after,)
+    elif after is None and before is not None:
+        made = Definition("Behind", "(a [.., S, T]; w)", _HIDE.format("w >= i - j"))
+        box = (before,)
+    else:
+        near = _HIDE.format("and(before >= i - j, after >= j - i)")
+        made = Definition("Band", "(a [.., S, T]; before, after)", near)
+        box = (before, after)
+    scores = lowering.last_whole(scores)
+    words = tuple(map(str, box))
+    return lowering.keep("defined", scores, definition=made, box=words, reach=before)
 
 
 def _scaled(lowering: Lowering, scores: View, scale: float) -> tuple[View, float]:

@@ -12,6 +12,7 @@ from xg.importing.views import ModelValue
 from xg_grammar import literals
 
 RESERVED: Final = frozenset(word for word in literals() if word.isalpha())
+SCORES: Final = frozenset({"SM", "scale", "op", "defined", "⊕"})  # between a product and softmax
 THROUGH: Final = frozenset({"R", "T", "BC", "RoPE", "scale", "⊕", "op"})
 NOISE: Final = frozenset({"proj", "projection", "linear", "lin", "dense", "layer"})
 NORMS: Final = re.compile(
@@ -82,7 +83,7 @@ class Roles:
     def _attention(self, softmax: ModelStep) -> None:
         """Name what a softmax weighs: scores before it, values behind it."""
         scores = softmax.data[0]
-        while scores in self.producer and self.producer[scores].operator in ("SM", "scale"):
+        while scores in self.producer and self.producer[scores].operator in SCORES:
             scores = self.producer[scores].data[0]
         product = self.producer.get(scores)
         if product is None or product.operator != "•" or product.data[1] in self.model.weights:

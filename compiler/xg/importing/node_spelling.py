@@ -157,6 +157,8 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             return _slice_text(step, dims)
         case "op":
             return _call(op_names[str(attrs["formula"])], own)
+        case "defined":
+            return _call(op_names[str(attrs["definition"])], [*own, *attrs["box"]])
         case _:
             return step.operator
 

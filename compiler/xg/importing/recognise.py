@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from enum import Enum
 from typing import Final
 
 import numpy as np
 
+from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
@@ -20,13 +20,20 @@ from xg.ir.dim import Dim
 Sized = tuple[dict[str, int], Array]
 LOOSE: Final = 1e-6  # how far a table may be off that was computed in float32, per position
 TIGHT: Final = 1e-12
+BY_DISTANCE: Final = (
+    "its mask of constants shows keys otherwise than by their distance from queries"
+)
 
 
-class Visible(Enum):
-    """The pairs that a mask of constants shows."""
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """The keys that a mask of constants shows: from `before` back to `after` ahead of a query.
 
-    ALL = "all"
-    PAST = "past"
+    None is no bound.
+    """
+
+    before: int | None = None
+    after: int | None = None
 
 
 def looked_at(lowering: Lowering, fixed: Fixed) -> Iterator[Sized]:
@@ -76,21 +83,44 @@ def constant_row(lowering: Lowering, known: Known) -> int | None:
 
 
 def visible(lowering: Lowering, fixed: Fixed, *, scores: bool, negated: bool) -> Visible:
-    """Whether a mask of constants shows everything, or what is not later; else Unspeakable."""
-    seen: set[Visible] = set()
+    """The distances at which a mask of constants shows keys to queries; else Unspeakable."""
+    tables: list[Array] = []
     for _, table in looked_at(lowering, fixed):
         shown = _shown(table) if scores else table.astype(bool)
         shown = ~shown if negated else shown
-        if shown.all():
-            if shown.ndim < 2 or shown.shape[-1] > 1:
-                seen.add(Visible.ALL)
-        elif shown.ndim >= 2 and bool((shown == np.tri(*shown.shape[-2:], dtype=bool)).all()):
-            seen.add(Visible.PAST)
-        else:
-            raise Unspeakable("its mask of constants is not causal")
-    if len(seen) > 1:
-        raise Unspeakable("its mask of constants is causal only for some sizes")
-    return seen.pop() if seen else Visible.ALL
+        if shown.ndim >= 2 and shown.shape[-1] > 1:
+            tables.append(shown)
+        elif not shown.all():
+            raise Unspeakable(BY_DISTANCE)
+    # A bound shows only where an axis is longer than it.
+    bands = [_band(table) for table in tables]
+    before, after = (
+        max((b for band in bands if (b := getattr(band, side)) is not None), default=None)
+        for side in ("before", "after")
+    )
+    for shown in tables:
+        ahead = _ahead(shown)
+        near = np.ones(ahead.shape, bool) if after is None else ahead <= after
+        near = near if before is None else near & (ahead >= -before)
+        if not (shown == near).all():
+            raise Unspeakable(BY_DISTANCE)
+    return Visible(before, after)
+
+
+def _ahead(table: Array) -> Array:
+    """How far each key is ahead of each query."""
+    queries, keys = table.shape[-2:]
+    return np.arange(keys) - np.arange(queries)[:, None]
+
+
+def _band(shown: Array) -> Visible:
+    """The distances that a table shows, without those at its ends."""
+    ahead = _ahead(shown)
+    seen = ahead[shown.reshape(-1, *shown.shape[-2:])[0]]
+    if not seen.size:
+        raise Unspeakable(BY_DISTANCE)
+    low, high = int(seen.min()), int(seen.max())
+    return Visible(None if low == ahead.min() else -low, None if high == ahead.max() else high)
 
 
 def _shown(table: Array) -> Array:

@@ -9,7 +9,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
 from xg.importing.block_text import BlockText, File
 from xg.importing.blocks import CallRun, ModelBlocks, ModuleInstance
-from xg.importing.diagram import Model, ModelStep, Weight
+from xg.importing.diagram import Definition, Model, ModelStep, Weight
 from xg.importing.dims import name_sizes
 from xg.importing.formula import spell
 from xg.importing.names import TakenNames, identifier
@@ -63,14 +63,18 @@ def _operators(model: Model, taken: TakenNames) -> tuple[list[str], dict[str, st
     names: dict[str, str] = {}
     spelled: dict[str, str] = {}
     for step in model.steps:
-        key = str(step.attrs.get("formula"))
-        if step.operator == "op" and key not in names:
+        definition: Definition | None = step.attrs.get("definition")
+        key = str(definition or step.attrs.get("formula"))
+        if step.operator not in ("op", "defined") or key in names:
+            continue
+        if definition is None:
             signature, body = _definition(step, model)
-            if signature + body not in spelled:
-                name = taken.new(_operator_name(step, body))
-                spelled[signature + body] = name
-                lines.append(f"op {name}{signature} = {body}")
-            names[key] = spelled[signature + body]
+            definition = Definition(_operator_name(step, body), signature, body)
+        text = definition.signature + definition.body
+        if text not in spelled:
+            spelled[text] = taken.new(definition.name)
+            lines.append(f"op {spelled[text]}{definition.signature} = {definition.body}")
+        names[key] = spelled[text]
     return lines, names
 
 
