@@ -203,6 +203,17 @@ def test_every_operator_that_cannot_be_said_is_named_with_its_module() -> None:
     assert text.count("error:") == 2
 
 
+def neighbours(x: Tensor) -> Tensor:
+    angle = torch.arange(x.shape[1])[:, None] / 500.0 ** (torch.arange(0, 8, 2).double() / 8)
+    cosine, sine = (f(angle).repeat_interleave(2, -1) for f in (torch.cos, torch.sin))
+    turned = torch.stack([-x[..., 1::2], x[..., ::2]], -1).flatten(-2)
+    return x * cosine + turned * sine
+
+
+def test_rotary_positions_of_neighbours_are_one_node() -> None:
+    assert "RoPE(base=500, layout=interleaved)" in agree(case(neighbours))
+
+
 NEAR: list[tuple[str, Callable[[Tensor], Tensor], str]] = [
     ("both sides", lambda d: d.abs() <= 2, "select(w >= abs(i - j), a, -inf)"),
     ("band", lambda d: (d <= 3) & (d >= -1), "and(before >= i - j, after >= j - i), a, -inf)"),
@@ -231,7 +242,7 @@ def in_pairs(x: Tensor) -> Tensor:
 REFUSED: list[tuple[Map, str]] = [
     (in_pairs, "its mask of constants shows keys otherwise than by their distance"),
     (lambda x: x.softmax(1), "its softmax goes over an axis that is not the last"),
-    (lambda x: x[:, ::2], "it takes every other position"),
+    (lambda x: x[:, ::2], "it takes some positions of an axis, and pairs do not cover it"),
     (lambda x: torch.relu(x * torch.arange(8)), "it multiplies by a table of constants"),
     (lambda x: torch.where(x > 0, x, 2 * x), "it compares numbers"),
     (lambda x: x[torch.nonzero(x.sum((1, 2)) > 0).squeeze(1)], "in the model"),

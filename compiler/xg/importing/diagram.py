@@ -33,7 +33,7 @@ class ModelStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class WrittenOperator:
     """An operator that a file defines: its name, ``(a [.., S, T]; w)``, and its expression."""
 
     name: str

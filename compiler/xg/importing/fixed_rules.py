@@ -178,6 +178,9 @@ RULES: Final[Mapping[str, Callable[[Arguments], Array]]] = {
     "cat": lambda args: np.concatenate(args["tensors"], args.get("dim", 0)),
     "stack": lambda args: np.stack(args["tensors"], args.get("dim", 0)),
     "repeat": lambda args: np.tile(args["self"], args["repeats"]),
+    "repeat_interleave": lambda args: np.repeat(args["self"], args["repeats"], args.get("dim")),
+    "min": _binary(np.minimum),
+    "max": _binary(np.maximum),
     "gather": lambda args: np.take_along_axis(
         np.broadcast_to(args["self"], args["self"].shape), args["index"], args["dim"]
     ),

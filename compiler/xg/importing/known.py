@@ -8,6 +8,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.fixed import Fixed
 from xg.importing.views import View
 
+Layout: TypeAlias = Literal["half", "interleaved"]  # where the two of a pair are
 HIDDEN: Final = -1e4  # a score so low has the weight 0
 
 
@@ -63,11 +64,11 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Turning:
-    """A tensor, or (`rotated`) its halves exchanged, times a table: half of rotary positions."""
+    """A tensor, or one with its pairs `rotated`, times a table: half of rotary positions."""
 
     view: View
     table: Fixed
-    rotated: bool
+    rotated: Layout | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,16 +74,9 @@ class Lowering:
         formula = self.known.get(argument.name, Lost())
         if isinstance(formula, Lost):
             raise Dependent
-        if isinstance(formula, Formula) and self._enters(formula):
+        if isinstance(formula, Formula) and _goes_in(self, formula):
             formula = self.known[argument.name] = self._said(formula)
         return formula
-
-    def _enters(self, formula: Formula) -> bool:
-        """Whether arithmetic that was written around a module goes into it: as an edge."""
-        wide = any(not is_narrow(view) for view in formula.operands)
-        outer = self.origins[formula][0].stack if formula in self.origins else ()
-        inner = self.call.stack
-        return wide and len(inner) > len(outer) and inner[: len(outer)] == outer
 
     def view_of(self, name: str) -> View:
         """A tensor argument as a view."""
@@ -279,6 +272,14 @@ class Lowering:
                 raise Unspeakable("the same integers index axes of two sizes")
             self.sizes.equal(self.ranges[value], size)
         self.ranges.setdefault(value, size)
+
+
+def _goes_in(lowering: Lowering, formula: Formula) -> bool:
+    """Whether arithmetic that was written around a module goes into it: as an edge."""
+    wide = any(not is_narrow(view) for view in formula.operands)
+    outer = lowering.origins[formula][0].stack if formula in lowering.origins else ()
+    inner = lowering.call.stack
+    return wide and len(inner) > len(outer) and inner[: len(outer)] == outer
 
 
 def _merged(

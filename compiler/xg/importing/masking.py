@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from xg.importing.diagram import Definition
+from xg.importing.diagram import WrittenOperator
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Condition, Known, Mask
@@ -84,20 +84,22 @@ def _near(lowering: Lowering, scores: View, band: Visible) -> View:
     """Scores of keys that are within a band of distances, by an operator of positions."""
     before, after = band.before, band.after
     if after == 0 and before is not None:
-        made = Definition("Window", "(a [.., S, T]; w)", _HIDE.format("and(i >= j, w > i - j)"))
+        made = WrittenOperator(
+            "Window", "(a [.., S, T]; w)", _HIDE.format("and(i >= j, w > i - j)")
+        )
         box = (before + 1,)
     elif before == after and before is not None:
-        made = Definition("Near", "(a [.., S, T]; w)", _HIDE.format("w >= abs(i - j)"))
+        made = WrittenOperator("Near", "(a [.., S, T]; w)", _HIDE.format("w >= abs(i - j)"))
         box = (before,)
     elif before is None and after is not None:
-        made = Definition("Ahead", "(a [.., S, T]; w)", _HIDE.format("w >= j - i"))
+        made = WrittenOperator("Ahead", "(a [.., S, T]; w)", _HIDE.format("w >= j - i"))
         box = (after,)
     elif after is None and before is not None:
-        made = Definition("Behind", "(a [.., S, T]; w)", _HIDE.format("w >= i - j"))
+        made = WrittenOperator("Behind", "(a [.., S, T]; w)", _HIDE.format("w >= i - j"))
         box = (before,)
     else:
         near = _HIDE.format("and(before >= i - j, after >= j - i)")
-        made = Definition("Band", "(a [.., S, T]; before, after)", near)
+        made = WrittenOperator("Band", "(a [.., S, T]; before, after)", near)
         box = (before, after)
     scores = lowering.last_whole(scores)
     words = tuple(map(str, box))

@@ -144,7 +144,8 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             return _call("CE", [attrs["word"], f"ignore={attrs['ignore']}"])
         case "RoPE":
             base = number_text(attrs["base"])
-            return _call("RoPE", [] if base == "10000" else [f"base={base}"])
+            layout = "layout=interleaved" if attrs["layout"] == "interleaved" else ""
+            return _call("RoPE", ["" if base == "10000" else f"base={base}", layout])
         case "Emb":
             return _call("Emb", own[:1])
         case "mean" | "sum":

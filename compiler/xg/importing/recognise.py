@@ -12,7 +12,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.importing.archive import Array
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
-from xg.importing.known import HIDDEN, Known
+from xg.importing.known import HIDDEN, Known, Layout
 from xg.importing.lowering import Lowering
 from xg.importing.views import Axis, Factor, View
 from xg.ir.dim import Dim
@@ -110,7 +110,8 @@ def visible(lowering: Lowering, fixed: Fixed, *, scores: bool, negated: bool) ->
 def _ahead(table: Array) -> Array:
     """How far each key is ahead of each query."""
     queries, keys = table.shape[-2:]
-    return np.arange(keys) - np.arange(queries)[:, None]
+    own, others = (np.arange(n, dtype=np.int64) for n in (queries, keys))
+    return others - own[:, None]
 
 
 def _band(shown: Array) -> Visible:
@@ -152,20 +153,29 @@ def is_sinusoid(lowering: Lowering, fixed: Fixed) -> bool:
     return True
 
 
-def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed) -> float | None:
-    """The base of rotary positions, if two tables [.., S, D_h] are their cosines and sines."""
+def along_positions(lowering: Lowering, fixed: Fixed) -> int:
+    """The axis of a table of angles that counts positions, from the end."""
+    places = [i for i, dim in enumerate(fixed.shape[:-1]) if dim.constant != 1]
+    return (places[-1] if places else len(fixed.shape) - 2) - len(fixed.shape)
+
+
+def rotary_base(lowering: Lowering, cosine: Fixed, sine: Fixed, layout: Layout) -> float | None:
+    """The base of rotary positions, if two tables [.., S, .., D_h] are their cosines and sines."""
     base: float | None = None
+    place = along_positions(lowering, cosine)
     for sizes, table in looked_at(lowering, cosine):
         other = lowering.fixed.run(sine.name, sizes)
-        length, width = table.shape[-2:]
+        length, width = table.shape[place], table.shape[-1]
         if table.shape != other.shape or width % 2 or math.prod(table.shape) != length * width:
             return None
         if length < 2:
             continue
         c, s = (each.reshape(length, width) for each in (table, other))
+        second = 1 if layout == "half" else 2  # the first column of the second pair
         if base is None:  # of a single pair it turns nothing
-            base = _base(math.atan2(s[1, 1], c[1, 1]), width) if width > 2 else 10000.0
-        angle = np.tile(_angles(length, width, base), 2)
+            base = _base(math.atan2(s[1, second], c[1, second]), width) if width > 2 else 10000.0
+        angle = _angles(length, width, base)
+        angle = np.tile(angle, 2) if layout == "half" else np.repeat(angle, 2, axis=-1)
         pairs = ((cosine, c, np.cos(angle)), (sine, s, np.sin(angle)))
         if not all(_close(lowering, fixed, array, expected) for fixed, array, expected in pairs):
             return None

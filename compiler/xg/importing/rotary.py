@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from xg.importing.diagram import ModelStep
 from xg.importing.errors import Unspeakable
 from xg.importing.fixed import Fixed
 from xg.importing.known import Known, Operand, Turning
 from xg.importing.lowering import Lowering
-from xg.importing.recognise import rotary_base
+from xg.importing.recognise import along_positions, rotary_base
 from xg.importing.views import ModelValue, View
 
 
-def turning(lowering: Lowering, view: View, table: Fixed) -> Turning:
-    """A tensor times a table; what it is shows when the other half is added."""
-    source = _rotated(lowering, view)
-    if source is not None:
-        return Turning(View.of(source), table, rotated=True)
-    return Turning(view, table, rotated=False)
+def turning(lowering: Lowering, view: View, table: Fixed) -> Turning | None:
+    """A tensor with its pairs turned, times a table; None where the tensor is no such one."""
+    halves, neighbours = _halves(lowering, view), _neighbours(lowering, view)
+    if halves is not None:
+        return Turning(View.of(halves), table, "half")
+    if neighbours is not None:
+        return Turning(View.of(neighbours), table, "interleaved")
+    return None
 
 
 def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | None:
@@ -23,31 +26,73 @@ def rotary(lowering: Lowering, a: Known | float, b: Known | float) -> View | Non
     if not isinstance(a, Turning) and not isinstance(b, Turning):
         return None
     problem = Unspeakable("it multiplies by a table of constants other than rotary positions")
-    if not isinstance(a, Turning) or not isinstance(b, Turning) or a.rotated == b.rotated:
+    if not isinstance(a, Turning) or not isinstance(b, Turning):
         raise problem
     straight, turned = (b, a) if a.rotated else (a, b)
+    layout = turned.rotated
     value = lowering.materialize(straight.view).value
-    base = rotary_base(lowering, straight.table, turned.table)
-    if value is not turned.view.value or base is None or len(value.axes) < 2:
+    fits = value is turned.view.value and len(value.axes) > 1
+    if straight.rotated is not None or layout is None or not fits:
         raise problem
-    return View.of(lowering.emit("RoPE", (value,), value.axes, base=base))
+    base = rotary_base(lowering, straight.table, turned.table, layout)
+    if base is None:
+        raise problem
+    # RoPE has positions along the last axis but one.
+    view, place = View.of(value), along_positions(lowering, straight.table)
+    order = [i - len(view.axes) for i in range(len(view.axes))]
+    order.insert(-1, order.pop(place))
+    back = [order.index(i) for i in sorted(order)]
+    turned_round = lowering.materialize(view.with_axes(view.axes[i] for i in order)).value
+    made = View.of(
+        lowering.emit("RoPE", (turned_round,), turned_round.axes, base=base, layout=layout)
+    )
+    return made.with_axes(made.axes[i] for i in back)
 
 
-def _rotated(lowering: Lowering, view: View) -> ModelValue | None:
+def _made_by(lowering: Lowering, value: ModelValue, *operators: str) -> ModelStep | None:
+    """The step that made a value, behind any R of it."""
+    step = lowering.producer.get(value)
+    while step is not None and step.operator == "R" and "R" not in operators:
+        step = lowering.producer.get(step.data[0])
+    return step if step is not None and step.operator in operators else None
+
+
+def _pair(lowering: Lowering, view: View, operator: str) -> tuple[ModelStep, ModelStep] | None:
+    """The steps ``y`` and ``x`` of a joined ``[-y, x]``."""
+    joined = _made_by(lowering, view.value, "C")
+    if joined is None or len(joined.data) != 2:
+        return None
+    negated = _made_by(lowering, joined.data[0], "op")
+    if joined.attrs["axis"] != -1 or negated is None:
+        return None
+    if negated.attrs["formula"][0] != (("neg", (Operand(0),)),):
+        return None
+    second, first = (
+        _made_by(lowering, each, operator) for each in (negated.data[0], joined.data[1])
+    )
+    if second is None or first is None or first.data != second.data:
+        return None
+    return (second, first) if first.attrs["axis"] == second.attrs["axis"] == -1 else None
+
+
+def _halves(lowering: Lowering, view: View) -> ModelValue | None:
     """The tensor of which this is ``[-second half, first half]``."""
-    joined = lowering.made_by(view, "C")
-    if joined is None or len(joined.data) != 2 or joined.attrs["axis"] != -1:
+    pair = _pair(lowering, view, "slice")
+    if pair is None:
         return None
-    negated = lowering.producer.get(joined.data[0])
-    if negated is None or negated.operator != "op":
-        return None
-    parts = negated.attrs["formula"][0]
-    if parts != (("neg", (Operand(0),)),):
-        return None
-    second, first = (lowering.producer.get(each) for each in (negated.data[0], joined.data[1]))
-    if first is None or second is None or {first.operator, second.operator} != {"slice"}:
-        return None
+    second, first = pair
     half = first.attrs["stop"]
     fits = first.attrs["start"].constant == 0 and second.attrs["start"] == half
-    same = first.data == second.data and first.attrs["axis"] == second.attrs["axis"] == -1
-    return first.data[0] if fits and same and second.attrs["stop"] == half * 2 else None
+    return first.data[0] if fits and second.attrs["stop"] == half * 2 else None
+
+
+def _neighbours(lowering: Lowering, view: View) -> ModelValue | None:
+    """The tensor of which this is ``[-odd columns, even columns]``, one beside the other."""
+    pair = _pair(lowering, view, "pick")
+    if pair is None:
+        return None
+    second, first = pair
+    if first.attrs["index"].constant != 0 or second.attrs["index"].constant != 1:
+        return None
+    pairs = lowering.producer.get(first.data[0])
+    return pairs.data[0] if pairs is not None and pairs.operator == "R" else None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from xg.importing import rules_elementwise as elementwise
+from xg.importing import rules_join as join
 from xg.importing import rules_layout as layout
 from xg.importing import rules_mask as masks
 from xg.importing import rules_patches as patches
@@ -81,7 +82,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "cross_entropy_loss": reduce.cross_entropy,
     "mse_loss": reduce.squared_error,
     "binary_cross_entropy_with_logits": reduce.binary_cross_entropy,
-    "cat": layout.concatenate,
+    "cat": join.concatenate,
+    "stack": join.stack,
     "chunk": layout.pieces,
     "split": layout.pieces,
     "split_with_sizes": layout.pieces,

@@ -10,7 +10,7 @@ from xg.importing.errors import Unspeakable
 from xg.importing.exported import Ref, reads
 from xg.importing.fixed import Fixed
 from xg.importing.formula import combine, is_narrow
-from xg.importing.known import HIDDEN, Formula, Known, Mask
+from xg.importing.known import HIDDEN, Formula, Known, Mask, Turning
 from xg.importing.lowering import Lowering
 from xg.importing.masking import as_mask, show
 from xg.importing.recognise import is_sinusoid, single
@@ -119,7 +119,7 @@ def multiply(lowering: Lowering) -> Known:
             return replace(a, negated=False, form="scores")
         raise Unspeakable("it multiplies a mask")
     if isinstance(b, Fixed):
-        return turning(lowering, _as_view(lowering, tensor(a)), b)
+        return _turning(lowering, tensor(a), b)
     if isinstance(a, Mask) or isinstance(b, Mask | Fixed):
         raise Unspeakable("it multiplies by a mask")
     if isinstance(a, int | float) or isinstance(b, int | float) or _joined(a, b):
@@ -131,14 +131,17 @@ def multiply(lowering: Lowering) -> Known:
     return _gated(lowering, first, second) or together(lowering, "⊙", first, second)
 
 
-def _as_view(lowering: Lowering, known: Known) -> View:
-    """A tensor laid out as it is seen, also for the calls that read it later."""
-    seen = lowering.materialize(lowering.view(known))
-    if lowering.made_by(seen, "C") is None:
-        for name in reads(lowering.call.args):
-            if lowering.known.get(name) is known:
-                lowering.known[name] = seen
-    return seen
+def _turning(lowering: Lowering, known: Known, table: Fixed) -> Turning:
+    """A tensor times a table: one that is not rotated is laid out, also for later calls."""
+    view = lowering.view(known)
+    turned = turning(lowering, view, table)
+    if turned is not None:
+        return turned
+    seen = lowering.materialize(view)
+    for name in reads(lowering.call.args):
+        if lowering.known.get(name) is known:
+            lowering.known[name] = seen
+    return Turning(seen, table)
 
 
 def _norm_weight(a: Operand, b: Operand) -> bool:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
-from xg.importing.diagram import ModelStep, Weight
+from xg.importing.diagram import Weight
 from xg.importing.errors import Unspeakable
 from xg.importing.exported import Argument, Ref
-from xg.importing.fixed import WHOLE
+from xg.importing.fixed import WHOLE, Fixed
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
-from xg.importing.sizes import Size
+from xg.importing.sizes import divides
 from xg.importing.views import Axis, Factor, ModelValue, View, expand, regroup, split
-from xg.ir.dim import ONE, ZERO, Dim, DimError, as_dim, number
+from xg.ir.dim import ONE, Dim, DimError, as_dim, number
 
 Rule = Callable[[Lowering, View], View]
 
@@ -90,7 +90,7 @@ def _select(lowering: Lowering, view: View) -> View:
 def _slice(lowering: Lowering, view: View) -> View:
     axis = place_of(lowering, "dim", len(view.axes), 0)
     if lowering.integer_of("step", 1) != 1:
-        raise Unspeakable("it takes every other position of an axis")
+        return _every_other(lowering, view, axis)
     length = view.shape(lowering.sizes)[axis]
     taken = lowering.shape_of_output()[axis]
     if taken == length:
@@ -99,6 +99,21 @@ def _slice(lowering: Lowering, view: View) -> View:
     if (start.constant or 0) < 0:
         start = length + start
     return cut(lowering, view, axis, start, start + taken)
+
+
+def _every_other(lowering: Lowering, view: View, axis: int) -> View:
+    """The even or the odd positions of an axis: one of each pair."""
+    step, start = lowering.integer_of("step"), lowering.integer_of("start", 0)
+    view = lowering.materialize(view)
+    length = view.shape(lowering.sizes)[axis]
+    whole = lowering.integer_of("end", WHOLE) >= WHOLE
+    if len(view.axes[axis]) != 1 or not whole or not divides(number(step), length):
+        raise Unspeakable("it takes some positions of an axis, and pairs do not cover it")
+    view = split(view, view.axes[axis][0], length / step, lowering.sizes)
+    outer, inner = view.axes[axis]
+    axes = (*view.axes[:axis], (outer,), (inner,), *view.axes[axis + 1 :])
+    apart = cut(lowering, view.with_axes(axes), axis + 1, number(start), number(start + 1))
+    return apart.with_axes(each for i, each in enumerate(apart.axes) if i != axis + 1)
 
 
 def _size(lowering: Lowering, name: str, default: int | None = None) -> Dim | int:
@@ -242,7 +257,10 @@ def add_bias(lowering: Lowering, value: ModelValue, bias: ModelValue) -> ModelVa
 
 def pieces(lowering: Lowering) -> tuple[Known, ...]:
     """`split`, `chunk` and `unbind`: one result after the other."""
-    view = lowering.view_of("self")
+    known = lowering.known_of("self")
+    if isinstance(known, Fixed):
+        return _of_table(lowering, known)
+    view = lowering.view(known)
     axis = place_of(lowering, "dim", len(view.axes), 0)
     unbound = lowering.call.target.startswith("aten.unbind")
     lengths = [ONE if unbound else lowering.shape(name)[axis] for name in lowering.call.outputs]
@@ -268,85 +286,30 @@ def pieces(lowering: Lowering) -> tuple[Known, ...]:
     return tuple(formulas)
 
 
+def _of_table(lowering: Lowering, table: Fixed) -> tuple[Known, ...]:
+    """The parts of a table of constants, each a slice or a row of it."""
+    axis = place_of(lowering, "dim", len(table.shape), 0)
+    start, parts = number(0), list[Known]()
+    for name in lowering.call.outputs:
+        if lowering.call.target.startswith("aten.unbind"):
+            call: tuple[str, dict[str, Argument]] = ("select", {"index": start})
+            stop = start + 1
+        else:
+            stop = start + lowering.shape(name)[axis]
+            call = ("slice", {"start": start, "end": stop})
+        rule, args = call
+        lowering.fixed.call(name, rule, {"self": Ref(table.name), "dim": axis, **args})
+        parts.append(Fixed(name, lowering.shape(name)))
+        start = stop
+    return tuple(parts)
+
+
 def _piece(lowering: Lowering, view: View, place: int, index: int) -> View:
     """One of equal parts of an axis whose outer factor counts them."""
     outer, inner = view.axes[place]
     axes = [*view.axes[:place], (outer,), (inner,), *view.axes[place + 1 :]]
     part = cut(lowering, view.with_axes(axes), place, number(index), number(index + 1))
     return part.with_axes(each for i, each in enumerate(part.axes) if i != place)
-
-
-def concatenate(lowering: Lowering) -> View:
-    """`cat`: operands laid out as they are seen."""
-    items = lowering.argument("tensors")
-    assert isinstance(items, tuple)
-    whole = [item for item in items if not _is_empty(lowering, item)]
-    if len(whole) == 1:
-        return lowering.view(lowering.look(whole[0]))
-    views = [lowering.materialize(lowering.view(lowering.look(item))) for item in whole]
-    axis = place_of(lowering, "dim", len(views[0].axes), 0)
-    for other in views[1:]:
-        for place, (mine, its) in enumerate(
-            zip(views[0].value.axes, other.value.axes, strict=True)
-        ):
-            if place != axis and mine is not None and its is not None:
-                lowering.sizes.equal(mine, its)
-    axes = list(views[0].value.axes)
-    place = axis - len(axes)
-    axes[axis] = _tiled(lowering, [view.value for view in views], place)
-    if axes[axis] is None:
-        axes[axis] = lowering.sizes.make(lowering.shape_of_output()[axis])
-    kind = views[0].value.kind
-    value = lowering.emit("C", [view.value for view in views], axes, kind=kind, axis=place)
-    return View.of(value)
-
-
-def _is_empty(lowering: Lowering, item: Argument) -> bool:
-    """Whether an operand has an axis of length 0, as a slice of nothing."""
-    return isinstance(item, Ref) and any(dim.constant == 0 for dim in lowering.shape(item.name))
-
-
-def _tiled(lowering: Lowering, parts: Sequence[ModelValue], place: int) -> Size | None:
-    """The axis that the parts were cut from, one behind the other, and keep their places of."""
-    cuts = [_cut_before(lowering, part, place) for part in parts]
-    source: Size | None = None
-    end = ZERO
-    before: list[Size] = []
-    for part, (step, _) in zip(parts, cuts, strict=True):
-        first, _ = cuts[0]
-        if step is None or first is None or step.data[0] is not first.data[0]:
-            return None
-        source, own = step.data[0].axes[place], part.axes[place]
-        if step.attrs["start"] != end or source is None or own is None:
-            return None
-        end = step.attrs["stop"]
-    if source is None or end != lowering.sizes.dim(source):
-        return None
-    for part, (step, turned) in zip(parts, cuts, strict=True):
-        own = part.axes[place]
-        assert step is not None
-        assert own is not None
-        step.attrs["before"] = tuple(before)
-        lowering.sizes.hint(own, "D_r" if turned else "D_p", 3)
-        before.append(own)
-    return source
-
-
-def _cut_before(lowering: Lowering, value: ModelValue, place: int) -> tuple[ModelStep | None, bool]:
-    """The slice of the last axis that a value is, laid out or turned since; whether turned."""
-    step, turned = lowering.producer.get(value), False
-    while step is not None and (step.operator == "RoPE" or _keeps_last(step)):
-        turned = turned or step.operator == "RoPE"
-        step = lowering.producer.get(step.data[0])
-    fits = step is not None and step.operator == "slice" and step.attrs["axis"] == place == -1
-    return (step if fits else None), turned
-
-
-def _keeps_last(step: ModelStep) -> bool:
-    if step.operator != "T":
-        return False
-    arrangement = step.attrs["arrangement"]
-    return arrangement.source[-1] == arrangement.target[-1]
 
 
 RULES: Final[Mapping[str, Rule]] = {

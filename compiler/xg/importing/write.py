@@ -9,7 +9,7 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.diagnostics.source import Source
 from xg.importing.block_text import BlockText, File
 from xg.importing.blocks import CallRun, ModelBlocks, ModuleInstance
-from xg.importing.diagram import Definition, Model, ModelStep, Weight
+from xg.importing.diagram import Model, ModelStep, Weight, WrittenOperator
 from xg.importing.dims import name_sizes
 from xg.importing.formula import spell
 from xg.importing.names import TakenNames, identifier
@@ -63,13 +63,13 @@ def _operators(model: Model, taken: TakenNames) -> tuple[list[str], dict[str, st
     names: dict[str, str] = {}
     spelled: dict[str, str] = {}
     for step in model.steps:
-        definition: Definition | None = step.attrs.get("definition")
+        definition: WrittenOperator | None = step.attrs.get("definition")
         key = str(definition or step.attrs.get("formula"))
         if step.operator not in ("op", "defined") or key in names:
             continue
         if definition is None:
             signature, body = _definition(step, model)
-            definition = Definition(_operator_name(step, body), signature, body)
+            definition = WrittenOperator(_operator_name(step, body), signature, body)
         text = definition.signature + definition.body
         if text not in spelled:
             spelled[text] = taken.new(definition.name)
@@ -115,7 +115,7 @@ def _definition(step: ModelStep, model: Model) -> tuple[str, str]:
 def _operator_name(step: ModelStep, body: str) -> str:
     scope = step.stack[-1] if step.stack else None
     if "mean[D]" in body and "sqrt" in body:
-        return "RMS"
+        return "Norm" if "- mean[D]" in body else "RMS"
     if scope is not None and not scope.kind.startswith("torch.nn."):
         kind = scope.kind.rpartition(".")[2]
         if any(word in kind for word in ("GELU", "Act", "Norm", "SiLU", "ReLU")):
