@@ -199,10 +199,8 @@ class _Reverse:
         if not names:
             return
         cotangents = self._cotangents(visible, node.span)
-        if node.op.pullback:
-            self._pull(node, operands, names, cotangents)
-        else:
-            self._adjoint(node, operands, names, cotangents)
+        derive = self._pull if node.op.pullback else self._adjoint
+        derive(node, operands, names, cotangents)
 
     def _pull(
         self,

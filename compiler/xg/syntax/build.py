@@ -256,22 +256,18 @@ class ModuleBuilder(ChainBuilder):
         self, span: Span, title: Token | None, block: Token, claims: tuple[Syntax, ...] | None
     ) -> ast.Example:
         """`example "The cat sleeps" of Mini { … }`."""
-        lines = claims or ()
-        givens, expects = only(ast.Given, lines), only(ast.Expect, lines)
+        givens, expects = only(ast.Given, claims or ()), only(ast.Expect, claims or ())
         return ast.Example(span, self._text(title), self._name(block), givens, expects)
 
     def start(self, span: Span, *items: Items) -> ast.Module:
         """The whole file."""
         declared = _flat(items)
         editions = only(ast.Number, declared)
-        for edition in editions:
-            if edition is not declared[0]:
-                message = "the edition stands once, before everything else"
-                self.problems.append(WrongEdition(edition.span, message))
-        if self._wildcards:
-            self.problems += map(WildcardOutsidePlan, self._wildcards)
-        if self._frozen_words:
-            self.problems += map(FrozenElsewhere, self._frozen_words)
+        message = "the edition stands once, before everything else"
+        late = (each.span for each in editions if each is not declared[0])
+        self.problems += (WrongEdition(place, message) for place in late)
+        self.problems += map(WildcardOutsidePlan, self._wildcards)
+        self.problems += map(FrozenElsewhere, self._frozen_words)
         return ast.Module(
             span,
             edition=editions[0] if editions else None,

@@ -17,8 +17,6 @@ from xg.passes.ir_text.expression import SIZE, Applied, Expression, SizeName, Wh
 ProgramLine = r.SizesText | r.PlanText | r.CountsText | r.DefineText
 Pair = tuple[Token, Token]
 CutPart = tuple["Expression | None", tuple[str, ...]]
-
-
 _Rules = TypeVar("_Rules", bound=type[Transformer[Token, r.ProgramText]])
 
 
