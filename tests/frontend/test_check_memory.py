@@ -6,6 +6,8 @@ import random
 import re
 from pathlib import Path
 
+import pytest
+
 from xg.diagnostics.diagnostic import Diagnostic
 from xg.diagnostics.source import Source
 from xg.frontend.check_memory import CheckMemory
@@ -65,6 +67,28 @@ plan FSDP of Net {
 
 plan Both = DP × TP
 plan All = FSDP × TP
+"""
+
+SHADOWED = """\
+dim B = 4, D = 8, K = {outer}
+mesh N_T = 2
+block Own(X [B, D]) -> Y [B, D] {{
+    dim K = {inner}
+    param V [D, K], U [K, D]
+    X -> •<=V -> •<=U : Y
+}}
+block Other(X [B, D]) -> Y [B, D] {{
+    param V [D, K], U [K, D]
+    X -> •<=V -> •<=U : Y
+}}
+plan TP of Own {{
+    V [D, K/N_T]
+    U [K/N_T, D]
+}}
+plan TP of Other {{
+    V [D, K/N_T]
+    U [K/N_T, D]
+}}
 """
 
 
@@ -127,8 +151,13 @@ def test_random_edits_are_answered_as_by_a_fresh_check() -> None:
     assert judged // 10 < wrong < judged
 
 
-def test_an_edit_is_answered_by_what_it_changes_alone() -> None:
-    """A memory answers the same text without typing or placing a block again."""
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("dim B", "# One line more.\ndim B"), (" D = 8", " D = 16"), ("N_T = 2", "N_T = 4")],
+    ids=["the same text", "a size", "a mesh axis"],
+)
+def test_an_edit_is_answered_by_what_it_changes_alone(old: str, new: str) -> None:
+    """A memory answers the same text, or one with other numbers, without placing a block again."""
     memory = CheckMemory()
     project = read_edited(None, Source("net.xg", NET), {}).project
     assert project
@@ -136,10 +165,23 @@ def test_an_edit_is_answered_by_what_it_changes_alone() -> None:
     assert memory.plans
     blocks = memory.plans.contents.blocks
     before = blocks.count, len(memory.types.typed.known), len(blocks.before)
-    again = read_edited(None, Source("net.xg", "# One line more.\n" + NET), {}).project
+    again = read_edited(None, Source("net.xg", NET.replace(old, new, 1)), {}).project
     assert again
-    checked(again, memory=memory)
+    assert not checked(again, memory=memory).diagnostics
     assert (blocks.count, len(memory.types.typed.known), len(blocks.before)) == before
+
+
+def test_a_dim_that_a_block_declares_again_has_two_numbers() -> None:
+    """A change of one is not taken for a change of the other."""
+    memory, wrong = CheckMemory(), list[int]()
+    for outer, inner in ((4, 6), (5, 6), (4, 5), (5, 5), (4, 6)):
+        text = SHADOWED.format(outer=outer, inner=inner)
+        project = read_edited(None, Source("net.xg", text), {}).project
+        assert project
+        fresh = said(checked(project))
+        assert said(checked(project, memory=memory)) == fresh, (outer, inner)
+        wrong.append(len(fresh))
+    assert wrong == [0, 1, 1, 2, 0]
 
 
 def test_a_memory_stays_small() -> None:

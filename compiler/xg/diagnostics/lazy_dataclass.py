@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, Field, FrozenInstanceError, field, fields
 from reprlib import recursive_repr
-from typing import Any, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, TypeAlias, TypeVar, cast, dataclass_transform
 
 Class = TypeVar("Class")
 AnyField: TypeAlias = Field[Any]
@@ -59,6 +59,23 @@ def dataclass(
         return kind
 
     return decorate
+
+
+Instance = TypeVar("Instance")
+_replacers: dict[type, Callable[..., Any]] = {}
+
+
+def replace(instance: Instance, /, **changes: Any) -> Instance:  # noqa: ANN401 - of any field
+    """`dataclasses.replace`, compiled for each class: passes call it for every step."""
+    kind = type(instance)
+    if kind not in _replacers:
+        names = [each.name for each in fields(cast("Any", kind)) if each.init]
+        given = ", ".join(f"{name}=MISSING" for name in names)
+        values = (f"{n}=_self.{n} if {n} is MISSING else {n}" for n in names)
+        scope: dict[str, Any] = {"_kind": kind, "MISSING": MISSING}
+        exec(f"def replace(_self, /, *, {given}): return _kind({', '.join(values)})", scope)
+        _replacers[kind] = scope["replace"]
+    return _replacers[kind](instance, **changes)
 
 
 def _later(kind: type, name: str, source: Source) -> Callable[..., Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 
 from xg.diagnostics.diagnostic import DiagnosticError
-from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.content import calling, content
+from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.ir.content import calling, content, frozen
 from xg.ir.graph import Apply, Graph, Program, Value
 from xg.ir.plan import Plan
 from xg.ir.recent import Recent
@@ -26,7 +26,6 @@ from xg.sharding.apply_plan import (
 )
 from xg.sharding.check_plan import check_placed
 from xg.sharding.divisibility import check_parts, check_shares
-from xg.sharding.reach import Reaches
 
 GRAPHS_AT_MOST = 1_000  # with different callees, until all programs are forgotten
 PLANS_AT_MOST = 100
@@ -169,9 +168,8 @@ class PlanCheck:
 
     def __post_init__(self) -> None:
         """Share the results of a graph among those with its core."""
-        reaches = Reaches()
-        self.cache = PlanCache(self.shared.cores, reaches)
-        self.annotator = Annotator(self.shared.cores, reaches=reaches)
+        self.cache = PlanCache(self.shared.cores)
+        self.annotator = Annotator(self.cache)
 
     def check(self, programs: Sequence[Checkable]) -> None:
         """Raise DiagnosticError with something that is wrong with programs under the plan.
@@ -236,16 +234,22 @@ class PlanCheck:
         graphs = ordered(first.graphs, *entries)
         every = replace(first, graphs=graphs, entry=entries[0], others=tuple(entries[1:]))
         whole, cores = placer.check(every, self.annotator.cores)
-        local = self.shared.contents.blocks.local
+        blocks = self.shared.contents.blocks
         for graph in whole.graphs.values():
             core = cores.get(graph.key)
-            if core is not None and local.get(core):
+            if core is not None and blocks.local.get(core):
                 continue
-            touched = _cut_twice(graph)
-            if touched.steps:
-                localise(replace(whole, graphs={graph.key: touched}))
+            new = {
+                key: step
+                for step in _cut_twice(graph)
+                if blocks.steps.get(key := _said(step, graph)) is None
+            }
+            if new:
+                localise(replace(whole, graphs={graph.key: _of_steps(graph, new.values())}))
+            for key, step in new.items():
+                blocks.steps.put(key, step)
             if core is not None:
-                local.put(core, True)
+                blocks.local.put(core, True)
         return placer, whole, cores
 
 
@@ -294,15 +298,29 @@ def _together(programs: Sequence[Program]) -> Program:
     return replace(first, graphs=graphs, others=tuple(other.entry for other in others))
 
 
-def _cut_twice(graph: Graph) -> Graph:
+def _cut_twice(graph: Graph) -> Iterator[Apply]:
     """The operators of a graph with a value of which two mesh axes cut one axis."""
     values: set[Value] = set()
     for value, placement in graph.placements.items():
         axes = [state.axis for state in placement.values() if state.kind == "S"]
         if len(axes) > len(set(axes)):
             values.add(value)
-    steps = (step for step in graph.steps if isinstance(step, Apply)) if values else ()
-    touched = tuple(s for s in steps if not values.isdisjoint((*s.inputs, *s.outputs)))
-    near = {value for step in touched for value in (*step.inputs, *step.outputs)}
-    types = {value: graph.types[value] for value in near}
-    return replace(graph, steps=touched, types=types, params=(), outputs=(), aliases=())
+    for step in graph.steps if values else ():
+        if isinstance(step, Apply) and not values.isdisjoint((*step.inputs, *step.outputs)):
+            yield step
+
+
+def _said(step: Apply, graph: Graph) -> Hashable:
+    """All that the program of a rank makes a step from."""
+    types = tuple(graph.types[value] for value in step.inputs)
+    values = (*step.inputs, *step.outputs)
+    placements = tuple(tuple(graph.placements[value].items()) for value in values)
+    return id(step.op), frozen(step.attrs), types, placements
+
+
+def _of_steps(graph: Graph, steps: Iterable[Apply]) -> Graph:
+    """A graph of only these steps."""
+    alone = tuple(steps)
+    values = {value for step in alone for value in (*step.inputs, *step.outputs)}
+    types = {value: graph.types[value] for value in values}
+    return replace(graph, steps=alone, types=types, params=(), outputs=(), aliases=())

@@ -9,9 +9,8 @@ cotangent until something reads the cotangent as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ONE
 from xg.ir.prim import Expr, broadcast, const, maximum, reduce_max, reduce_sum, where
 from xg.ir.tensor import Shape

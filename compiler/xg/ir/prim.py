@@ -11,10 +11,9 @@ repeated. Axes are counted from the end (-1 is the last), so one body serves eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, Literal
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import ONE, ZERO, Dim
 from xg.ir.scalar import Scalar, as_scalar, size
 from xg.ir.tensor import Shape, spell_shape

@@ -8,7 +8,7 @@ from math import prod
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.source import Span
 from xg.ir.dim import Dim
-from xg.ir.graph import Graph, Program
+from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import instances
 from xg.ir.recent import Recent
 from xg.ir.size_checks import Numbers, numbers_of, value_of
@@ -50,11 +50,14 @@ def check_parts(program: Program, cores: Mapping[str, int], fine: Recent[PartsKe
         if key in new or (graph.key in cores and fine.get(key)):
             continue
         new.add(key)
+        sharded: dict[tuple[Dim, tuple[str, ...]], Value] = {}  # each once, at its first value
         for value, placement in graph.placements.items():
             cuts = {axis: s.axis for axis, s in placement.items() if s.kind == "S"}
-            for dim, axes in sized(graph.types[value].shape, cuts):
-                for problem in _shared(graph, dim, axes, numbers, program.mesh, value.span):
-                    problems.setdefault(problem.diagnostic().message, problem)
+            for cut in sized(graph.types[value].shape, cuts):
+                sharded.setdefault(cut, value)
+        for (dim, axes), value in sharded.items():
+            for problem in _shared(graph, dim, axes, numbers, program.mesh, value.span):
+                problems.setdefault(problem.diagnostic().message, problem)
     if problems:
         raise DiagnosticError.of(*problems.values())
     for key in new:

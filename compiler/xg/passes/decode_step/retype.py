@@ -10,10 +10,9 @@ a step, and removed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
 from xg.ir.dim import Dim, product
 from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr

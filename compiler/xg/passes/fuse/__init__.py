@@ -6,10 +6,10 @@ Only emission with kernels asks for it. An edge that is read twice or leaves its
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
 from xg import ops
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.op import Op
 from xg.ir.prune import prune

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from lark import Token
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import Body
 from xg.ir.graph import Apply, Call, Graph, Role, Step, Value
 from xg.ir.loop import Loop

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import field, replace
+from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Apply, Graph, Param, Value
 from xg.ir.scalar import as_scalar, size
 from xg.ir.tensor import TensorType

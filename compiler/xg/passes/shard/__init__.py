@@ -13,9 +13,9 @@ Source: docs/parallel.md; the states are those of `xg.ir.placement`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.prune import prune
 from xg.ir.tensor import Sizes, TensorType

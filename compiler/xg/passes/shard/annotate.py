@@ -6,18 +6,17 @@ A block that is called in two places may be parallel in two ways: it becomes two
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.axis_cuts import Cuts
 from xg.ir.graph import Call, Graph, Program, Value
 from xg.ir.placement import INVARIANT, AxisState, PlacementRequest, shard
 from xg.ir.plan import Memory
 from xg.ir.walk import callees_first, ordered
-from xg.sharding.apply_plan import entries_of, memory_of
-from xg.sharding.placing import placing
-from xg.sharding.reach import Reach, Reaches, reach_of
+from xg.sharding.apply_plan import PlanCache, PlannedValue, memory_of
+from xg.sharding.reach import Reach, reach_of
 
 Requests = dict[Value, dict[str, PlacementRequest]]
 Core = int  # of `xg.passes.shard.placed_before`
@@ -34,16 +33,12 @@ class Annotator:
     """Every graph under every reach that it is called with.
 
     Programs that share graphs share their requests: a graph is identified by its key, so one key
-    must mean one graph in all of them, and all must have one plan. `of_core` are the cores of those
-    graphs that have one: graphs of one core have the same values. `cores` are those of the results.
+    must mean one graph in all of them, and all must have one plan, that of the `cache`. `cores` are
+    those of the results.
     """
 
-    of_core: Mapping[str, Core] = field(default_factory=dict[str, Core])
+    cache: PlanCache = field(default_factory=PlanCache)
     cores: dict[str, Core] = field(default_factory=dict[str, Core])
-    reaches: Reaches = field(default_factory=Reaches)
-    planned: dict[tuple[Core, Reach], Requests] = field(
-        default_factory=dict[tuple[Core, Reach], Requests]
-    )
     source: dict[str, Graph] = field(default_factory=dict[str, Graph])
     names: dict[tuple[str, Reach], str] = field(default_factory=dict[tuple[str, Reach], str])
     counts: Counter[str] = field(default_factory=Counter[str])
@@ -92,13 +87,13 @@ class Annotator:
     def add(self, key: str, reach: Reach) -> None:
         """Add the graph with its placement requests, and its calls."""
         graph, name = self.source[key], self.names[key, reach]
-        requests = _by_hand(graph) | self._planned(graph, reach)
+        requests = _by_hand(graph) | _planned(self.cache.of(graph, reach))
         for value in graph.foreign:
             path, _, inside = str(value.name).partition(".")
             call = next(step for step in graph.named_calls() if step.path == path)
             callee = self.source[call.callee]
             lent = {str(v.name): v for v in callee.param_values()}[inside]
-            placement_requests = self._planned(callee, self._below(call, reach)).get(lent)
+            placement_requests = _planned(self.cache.of(callee, self._below(call, reach))).get(lent)
             if placement_requests:
                 requests[value] = placement_requests
         steps = tuple(
@@ -114,16 +109,8 @@ class Annotator:
             placement_requests=requests,
             memory=self._memory(graph, reach),
         )
-        if key in self.of_core:
-            self.cores[name] = self.of_core[key]
-
-    def _planned(self, graph: Graph, reach: Reach) -> Requests:
-        core = self.of_core.get(graph.key)
-        if core is None:
-            return _planned(graph, reach)
-        if (core, reach) not in self.planned:
-            self.planned[core, reach] = _planned(graph, reach)
-        return self.planned[core, reach]
+        if key in self.cache.cores:
+            self.cores[name] = self.cache.cores[key]
 
     def _memory(self, graph: Graph, reach: Reach) -> dict[str, Memory]:
         """Whether a plan has values computed again, by their names, and all of them."""
@@ -139,7 +126,7 @@ class Annotator:
 
     def _below(self, call: Call, reach: Reach) -> Reach:
         block = self.source[call.callee].block_id
-        return self.reaches.inside(reach, block, call.path, repeated=call.count is not None)
+        return self.cache.reaches.inside(reach, block, call.path, repeated=call.count is not None)
 
 
 def _by_hand(graph: Graph) -> Requests:
@@ -147,14 +134,14 @@ def _by_hand(graph: Graph) -> Requests:
     return {value: _cut(cuts, cuts, cuts) for value, cuts in graph.layouts.items()}
 
 
-def _planned(graph: Graph, reach: Reach) -> Requests:
+def _planned(values: Iterable[PlannedValue]) -> Requests:
     """The requests of plans; a mesh axis of theirs that does not cut a value replicates it."""
-    requests: Requests = {}
-    for value, entries in entries_of(graph, reach).items():
-        said = placing(entries, graph.types[value].shape, graph.sizes)
-        if said.over:
-            requests[value] = _cut(said.rest, said.use, sorted(said.over))
-    return requests
+    placings = ((planned.value, planned.placing) for planned in values)
+    return {
+        value: _cut(placing.rest, placing.use, sorted(placing.over))
+        for value, placing in placings
+        if placing.over
+    }
 
 
 def _cut(rest: Cuts, use: Cuts, over: Mapping[str, int] | list[str]) -> dict[str, PlacementRequest]:

@@ -10,10 +10,10 @@ that they gave: which axes the ranks can share.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 
-from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Call, Graph
+from xg.diagnostics.lazy_dataclass import dataclass, replace
+from xg.ir.graph import Apply, Call, Graph
 from xg.ir.placement import AxisState
 from xg.ir.recent import Recent
 from xg.passes.shard.axis_placement import BlockPlacer
@@ -74,7 +74,7 @@ class PlacedBlocks:
     """Blocks by their cores and what was asked of them; `bodies` answers for operators.
 
     `parts` and `local` are cores of which nothing is wrong: ranks share all sizes of these, and of
-    those the program of a rank could be written.
+    those the program of a rank could be written, as of the operators in `steps`.
     """
 
     bodies: Bodies = field(default_factory=Bodies)
@@ -84,6 +84,7 @@ class PlacedBlocks:
     )
     parts: Recent[PartsKey, bool] = field(default_factory=Recent[PartsKey, bool])
     local: Recent[Core, bool] = field(default_factory=Recent[Core, bool])
+    steps: Recent[Hashable, Apply] = field(default_factory=Recent[Hashable, Apply])
     count: int = 0
 
     def new_core(self) -> Core:
@@ -98,6 +99,7 @@ class PlacedBlocks:
         self.before.next_round()
         self.parts.next_round()
         self.local.next_round()
+        self.steps.next_round()
 
     def kind(self, core: Core, graph: Graph, graphs: Mapping[str, Graph], axis: str) -> Kind:
         """All but numbers by which a graph is placed on a mesh axis, and what it calls."""

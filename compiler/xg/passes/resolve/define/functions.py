@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.prim import Expr, as_float, binary, const, integer, reduce, unary, where
 from xg.ir.scalar import FUNCTIONS as OF_NUMBERS
 from xg.ir.scalar import Scalar, function
