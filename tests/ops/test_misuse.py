@@ -55,6 +55,7 @@ CASES = [
     ("sinusoid", Sample(own={"S": S, "D": number(5)}), "D = 5 is odd"),
     ("RoPE", Sample({"x": floats(D)}), "RoPE turns [.., S, D_h]"),
     ("RoPE", Sample({"x": floats(S, number(7))}), "RoPE turns pairs: 7 is odd"),
+    ("RoPE", Sample({"x": floats(S, number(9))}), "RoPE turns pairs: 9 is odd"),
     (
         "RoPE",
         Sample({"x": floats(S, D_h), "positions": ints(S_k, below=V)}),
@@ -126,6 +127,11 @@ def test_every_operator_that_can_refuse_does() -> None:
     refusing = {op.glyph for op in ops.table().values() if op.configure}
     silent = {"range", "buckets"}  # their arguments cannot be wrong alone
     assert refusing - silent == {glyph for glyph, _, _ in CASES}
+
+
+def test_rope_takes_every_even_width() -> None:
+    for width in (2, 4, 8, 10):
+        settle(ops.table()["RoPE"], Sample({"x": floats(S, number(width))}))
 
 
 def test_advice_fits_the_shapes() -> None:
