@@ -151,8 +151,10 @@ def judge_imported(mutant: Mutant, names: Sequence[str]) -> tuple[Verdict, float
 
     def work() -> int:
         sys.meta_path.insert(0, _Planted(mutant))
-        files = dict.fromkeys(name.partition("::")[0] for name in names)
-        return min(int(_pytest(["-x", *files], Ordered(names))), 1)
+        # Collecting a doctest imports its file by its path, as it is on the disk.
+        tests = [name for name in names if not name.startswith("compiler/")]
+        files = dict.fromkeys(name.partition("::")[0] for name in tests)
+        return min(int(_pytest(["-x", *files], Ordered(tests))), 1)
 
     return forked(work, SECONDS)
 
