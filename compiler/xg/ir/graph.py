@@ -45,13 +45,20 @@ class Value:
     frozen: bool = False
 
 
+Start = str | Scalar | tuple[Scalar, Scalar]
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter and what it starts as: ``ones``, ``zeros`` or normal with a deviation."""
+    """A parameter and what it starts as.
+
+    That is ``ones`` or ``zeros``, normal with a deviation, or uniform between two numbers, which
+    are one where it starts as a number.
+    """
 
     value: Value
     type: TensorType
-    start: str | Scalar
+    start: Start
 
 
 @dataclass(frozen=True, slots=True)

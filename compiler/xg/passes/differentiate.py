@@ -60,7 +60,7 @@ class _Reverse:
 
     def backward(self) -> Backward:
         """Seeds, steps in reverse, gradients of all that have one."""
-        self.active = self._active()
+        self.active = _active(self.graph, self.learning)
         seeds = self._seeds()
         for step in reversed(self.graph.steps):
             outputs = self.active.intersection(step.outputs)
@@ -94,17 +94,6 @@ class _Reverse:
             of={self._named(part): value for part, value in self.of.items()},
             totals=self._totals(),
         )
-
-    def _active(self) -> set[Value]:
-        """Values that depend on a parameter or on a float input that is not frozen."""
-        types = self.graph.types
-        leaves = (*self.graph.inputs, *self.graph.param_values())
-        active = {value for value in leaves if types[value].is_float and not value.frozen}
-        for step in self.graph.steps:
-            learns = isinstance(step, Call) and step.callee in self.learning
-            if learns or any(value in active for value in step.inputs):
-                active.update(value for value in step.outputs if types[value].is_float)
-        return active
 
     def _seeds(self) -> dict[Value, Value]:
         """A cotangent for each float output; an output may be given twice under two names."""
@@ -291,6 +280,17 @@ class _Reverse:
     def _renamed(self, step: Step) -> Step:
         inputs = tuple(map(self._named, step.inputs))
         return replace(step, inputs=inputs, outputs=tuple(map(self._named, step.outputs)))
+
+
+def _active(graph: Graph, learning: Container[str]) -> set[Value]:
+    """The values that depend on a parameter or on a float input that is not frozen."""
+    leaves = (*graph.inputs, *graph.param_values())
+    active = {value for value in leaves if graph.types[value].is_float and not value.frozen}
+    for step in graph.steps:
+        learns = isinstance(step, Call) and step.callee in learning
+        if learns or any(value in active for value in step.inputs):
+            active.update(value for value in step.outputs if graph.types[value].is_float)
+    return active
 
 
 def _add() -> Op:

@@ -60,21 +60,14 @@ class ModuleBuilder(ChainBuilder):
         """`param W_Q, W_K [D, D]`."""
         self._allow_frozen(tensors)
         return tuple(
-            ast.Param(
-                t.span,
-                t.name,
-                self._required("parameter", t.name, t.shape),
-                t.range,
-                t.init,
-                t.frozen,
-            )
+            ast.Param(t.span, t.name, self._shape("parameter", t), t.range, t.init, t.frozen)
             for t in _shared(tensors)
         )
 
     def states(self, _: Span, *tensors: _Tensor) -> tuple[ast.State, ...]:
         """`state K_c, V_c [B, N_KV, T, D_h]`."""
         return tuple(
-            ast.State(t.span, t.name, self._required("state", t.name, t.shape), t.range, t.init)
+            ast.State(t.span, t.name, self._shape("state", t), t.range, t.init)
             for t in _shared(tensors)
         )
 
@@ -158,7 +151,7 @@ class ModuleBuilder(ChainBuilder):
         """`block MLP(X [B, S, D]) -> Y [B, S, D] { … }`."""
         for what, ports in (("input", data or ()), ("output", outputs)):
             for port in ports:
-                self._required(what, port.name, port.shape)
+                self._shape(what, port)
         self._allow_frozen(data or ())
         statements = body or ()
         return ast.Block(
@@ -283,12 +276,12 @@ class ModuleBuilder(ChainBuilder):
             examples=only(ast.Example, declared),
         )
 
-    def _required(self, what: str, name: ast.Name, shape: ast.Shape | None) -> ast.Shape:
+    def _shape(self, what: str, declared: _Tensor | ast.Port) -> ast.Shape:
         """The shape; its absence is a problem, and then it is a scalar's."""
-        if shape is None:
-            self.problems.append(MissingShape(name.span, what))
-            return ast.Shape(name.span, ())
-        return shape
+        if declared.shape is None:
+            self.problems.append(MissingShape(declared.name.span, what))
+            return ast.Shape(declared.name.span, ())
+        return declared.shape
 
 
 def _shared(tensors: tuple[_Tensor, ...]) -> list[_Tensor]:

@@ -25,6 +25,7 @@ STANDARD: Final = {
 CHANGE: Final = "Change the diagram, not this file."
 TABLES: Final = {
     "ParamTable": "dict[str, tuple[tuple[int, ...], float | str]]",
+    "StartTable": "dict[str, tuple[tuple[int, ...], float | str | tuple[float, float]]]",
     "CacheTable": "dict[str, tuple[tuple[int, ...], str]]",
 }
 

@@ -124,8 +124,8 @@ class ModuleWriter:
 
     def _support(self) -> list[list[str]]:
         """Functions of the backend's own that anything calls, and those that these call."""
-        normal = self.plan.saves and "normal" in param_starts(self.program)
-        drawn = ["normal"] if normal else []
+        starts = param_starts(self.program) if self.plan.saves else []
+        drawn = [law for law in ("normal", "uniform") if law in starts]
         needed = self.support.closure([*self.plan.operators.support, *drawn])
         return [self.support.source(name).splitlines() for name in needed]
 

@@ -8,7 +8,7 @@ from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.text import tuple_of
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Call, Graph, Program, Value
+from xg.ir.graph import Call, Graph, Program, Start, Value
 from xg.ir.instances import inside
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
@@ -26,17 +26,23 @@ def table_lines(program: Program, scope: Scope) -> list[str]:
     The parameters of a graph come before those of its calls.
     """
     present = having(program, lambda graph: bool(graph.params))
-    return _returned(_groups(program, scope, _params, present), "ParamTable")
+    return _returned(_groups(program, scope, _params, present), table_type(program))
+
+
+def table_type(program: Program) -> str:
+    """The name of the type of the table, by what parameters start as."""
+    return "StartTable" if "uniform" in param_starts(program) else "ParamTable"
 
 
 def param_starts(program: Program) -> list[str]:
-    """The kinds of starts that parameters have: ``ones``, ``zeros``, ``normal``."""
+    """The kinds of starts that parameters have: ``ones``, ``zeros``, ``uniform``, ``normal``."""
     starts = {
         p.start
         for key in reached(program.graphs, program.entry)
         for p in program.graphs[key].params
     }
     words = [word for word in ("ones", "zeros") if word in starts]
+    words += ["uniform"] if any(isinstance(start, tuple) for start in starts) else []
     return words + (["normal"] if any(isinstance(start, Scalar) for start in starts) else [])
 
 
@@ -198,9 +204,11 @@ def _shape(shape: Shape, scope: Scope) -> str:
     return tuple_of(scope.shape(shape)) if shape else "()"
 
 
-def _start(start: str | Scalar, graph: Graph, symbols: Mapping[str, Dim], scope: Scope) -> str:
+def _start(start: Start, graph: Graph, symbols: Mapping[str, Dim], scope: Scope) -> str:
     if isinstance(start, str):
         return f'"{start}"'
+    if isinstance(start, tuple):
+        return tuple_of([_start(bound, graph, symbols, scope) for bound in start])
     expanded = start.substitute({name: graph.sizes.expand(dim) for name, dim in _self(start)})
     return scope.number(expanded.substitute(symbols)).text
 

@@ -10,7 +10,7 @@ from xg.codegen.emit.line_breaks import bracketed, indented
 from xg.codegen.emit.locate import closure, definition_lines, locate
 from xg.codegen.emit.module_plan import ModulePlan, carried_symbols
 from xg.codegen.emit.names import spell_symbol
-from xg.codegen.emit.param_table import cut_lines, param_starts, table_lines
+from xg.codegen.emit.param_table import cut_lines, param_starts, table_lines, table_type
 from xg.codegen.emit.spelling import Scope
 from xg.codegen.emit.support import private
 from xg.codegen.emit.text import WIDTH
@@ -51,8 +51,11 @@ class ParamsWriter:
         sizes = tuple(scope.needed)
         arguments = [f"{spell_symbol(name)}: int" for name in sizes]
         names = ["*", *arguments] if arguments else []
-        body = ['"""Shape and start of every parameter: ones, zeros or a standard deviation."""']
-        table = [*bracketed("def _param_table(", names, ") -> ParamTable:"), *indented(body)]
+        kind = table_type(plan.program)
+        bounds = ", bounds" if kind == "StartTable" else ""
+        said = f"Shape and start of every parameter: ones, zeros{bounds} or a standard deviation."
+        body = [f'"""{said}"""']
+        table = [*bracketed("def _param_table(", names, f") -> {kind}:"), *indented(body)]
         return cls(dialect, plan, [*table, *indented(lines)], sizes)
 
     @property
@@ -105,19 +108,23 @@ class ParamsWriter:
         chosen, lines = self.chosen_sizes(self.sizes)
         head = bracketed("def init(", self.init_arguments(chosen), ") -> Params:")
         starts = param_starts(self.plan.program)
-        drawn = "drawn from the seed" if "normal" in starts else "none of them random"
+        drawn = "drawn from the seed" if self._is_drawn(starts) else "none of them random"
         doc = f"Make the parameters, by their names in the diagram, {drawn}."
         body = [f'"""{doc}"""', *lines]
         if not starts:
             return [*head, *indented([*body, "return {}"])]
         body += [
             "params: Params = {}",
-            *(["where = cuts()"] if self.is_cut and "normal" in starts else []),
+            *(["where = cuts()"] if self.is_cut and self._is_drawn(starts) else []),
             *self._loop(starts not in (["ones"], ["zeros"])),
             *indented(self._filled(starts)),
             "return params",
         ]
         return [*head, *indented(body)]
+
+    def _is_drawn(self, starts: Sequence[str]) -> bool:
+        """Whether some parameter is drawn; a number is between two equal bounds."""
+        return "normal" in starts or "uniform" in starts
 
     def _loop(self, branches: bool) -> list[str]:
         names = self._given()
@@ -132,24 +139,25 @@ class ParamsWriter:
         makers = {"ones": self.dialect.ones, "zeros": self.dialect.zeros}
         lines: list[str] = []
         for word in starts:
-            names = [f"params[name] = {makers[word]}"] if word in makers else self._drawn()
+            names = [f"params[name] = {makers[word]}"] if word in makers else self._drawn(word)
             if len(starts) == 1:
                 return names
-            test = f'start == "{word}"'
+            test = "isinstance(start, tuple)" if word == "uniform" else f'start == "{word}"'
             last = word == starts[-1]
             head = "else:" if last else f"elif {test}:" if lines else f"if {test}:"
             lines += [head, *indented(names)]
         return lines
 
-    def _drawn(self) -> list[str]:
+    def _drawn(self, law: str) -> list[str]:
         """How a parameter is drawn: a rank takes its shard of the whole one."""
-        normal = private("normal")
+        function = private(law)
+        numbers = "*start" if law == "uniform" else "float(start)"
         if not self.is_cut:
-            drawn = f"{normal}(seed, name, shape, float(start))"
+            drawn = f"{function}(seed, name, shape, {numbers})"
             return [f"params[name] = {drawn}{self.dialect.converted}"]
         return [
             "cut = where.get(name, ())",
-            f"whole = {normal}(seed, name, global_shape(shape, cut), float(start))",
+            f"whole = {function}(seed, name, global_shape(shape, cut), {numbers})",
             f"params[name] = local_shard(whole, cut){self.dialect.converted}",
         ]
 

@@ -85,6 +85,14 @@ def normal(
     return centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)
 
 
+def uniform(
+    seed: int | Array, place: str, shape: tuple[int, ...], low: float, high: float
+) -> Array:
+    """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
+    drawn = random_words(word(seed), word(digest(place)), shape)
+    return low + (high - low) * 2.0**-24 * (drawn.high >> 8)
+
+
 class Word(NamedTuple):
     """A 64-bit word in two halves: JAX has no wider integers by default."""
 

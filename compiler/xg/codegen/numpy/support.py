@@ -153,6 +153,12 @@ def normal(seed: int, place: str, shape: tuple[int, ...], deviation: float) -> A
     return (centred * (deviation / ((65536**2 - 1) / 3) ** 0.5)).reshape(shape)
 
 
+def uniform(seed: int, place: str, shape: tuple[int, ...], low: float, high: float) -> Array:
+    """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
+    drawn = random_words(random_key(seed, place), int(np.prod(shape))) >> np.uint64(40)
+    return (low + (high - low) * 2.0**-24 * drawn.astype(np.int64)).reshape(shape)
+
+
 def round_seed(seed: int | None, i: int) -> int | None:
     """The seed of one round of a loop: rounds draw numbers of their own."""
     return None if seed is None else random_key(seed, f"round {i}")

@@ -80,6 +80,12 @@ def normal(seed: Seed, place: str, shape: tuple[int, ...], deviation: float) -> 
     return (centred.double() * scale).reshape(shape)
 
 
+def uniform(seed: Seed, place: str, shape: tuple[int, ...], low: float, high: float) -> Array:
+    """Numbers from `low` on and below `high`, in 2²⁴ equal steps."""
+    drawn = shift_right(random_words(random_key(seed, place), math.prod(shape)), 40)
+    return (low + (high - low) * 2.0**-24 * drawn.double()).reshape(shape)
+
+
 def round_seed(seed: Seed, i: int) -> Seed:
     """The seed of one round of a loop: rounds draw numbers of their own."""
     return None if seed is None else random_key(seed, f"round {i}")

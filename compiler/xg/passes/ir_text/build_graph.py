@@ -8,13 +8,13 @@ from typing import TypeVar, cast
 from lark import Token
 
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.ir.graph import Backward, Carry, Graph, Param, State, Value
+from xg.ir.graph import Backward, Carry, Graph, Param, Start, State, Value
 from xg.ir.placement import same
 from xg.ir.plan import BlockId, Memory
 from xg.passes.ir_text.build_steps import StepBuilder
 from xg.passes.ir_text.build_values import Values
 from xg.passes.ir_text.errors import Meaningless
-from xg.passes.ir_text.expression import as_dim, as_scalar
+from xg.passes.ir_text.expression import Expression, as_dim, as_scalar
 from xg.passes.ir_text.records import (
     CarryText,
     ForeignText,
@@ -27,6 +27,7 @@ from xg.passes.ir_text.records import (
     ParamText,
     StateText,
     StepText,
+    UniformText,
 )
 
 L = TypeVar("L", bound=LineText)
@@ -132,8 +133,13 @@ def _param(line: ParamText, values: Values) -> Param:
         raise Meaningless(f"the parameter {line.value.name} has no type", line.value.name.line)
     value = values.make(line.value, "param", written=True)
     written = values.type(line.value.type, written=True)
-    start = line.start if isinstance(line.start, str) else as_scalar(line.start)
-    return Param(value, written, start)
+    return Param(value, written, _start(line.start))
+
+
+def _start(text: str | Expression | UniformText) -> Start:
+    if isinstance(text, UniformText):
+        return as_scalar(text.low), as_scalar(text.high)
+    return text if isinstance(text, str) else as_scalar(text)
 
 
 def _cuts(line: LayoutText) -> Mapping[str, int]:

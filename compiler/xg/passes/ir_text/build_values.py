@@ -72,7 +72,9 @@ class Values:
             declared = self.type(text.type, written=True)
         if text.shown is not None:
             declared = TensorType(tuple(as_dim(dim) for dim in text.shown))
-        value = Value(bare(text.name), kind, self.span(text.name), declared, text.frozen)
+        value = Value(
+            bare(text.name), kind, self.span(text.name), declared, text.frozen is not None
+        )
         self.scope.add(text.name, value)
         return self._told(value, text)
 

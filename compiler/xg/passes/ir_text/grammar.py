@@ -65,7 +65,7 @@ result: NAME type
     | "memory" STRING NAME ("," STRING NAME)* _NL -> memory
     | "block" NAME _NL -> block
     | "title" STRING _NL -> title
-begin: NAME | "normal" "(" expr ")" -> normal
+begin: NAME | "normal" "(" expr ")" -> law | "uniform" "(" expr "," expr ")" -> law
 sizes: "sizes" "{{" [bindings] "}}" ["defaults" counts] ["mesh" names] ["local" names] _NL
 
 step: [AGAIN] outputs "=" (apply | call) _NL [definition] part*

@@ -10,12 +10,11 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import Body, topological
-from xg.ir.graph import Apply, Backward, Call, Graph, Step, Value
+from xg.ir.graph import Apply, Backward, Call, Graph, Start, Step, Value
 from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.placement import PlacementRequest
 from xg.ir.prim import Expr
-from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape, TensorType
 from xg.ir.use import Tensor
 from xg.passes.ir_text.attributes import spell_attribute
@@ -276,7 +275,9 @@ class GraphPrinter:
         return f"{name}{kind} {shape} = {expr.prim}({args}) {{{self._attrs(expr.attrs)}}}"
 
 
-def _start(start: str | Scalar) -> str:
+def _start(start: Start) -> str:
+    if isinstance(start, tuple):
+        return f"uniform({', '.join(map(spell_scalar, start))})"
     return start if isinstance(start, str) else f"normal({spell_scalar(start)})"
 
 

@@ -34,7 +34,7 @@ class ValueText:
     placement: Mapping[str, AxisState] | None = None
     placement_requests: Mapping[str, PlacementRequest] | None = None
     of: Token | None = None
-    frozen: bool = False
+    frozen: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +167,19 @@ class SizesText:
 
 
 @dataclass(frozen=True, slots=True)
+class UniformText:
+    """``uniform(-1, 1)``."""
+
+    low: Expression
+    high: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class ParamText:
     """A parameter and what it starts as."""
 
     value: ValueText
-    start: str | Expression
+    start: str | Expression | UniformText
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,14 +123,14 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
     def result(self, name: Token, type_: r.TypeText) -> tuple[str, r.TypeText]:
         return str(name), type_
 
-    def param(self, value: r.ValueText, start: str | Expression) -> r.ParamText:
+    def param(self, value: r.ValueText, start: str | Expression | r.UniformText) -> r.ParamText:
         return r.ParamText(value, start)
 
     def begin(self, word: Token) -> str:
         return str(word)
 
-    def normal(self, deviation: Expression) -> Expression:
-        return deviation
+    def law(self, low: Expression, high: Expression | None = None) -> Expression | r.UniformText:
+        return low if high is None else r.UniformText(low, high)
 
     def foreign(self, value: r.ValueText) -> r.ForeignText:
         return r.ForeignText(value)
@@ -286,8 +286,8 @@ class Tree(TreeOfProgram):
         of: Token | None,
         frozen: Token | None,
     ) -> r.ValueText:
-        kind, is_frozen = None if role is None else str(role), frozen is not None
-        return r.ValueText(name, kind, type_, shown, placement, placement_requests, of, is_frozen)
+        kind = None if role is None else str(role)
+        return r.ValueText(name, kind, type_, shown, placement, placement_requests, of, frozen)
 
     def type(self, shape: tuple[Expression, ...], range_: Expression | None) -> r.TypeText:
         return r.TypeText(shape, range_)

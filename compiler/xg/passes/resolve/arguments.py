@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from xg.ir.dim import Dim, symbol
-from xg.ir.graph import Value
+from xg.ir.graph import Start, Value
 from xg.ir.op import Op
 from xg.ir.scalar import Scalar, as_scalar
 from xg.ir.use import Length, MeshAxis, Number, Own, Tensor, Word
@@ -215,22 +215,37 @@ def _renamed_apart(
     return number.substitute(renamed), fresh
 
 
-def start(reader: ExpressionReader, expr: ast.Expr) -> str | Scalar:
-    """The initial value of a parameter: ``ones``, ``zeros`` or the deviation of ``normal``."""
+def start(reader: ExpressionReader, expr: ast.Expr) -> Start:
+    """The initial value of a parameter: a word, the law that it is drawn from, or a number."""
     match expr:
         case ast.Path(name="ones" | "zeros" as word):
             return word
+        case ast.Number(value=0 | 1 as number):
+            return "ones" if number else "zeros"
         case ast.Call(
             operator=ast.Name(name="normal"),
             axes=None,
             arguments=(ast.Argument(name=None, value=deviation),),
         ):
             return reader.scalar(deviation)
+        case ast.Call(
+            operator=ast.Name(name="uniform"),
+            axes=None,
+            arguments=(
+                ast.Argument(name=None, value=low),
+                ast.Argument(name=None, value=high),
+            ),
+        ):
+            return reader.scalar(low), reader.scalar(high)
+        case ast.Path() | ast.Call(operator=ast.Name(name="normal" | "uniform")) | ast.Array():
+            raise Refused(_no_start(expr))
         case _:
-            raise Refused(
-                BadArgument(
-                    expr.span,
-                    f"a parameter cannot start as {expr.span.text}",
-                    ("it may start as ones, zeros or normal(0.02)",),
-                )
-            )
+            number = reader.scalar(expr)
+            return number, number
+
+
+def _no_start(expr: ast.Expr) -> BadArgument:
+    starts = "ones, zeros, a number, normal(0.02) or uniform(-0.1, 0.1)"
+    return BadArgument(
+        expr.span, f"a parameter cannot start as {expr.span.text}", (f"it may start as {starts}",)
+    )
