@@ -103,7 +103,7 @@ class Glyph:
 
     @cached_property
     def is_round(self) -> bool:
-        return any(name in self.element.kind for name in ("matmul", "add", "mul", "reduce"))
+        return any(name in self.element.kind for name in ("matmul", "add", "mul"))
 
     @cached_property
     def hairlines(self) -> list[float]:

@@ -15,7 +15,7 @@ from typing import Final, Literal, NotRequired, TypedDict, cast
 import pytest
 
 import xg
-from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, NodeKind
+from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, characters, title_text
 
 LIBRARY: Final = Path(__file__).parents[2] / "diagrams"
@@ -75,6 +75,15 @@ def written(text: RichText) -> str:
     return characters(text).replace("^⊤", "⊤")
 
 
+def named(node: FigureNode) -> str:
+    """A tensor's label, or an operator's name without the arguments that the seed does not draw."""
+    if node.kind is NodeKind.REDUCE:
+        return "sum"
+    if node.kind in (NodeKind.NONLINEAR, NodeKind.LAYOUT):
+        return written(node.label).partition("(")[0]
+    return written(node.label)
+
+
 def _fan(edge: FigureEdge) -> tuple[str, str]:
     return edge.tail, edge.head.partition(" @")[2]
 
@@ -84,7 +93,7 @@ class Lines:
 
     def __init__(self, figure: Figure) -> None:
         self.nodes = {node.id: node for node in figure.nodes}
-        self.labels = {node.id: written(node.label) for node in figure.nodes}
+        self.labels = {node.id: named(node) for node in figure.nodes}
         self.siblings: dict[tuple[str, str], list[RichText]] = {}  # of a bar, in each column
         for edge in figure.edges:
             if edge.style is not EdgeStyle.DASHED and edge.label:
@@ -123,7 +132,7 @@ def _against_entry(figure: Figure, entry: Entry, lines: Lines) -> Iterator[str]:
     yield from (f"in a box: {one}" for one in sorted(printed ^ set(entry["own"])))
     glyphs: dict[str, Counter[str]] = {}
     for node in figure.nodes:
-        glyphs.setdefault(node.kind.name.lower(), Counter())[written(node.label)] += 1
+        glyphs.setdefault(node.kind.name.lower(), Counter())[named(node)] += 1
     for kind, name in QUIET.items():
         found = set(glyphs.pop(kind.name.lower(), Counter[str]()))
         yield from (f"{name}: {one}" for one in sorted(found.symmetric_difference(entry[name])))

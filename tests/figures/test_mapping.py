@@ -125,7 +125,10 @@ def test_mha_forward_is_the_seeds(source: Path) -> None:
             "A [B, N_H, S, S]", "AS [B, N_H, S, S]", "A_out [B, S, D]", "Y [B, S, D]",
             "W_Q [D, D]", "BC_B,S(b_O) [D]"} <= labels(found)  # fmt: skip
     glyphs = Counter(characters(n.label) for n in found.nodes if n.kind is NodeKind.NONLINEAR)
-    assert glyphs == {"LN": 1, "SM": 1, "S": 1, "DO": 2}
+    assert glyphs == {"LN": 1, "SM": 1, "S": 1, "DO(0.1)": 2}
+    assert [characters(n.detail) for n in found.nodes if characters(n.label) == "SM"] == [
+        "1/√D_h, causal"
+    ]
     spine = ["X"]
     below = {edge.tail: edge.head for edge in found.edges if edge.role is EdgeRole.MAIN}
     while spine[-1] in below:

@@ -8,12 +8,11 @@ from typing import Final
 
 from xg.figures.draw import font
 from xg.figures.draw.display import DrawnShape, DrawnText
-from xg.figures.draw.typeset import TextLine, typeset
+from xg.figures.draw.typeset import TextLine
 from xg.figures.layout import measure
 from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.geometry import Box, DrawnPath, circle, polyline, rectangle
-from xg.figures.model.richtext import plain
 from xg.figures.model.style import Color, NodeStyle, Outline
 
 _ROUNDING: Final = 6.0
@@ -94,8 +93,6 @@ def _inside(node: FigureNode, box: Box) -> Iterable[DrawnShape | DrawnText]:
             return [DrawnShape(polyline(bar), line=Color.INK, width=_SIGN_WIDTH) for bar in bars]
         case NodeKind.MUL:
             return (DrawnShape(circle(box.center, 0.2 * box.width / 2 + 0.6), fill=Color.INK),)
-        case NodeKind.REDUCE:
-            return text_in((typeset(plain("Σ"), style.GLYPH_SIZE + 0.5),), box)
         case NodeKind.SAVED:
             return _framed(text_in(measure.node_lines(node), box, Color.MUTED))
         case _:

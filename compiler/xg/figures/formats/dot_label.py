@@ -15,7 +15,6 @@ _SIGNS: Final = {
     NodeKind.MATMUL: "",
     NodeKind.ADD: "+",
     NodeKind.MUL: "•",
-    NodeKind.REDUCE: "Σ",
 }
 
 

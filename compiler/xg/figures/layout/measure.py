@@ -8,7 +8,7 @@ from xg.figures.model import style
 from xg.figures.model.figure import FigureNode, NodeKind
 from xg.figures.model.richtext import RichText
 
-_WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL, NodeKind.REDUCE)
+_WITHOUT_TEXT: Final = (NodeKind.MATMUL, NodeKind.ADD, NodeKind.MUL)
 DETAIL_LEADING: Final = 3.0  # between a node's label and its second line
 
 

@@ -37,6 +37,8 @@ _GREEK: Final = {
     "theta": "θ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ",
     "sigma": "σ", "tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω",
 }  # fmt: skip
+_ROOT: Final = re.compile(r"sqrt\((\w+)\)")
+_SIZE: Final = re.compile(r"\b[A-Z]")
 _TOKEN: Final = re.compile(r"([^\W\d]\w*|\s*\*\s*|.)(?:\^(\d+))?", re.DOTALL)
 
 
@@ -86,11 +88,23 @@ def dimension(expression: str) -> RichText:
 
 def shape(dims: Iterable[str]) -> RichText:
     """Return a bracketed shape, muted: [*B*, *S*, *D*_ff/*N*_T]."""
-    inside: list[StyledRun] = []
-    for position, dim in enumerate(dims):
-        inside += plain(", ") if position else ()
-        inside += dimension(dim)
-    return muted((StyledRun("["), *inside, StyledRun("]")))
+    return (*muted(plain("[")), *listed_dimensions(dims), *muted(plain("]")))
+
+
+def listed_dimensions(dims: Iterable[str]) -> RichText:
+    """Return dims with commas between them, muted."""
+    runs = (run for dim in dims for run in (*plain(", "), *dimension(dim)))
+    return muted(tuple(runs)[1:])
+
+
+def number(expression: str) -> RichText:
+    """Return an expression for a number as people write it: 1/√D_h, −1.
+
+    >>> characters(number("-1/sqrt(D_h)"))
+    '−1/√D_h'
+    """
+    text = _ROOT.sub(r"√\1", expression).replace("sqrt", "√").replace("-", "−")
+    return dimension(text) if _SIZE.search(text) else plain(text)
 
 
 def tensor(name: RichText, dims: Iterable[str] | None) -> RichText:

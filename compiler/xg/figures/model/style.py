@@ -153,7 +153,7 @@ NODE_STYLES: Final = MappingProxyType(
         NodeKind.MATMUL: NodeStyle(Outline.CIRCLE, DOT_SIZE, DOT_SIZE, fill=Color.INK),
         NodeKind.ADD: NodeStyle(Outline.CIRCLE, CIRCLE_SIZE, CIRCLE_SIZE, line_width=1.2),
         NodeKind.MUL: NodeStyle(Outline.CIRCLE, CIRCLE_SIZE, CIRCLE_SIZE, line_width=1.2),
-        NodeKind.REDUCE: NodeStyle(Outline.CIRCLE, CIRCLE_SIZE, CIRCLE_SIZE, line_width=1.2),
+        NodeKind.REDUCE: NodeStyle(Outline.ROUNDED, CIRCLE_SIZE, CIRCLE_SIZE, line_width=1.2),
         NodeKind.NONLINEAR: NodeStyle(
             Outline.SHARP, 39.0, BOX_HEIGHT, Color.NONLINEAR, Color.NONLINEAR_LINE
         ),

@@ -101,7 +101,7 @@ class BackwardDrawing:
         if sends(step):
             node = communication_node(step, node_id, self.notation)
         else:
-            node = apply_node(step, node_id, self.notation.graph)
+            node = apply_node(step, node_id, self.notation)
         places = [(place, value) for place, value in enumerate(step.inputs)]
         flowing = [(p, value) for p, value in places if value.role == "cotangent"]
         saved = [(p, value) for p, value in places if value.role != "cotangent"]
@@ -115,7 +115,8 @@ class BackwardDrawing:
         )
 
     def _call(self, call: Call) -> DrawnOperation:
-        node = call_node(call, self.graphs[call.callee], self.ids.take(f"d {call.path}"), _D)
+        node_id, graph = self.ids.take(f"d {call.path}"), self.notation.graph
+        node = call_node(call, self.graphs[call.callee], node_id, graph, _D)
         return DrawnOperation(node, tuple(map(Flow, call.inputs)), call.outputs)
 
     def _kept(

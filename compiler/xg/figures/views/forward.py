@@ -113,7 +113,7 @@ class ForwardDrawing:
             node = communication_node(step, node_id, self.notation)
         else:
             detail = self.notation.listed(own) if own else ()
-            node = apply_node(step, node_id, self.graph, detail)
+            node = apply_node(step, node_id, self.notation, detail)
             node = tagged_node(node, [self.tags[value] for value in own if value in self.tags])
         arrows = [
             (value, operand_style(step, place))
@@ -124,7 +124,8 @@ class ForwardDrawing:
 
     def call(self, step: Call) -> DrawnOperation:
         """Return a called block's node; what it takes twice comes by one arrow."""
-        node = call_node(step, self.graphs[step.callee], self.ids.take(step.path))
+        node_id = self.ids.take(step.path)
+        node = call_node(step, self.graphs[step.callee], node_id, self.graph)
         arrows = [(value, EdgeStyle.SINGLE) for value in dict.fromkeys(step.inputs)]
         return self._operation(node, arrows, step.outputs)
 

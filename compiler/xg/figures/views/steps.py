@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model import richtext
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
-from xg.figures.model.richtext import RichText
-from xg.figures.views.notation import kind
+from xg.figures.model.richtext import RichText, StyledRun
+from xg.figures.views.notation import Notation, kind
 from xg.ir.graph import Apply, Call, Graph, Program, Step, Value
 from xg.ir.plan import Plan
-from xg.ir.use import Tensor
+from xg.ir.scalar import as_scalar
+from xg.ir.use import Length, Number, Tensor, Word
+
+_SHORT: Final = 4  # characters of arguments that are beside the glyph
+_ROUNDING: Final = ("eps",)  # arguments that are about rounding only
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,48 @@ def own_tensors(step: Apply) -> tuple[Value, ...]:
     return tuple(value for name, value in zip(names, step.inputs, strict=True) if name in own)
 
 
-def apply_node(step: Apply, node_id: str, graph: Graph, detail: RichText = ()) -> FigureNode:
-    """Return the glyph of an operator's use, with the axis it works along if not the last."""
-    op = step.op
+def apply_node(step: Apply, node_id: str, notation: Notation, detail: RichText = ()) -> FigureNode:
+    """Return the glyph of an operator's use, with its arguments and the axes that it works along.
+
+    Arguments of a few characters follow the glyph; longer ones are a line of their own.
+    """
+    op, node_kind = step.op, kind(step.op)
     title = f"{op.name}: {op.formula}" if op.formula else op.name
-    label = (*richtext.plain(op.glyph), *_along(step, graph))
-    return FigureNode(node_id, kind(op), label, detail, title)
+    if node_kind is NodeKind.REDUCE:
+        axes = _names(notation.dims(step.inputs[0]), step.attrs["axes"])
+        label = (*richtext.plain("Σ "), *richtext.listed_dimensions(axes))
+        return FigureNode(node_id, node_kind, label, detail, title)
+    label = (*richtext.plain(op.glyph), *_along(step, notation))
+    arguments = _arguments(step, notation)
+    if len(richtext.characters(arguments)) > _SHORT:
+        lines = (detail, arguments) if detail else (arguments,)
+        return FigureNode(node_id, node_kind, label, lines[0], title, lines=lines[1:])
+    if arguments:
+        label = (*label, *richtext.muted((StyledRun("("), *arguments, StyledRun(")"))))
+    return FigureNode(node_id, node_kind, label, detail, title)
 
 
-def _along(step: Apply, graph: Graph) -> RichText:
+def _arguments(step: Apply, notation: Notation) -> RichText:
+    """Return the arguments of a use that say more than its shapes: those that are no defaults."""
+    sizes, result = notation.graph.sizes, notation.dims(step.outputs[0])
+    lengths = [own.name for own in step.op.own if isinstance(own, Length)]
+    spelled = {name: str(sizes.fold(step.attrs[name])) for name in lengths if name in step.attrs}
+    shown = result if step.inputs else [*result, "0"]  # range(n) begins at 0
+    if all(length in shown for length in spelled.values()):
+        spelled = {}
+    for own in step.op.own:
+        value = step.attrs.get(own.name)
+        if isinstance(own, Number) and value is not None and own.name not in _ROUNDING:
+            if own.default is None or value != as_scalar(own.default):
+                spelled[own.name] = str(value)
+        elif isinstance(own, Word) and value not in (None, own.choices[0]):
+            spelled[own.name] = str(value)
+    texts = [spelled[own.name] for own in step.op.own if own.name in spelled]
+    runs = (run for text in texts for run in (*richtext.plain(", "), *richtext.number(text)))
+    return tuple(runs)[1:]
+
+
+def _along(step: Apply, notation: Notation) -> RichText:
     origin = step.origin or step
     if origin.op.brackets != "axes" or origin.op.variadic:
         return ()
@@ -78,19 +116,31 @@ def _along(step: Apply, graph: Graph) -> RichText:
     axes: Sequence[int] = origin.attrs.get("axes", ())
     if "axis" in origin.attrs:
         axes = (*axes, origin.attrs["axis"])
-    shape = graph.types[origin.inputs[0]].shape if axes else ()
-    names = [
-        str(graph.sizes.fold(shape[axis])) if shape.count(shape[axis]) == 1 else str(axis)
-        for axis in axes
-    ]
-    return richtext.shape(names) if names else ()
+    return richtext.shape(_names(notation.dims(origin.inputs[0]), axes)) if axes else ()
 
 
-def call_node(call: Call, callee: Graph, node_id: str, prefix: RichText = ()) -> FigureNode:
-    """Return the box of a called block; of a repeated one with its count."""
+def _names(dims: Sequence[str], axes: Sequence[int]) -> list[str]:
+    """Return axes by their dims, by their places where two are equal."""
+    return [dims[axis] if dims.count(dims[axis]) == 1 else str(axis) for axis in axes]
+
+
+def call_node(
+    call: Call, callee: Graph, node_id: str, graph: Graph, prefix: RichText = ()
+) -> FigureNode:
+    """Return the box of a called block; of a repeated one with its count.
+
+    One of several calls of a block has its name; those of one name share their parameters.
+    """
     label = (*prefix, *richtext.plain(callee.title or callee.block))
     title = f"{callee.block} as {call.path}"
-    return FigureNode(node_id, NodeKind.BLOCK, label, times(call), title)
+    called = [other for other in graph.steps if isinstance(other, Call)]
+    is_shared = sum(other.path == call.path for other in called) > 1
+    callees = [other.callee.partition("(")[0] for other in called]
+    detail = times(call)
+    if callees.count(call.callee.partition("(")[0]) > 1:
+        name = f"as {call.path}" + (", shared" if is_shared else "")
+        detail = (*detail, *richtext.plain(", " if detail else ""), *richtext.plain(name))
+    return FigureNode(node_id, NodeKind.BLOCK, label, detail, title)
 
 
 def subtitle(view: str, program: Program) -> str:

@@ -1,0 +1,63 @@
+"""The boxes of a figure say with which arguments an operator is used, and which call a box is."""
+
+from pathlib import Path
+
+import xg
+from xg.figures.model.figure import Figure, NodeKind
+from xg.figures.model.richtext import characters
+from xg.figures.views import View
+
+PROGRAM = """\
+dim B, S, D, D_h
+
+block Head(X [B, S, D]) -> Y [B, S, D] {
+    param W [D, D]
+
+    X -> •<=W : Y
+}
+
+block Main(X [B, S, D], K [B, S, D_h]) -> Y [B, S, D], P [B, S, S], F [B, D] {
+    param b [D] = zeros
+
+    X -> Head as a : A [B, S, D]
+      -> Head as b : C [B, S, D]
+      -> a -> scale(-1) -> DO(0.25) -> GELU(exact) : Y
+    K -> T -> T : L [B, S, D_h]
+    L -> T : R [B, D_h, S]
+    K -> •<=R -> SM(1/sqrt(D_h), causal) -> S : P
+    X -> ⊕<-BC[B, S](b) -> pick[S](0) : F
+}
+"""
+
+
+def drawn(text: str, tmp_path: Path, view: View) -> Figure:
+    path = tmp_path / "arguments.xg"
+    path.write_text(text, encoding="utf-8")
+    return xg.compile(path, "Main").figure(view)
+
+
+def boxes(figure: Figure) -> list[str]:
+    quiet = NodeKind.TENSOR, NodeKind.SAVED
+    lines = ((n.label, n.detail, *n.lines) for n in figure.nodes if n.kind not in quiet)
+    return [" | ".join(characters(text) for text in some if text) for some in lines]
+
+
+def test_arguments_are_drawn_and_defaults_are_not(tmp_path: Path) -> None:
+    found = boxes(drawn(PROGRAM, tmp_path, "forward"))
+    assert {"scale(−1)", "DO(0.25)", "GELU | exact", "SM | 1/√D_h, causal", "pick[S](0)"} <= {
+        *found
+    }
+    assert "S" in found
+    plain = PROGRAM.replace("GELU(exact)", "GELU").replace("SM(1/sqrt(D_h), causal)", "SM")
+    assert {"GELU", "SM"} <= {*boxes(drawn(plain, tmp_path, "forward"))}
+
+
+def test_calls_of_one_block_have_their_names(tmp_path: Path) -> None:
+    found = [one for one in boxes(drawn(PROGRAM, tmp_path, "forward")) if one.startswith("Head")]
+    assert found == ["Head | as a, shared", "Head | as b", "Head | as a, shared"]
+    alone = PROGRAM.replace("-> Head as b : C [B, S, D]\n      -> a ", "")
+    assert "Head" in boxes(drawn(alone, tmp_path, "forward"))
+
+
+def test_a_sum_says_over_which_axes(tmp_path: Path) -> None:
+    assert "Σ B, S" in boxes(drawn(PROGRAM, tmp_path, "backward"))
