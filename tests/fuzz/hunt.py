@@ -33,16 +33,16 @@ def hunt(seeds: Iterable[int]) -> Iterator[Found]:
     """Every seed whose program fails, made small."""
     for seed in seeds:
         sketch = generate(seed)
-        kind = outcome(sketch, seed)[0]
+        kind = outcome(sketch, seed, whole=False)[0]
         if kind:
-            small = shrink(sketch, lambda case: outcome(case, seed)[0] == kind)  # noqa: B023
-            yield Found(seed, small, outcome(small, seed)[1])
+            small = shrink(sketch, lambda case: outcome(case, seed, whole=False)[0] == kind)  # noqa: B023
+            yield Found(seed, small, outcome(small, seed, whole=False)[1])
 
 
-def outcome(sketch: Provable, seed: int) -> tuple[str, str]:
+def outcome(sketch: Provable, seed: int, *, whole: bool = True) -> tuple[str, str]:
     """The kind of failure that a program shows, and its message; both empty if all is well."""
     try:
-        prove(sketch, seed)
+        prove(sketch, seed, whole=whole)
     except Failure as failure:
         return failure.kind, str(failure)
     except DiagnosticError as error:
