@@ -139,8 +139,10 @@ def _changes(node: ast.expr) -> Iterator[ast.expr]:
             yield ast.Constant(value + 1)
         case ast.Constant(value=float(value)):
             yield ast.Constant(2 * value or 1.0)
-        case ast.Call(func=ast.Name(id="max" | "min" | "isinstance" | "range" | "replace")):
-            pass  # the order means nothing, or every call shows it
+        case ast.Call(func=ast.Name(id="max" | "min" | "maximum" | "minimum")):
+            pass  # the order means nothing
+        case ast.Call(func=ast.Name(id="isinstance" | "range" | "replace")):
+            pass  # every call shows it
         case ast.Call(args=[first, second, *_]) if _is_plain(first) and _is_plain(second):
             new.args[0], new.args[1] = new.args[1], new.args[0]
             yield new
