@@ -8,12 +8,13 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from pathlib import Path
 
-from bench import compiling, drawing, parallel, startup, training
+from bench import checking, compiling, drawing, parallel, startup, training
 from bench.pairs import Ratio
 
 PARTS = {
     "startup": startup.measure,
     "compiling": compiling.measure,
+    "checking": checking.measure,
     "drawing": drawing.measure,
     "training": training.measure,
     "parallel": parallel.measure,

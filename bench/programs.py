@@ -72,3 +72,41 @@ plan DP of Chosen {{
 }}
 plan DP_TP = DP × TP
 """
+
+
+_HEAD = "dim B, D = 8\n"
+
+
+def chain(count: int) -> str:
+    """A block of one chain."""
+    nodes = ("ReLU", "GELU", "⊕<-X", "S")
+    steps = (f"-> {nodes[i % 4]} : H_{i} [B, D]" for i in range(count))
+    return _HEAD + _net("X " + "\n      ".join(steps))
+
+
+def blocks(count: int) -> str:
+    """Blocks, each called once."""
+    text = (
+        "block B_{0}(X [B, D]) -> Y [B, D] {{\n    param W [D, D]\n    X -> •<=W -> ⊕<-X : Y\n}}\n"
+    )
+    calls = "\n      ".join(f"-> B_{i}" for i in range(count))
+    return _HEAD + "".join(map(text.format, range(count))) + _net("X " + calls)
+
+
+def calls(count: int) -> str:
+    """One block, a recurrent cell, called again and again with its own result."""
+    cell = (
+        "block Cell(X, H [B, D]) -> N [B, D] {\n"
+        "    param W [D, D], U [D, D], b [D] = zeros\n"
+        "    X -> •<=W : Q [B, D]\n"
+        "    H -> •<=U -> ⊕<-Q -> ⊕<-BC(b) -> sigmoid : G [B, D]\n"
+        "    G -> ⊙<-H : N\n}\n"
+    )
+    rows = (
+        f"X, {f'H_{i - 1}' if i else 'X'} -> Cell as c_{i} : H_{i} [B, D]" for i in range(count)
+    )
+    return _HEAD + cell + _net("\n    ".join(rows) + f"\n    H_{count - 1}")
+
+
+def _net(chain: str) -> str:
+    return f"block Net(X [B, D]) -> Y [B, D] {{\n    {chain}\n      -> ReLU : Y\n}}\n"

@@ -1,0 +1,61 @@
+"""Measure whether a check grows linearly, and what a second one takes after an edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+
+from bench.pairs import Action, Ratio, compare
+from bench.programs import blocks, calls, chain
+from xg.diagnostics.source import Source
+from xg.frontend.check_memory import CheckMemory
+from xg.frontend.choices import checked
+from xg.frontend.project import read_edited
+
+MODEL = Path("diagrams/models/transformer.xg")
+GATE = "SwiGLU<-(X -> •<=W_up)"  # in one of its blocks
+
+
+def measure(pairs: int) -> Iterator[Ratio]:
+    """Programs ten times as long, and edits of a model with plans."""
+    few = min(pairs, 3)
+    for name, program, small in (
+        ("operators", chain, 1_000),
+        ("blocks", blocks, 100),
+        ("calls in a row", calls, 64),
+    ):
+        many = f"check {10 * small:,} {name}"
+        large = _first(program(10 * small))
+        yield compare(many, large, f"{small:,} {name}", _first(program(small)), few, 12.5)
+    text = MODEL.read_text(encoding="utf-8")
+    first = _first(text)
+    for what, edit, target in (
+        ("a size", lambda n: text.replace(" V = 256", f" V = {256 + 2 * n}"), 0.3),
+        ("a block", lambda n: text.replace(GATE, f"{GATE} -> DO(0.{n % 90 + 10})"), 0.4),
+    ):
+        yield compare(
+            f"check after an edit of {what}",
+            _again(text, edit),
+            "first check",
+            first,
+            pairs,
+            target,
+        )
+
+
+def _first(text: str) -> Action:
+    return lambda: _check(text, None)
+
+
+def _again(text: str, edit: Callable[[int], str]) -> Action:
+    """Check an edited text, each time another, with what the last check remembers."""
+    memory, numbers = CheckMemory(), count()
+    _check(text, memory)
+    return lambda: _check(edit(next(numbers)), memory)
+
+
+def _check(text: str, memory: CheckMemory | None) -> None:
+    project = read_edited(None, Source("model.xg", text), {}).project
+    assert project
+    assert not any(d.severity == "error" for d in checked(project, memory=memory).diagnostics)
