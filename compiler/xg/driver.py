@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 from xg.codegen.backend import backends, find
 from xg.codegen.load import load
 from xg.cost.report import report
+from xg.diagnostics.diagnostic import DiagnosticError
 from xg.diagnostics.gc_pause import resting_collector
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import Project, read_project
@@ -24,8 +25,21 @@ from xg.ir.graph import Program as Graphs
 from xg.ir.parameters import param_specs
 from xg.ir.tensor import TensorType, spell_shape
 from xg.passes.decode_step import decode_step, prologue
-from xg.passes.pipelines import BLOCKS, DIFFERENTIATE, FUSE, FUSED_RANK, PARALLEL, SINGLE, STEP
+from xg.passes.pipelines import (
+    AFTER_PLACE,
+    BLOCKS,
+    DIFFERENTIATE,
+    FUSE,
+    FUSED_RANK,
+    PARALLEL,
+    PLACED,
+    SINGLE,
+    STEP,
+)
 from xg.passes.runner import History, run
+from xg.passes.split_stages import split_stages
+from xg.sharding.cut_rows import cut_row
+from xg.sharding.errors import ManyStages
 
 if TYPE_CHECKING:
     import graphviz
@@ -107,9 +121,40 @@ class Program:
         """The program on global tensors: what all ranks of a parallel program compute together."""
         return self if self.single_device is None else Program(self.single_device, self.project)
 
+    @property
+    def mesh(self) -> Mapping[str, int]:
+        """The ranks along every axis, those of a pipeline first."""
+        stage = self.stages[0].graphs.stage if self.stages else self.graphs.stage
+        outer = {stage.axis: stage.count} if stage else dict[str, int]()
+        return {**outer, **self.graphs.mesh}
+
+    @cached_property
+    def stages(self) -> tuple[Program, ...]:
+        """The programs of a pipeline's stages; none where the plan has no pipeline.
+
+        Each is what the ranks of one stage run; see `xg_runtime.ranks.pipeline`.
+        """
+        if self.single_device is None or self.graphs.stage is not None:
+            return ()
+        if cut_row(self.single_device) is None:
+            return ()
+        return tuple(map(self._stage, split_stages(run(PLACED, self.single_device).result)))
+
+    def _stage(self, placed: Graphs) -> Program:
+        history = run(AFTER_PLACE, placed, "place")
+        return Program(
+            history.result,
+            self.project,
+            distributed=history.after("join"),
+            single_device=self.single_device,
+            history=history,
+        )
+
     @resting_collector()
     def source(self, backend: str | None = None, *, kernels: bool = False) -> str:
         """The generated module; with `kernels` fused, and faster than it reads."""
+        if self.stages:
+            raise DiagnosticError.of(ManyStages(len(self.stages)))
         graphs = self.fused if kernels else self.graphs
         return _emitted(graphs, backend, kernels=kernels)
 
@@ -129,7 +174,10 @@ class Program:
     @cached_property
     def _fused_ranks(self) -> History:
         assert self.single_device is not None
-        return run(FUSED_RANK, self.single_device)
+        if self.graphs.stage is None:
+            return run(FUSED_RANK, self.single_device)
+        placed = split_stages(run((FUSE, *PLACED), self.single_device).result)
+        return run(AFTER_PLACE, placed[self.graphs.stage.place])
 
     def figure(self, view: View, *, legend: bool = False) -> Figure:
         """One view of the block as a figure that is not drawn yet."""
@@ -271,7 +319,7 @@ def _emitted(graphs: Graphs, name: str | None, *, kernels: bool) -> str:
     """The program as a module of a backend."""
     backend = find(name)
     # The step of a decoder saves nothing; what ranks run is no module of a library's own.
-    saves = bool(graphs.backwards) and not graphs.mesh
+    saves = bool(graphs.backwards) and not graphs.mesh and graphs.stage is None
     derives = saves and "outlined" in backend.pipeline
     derived = run(BLOCKS, graphs).result if derives else None
     return backend.source(graphs, derived, kernels=kernels)

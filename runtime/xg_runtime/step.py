@@ -1,7 +1,9 @@
 """One step of training, and evaluation: what happens between two lines of the log."""
 
+from __future__ import annotations
+
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -33,6 +35,20 @@ class Accuracy(Protocol):
         ...
 
 
+class Stages(Protocol):
+    """The pipeline of which this rank is a stage: `xg_runtime.ranks.stage_training`."""
+
+    def gradients(
+        self, params: Arrays, parts: Sequence[tuple[Arrays, float, int]], loss: str, world: World
+    ) -> tuple[float, Arrays]:
+        """Loss and gradients of a batch in parts: each its inputs, its weight and its seed."""
+        ...
+
+    def loss(self, params: Arrays, inputs: Arrays, loss: str) -> float:
+        """The loss of a batch, dropout off."""
+        ...
+
+
 @dataclass(frozen=True)
 class Stepper:
     """A module, its data, and the rule that changes its parameters; `loss` names the output.
@@ -51,6 +67,7 @@ class Stepper:
     world: World = SINGLE_DEVICE
     split: Split = WHOLE
     frozen: Collection[str] = ()  # parameters that learn nothing
+    stages: Stages | None = None  # of a pipeline, of which this rank is one
 
     def step(self, params: Arrays, slots: Arrays, step: int) -> Record:
         """Do step `step` (from 0) in place; return its record, numbered from 1.
@@ -73,12 +90,13 @@ class Stepper:
         Sums over ranks may be deferred until the last part (`World.holding`).
         """
         parts = list(self.split.parts(self.source.batch(step)))
+        if self.stages is not None:
+            return self._in_stages(self.stages, params, parts, step)
         total = 0.0
         gradients: Arrays = {}
         held: dict[str, Any] = {}
         for place, (whole, weight) in enumerate(parts):
-            seed = fold(self.seed, "dropout", step)
-            seed = fold(seed, "part", place) if place else seed
+            seed = self._seed(step, place)
             inputs = self.world.part(whole)
             outputs, saved = self.module.forward(params, inputs, seed=seed)
             total += weight * self._finite_loss(params, inputs, outputs, saved, step + 1)
@@ -89,6 +107,30 @@ class Stepper:
             gradients = {n: gradients[n] + arrays[n] if place else arrays[n] for n in learning}
         return total, gradients
 
+    def _seed(self, step: int, part: int) -> int:
+        """The seed of a part of a batch."""
+        seed = fold(self.seed, "dropout", step)
+        return fold(seed, "part", part) if part else seed
+
+    def _in_stages(
+        self, stages: Stages, params: Arrays, parts: list[tuple[Arrays, float]], step: int
+    ) -> tuple[float, Arrays]:
+        """Loss and gradients of a batch, whose parts go through a pipeline."""
+        cells = [
+            (self.world.part(whole), weight, self._seed(step, place))
+            for place, (whole, weight) in enumerate(parts)
+        ]
+        total, gradients = stages.gradients(params, cells, self.loss, self.world)
+        self._check(total, {**params, **cells[0][0]}, step + 1)
+        return total, gradients
+
+    def _check(self, loss: float, arrays: Arrays, step: int) -> None:
+        """Raise NonFiniteError for the loss of a pipeline, naming what goes into it."""
+        if not math.isfinite(loss):
+            found = self.world.first(*first_nonfinite(arrays)) or self.loss
+            message = f"{self.loss} is {loss}; the first tensor that is not finite is {found}"
+            raise NonFiniteError(message, found, step)
+
     def evaluate(self, params: Arrays, step: int) -> Record | None:
         """Return the record of the mean validation loss, dropout off; None without such data."""
         losses: list[float] = []
@@ -96,6 +138,10 @@ class Stepper:
         with np.errstate(all="ignore"):
             for whole in self.source.validation():
                 inputs = self.world.part(whole)
+                if self.stages is not None:
+                    losses.append(self.stages.loss(params, inputs, self.loss))
+                    self._check(losses[-1], {**params, **inputs}, step)
+                    continue
                 outputs, saved = self.module.forward(params, inputs)
                 losses.append(self._finite_loss(params, inputs, outputs, saved, step))
                 if self.accuracy is not None:

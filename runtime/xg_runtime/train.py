@@ -29,7 +29,7 @@ from xg_runtime.log import Log, NoLog, Record
 from xg_runtime.module import Arrays, Module
 from xg_runtime.progress import Progress
 from xg_runtime.splitting import WHOLE, Split
-from xg_runtime.step import Accuracy, Stepper
+from xg_runtime.step import Accuracy, Stages, Stepper
 from xg_runtime.world import SINGLE_DEVICE, World
 
 LOG: Final = "log.jsonl"
@@ -80,6 +80,7 @@ def train(
     stop: Interrupt | None = None,
     split: Split = WHOLE,
     frozen: Collection[str] = (),
+    stages: Stages | None = None,
 ) -> Outcome:
     """Train, from the start or from a checkpoint of `folder`, and return how it ended.
 
@@ -88,7 +89,8 @@ def train(
     `accuracy` is what evaluation counts besides. A folder that holds a run is refused unless it is
     resumed or to be overwritten. Progress goes to `stream`, by default standard error. SIGINT and
     SIGTERM end the run after the step, with a checkpoint; `stop` is for callers that catch them.
-    `split` computes a batch in parts. `frozen` parameters stay as they begin. Every rank of a
+    `split` computes a batch in parts, which go through the `stages` of a pipeline. `frozen`
+    parameters stay as they begin. Every rank of a
     `world` trains its part, and the first writes the log; what comes back are its parts.
     Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
@@ -98,7 +100,8 @@ def train(
         state = _resumed(folder, json, state, world, previous=resume == "previous")
     else:
         check_free(folder, overwrite=overwrite)
-    stepper = replace(_stepper(module, source, config, accuracy, world), split=split, frozen=frozen)
+    stepper = _stepper(module, source, config, accuracy, world)
+    stepper = replace(stepper, split=split, frozen=frozen, stages=stages)
     catching = contextlib.nullcontext(stop) if stop else Interrupt()
     with catching as asked, _log(world, folder, state.step if resume else -1) as log:
         progress = _progress(stream, state.step, stepper, config)

@@ -34,13 +34,16 @@ MODULES = (
 )
 
 # No file of its own shows these: the syntax finds the first before, the second needs two files,
-# the third a wrong `--block`, the last two a `--plan` for a block that is compiled.
+# the third a wrong `--block`, the others a `--plan` for a block that is compiled.
 ELSEWHERE = {
     of_resolve.NoLabel,
     of_resolve.NotInFile,
     of_calls.NoBlock,
     of_sharding.PlanOfNothing,
     of_sharding.NoMeshSize,
+    of_sharding.UnknownRounds,
+    of_sharding.StageOfCall,
+    of_sharding.ManyStages,
 }
 
 

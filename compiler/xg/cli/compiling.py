@@ -10,6 +10,7 @@ from xg.codegen.backend import Form, find
 from xg.diagnostics.diagnostic import DiagnosticError
 from xg.driver import Program, compile_project
 from xg.passes.resolve.errors import NotYet
+from xg_runtime.errors import InputError
 
 
 def refuse_backend(options: Namespace, form: Form | None = None) -> None:
@@ -23,6 +24,19 @@ def refuse_plan(options: Namespace) -> None:
     """Raise DiagnosticError for a plan, which this edition does not compile."""
     if options.plan is not None:
         raise DiagnosticError.of(NotYet(None, f"the plan {options.plan}"))
+
+
+def stage_of(program: Program, place: int | None) -> Program:
+    """The program of one stage of a pipeline; the program itself where none is named.
+
+    Raises InputError where there is no such stage.
+    """
+    if place is None:
+        return program
+    if not 0 <= place < len(program.stages):
+        known = f"0 to {len(program.stages) - 1}" if program.stages else "none without a pipeline"
+        raise InputError(f"there is no stage {place}: there are {known}")
+    return program.stages[place]
 
 
 def compile_one(options: Namespace) -> Program:

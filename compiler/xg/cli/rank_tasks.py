@@ -11,10 +11,13 @@ from xg.cli.training.data import training_setup
 from xg.cli.training.loop import agreed_facts
 from xg.codegen.backend import find
 from xg.codegen.load import load
+from xg.sharding.shard_spec import ShardSpec
+from xg.verify.pipeline_comparison import run_stage
 from xg.verify.rank_comparison import run_rank
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.module import Array, Arrays, Module
-from xg_runtime.ranks import gather_shards, local_shards, number
+from xg_runtime.ranks import gather_shards, local_shards, number, rank
+from xg_runtime.ranks.pipeline import Link, Part
 from xg_runtime.ranks.task import Answer
 from xg_runtime.run import checked, computed
 
@@ -59,6 +62,32 @@ def verify(options: dict[str, Any], arrays: Arrays) -> Answer:
         sent = [[*key, *counts] for key, counts in ran.sent.items()]
         told.append({"order": [list(ran.outputs), list(ran.gradients)], "sent": sent})
     return Answer(results, {"trials": told})
+
+
+def verify_stages(options: dict[str, Any], arrays: Arrays) -> Answer:
+    """A rank's part of the proof of a pipeline: one step in each order of cells."""
+    links = [Link(**link) for link in options["links"]]
+    backend = find(options["backend"])
+    parts = [
+        Part(_of(f"inputs{number}", arrays), _of(f"cotangents{number}", arrays), seed)
+        for number, seed in enumerate(options["seeds"])
+    ]
+    where: list[dict[str, ShardSpec]] = [
+        {name: tuple((axis, over) for axis, over in cut) for name, cut in held.items()}
+        for held in options["cuts"]
+    ]
+    code = load(options["sources"][rank(links[0].axis)], "stage")
+    module = cast(Module, backend.on_arrays(code))
+    found: Arrays = {}
+    facts: dict[str, Any] = {}
+    for schedule in options["schedules"]:
+        params = _of("params", arrays)
+        ran = run_stage(lambda _: module, links, where, params, parts, schedule)
+        kinds = {f"outputs{number}": each for number, each in enumerate(ran.outputs)}
+        for kind, own in {**kinds, "gradients": ran.gradients}.items():
+            found |= {f"{schedule}/{kind}/{name}": array for name, array in own.items()}
+        facts[schedule] = [[*key, *counts] for key, counts in ran.sent.items()]
+    return Answer(found, facts)
 
 
 def train(options: dict[str, Any], arrays: Arrays) -> Answer:

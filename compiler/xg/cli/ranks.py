@@ -46,7 +46,7 @@ class Ranks:
                 f"--on {options.on} is for parallel programs: --plan NAME chooses how "
                 f"{program.graphs.main.block} is divided"
             )
-        sizes = program.graphs.mesh
+        sizes = program.mesh
         ranks = cls(options.on or "simulated", sizes, options.timeout)
         if not is_process_of_many():
             limit = Processes if ranks.on == "processes" else SimulatedRanks

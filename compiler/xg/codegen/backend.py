@@ -118,7 +118,7 @@ class Backend:
 
 def _form(program: Program) -> Form | None:
     """The form of a program: the step of a decoder saves nothing for a backward pass."""
-    if program.mesh:
+    if program.mesh or program.stage:
         return "ranks"
     return None if program.backwards else "step"
 

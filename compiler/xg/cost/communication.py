@@ -7,6 +7,7 @@ Each collective sends so many elements of its payload V over an axis of N ranks 
     all-reduce                           2(N-1) V        2(N-1)/N V
     all-gather, reduce-scatter           (N-1)/N V       (N-1)/N V
     all-to-all                           (N-1)/N V       (N-1)/N V
+    send, to another stage               V               V
 
 Naive is a reduction to one rank that sends the result out; for the others every rank sends to all
 others the elements that they need, and a ring sends no less.
@@ -19,6 +20,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from xg.cost.cost import BYTES
+from xg.cost.pipeline import sends
 from xg.cost.traffic import Kind, Pass, Sending, traffic
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.dim import ONE, ZERO, Dim
@@ -34,6 +36,7 @@ SHORT: Final[Mapping[Kind, str]] = {
     "all_gather": "AG",
     "reduce_scatter": "RS",
     "all_to_all": "A2A",
+    "send": "send",
 }
 REDUCING: Final = frozenset({"all_reduce", "all_reduce_max"})
 
@@ -67,7 +70,7 @@ class Sent:
 
     def formula(self, way: Way) -> str:
         """`elements` as people write it: ``2*(N_T - 1)/N_T*B*D*S``."""
-        return f"{spell_factor(self.kind, self.over, way)}{_product(self.payload)}"
+        return _times(spell_factor(self.kind, self.over, way), self.payload)
 
     def inside(self, symbols: Symbols, count: Dim = ONE) -> Sent:
         """The same in the sizes of a call's caller, `count` times."""
@@ -77,6 +80,8 @@ class Sent:
     @property
     def hops(self) -> Dim:
         """Messages that follow one another around the ring, in all calls."""
+        if self.kind == "send":
+            return self.calls
         return self.calls * (ranks_over(self.over) - 1) * (2 if self.kind in REDUCING else 1)
 
 
@@ -90,13 +95,17 @@ def share(kind: Kind, way: Way) -> tuple[int, bool]:
 
 def factor(kind: Kind, over: str, way: Way) -> Dim:
     """How often a rank sends an element of the payload."""
+    if kind == "send":
+        return ONE
     times, divided = share(kind, way)
     ranks = ranks_over(over)
     return (ONE - ONE / ranks if divided else ranks - 1) * times
 
 
 def spell_factor(kind: Kind, over: str, way: Way) -> str:
-    """`factor` as people write it: ``2*(N_T - 1)/N_T``."""
+    """`factor` as people write it: ``2*(N_T - 1)/N_T``; nothing for 1."""
+    if kind == "send":
+        return ""
     times, divided = share(kind, way)
     below = f"({over})" if len(axes_over(over)) > 1 else over
     others = f"{times}*({over} - 1)" if times > 1 else f"({over} - 1)"
@@ -107,12 +116,20 @@ def sent(placed: Program | None, dtype: str) -> tuple[Sent, ...]:
     """Every collective of a placed program, floats being of `dtype`; none of a single device's."""
     if placed is None:
         return ()
-    return tuple(_one(each, placed, BYTES[dtype]) for each in traffic(placed))
+    collectives = (_one(each, placed, BYTES[dtype]) for each in traffic(placed))
+    stage = placed.stage
+    if stage is None:
+        return tuple(collectives)
+    moved = (
+        Sent(each.direction, "send", stage.axis, each.payload, ONE, BYTES[dtype], each.name)
+        for each in sends(placed)
+    )
+    return (*collectives, *moved)
 
 
 def inside_of(placed: Program, key: str, dtype: str) -> tuple[Sent, ...]:
     """The communication of one call of a block, with all that it calls, in that block's sizes."""
-    return sent(replace(placed, entry=key), dtype)
+    return sent(replace(placed, entry=key, stage=None), dtype)
 
 
 def _one(sending: Sending, placed: Program, float_bytes: int) -> Sent:
@@ -165,7 +182,13 @@ def _terms(parts: Sequence[Sent], way: Way) -> Iterator[str]:
     for part in parts:
         spelled = spell_factor(part.kind, part.over, way)
         sums[spelled] = sums.get(spelled, ZERO) + part.payload
-    yield from (f"{spelled}{_product(payload)}" for spelled, payload in sums.items())
+    for spelled, payload in sums.items():
+        yield _times(spelled, payload)
+
+
+def _times(factor: str, dim: Dim) -> str:
+    """A factor, nothing for 1, times a size."""
+    return f"{factor}{_product(dim)}" if factor else str(dim)
 
 
 def _product(dim: Dim) -> str:

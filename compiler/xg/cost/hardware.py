@@ -65,7 +65,11 @@ def estimate(
     rate, needed = machine.flops.get(dtype), set(flops.symbols())
     compute = _value(flops, numbers) / rate if rate and needed <= names else None
     symbols = {name for part in sent for name in (*part.payload.symbols(), *part.calls.symbols())}
-    if not symbols | {axis for part in sent for axis in axes_over(part.over)} <= names:
+    if (
+        not symbols
+        | {axis for part in sent if part.kind != "send" for axis in axes_over(part.over)}
+        <= names
+    ):
         return Estimate(machine, compute, None)
     return Estimate(machine, compute, sum((_seconds(machine, p, numbers) for p in sent), 0.0))
 

@@ -25,8 +25,8 @@ from xg.ir.placement import PARTIAL, AxisState, Placement
 from xg.ir.tensor import Shape, TensorType
 from xg.sharding.type_body import type_body
 
-Pass = Literal["forward", "backward"]
-Kind = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"]
+Pass = Literal["forward", "backward", "shared"]
+Kind = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all", "send"]
 
 KINDS: Final[Mapping[str, Kind]] = {
     "AR": "all_reduce",

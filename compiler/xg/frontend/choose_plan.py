@@ -12,6 +12,7 @@ from xg.passes.resolve.plans import multiply, resolve_plans
 from xg.passes.resolve.units import Linker
 from xg.sharding.apply_plan import placed_values
 from xg.sharding.check_plan import check_placed
+from xg.sharding.cut_rows import cut_row
 from xg.sharding.divisibility import check_shares
 from xg.syntax.spelling import ascii_name
 
@@ -29,6 +30,7 @@ def planned(
 def check_parallel(typed: Program) -> None:
     """Raise DiagnosticError with all that the plan and the cuts of a typed program have wrong."""
     reached = tuple(placed_values(typed))
+    cut_row(typed)
     check_placed(reached)
     check_shares(typed, reached)
 

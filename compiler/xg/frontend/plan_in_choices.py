@@ -20,11 +20,12 @@ from xg.sharding.apply_plan import (
     PlannedGraph,
     PlannedValue,
     SymbolItems,
-    is_about_memory,
+    is_about_calls,
     on_axes,
     planned_graphs,
 )
 from xg.sharding.check_plan import check_placed
+from xg.sharding.cut_rows import cut_row
 from xg.sharding.divisibility import check_parts, check_shares
 
 GRAPHS_AT_MOST = 1_000  # with different callees, until all programs are forgotten
@@ -192,6 +193,7 @@ class PlanCheck:
         planned = self._check_layouts(typed, numbers)
         alike: dict[tuple[tuple[str, int], ...], list[Program]] = {}
         for program in programs:
+            cut_row(replace(program.typed, plan=self.plan))
             mesh = self._mesh(replace(program.typed, plan=self.plan))
             if mesh is not None:
                 alive = replace(program.alive, plan=self.plan, mesh=mesh)
@@ -214,7 +216,7 @@ class PlanCheck:
     def _mesh(self, typed: Program) -> Mapping[str, int] | None:
         """The mesh axes that shard something; None if one has no number, or nothing is placed."""
         axes = self.cache.axes_below(typed) if self.plan else None
-        places_any = axes is not None or is_about_memory(typed)
+        places_any = axes is not None or is_about_calls(typed)
         with suppress(DiagnosticError):
             return on_axes(typed, axes or (), places_any=places_any).mesh
         return None

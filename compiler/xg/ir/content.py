@@ -60,7 +60,7 @@ def _values(graph: Graph) -> Iterator[Value]:
 
 def _step(step: Apply | Call) -> Hashable:
     if isinstance(step, Call):
-        return step.path, step.span, step.count, frozen(step.sizes)
+        return step.path, step.span, step.count, step.first, frozen(step.sizes)
     return id(step.op), step.place, step.span, frozen(step.attrs), len(step.outputs)
 
 

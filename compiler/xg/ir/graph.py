@@ -19,6 +19,7 @@ from xg.ir.loop import Loop
 from xg.ir.op import Op
 from xg.ir.placement import Placement, PlacementRequest
 from xg.ir.scalar import Scalar
+from xg.ir.stage import Stage
 from xg.ir.tensor import Shape, Sizes, TensorType
 from xg.ir.use import Attrs, AxisMap
 
@@ -121,8 +122,9 @@ class Apply:
 class Call:
     """One call of a block under the name `path`, or `count` calls in a row ``path.0``, ``path.1`` …
 
-    In a row, the first input goes round and becomes the output; the others stay the same. `saved`
-    represents the saved values of the calls. `sizes` are the callee's symbols in the caller's
+    In a row, the first input goes round and becomes the output; the others stay the same. The
+    number of its `first` round is not 0 in a stage of a pipeline. `saved` represents the saved
+    values of the calls. `sizes` are the callee's symbols in the caller's
     sizes: those that the file gives, after shape inference all that are not the program's.
 
     With a `loop` it is made once for each position of an axis; `starts` are the states that the
@@ -146,6 +148,7 @@ class Call:
     loop: Loop | None = None
     starts: Mapping[str, Value] = field(default_factory=dict[str, Value])
     again: bool = False
+    first: int = 0
 
     @property
     def rounds(self) -> Dim | None:
@@ -288,6 +291,7 @@ class Program:
     `mesh` holds the declared axes that have a size, ordered so that the outer axis of a shared cut
     comes first; `plan` is the requested plan, None for a single device and for programs that write
     their placements themselves. `others` are further entries: programs that are checked together.
+    `stage` is set where it is a part of a pipeline.
     """
 
     graphs: Mapping[str, Graph]
@@ -297,6 +301,7 @@ class Program:
     mesh: Mapping[str, int] = field(default_factory=dict[str, int])
     plan: Plan | None = None
     others: tuple[str, ...] = ()
+    stage: Stage | None = None
 
     @property
     def all_numbers(self) -> dict[str, int]:

@@ -61,7 +61,7 @@ def _sites(program: Program, calls: Callable[[Graph], Iterable[Call]]) -> Iterat
         for call in calls(site.graph):
             inner = site.enter(call, program.graphs)
             count = call.count and call.count.substitute(site.symbols).evaluate(numbers)
-            rounds = [""] if count is None else [f".{index}" for index in range(count)]
+            rounds = [""] if count is None else [f".{call.first + n}" for n in range(count)]
             yield from (replace(inner, path=f"{inner.path}{each}") for each in rounds)
 
     return callers_first(entry(program), below)

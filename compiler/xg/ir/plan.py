@@ -19,6 +19,7 @@ BlockId = tuple[int, str]  # the number of a file in the program, and the name o
 EVERY: Final = "*"  # a segment of a path: every parameter at its end, any call or round before it
 WHOLE: Final = "."  # the end of a path that led into a call: all that the call computes
 INSIDE: Final = ".."  # of one that led further in: what is gathered there is kept, for a while
+ROUNDS: Final = "/"  # the end of a path to a row of calls, whose rounds ranks share as stages
 
 # Whether a backward pass computes a value again, or finds it kept.
 Memory = Literal["again", "keep"]

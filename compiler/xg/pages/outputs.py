@@ -79,8 +79,10 @@ def outputs_of(project: Project, wanted: Wanted) -> Outputs:
             page = f"{stem[name]}.html"
             _explore(outputs, page, program, concerning(project, name, wanted.settings))
         for backend in _written(program, wanted) if name in own else ():
-            code = program.source(backend, kernels=wanted.kernels)
-            outputs.files[f"{stem[name]}_{backend}.py"] = code.encode()
+            for place, each in enumerate(program.stages or (program,)):
+                stage = f"_stage_{place}" if program.stages else ""
+                code = each.source(backend, kernels=wanted.kernels)
+                outputs.files[f"{stem[name]}{stage}_{backend}.py"] = code.encode()
     return outputs
 
 
@@ -105,8 +107,9 @@ def _figure(program: Program, view: View, wanted: Wanted) -> Figure:
 
 def _written(program: Program, wanted: Wanted) -> Iterator[str]:
     """The backends whose module is among the outputs."""
+    graphs = (program.stages or (program,))[0].graphs
     for name, backend in backends().items():
-        if name in wanted.kinds and (wanted.named or backend.writes(program.graphs)):
+        if name in wanted.kinds and (wanted.named or backend.writes(graphs)):
             yield name
 
 

@@ -11,7 +11,7 @@ from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import Dim
 from xg.ir.graph import Graph, Program, Value
 from xg.ir.instances import Symbols, inside
-from xg.ir.plan import EVERY, INSIDE, WHOLE, Entry, Memory
+from xg.ir.plan import EVERY, INSIDE, ROUNDS, WHOLE, Entry, Memory
 from xg.ir.walk import callees_first, level_by_level
 from xg.sharding.errors import NoMeshSize, PlanOfNothing
 from xg.sharding.placing import Placing, placing, sized
@@ -205,14 +205,19 @@ def with_mesh(program: Program) -> Program:
     """
     reached = list(placed_values(program))
     used = {axis for each in reached for _, axes in each.planned.cuts for axis in axes}
-    return on_axes(program, used, places_any=bool(reached) or is_about_memory(program))
+    return on_axes(program, used, places_any=bool(reached) or is_about_calls(program))
 
 
-def is_about_memory(program: Program) -> bool:
-    """Whether the plan says of a block of the program what is computed again."""
+def is_about_calls(program: Program) -> bool:
+    """Whether the plan says of a block what is computed again, or of the entry its stages."""
     blocks = {graph.block_id for graph in program.graphs.values()}
     entries = program.plan.entries if program.plan else ()
-    return any(entry.memory and entry.block in blocks for entry in entries)
+    main = program.main.block_id
+    return any(
+        (entry.memory and entry.block in blocks)
+        or (entry.path[-1] == ROUNDS and entry.block == main)
+        for entry in entries
+    )
 
 
 def on_axes(program: Program, used: Iterable[str], *, places_any: bool) -> Program:

@@ -63,6 +63,63 @@ class NoMeshSize(Problem):
     axis: str
 
 
+class RowMisfit(ProblemAt):
+    """A line that shares the rounds of a row among stages, where there is no such row."""
+
+    code = "XG0316"
+    title = "{block} has no row of calls {name} {written}"
+    label = "shared among stages"
+    fix = (
+        "a row is written `N_L × Layer as layers`, and shared as `layers [N_L/N_P]`",
+        "it has to be in the block that is compiled",
+    )
+    name: str
+    block: str
+    written: str
+
+
+class OneRowOnly(ProblemAt):
+    """A plan that shares the rounds of two rows, or of one over two mesh axes."""
+
+    code = "XG0317"
+    title = "{name} is shared among stages too"
+    label = "and here"
+    also = (("first", "a row is shared here"),)
+    fix = "a pipeline is along one row of calls, over one mesh axis"
+    name: str
+    first: Span
+
+
+class UnknownRounds(ProblemAt):
+    """A row that stages are to share, and whose rounds have no number."""
+
+    code = "XG0319"
+    title = "{count} has no number"
+    label = "this many rounds are shared among stages"
+    fix = "give it one: --set {count}=4, or dim {count} = 4 in the file"
+    count: str
+
+
+class ManyStages(Problem):
+    """The code of a pipeline, which is several programs, where one was asked for."""
+
+    code = "XG0320"
+    title = "a pipeline has a program for each of its {stages} stages"
+    fix = "xg show FILE --plan NAME --stage 0 prints one; xg train and xg verify run them together"
+    stages: int
+
+
+class StageOfCall(ProblemAt):
+    """A stage that reads a parameter of a call which another stage makes."""
+
+    code = "XG0318"
+    title = "{name} belongs to a call that stage {stage} of the pipeline does not make"
+    label = "the stages of this row"
+    fix = "declare the parameter in the block itself, and give it to the call"
+    name: str
+    stage: int
+
+
 class NotDivisible(ProblemAt):
     """A size that the ranks of a mesh axis cannot share equally."""
 

@@ -1,4 +1,4 @@
-"""Negative controls: every collective of a rank's code taken away, one after the other.
+"""Negative controls: every collective and every send of ranks taken away, one after the other.
 
 A check that nothing can fail proves nothing. Without one of its collectives a program has to differ
 from that of one device; one that does not need it sends too much, and that is reported.
@@ -6,32 +6,38 @@ from that of one device; one that does not need it sends too much, and that is r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import field
 from inspect import currentframe
 from types import ModuleType
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import numpy as np
 
 import xg_runtime.ranks as ranks
 from xg.diagnostics.lazy_dataclass import dataclass
-from xg.verify.rank_comparison import RankComparison, RankRun
+from xg.verify.rank_comparison import ArrayDifference, Arrays
 from xg_runtime.errors import RankError
-from xg_runtime.module import Module
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.mesh import Entered, Mesh, Pending
 
 Verdict = Literal["needed", "zeros", "unused", "not needed"]
-Site = tuple[int, int, str]  # a line of the module, which of its instructions calls, a mesh axis
+# A module, a line of it, which of its instructions calls, a mesh axis; of a send its two ends, as
+# the places of stages, and the pass.
+Site = tuple[int, int, int, str]
+R = TypeVar("R")
 
+SEND: Final = -1  # in place of the number of a module
 NEGLIGIBLE: Final = 1e-14  # of what all that is sent at a site may be, to count as zeros
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
     """One call of a collective in the code of a rank, and the result of the check without it.
+
+    A send, which has no line, is taken away by sending zeros.
 
     It is needed if the check failed. Else all that it sums may be zeros, or terms of gradients that
     are zero; or no rank may use the data that it receives, as where a plan gathers more than is
@@ -45,6 +51,24 @@ class Control:
     verdict: Verdict
 
 
+@dataclass(frozen=True, slots=True)
+class Trial(Generic[R]):
+    """Modules of ranks with their sources, how they are run, and how runs are judged.
+
+    `gradients` are those of one device.
+    """
+
+    modules: Sequence[ModuleType]
+    sources: Sequence[str]
+    run: Callable[[Callable[[], AbstractContextManager[Any]]], Sequence[R]]
+    differences: Callable[[Sequence[R]], Iterator[ArrayDifference]]
+    gradients: Arrays
+
+    def differs(self, runs: Sequence[R]) -> bool:
+        """Whether any array is wrong."""
+        return any(difference.is_wrong for difference in self.differences(runs))
+
+
 @dataclass(slots=True)
 class _Traffic:
     kind: str
@@ -56,7 +80,7 @@ class _Traffic:
 class _Watch:
     """Every site that was met, one at which nothing is sent, and one whose result is made wrong."""
 
-    module: ModuleType
+    modules: Sequence[ModuleType]
     skipped: Site | None = None
     disturbed: Site | None = None
     sites: dict[Site, _Traffic] = field(default_factory=dict[Site, _Traffic])
@@ -74,11 +98,11 @@ class _Watched(Entered):
         self._watch = watch
         self.sizes, self.counters = real.sizes, real.counters
         self.rank, self.size = real.rank, real.size
+        self.diverge, self.receive, self.flush = real.diverge, real.receive, real.flush
 
     def start(self, call: Call, x: Tensor, *, donate: bool = False) -> Pending:
         """Begin a collective, or keep what this rank has of it."""
-        line, instruction = _caller(self._watch.module)
-        site = (line, instruction, call.axis)
+        site = (*_caller(self._watch.modules), call.axis)
         seen = self._watch.sites.setdefault(site, _Traffic(call.kind, call.axis))
         seen.largest = max(seen.largest, _largest(call, x, self.rank(call.axis)))
         if site == self._watch.disturbed:
@@ -86,6 +110,14 @@ class _Watched(Entered):
         if site != self._watch.skipped:
             return self._real.start(call, x, donate=donate)
         return _Kept(without(call, x, self.rank(call.axis), self.size(call.axis)))
+
+    def send(self, x: Tensor, axis: str, place: int) -> None:
+        """Send to another stage, or send zeros."""
+        site = (SEND, self.rank(axis), place, f"{axis} {self.counters.current}")
+        seen = self._watch.sites.setdefault(site, _Traffic("send", axis))
+        seen.largest = max(seen.largest, float(np.abs(np.asarray(x)).max(initial=0.0)))
+        wrong = x * 0 if site == self._watch.skipped else x
+        self._real.send(wrong + 1 if site == self._watch.disturbed else wrong, axis, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +140,14 @@ class _Wrong:
         return self.real.wait() + 1
 
 
-def _caller(module: ModuleType) -> tuple[int, int]:
-    """The line of rank code that is running."""
+def _caller(modules: Sequence[ModuleType]) -> tuple[int, int, int]:
+    """The module and the line of rank code that is running."""
+    names = {id(module.__dict__): number for number, module in enumerate(modules)}
     frame = currentframe()
-    while frame is not None and frame.f_globals is not module.__dict__:
+    while frame is not None and id(frame.f_globals) not in names:
         frame = frame.f_back
     assert frame is not None
-    return frame.f_lineno, frame.f_lasti
+    return names[id(frame.f_globals)], frame.f_lineno, frame.f_lasti
 
 
 def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
@@ -128,6 +161,8 @@ def without(call: Call, x: Tensor, place: int, size: int) -> Tensor:
             return array_ops(x).stack([x[place]] * size)
         case "all_reduce" | "all_reduce_max":
             return array_ops(x).owned(x)
+        case "send":
+            raise AssertionError("a send is no collective")
 
 
 def _largest(call: Call, x: Tensor, place: int) -> float:
@@ -138,18 +173,23 @@ def _largest(call: Call, x: Tensor, place: int) -> float:
     return float(sent.max(initial=0.0))
 
 
-def controls(
-    comparison: RankComparison, module: ModuleType, source: str, single: RankRun
-) -> Iterator[Control]:
-    """A control for every site at which the module of a rank calls a collective, in its order."""
-    lines = source.splitlines()
-    for site, seen in _sites(comparison, module).items():
+def controls(trial: Trial[R]) -> Iterator[Control]:
+    """A control for every site at which ranks call a collective or send, in their order."""
+    for site, seen in _sites(trial).items():
         verdict: Verdict = "needed"
-        if not _differs(comparison, module, single, site):
-            verdict = _idle(seen, _scale(single))
-            if verdict == "not needed" and _is_of_zeros(comparison, module, single, site):
+        if not _differs(trial, site):
+            verdict = _idle(seen, _scale(trial))
+            if verdict == "not needed" and _is_of_zeros(trial, site):
                 verdict = "zeros"
-        yield Control(site[0], seen.kind, seen.over, lines[site[0] - 1].strip(), verdict)
+        module, line, _, _ = site
+        code = _ends(site) if module == SEND else trial.sources[module].splitlines()[line - 1]
+        yield Control(0 if module == SEND else line, seen.kind, seen.over, code.strip(), verdict)
+
+
+def _ends(site: Site) -> str:
+    """A send in words."""
+    _, source, target, called = site
+    return f"{called.partition(' ')[2]}, stage {source} to stage {target}"
 
 
 def _idle(seen: _Traffic, scale: float) -> Verdict:
@@ -159,48 +199,37 @@ def _idle(seen: _Traffic, scale: float) -> Verdict:
     return "unused" if seen.kind in ("all_gather", "all_to_all") else "not needed"
 
 
-def _sites(comparison: RankComparison, module: ModuleType) -> Mapping[Site, _Traffic]:
-    watch = _Watch(module)
-    comparison.on_ranks(_as_module(module), watch.around)
+def _sites(trial: Trial[R]) -> Mapping[Site, _Traffic]:
+    watch = _Watch(trial.modules)
+    trial.run(watch.around)
     return watch.sites
 
 
-def _differs(comparison: RankComparison, module: ModuleType, single: RankRun, site: Site) -> bool:
-    watch = _Watch(module, site)
+def _differs(trial: Trial[R], site: Site) -> bool:
+    watch = _Watch(trial.modules, site)
     try:
-        return comparison.differs(single, comparison.on_ranks(_as_module(module), watch.around))
+        return trial.differs(trial.run(watch.around))
     except RankError:
         return True
 
 
-def _is_of_zeros(
-    comparison: RankComparison, module: ModuleType, single: RankRun, site: Site
-) -> bool:
+def _is_of_zeros(trial: Trial[R], site: Site) -> bool:
     """Whether all that depends on what is sent at a site are gradients that are zero.
 
     Terms of such a one need not be zeros, where a sum over another mesh axis follows.
     """
-    watch = _Watch(module, disturbed=site)
+    watch = _Watch(trial.modules, disturbed=site)
     try:
-        runs = comparison.on_ranks(_as_module(module), watch.around)
+        runs = trial.run(watch.around)
     except RankError:
         return False
-    bound = NEGLIGIBLE * _scale(single)
-    zero = {f"d{n}" for n, g in single.gradients.items() if np.abs(g).max(initial=0.0) <= bound}
-    wrong = {
-        difference.name
-        for difference in comparison.differences(single, runs)
-        if difference.is_wrong
-    }
+    bound = NEGLIGIBLE * _scale(trial)
+    zero = {f"d{n}" for n, g in trial.gradients.items() if np.abs(g).max(initial=0.0) <= bound}
+    wrong = {each.name for each in trial.differences(runs) if each.is_wrong}
     return bool(wrong) and wrong <= zero
 
 
-def _as_module(module: ModuleType) -> Module:
-    any_module: Any = module
-    return any_module
-
-
-def _scale(single: RankRun) -> float:
+def _scale(trial: Trial[R]) -> float:
     return max(
-        (float(np.abs(each).max(initial=0.0)) for each in single.gradients.values()), default=1
+        (float(np.abs(each).max(initial=0.0)) for each in trial.gradients.values()), default=1
     )

@@ -21,14 +21,16 @@ from xg.ir.graph import Graph, Program
 from xg.ir.instances import instances
 from xg.passes.pipelines import RANK, SINGLE
 from xg.passes.runner import run
-from xg.sharding.apply_plan import is_about_memory, placed_values, with_mesh
+from xg.sharding.apply_plan import is_about_calls, placed_values, with_mesh
 from xg.sharding.check_plan import check_placed
+from xg.sharding.cut_rows import cut_row
 from xg.sharding.divisibility import check_shares
 from xg.verify.facts import bounds, shard_sizes
 from xg.verify.proof_sizes import verification_sizes
 from xg_runtime.errors import InputError
 
 RANKS: Final = (2, 3)  # along the axes of a mesh, in turn
+ROUNDS_OF_STAGE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,7 @@ def case(project: Project, block: str | None, plan: str | None, settings: Settin
     set_numbers = {name: value for name, value in settings.items() if isinstance(value, int)}
     whole = run(SINGLE, typed).result
     own = {name: size for name, size in set_numbers.items() if name not in mesh}
+    own |= _rounds(typed, own)
     free = _free(typed, own)
     check_shares(free)  # of what is set
     try:
@@ -79,7 +82,7 @@ def reaches(project: Project, block: str | None, plan: str, settings: Settings) 
     chosen: dict[str, str | int] = {**mesh_sizes(project), **settings}
     typed = shape_project(project, block, chosen)
     named = replace(typed, plan=plan_named(project, plan, chosen))
-    return next(iter(placed_values(named)), None) is not None or is_about_memory(named)
+    return next(iter(placed_values(named)), None) is not None or is_about_calls(named)
 
 
 def _typed(project: Project, block: str | None, plan: str | None, settings: Settings) -> Program:
@@ -89,6 +92,15 @@ def _typed(project: Project, block: str | None, plan: str | None, settings: Sett
         typed = replace(typed, plan=plan_named(project, plan, settings))
         check_placed(placed_values(typed))
     return with_mesh(typed)
+
+
+def _rounds(program: Program, given: Mapping[str, int]) -> dict[str, int]:
+    """Two rounds for each stage of a pipeline, where the number of rounds is not set."""
+    row = cut_row(_free(program, given))
+    name = row.call.count.name if row and row.call.count else None
+    if row is None or name is None or name in given:
+        return {}
+    return {name: ROUNDS_OF_STAGE * (row.stages or 1)}
 
 
 def _free(program: Program, given: Mapping[str, int]) -> Program:

@@ -20,9 +20,10 @@ from xg.frontend.choices import choices_to_meet
 from xg.frontend.project import Project
 from xg.frontend.typed import Settings, shape_project
 from xg.verify.check_traffic import TrafficCheck, count
-from xg.verify.controls import Control, controls
+from xg.verify.controls import Control, Trial, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
+from xg.verify.pipeline_proof import prove_pipeline
 from xg.verify.rank_comparison import RankAgreement, RankComparison
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
@@ -135,6 +136,11 @@ def prove_ranks(
     """Prove a block under a plan; raises DiagnosticError where it does not fit."""
     programs = prepared(project, block, plan, settings)
     one, many = programs.one, programs.many
+    if many.stages:
+        if not floats:
+            raise InputError(f"the pipeline of {plan} is proven in floats: --against single")
+        proven = prove_pipeline(one, many, seed, backends, kernels=kernels)
+        return RankProof(many, programs.case, Floats(*proven))
     return RankProof(
         many,
         programs.case,
@@ -202,8 +208,14 @@ def _sent(
     sent = count(placed, runs, bundled=kernels)
     if comparison.differs(one_device, runs):
         return sent, ()  # without a check that holds no control says anything
-    source = many.source(kernels=kernels)
-    return sent, tuple(controls(comparison, module, source, one_device))
+    trial = Trial(
+        (module,),
+        (many.source(kernels=kernels),),
+        lambda around: comparison.on_ranks(cast(Any, module), around),
+        lambda found: comparison.differences(one_device, found),
+        one_device.gradients,
+    )
+    return sent, tuple(controls(trial))
 
 
 def comparison_of(one: Program, many: Program, seed: int) -> RankComparison:

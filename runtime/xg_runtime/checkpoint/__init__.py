@@ -66,9 +66,9 @@ def load(run: Path, *, previous: bool = False) -> Checkpoint:
 
 
 def load_regions(
-    run: Path, wanted: Callable[[str, ShardLayout], Region], *, previous: bool = False
+    run: Path, wanted: Callable[[str, ShardLayout], Region | None], *, previous: bool = False
 ) -> Checkpoint:
-    """Return of every tensor the region that is wanted; raises as `load` does.
+    """Return of every tensor the region that is wanted, if any; raises as `load` does.
 
     `wanted` is asked by name: a parameter's, or a slot's, which ends in its parameter's.
     """
@@ -89,7 +89,7 @@ def exists(run: Path) -> bool:
     return bool(existing(run))
 
 
-def _read(folder: Path, wanted: Callable[[str, ShardLayout], Region]) -> Checkpoint:
+def _read(folder: Path, wanted: Callable[[str, ShardLayout], Region | None]) -> Checkpoint:
     """Return the checkpoint in `folder`; raises ValueError if anything has changed."""
     contents = manifest.read(folder)
     return Checkpoint(

@@ -117,13 +117,16 @@ def _parsed(data: Json) -> Manifest:
 
 def _layout_data(layout: ShardLayout) -> Json:
     cuts = {"cuts": [list(cut) for cut in layout.cuts]} if layout.cuts else {}
-    return {"shape": list(layout.shape), **cuts}
+    at = {"at": [list(place) for place in layout.at]} if layout.at else {}
+    return {"shape": list(layout.shape), **cuts, **at}
 
 
 def _layout(name: str, data: Json, grid: Grid) -> ShardLayout:
     cuts = tuple((str(mesh_axis), int(axis)) for mesh_axis, axis in data.get("cuts", ()))
     shape = tuple(map(int, data["shape"]))
     fits = all(axis in grid.sizes and -len(shape) <= place < 0 for axis, place in cuts)
+    at = tuple((str(axis), int(place)) for axis, place in data.get("at", ()))
+    fits = fits and all(0 <= place < grid.sizes.get(axis, 0) for axis, place in at)
     if not fits or min(shape, default=0) < 0:
         raise ValueError(f"{name} makes no sense in {NAME}")
-    return ShardLayout(shape, cuts)
+    return ShardLayout(shape, cuts, at)

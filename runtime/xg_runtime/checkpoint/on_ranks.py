@@ -15,8 +15,9 @@ in between leaves the older checkpoints as they were.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -33,20 +34,30 @@ from xg_runtime.ranks.collectives import all_gather, all_reduce_max
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.local import number
 from xg_runtime.ranks.mesh import current
+from xg_runtime.ranks.pipeline import Link
 
 _KINDS: tuple[Kind, ...] = ("params", "optimizer")
 
 
-def save(run: Path, checkpoint: Checkpoint, cuts: Mapping[str, Cuts], *, plan: str = "") -> Path:
+def save(
+    run: Path,
+    checkpoint: Checkpoint,
+    cuts: Mapping[str, Cuts],
+    *,
+    plan: str = "",
+    link: Link | None = None,
+) -> Path:
     """Write the parts of all ranks as one checkpoint, drop all but the last two, return its folder.
 
-    `checkpoint` holds this rank's parts. Raises FileError.
+    `checkpoint` holds this rank's parts, those of its stage in a pipeline. Raises FileError.
     """
     mesh = current()
     grid, rank = Grid(mesh.sizes), number()
     target = folder_of(run, checkpoint.step)
     params = layouts_of(checkpoint.params, cuts, grid)
     slots = layouts_of(checkpoint.slots, _slot_cuts(checkpoint.slots, cuts), grid)
+    if link is not None:
+        params, slots = (_of_all_stages(layouts, link, grid) for layouts in (params, slots))
     leads = rank == 0
     with contextlib.ExitStack() as stack:
         stack.enter_context(mesh.counters.during("checkpoint"))
@@ -65,15 +76,45 @@ def save(run: Path, checkpoint: Checkpoint, cuts: Mapping[str, Cuts], *, plan: s
     return target
 
 
-def load(run: Path, cuts: Mapping[str, Cuts], *, previous: bool = False) -> Checkpoint:
+def _of_all_stages(
+    mine: Mapping[str, ShardLayout], link: Link, grid: Grid
+) -> dict[str, ShardLayout]:
+    """The layouts of all stages, each with the stage that writes it: the first that has it."""
+    said = {
+        name: [layout.shape, layout.cuts, link.writer(_parameter(name))]
+        for name, layout in mine.items()
+    }
+    text = json.dumps(said).encode()
+    room = _largest(len(text), grid)
+    rows: Array = np.frombuffer(text.ljust(room), np.uint8)[None]
+    rows = all_gather(rows, link.axis, -2)
+    found: dict[str, ShardLayout] = {}
+    for row in rows:
+        for name, (shape, cuts, stage) in json.loads(row.tobytes()).items():
+            cut = tuple((str(axis), int(place)) for axis, place in cuts)
+            found[name] = ShardLayout(tuple(shape), cut, ((link.axis, stage),))
+    return found
+
+
+def load(
+    run: Path,
+    cuts: Mapping[str, Cuts],
+    *,
+    previous: bool = False,
+    has: Callable[[str], bool] = lambda _: True,
+) -> Checkpoint:
     """Return this rank's parts of the newest checkpoint, or of the one before it.
+
+    Of a pipeline's stage only those of the parameters that it `has`.
 
     Raises CheckpointError where there is none, it is damaged, or does not divide on this mesh;
     FileError where it cannot be read.
     """
     grid, rank = Grid(current().sizes), number()
 
-    def ours(name: str, layout: ShardLayout) -> Region:
+    def ours(name: str, layout: ShardLayout) -> Region | None:
+        if not has(_parameter(name)):
+            return None
         shard_layout = ShardLayout(layout.shape, cuts.get(name, cuts.get(_parameter(name), ())))
         try:
             return shard_layout.region(grid, rank)
@@ -88,8 +129,8 @@ def _slot_cuts(slots: Arrays, cuts: Mapping[str, Cuts]) -> dict[str, Cuts]:
 
 
 def _parameter(slot: str) -> str:
-    """The parameter of a slot: "m/W" is Adam's first moment of W."""
-    return slot.partition("/")[2]
+    """The parameter of a slot: "m/W" is Adam's first moment of W; that of a parameter is itself."""
+    return slot.partition("/")[2] or slot
 
 
 def _largest(value: int, grid: Grid) -> int:

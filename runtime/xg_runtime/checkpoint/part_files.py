@@ -36,11 +36,15 @@ def write_part(
 
 
 def read_parts(
-    folder: Path, kind: Kind, manifest: Manifest, wanted: Callable[[str, ShardLayout], Region]
+    folder: Path,
+    kind: Kind,
+    manifest: Manifest,
+    wanted: Callable[[str, ShardLayout], Region | None],
 ) -> Arrays:
-    """Return a region of every tensor of a kind; raises ValueError if a file has changed."""
+    """Return a region of every wanted tensor of a kind; raises ValueError if a file has changed."""
     layouts = manifest.params if kind == "params" else manifest.slots
-    regions = {name: wanted(name, layout) for name, layout in layouts.items()}
+    asked = ((name, wanted(name, layout)) for name, layout in layouts.items())
+    regions = {name: region for name, region in asked if region is not None}
     arrays: Arrays = {}
     for rank in range(manifest.grid.count):
         held = _held(manifest.grid, rank, layouts, regions)
@@ -48,7 +52,7 @@ def read_parts(
             parts = _read(folder / file_name(kind, manifest.grid, rank), manifest)
             for name, region in held.items():
                 _paste(arrays, name, regions[name], _part(parts, name, region), region)
-    return {name: arrays[name] for name in layouts}
+    return {name: arrays[name] for name in regions}
 
 
 def _held(
@@ -58,7 +62,7 @@ def _held(
     regions = {
         name: layout.region(grid, rank)
         for name, layout in layouts.items()
-        if layout.is_written_by(grid, rank)
+        if name in wanted and layout.is_written_by(grid, rank)
     }
     return {n: region for n, region in regions.items() if overlap(wanted[n], region) is not None}
 

@@ -20,18 +20,22 @@ Region: TypeAlias = tuple[tuple[int, int], ...]  # first and behind the last pla
 
 @dataclass(frozen=True)
 class ShardLayout:
-    """A whole tensor's shape, and how it is cut."""
+    """A whole tensor's shape, and how it is cut.
+
+    It is on all ranks of a mesh axis, unless `at` names the place that has it: a pipeline's stage.
+    """
 
     shape: tuple[int, ...]
     cuts: Cuts = ()
+    at: Cuts = ()
 
     @classmethod
-    def of_part(cls, part: Array, cuts: Cuts, grid: Grid) -> ShardLayout:
+    def of_part(cls, part: Array, cuts: Cuts, grid: Grid, at: Cuts = ()) -> ShardLayout:
         """The layout of which `part` is one rank's."""
         shape = list(part.shape)
         for mesh_axis, axis in cuts:
             shape[axis] *= grid.size(mesh_axis)
-        return cls(tuple(shape), cuts)
+        return cls(tuple(shape), cuts, at)
 
     @property
     def whole(self) -> Region:
@@ -54,7 +58,9 @@ class ShardLayout:
     def is_written_by(self, grid: Grid, rank: int) -> bool:
         """Whether a rank writes for those that have the same part."""
         cutting = {mesh_axis for mesh_axis, _ in self.cuts}
-        return all(axis in cutting or not at for axis, at in grid.coordinates(rank).items())
+        places = dict(self.at)
+        found = grid.coordinates(rank).items()
+        return all(axis in cutting or at == places.get(axis, 0) for axis, at in found)
 
 
 def layouts_of(

@@ -31,6 +31,8 @@ _CARRIERS = {
     torch.uint32: torch.int64,
     torch.uint64: torch.int64,
 }
+_NAMES = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "bool")
+_HEAD = 16  # numbers in front of what is sent: its kind and its shape
 
 
 def flat(x: Tensor, device: str, *, copy: bool) -> torch.Tensor:
@@ -62,7 +64,32 @@ def begin(call: Call, given: torch.Tensor, group: object) -> tuple[Any, torch.Te
         case "all_to_all":
             result = torch.empty_like(given)
             work = _dist.all_to_all_single(result, given, group=group, async_op=True)
+        case "send":
+            raise AssertionError("a send is no collective")
     return work, result
+
+
+def send(x: Tensor, target: int, device: str) -> list[tuple[Any, torch.Tensor]]:
+    """Begin to send a tensor to a process: first its kind and shape, then what is in it."""
+    given = flat(x, device, copy=True)
+    name = str(x.dtype).removeprefix("torch.")
+    kind = [int(is_array(x)), _NAMES.index(name), len(x.shape), *x.shape]
+    head = torch.tensor([*kind, *[0] * (_HEAD - len(kind))], device=device)
+    parts = [head, given] if given.numel() else [head]
+    return [(_dist.isend(part, target), part) for part in parts]
+
+
+def receive(source: int, device: str, timeout: float) -> Tensor:
+    """Wait for the next tensor from a process, which is an array if it was one there."""
+    head = torch.zeros(_HEAD, dtype=torch.int64, device=device)
+    ended(_dist.irecv(head, source), device, timeout)
+    numbers: list[int] = [int(number) for number in head]
+    array, name, axes, *shape = numbers
+    dtype: Any = getattr(torch, _NAMES[name])
+    given = torch.empty(tuple(shape[:axes]), dtype=_CARRIERS.get(dtype, dtype), device=device)
+    if given.numel():
+        ended(_dist.irecv(given.view(-1), source), device, timeout)
+    return unpacked(given, np.dtype(_NAMES[name]) if array else dtype)
 
 
 def shaped(call: Call, result: torch.Tensor, given: tuple[int, ...], ranks: int) -> torch.Tensor:

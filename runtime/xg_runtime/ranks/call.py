@@ -1,4 +1,4 @@
-"""One collective as every rank of a group has to call it."""
+"""One collective as every rank of a group has to call it, or one send as its ends have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"]
+Collective = Literal["all_reduce", "all_reduce_max", "all_gather", "reduce_scatter", "all_to_all"]
+Kind = Collective | Literal["send"]
 
 
 @dataclass(frozen=True, slots=True)

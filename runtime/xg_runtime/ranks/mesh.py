@@ -70,6 +70,22 @@ class Mesh(Protocol):
         """
         ...
 
+    def diverge(self, axis: str) -> None:
+        """Note that from now on ranks along an axis run programs of their own: a pipeline."""
+        ...
+
+    def send(self, x: Tensor, axis: str, place: int) -> None:
+        """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
+        ...
+
+    def receive(self, axis: str, place: int) -> Tensor:
+        """Wait for what the rank at a place along an axis sends to this one next."""
+        ...
+
+    def flush(self) -> None:
+        """Wait until all that was sent has left."""
+        ...
+
 
 class Entered:
     """The context of `with mesh:`: inside, `current()` is this mesh."""

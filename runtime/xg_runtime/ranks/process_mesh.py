@@ -14,7 +14,7 @@ from torch.distributed.device_mesh import DeviceMesh
 
 from xg_runtime.ranks.agreement import Agreement
 from xg_runtime.ranks.array_ops import Tensor
-from xg_runtime.ranks.backend import begin, ended, flat, meet, shaped, unpacked
+from xg_runtime.ranks.backend import begin, ended, flat, meet, receive, send, shaped, unpacked
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.failure import failure_of
 from xg_runtime.ranks.grid import Grid
@@ -53,6 +53,7 @@ class ProcessMesh(RankMesh):
         self.devices = devices
         self.again = again
         self._joint: dict[str, Any] = {}
+        self._leaving: list[tuple[Any, Tensor]] = []  # what must live until it has left
         self._watched = watched or Watched()
         self._record = self._watched.record
 
@@ -96,6 +97,33 @@ class ProcessMesh(RankMesh):
                     self._joint[over] = group
         return self._joint[over]
 
+    def send(self, x: Tensor, axis: str, place: int) -> None:
+        """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
+        call = self.sending(x, axis)
+        with self._failures(call, self.begun):
+            self._leaving += send(x, self._name(axis, place), self.devices.device_type)
+
+    def receive(self, axis: str, place: int) -> Tensor:
+        """Wait for what the rank at a place along an axis sends to this one next."""
+        what = f"what {self.grid.describe(self.peer(axis, place))} sends"
+        self._record.note("waits", self.begun + 1, what)
+        with self._failures(what, self.begun):
+            timeout = self._watched.timeout
+            found = receive(self._name(axis, place), self.devices.device_type, timeout)
+        self._record.note("runs", self.begun, what)
+        return found
+
+    def flush(self) -> None:
+        """Wait until all that was sent has left."""
+        with self._failures("what it has sent", self.begun):
+            for work, _ in self._leaving:
+                ended(work, self.devices.device_type, self._watched.timeout)
+        self._leaving.clear()
+
+    def _name(self, axis: str, place: int) -> int:
+        """The number that torch gives the rank at a place along an axis."""
+        return int(self.devices.mesh.flatten()[self.peer(axis, place)])
+
     def wait(self, number: int, work: Any) -> None:  # noqa: ANN401 - torch does not name its type
         """Wait until a collective has ended; on a device, until what follows will see its end."""
         call = self.end(number)
@@ -112,13 +140,14 @@ class ProcessMesh(RankMesh):
         self.check_awaited()
         self._record.note("ends", self.begun, "")
         with self._failures("the end", self.begun):
-            if self._watched.agreement is not None:
+            if self._watched.agreement is not None and self._stages is None:
                 self._watched.agreement.check(self.grid, self.begun, "", self._watched.timeout)
             else:
                 meet(self.devices.device_type, self._watched.timeout)
 
     def _agree(self, number: int, call: str) -> None:
-        if self._watched.agreement is not None:
+        # Stages of a pipeline call different collectives at different times.
+        if self._watched.agreement is not None and self._stages is None:
             self._record.note("waits", number + 1, call)
             with self._failures(call, number):
                 self._watched.agreement.check(self.grid, number, call, self._watched.timeout)

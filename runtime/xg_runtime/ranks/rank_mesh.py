@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
+from xg_runtime.ranks.array_ops import Tensor
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.comm_counters import CommCounters
 from xg_runtime.ranks.disagreement import rank_error
@@ -21,6 +23,8 @@ class RankMesh(Entered):
         self.counters = CommCounters()
         self.begun = 0
         self._under_way: dict[int, Call] = {}
+        self._calls_over: Counter[str] = Counter()
+        self._stages: str | None = None
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -34,6 +38,32 @@ class RankMesh(Entered):
     def size(self, axis: str) -> int:
         """The number of ranks along an axis; raises InputError where there is no such axis."""
         return self.grid.size(axis)
+
+    def diverge(self, axis: str) -> None:
+        """Note that from now on ranks along an axis run programs of their own: a pipeline."""
+        self._stages = axis
+
+    @property
+    def lane(self) -> int:
+        """Which of the programs this rank runs: its place along the axis of the pipeline."""
+        return 0 if self._stages is None else self.rank(self._stages)
+
+    def peer(self, axis: str, place: int) -> int:
+        """The number of the rank at a place along an axis, else where this one is."""
+        at = {**self.grid.coordinates(self.place), axis: place}
+        return self.grid.number([at[name] for name in self.grid.sizes])
+
+    def sending(self, x: Tensor, axis: str) -> Call:
+        """The call that sends a tensor along an axis; counted."""
+        dtype = str(x.dtype).removeprefix("torch.")
+        call = Call("send", axis, tuple(x.shape), dtype, int(x.dtype.itemsize))
+        self.counters.add(call, self.size(axis))
+        return call
+
+    def turn(self, axis: str) -> tuple[str, int]:
+        """How many collectives over an axis this rank has begun: the same for its group."""
+        self._calls_over[axis] += 1
+        return axis, self._calls_over[axis]
 
     def begin(self, call: Call) -> int:
         """Note that a collective begins; return its number, from 0."""

@@ -9,6 +9,7 @@ is named, with the rank it differs from.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
@@ -17,7 +18,13 @@ from xg_runtime.errors import RankError
 from xg_runtime.ranks.array_ops import Tensor, array_ops
 from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.cooperative_threads import CooperativeThreads, Failed, Overdue, Stuck
-from xg_runtime.ranks.disagreement import Progress, differing, ended_early, stalled
+from xg_runtime.ranks.disagreement import (
+    Progress,
+    differing,
+    ended_early,
+    rank_error,
+    stalled,
+)
 from xg_runtime.ranks.grid import Grid
 from xg_runtime.ranks.rank_mesh import RankMesh
 from xg_runtime.ranks.simulated_collective import SimulatedCollective
@@ -77,6 +84,7 @@ class SimulatedMesh(RankMesh):
         super().__init__(world.grid, place)
         self._world = world
         self.waiting: int | None = None  # the number of the collective
+        self.missing: int | None = None  # the rank that is to send something
 
     def start(self, call: Call, x: Tensor, *, donate: bool = False) -> _Waiting:
         """Begin a collective, with a copy of `x` unless it is donated.
@@ -84,12 +92,30 @@ class SimulatedMesh(RankMesh):
         Raises RankError where ranks differ.
         """
         number = self.begin(call)
-        self._world.agree(number, self.place, call)
+        self._world.agree((self.lane, number), self.place, call)
         group = self.grid.group(self.place, call.axis)
-        collective = self._world.meeting(number, group)
+        collective = self._world.meeting(self.turn(call.axis), group)
         tensor = x if donate else array_ops(x).owned(x)
         collective.give(call, group.index(self.place), tensor)
         return _Waiting(self, number, collective, group.index(self.place))
+
+    def send(self, x: Tensor, axis: str, place: int) -> None:
+        """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
+        self.sending(x, axis)
+        channel = self._world.channel(self.place, self.peer(axis, place))
+        channel.append(array_ops(x).owned(x))
+
+    def receive(self, axis: str, place: int) -> Tensor:
+        """Wait for what the rank at a place along an axis sends to this one next."""
+        self.missing = self.peer(axis, place)
+        channel = self._world.channel(self.missing, self.place)
+        if not channel:
+            self._world.turns.pause(self.place, lambda: bool(channel))
+        self.missing = None
+        return channel.popleft()
+
+    def flush(self) -> None:
+        """Wait until all that was sent has left: at once."""
 
     def wait(self, number: int, meeting: SimulatedCollective) -> None:
         """Let other ranks run until all of the group have joined the collective."""
@@ -121,21 +147,28 @@ class _World:
 
     def __init__(self, grid: Grid) -> None:
         self.grid = grid
-        self._agreed: list[tuple[int, Call]] = []
-        self._meetings: dict[tuple[int, tuple[int, ...]], SimulatedCollective] = {}
+        self._agreed: dict[tuple[int, int], tuple[int, Call]] = {}
+        self._meetings: dict[tuple[tuple[str, int], tuple[int, ...]], SimulatedCollective] = {}
+        self._channels: dict[tuple[int, int], deque[Tensor]] = {}
 
-    def agree(self, number: int, place: int, call: Call) -> None:
-        """Raise RankError unless all ranks make `call` as their collective of this number."""
-        if number == len(self._agreed):
-            self._agreed.append((place, call))
-        first, expected = self._agreed[number]
+    def channel(self, source: int, target: int) -> deque[Tensor]:
+        """The tensors under way from one rank to another."""
+        return self._channels.setdefault((source, target), deque())
+
+    def agree(self, turn: tuple[int, int], place: int, call: Call) -> None:
+        """Raise RankError unless all ranks of a lane make `call` as their collective of a number.
+
+        A turn is both.
+        """
+        first, expected = self._agreed.setdefault(turn, (place, call))
+        _, number = turn
         if call != expected:
             one, other = ((place, call), (first, expected))
             raise differing(self.grid, *(Progress(r, number + 1, str(c)) for r, c in (one, other)))
 
-    def meeting(self, number: int, group: tuple[int, ...]) -> SimulatedCollective:
-        """The place where a group meets for its collective of this number."""
-        key = (number, group)
+    def meeting(self, turn: tuple[str, int], group: tuple[int, ...]) -> SimulatedCollective:
+        """The place where a group meets for its collective of a turn over an axis."""
+        key = (turn, group)
         meeting = self._meetings.setdefault(key, SimulatedCollective(len(group)))
         if len(meeting.given) == meeting.members - 1:
             del self._meetings[key]  # this rank is the last
@@ -144,9 +177,19 @@ class _World:
     def left(self, meshes: list[SimulatedMesh]) -> RankError:
         """The error that a rank ended while another waits for it."""
         waits = [(mesh.waiting, mesh.place) for mesh in meshes if mesh.waiting is not None]
+        ended_ranks = [mesh for mesh in meshes if mesh.waiting is None and mesh.missing is None]
+        for mesh in meshes:
+            if mesh.missing is not None and (not waits or meshes[mesh.missing] in ended_ranks):
+                return self._unsent(mesh, mesh.missing)
         number, place = min(waits)  # the missing rank does not wait for anything earlier
-        call = self._agreed[number][1]
+        call = self._agreed[meshes[place].lane, number][1]
         group = self.grid.group(place, call.axis)
-        ended = next(member for member in group if meshes[member].begun <= number)
+        others = [member for member in group if member != place]
+        ended = next((m for m in others if meshes[m].begun <= number), others[0])
         waiting = Progress(place, number + 1, str(call))
         return ended_early(self.grid, ended, meshes[ended].begun, waiting)
+
+    def _unsent(self, mesh: SimulatedMesh, source: int) -> RankError:
+        """The error that a rank waits for what another does not send."""
+        what = f"waits for what {self.grid.describe(source)} never sends"
+        return rank_error(self.grid, mesh.place, what)

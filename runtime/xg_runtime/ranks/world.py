@@ -25,6 +25,7 @@ from xg_runtime.ranks.collectives import all_gather, all_reduce, all_reduce_max
 from xg_runtime.ranks.local import number, rank
 from xg_runtime.ranks.mesh import current
 from xg_runtime.ranks.parts import Cuts, gather_shards, local_shards
+from xg_runtime.ranks.pipeline import Link
 from xg_runtime.ranks.sums import holding
 
 _ROOM: Final = 256  # bytes of a name
@@ -34,11 +35,13 @@ _ROOM: Final = 256  # bytes of a name
 class RankWorld:
     """The world of the running rank; `cuts` of parameters, inputs and outputs are the module's.
 
-    `plan` is the name that the checkpoint records.
+    `plan` is the name that the checkpoint records; `link` the place in a pipeline, whose stages
+    have parameters of their own: those of this one are in `cuts`.
     """
 
     cuts: Mapping[str, Cuts]
     plan: str
+    link: Link | None = None
 
     @property
     def leads(self) -> bool:
@@ -95,16 +98,24 @@ class RankWorld:
 
     def save(self, run: Path, state: Checkpoint) -> None:
         """Write a checkpoint of the parts of all; raises FileError."""
-        on_ranks.save(run, state, self._saved_cuts, plan=self.plan)
+        on_ranks.save(run, state, self._saved_cuts, plan=self.plan, link=self.link)
 
     def load(self, run: Path, *, previous: bool) -> Checkpoint:
         """This rank's part of a checkpoint of any mesh; raises CheckpointError, FileError."""
-        return on_ranks.load(run, self._saved_cuts, previous=previous)
+        return on_ranks.load(
+            run,
+            self._saved_cuts,
+            previous=previous,
+            has=lambda name: self.link is None or name in self.cuts,
+        )
 
     def _writes_for(self, name: str) -> bool:
         """Whether this is the first of the ranks that hold the same part of a parameter."""
         cutting = {over for _, over in self.cuts.get(name, ())}
-        return all(axis in cutting or rank(axis) == 0 for axis in current().sizes)
+        link = self.link
+        counts = {link.axis: link.writer(name)} if link else {}
+        sizes = current().sizes
+        return all(axis in cutting or rank(axis) == counts.get(axis, 0) for axis in sizes)
 
     @cached_property
     def _saved_cuts(self) -> dict[str, tuple[tuple[str, int], ...]]:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import tomllib
 from argparse import Namespace
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from xg.cli.compiling import compile_one
+from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE
+from xg.cli.render import cost_pipeline
 from xg.cli.render.cost_data import as_data
 from xg.cli.render.cost_plans import run_all
 from xg.cli.render.cost_text import lines
 from xg.cli.render.json_text import json_text
 from xg.cost.hardware import Machine, UnreadableMachines, machines
 from xg.cost.report import report
+from xg.driver import Program
 from xg_runtime.errors import InputError
 from xg_runtime.files import read
 
@@ -28,11 +31,35 @@ def run(options: Namespace, console: Console) -> int:
     if options.plan == ALL:
         return run_all(options, table, console)
     program = compile_one(options)
+    if program.stages:
+        return _pipeline(program, options, table, console)
     cost_report = report(program.graphs, program.distributed, options.dtype, table)
     if options.json:
         console.write(json_text(as_data(cost_report)))
         return FINE
     for line in lines(cost_report):
+        console.say(line)
+    return FINE
+
+
+def _pipeline(
+    program: Program, options: Namespace, table: Sequence[Machine], console: Console
+) -> int:
+    """Count every stage; print them side by side, and then one of them."""
+    stages = program.stages
+    parts = options.microbatches or 2 * len(stages)
+    found = [report(each.graphs, each.distributed, options.dtype, table) for each in stages]
+    place: int = options.stage
+    stage_of(program, place)
+    if options.json:
+        stage_data = [as_data(each) for each in found]
+        said = cost_pipeline.data(program, parts)
+        console.write(json_text({"pipeline": said, "stages": stage_data}))
+        return FINE
+    for line in cost_pipeline.lines(program, found, parts):
+        console.say(line)
+    console.say(f"\nstage {place}, one microbatch")
+    for line in lines(found[place]):
         console.say(line)
     return FINE
 

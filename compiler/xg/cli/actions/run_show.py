@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from xg.cli.arguments import settings_of
-from xg.cli.compiling import compile_one
+from xg.cli.compiling import compile_one, stage_of
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.render.cost_text import lines
@@ -18,7 +18,7 @@ from xg.passes.ir_text.printer import spell_program
 
 def run(options: Namespace, console: Console) -> int:
     """Print the view."""
-    program = compile_one(options)
+    program = stage_of(compile_one(options), options.stage)
     if options.kernels and options.form in ("dot", "cost", "html"):
         code = " or ".join(backends())
         console.note(f"xg show: --kernels changes the code and its graph: --as ir, {code}")

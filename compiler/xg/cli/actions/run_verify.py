@@ -10,6 +10,7 @@ from xg.cli.commands.verify import OTHERS
 from xg.cli.console import Console
 from xg.cli.exits import FINE, PROBLEM
 from xg.cli.opening import open_project
+from xg.cli.ranking_pipelines import prove_pipeline_on_processes
 from xg.cli.ranking_processes import prove_on_processes
 from xg.cli.render import proven_gradients, proven_ranks
 from xg.cli.render.claims import as_data, lines
@@ -134,10 +135,14 @@ def _on_processes(
     del kinds  # single is all there is
     on_processes().require()
     cases = [prepared(project, *each) for each in _wanted_plans(project, options)]
-    for what, proof in prove_on_processes(
-        cases, options.seed, options.timeout, kernels=options.kernels
-    ):
+    terms = options.seed, options.timeout
+    plain = [case for case in cases if not case.many.stages]
+    for what, proof in prove_on_processes(plain, *terms, kernels=options.kernels):
         yield what.settings, proof
+    for case in cases:
+        if case.many.stages:
+            proof = prove_pipeline_on_processes(case, *terms, kernels=options.kernels)
+            yield case.settings, proof
 
 
 def _wanted_plans(

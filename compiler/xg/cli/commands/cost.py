@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from pathlib import Path
 
-from xg.cli.arguments import add_file
+from xg.cli.arguments import add_file, positive
 
 EXAMPLE = "xg cost diagrams/models/transformer.xg --plan DP_TP --set B=8 --set S=128"
 
@@ -25,5 +25,18 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         help="a table of machines (TOML) for the estimates of time; default: the one that comes "
         "along",
+    )
+    parser.add_argument(
+        "--microbatches",
+        type=positive,
+        metavar="N",
+        help="of a pipeline, for its bubble; default: two for each stage",
+    )
+    parser.add_argument(
+        "--stage",
+        type=int,
+        default=0,
+        metavar="K",
+        help="which stage of a pipeline is printed in full; default: 0, the first",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")

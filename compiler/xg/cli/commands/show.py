@@ -34,4 +34,10 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="the graph after a pass of the compiler: infer, eliminate-dead, differentiate …; "
         "with a plan also annotate, place, check and localize",
     )
+    parser.add_argument(
+        "--stage",
+        type=int,
+        metavar="K",
+        help="the program of one stage of a pipeline, the first is 0",
+    )
     add_kernels(parser)

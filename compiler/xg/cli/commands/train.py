@@ -42,7 +42,14 @@ def _add_data(parser: ArgumentParser) -> None:
         type=positive,
         default=1,
         metavar="N",
-        help="compute a batch in N parts, one after the other; default: 1",
+        help="compute a batch in N parts, one after the other, the microbatches of a pipeline; "
+        "default: 1",
+    )
+    data.add_argument(
+        "--pipeline-schedule",
+        choices=("1F1B", "GPipe"),
+        default="1F1B",
+        help="in which order the stages of a pipeline take microbatches; gradients are the same",
     )
     data.add_argument(
         "--seq",

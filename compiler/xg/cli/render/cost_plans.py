@@ -51,8 +51,11 @@ def run_all(options: Namespace, machines: Sequence[Machine], console: Console) -
                 raise
             costs.append(PlanCost(name, None, error.diagnostics[0].message))
             continue
-        counted = report(program.graphs, program.distributed, options.dtype, machines)
-        costs.append(PlanCost(name, counted))
+        ranks = program.stages or (program,)
+        for place, each in enumerate(ranks):
+            counted = report(each.graphs, each.distributed, options.dtype, machines)
+            stage = f"{name}, stage {place}" if program.stages else name
+            costs.append(PlanCost(stage, counted))
     if options.json:
         _write(costs, console)
     else:

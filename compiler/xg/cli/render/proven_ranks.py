@@ -49,7 +49,7 @@ def _title(file: str, settings: Settings, proof: RankProof) -> str:
 
 
 def _mesh(proof: RankProof) -> Mapping[str, int]:
-    return proof.program.graphs.mesh
+    return proof.program.mesh
 
 
 def _floats(floats: Floats) -> Iterator[str]:

@@ -21,13 +21,18 @@ from xg.cli.training.run_config import RunConfig
 from xg.cli.training.setup import TrainingSetup
 from xg.cli.training.task import split_of
 from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program
 from xg.sharding.shard_spec import cuts
+from xg.verify.pipeline_comparison import link_of
 from xg_runtime.checkpoint import exists
 from xg_runtime.config import TrainConfig
 from xg_runtime.errors import InputError, NonFiniteError
 from xg_runtime.interrupt import Interrupt
-from xg_runtime.ranks import simulate
+from xg_runtime.module import Module
+from xg_runtime.ranks import rank, simulate
 from xg_runtime.ranks.joining import joined
+from xg_runtime.ranks.pipeline import Pipeline
+from xg_runtime.ranks.stage_training import StageTraining
 from xg_runtime.ranks.world import RankWorld
 from xg_runtime.train import Outcome, check_free, train
 from xg_runtime.world import SINGLE_DEVICE, World
@@ -49,6 +54,8 @@ def train_on_ranks(
 ) -> TrainingResult:
     """Train in a folder; raises DiagnosticError and XgRuntimeError."""
     ranks = Ranks.of(what.trained_program, options)
+    if what.trained_program.stages and options.sample:
+        raise InputError("no stage has a whole model: leave out --sample, and xg generate the run")
     if ranks is None:
         return _result(_train(what, options, folder, console, SINGLE_DEVICE), leads=True)
     if is_on_mesh():
@@ -71,11 +78,12 @@ def _train(
     stop: Interrupt | None = None,
 ) -> Outcome | NonFiniteError:
     """Train as one rank of a world; the first writes how the program is compiled."""
+    module = _own(what).on_arrays(what.backend, kernels=what.kernels)
     if world.leads and not options.resume and (options.overwrite or not exists(folder)):
         RunConfig.of(folder, what, options).write(folder)
     try:
         outcome = train(
-            what.module,
+            module,
             what.source,
             _config(options, what.loss),
             folder,
@@ -87,6 +95,7 @@ def _train(
             stop=stop,
             split=split_of(what.program.graphs, what.loss, what.source.batched, options.accumulate),
             frozen=what.program.frozen,
+            stages=_stages(what, module, options),
         )
     except NonFiniteError as error:
         place = what.place_of(error.tensor)
@@ -105,8 +114,23 @@ def _result(found: Outcome | NonFiniteError, *, leads: bool) -> TrainingResult:
 
 def _world(what: TrainingSetup) -> World:
     """The world of the rank that runs this."""
-    graphs = what.trained_program.graphs
-    return RankWorld(cuts(graphs), graphs.plan.name if graphs.plan else "")
+    graphs = _own(what).graphs
+    link = link_of(graphs.stage) if graphs.stage else None
+    return RankWorld(cuts(graphs), graphs.plan.name if graphs.plan else "", link)
+
+
+def _own(what: TrainingSetup) -> Program:
+    """The program of the rank that runs this: of a pipeline that of its stage."""
+    program = what.trained_program
+    return program.stages[rank(next(iter(program.mesh)))] if program.stages else program
+
+
+def _stages(what: TrainingSetup, module: Module, options: Namespace) -> StageTraining | None:
+    """The pipeline of the rank that runs this, if it is a stage of one."""
+    stage = _own(what).graphs.stage
+    if stage is None:
+        return None
+    return StageTraining(Pipeline(module, link_of(stage)), options.pipeline_schedule)
 
 
 def _on_simulated(
@@ -163,7 +187,8 @@ def _on_processes(
 
 def agreed_facts(what: TrainingSetup, options: Namespace) -> dict[str, str]:
     """The facts that processes compare before the first step: a rank's program, and its type."""
-    code = what.trained_program.source(options.backend)
+    program = what.trained_program
+    code = "".join(each.source(options.backend) for each in program.stages or (program,))
     return {
         "program": hashlib.sha256(code.encode()).hexdigest()[:16],
         "plan": options.plan or "",

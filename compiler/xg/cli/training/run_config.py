@@ -43,7 +43,7 @@ class RunConfig:
         """The recipe of a run in `folder` of the file that the user names."""
         file = options.file
         diagram = "-" if file == "-" else _relative_path(Path(file), folder)
-        mesh = dict(what.parallel.graphs.mesh) if what.parallel else {}
+        mesh = dict(what.parallel.mesh) if what.parallel else {}
         return cls(diagram, options.block, what.settings, options.plan, mesh)
 
     @classmethod

@@ -244,14 +244,18 @@ class _BackwardWriter(PassWriter):
             self.statements.add(commented(code, comment), (call,))
             return
         below = self.below(f"{call.path}.{{i}}") if self.path else f'f"{call.path}.{{i}}"'
+        rounds = f"range({call.first}, {call.first} + len({saved}))"
+        if not call.first:
+            rounds = f"range(len({saved}))"
         carry, invariants = names[0], names[1:]
         parts = [self.names.fresh(f"{name}_part") for name in invariants]
-        args = ["params", below, f"{saved}[i]", carry, "grads"]
+        behind = f" - {call.first}" if call.first else ""
+        args = ["params", below, f"{saved}[i{behind}]", carry, "grads"]
         code = f"{', '.join([carry, *parts])} = {function}({', '.join(args)})"
         lines = [
             f"{carry} = {cotangents[0]}",
             *(f"{name} = {self._zeros(value)}" for value, name in results[1:]),
-            f"for i in reversed(range(len({saved}))):",
+            f"for i in reversed({rounds}):",
             *indented(commented(code, comment, 8)),
             *(f"    {n} = {n} + {p}" for n, p in zip(invariants, parts, strict=True)),
         ]

@@ -71,7 +71,7 @@ class _CallLines:
         """Calls in a row: the first operand goes round."""
         writer, carry = self.writer, self.outputs[0]
         assert self.call.count is not None
-        count = writer.scope.size(self.call.count).text
+        numbers = writer.scope.rounds(self.call.count, self.call.first)
         rounds = f"{self.call.path}.{{i}}"
         path = writer.below(rounds) if writer.path else f'f"{rounds}"'
         args = [*self._given(), path, carry, *self.mentions[1:], *self.rest, *self._seed()]
@@ -81,7 +81,7 @@ class _CallLines:
         return [
             f"{carry} = {self.mentions[0]}",
             *([f"{self.saved}: list[{self._class()}] = []"] if self.saved else []),
-            f"for i in range({count}):",
+            f"for i in {numbers}:",
             *indented(commented(code, self.comment, 8)),
             *([f"    {self.saved}.append({one})"] if self.saved else []),
         ]

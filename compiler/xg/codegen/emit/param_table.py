@@ -162,8 +162,8 @@ class _Level:
         if call.count is None:
             return _Level(callee, path, self.depth, inner)
         counter = "ijklmn"[self.depth]
-        count = scope.size(call.count.substitute(self.symbols)).text
-        loop = f"for {counter} in range({count}):"
+        rounds = scope.rounds(call.count.substitute(self.symbols), call.first)
+        loop = f"for {counter} in {rounds}:"
         return _Level(callee, f"{path}.{{{counter}}}", self.depth + 1, inner, loop)
 
 

@@ -40,6 +40,14 @@ class Scope:
         self.needed.update(dict.fromkeys(folded.symbols()))
         return spell_dim(folded)
 
+    def rounds(self, count: Dim, first: int) -> str:
+        """The numbers of the rounds of a row."""
+        return (
+            f"range({first}, {self.size(count + first).text})"
+            if first
+            else (f"range({self.size(count).text})")
+        )
+
     def shape(self, shape: Shape) -> list[str]:
         """The sizes of a shape."""
         return [self.size(dim).text for dim in shape]

@@ -58,19 +58,19 @@ class StepBuilder:
                 if saved is None:
                     raise Meaningless("expected the name of what a call makes", use.verb.line)
                 call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes)
-                return replace(call, loop=_loop(use.loop))
+                return replace(call, loop=_loop(use.loop), first=use.first)
             outputs = self._made(text.outputs, "edge")
             saved = Value(None, "saved", span)
             if text.outputs:
                 scope.values[f"{text.outputs[0].name}~saved"] = saved
             call = Call(use.callee, use.path, inputs, outputs, saved, span, count, sizes)
-            return replace(call, loop=_loop(use.loop))
+            return replace(call, loop=_loop(use.loop), first=use.first)
         origin = self._origin(use.origin, use.verb)
         if not isinstance(origin, Call):
             raise Meaningless("expected the name of what a call makes", use.verb.line)
         outputs = self._made(text.outputs, "cotangent")
         call = Call(use.callee, use.path, inputs, outputs, origin.saved, span, count, sizes, origin)
-        return replace(call, loop=_loop(use.loop))
+        return replace(call, loop=_loop(use.loop), first=use.first)
 
     def _origin(self, name: Token | None, near: Token) -> Step:
         if name is None:

@@ -72,7 +72,7 @@ step: [AGAIN] outputs "=" (apply | call) _NL [definition] part*
 part: "part" outputs "=" apply _NL
 outputs: "(" ")" | values
 apply: GLYPH "(" [names] ")" "{{" [attrs] "}}" ["at" path] ["from" NAME] ["for" names]
-call: (CALL | BACKWARD) key ["×" expr] "as" path [loop] \
+call: (CALL | BACKWARD) key ["×" expr] ["behind" INT] "as" path [loop] \
     "(" [names] ")" ["{{" bindings "}}"] ["from" NAME]
 loop: "over" expr [REVERSED] axes "->" axes "states" INT
 axes: "[" [axis ("," axis)*] "]"

@@ -165,6 +165,7 @@ class GraphPrinter:
         outputs = ", ".join(self._value(value, role) for value in call.outputs) or "()"
         verb = "call" if call.origin is None else "backward"
         count = f" × {call.count}" if call.count is not None else ""
+        count += f" behind {call.first}" if call.first else ""
         sizes = ", ".join(f"{name} = {dim}" for name, dim in call.sizes.items())
         said = f" {{{sizes}}}" if sizes else ""
         called = f"{verb} {spell_key(call.callee)}{count} as {_path(call.path)}{_loop(call.loop)}"

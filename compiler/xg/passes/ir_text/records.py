@@ -106,6 +106,7 @@ class CallText:
     verb: Token
     callee: str
     count: Expression | None
+    first: int
     path: str
     loop: LoopText | None
     inputs: Names

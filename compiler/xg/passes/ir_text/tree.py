@@ -212,13 +212,15 @@ class TreeOfProgram(Transformer[Token, r.ProgramText]):
         verb: Token,
         callee: Token,
         count: Expression | None,
+        first: Token | None,
         path: str,
         loop: r.LoopText | None,
         inputs: r.Names | None,
         sizes: Mapping[str, Expression] | None,
         origin: Token | None,
     ) -> r.CallText:
-        return r.CallText(verb, str(callee), count, path, loop, inputs or (), sizes or {}, origin)
+        at = str(callee), count, int(first or 0), path, loop
+        return r.CallText(verb, *at, inputs or (), sizes or {}, origin)
 
     def loop(
         self,

@@ -16,10 +16,11 @@ from xg.syntax.tree import walk
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Where a path ends: the dims that its blocks have of their own, and if at parameters."""
+    """Where a path ends: the dims that its blocks have of their own, if at parameters or calls."""
 
     dims: frozenset[str]
     is_param: bool
+    is_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class Places:
         default_factory=dict[LocatedBlock, "tuple[list[tuple[str, _Step]], frozenset[str]]"]
     )
 
-    def end_of(self, block: LocatedBlock, path: ast.Path, *, may_be_call: bool = False) -> End:
+    def end_of(self, block: LocatedBlock, path: ast.Path) -> End:
         """Where a path of a plan of `block` leads; raises Refused if nowhere."""
         steps = [_Step(block)]
         *way, last = path.segments
@@ -51,9 +52,10 @@ class Places:
             return End(dims, is_param=True)
         places = [step.located for step in steps if not step.row]
         calls = [name for place in places for name, _ in self._of(place)[0]]
-        if may_be_call and last.name in calls:
-            return End(dims, is_param=False)
-        if not any(last.name in self._of(place)[1] for place in places):
+        is_value = any(last.name in self._of(place)[1] for place in places)
+        if last.name in calls and not is_value:
+            return End(dims, is_param=False, is_call=True)
+        if not is_value:
             names = [name for place in places for name in sorted(self._of(place)[1])]
             raise Refused(_nothing(steps, last, "value", tuple(names)))
         is_param = any(param.name.name == last.name for block in blocks for param in block.params)

@@ -183,6 +183,23 @@ class MemoryOfParam(ProblemAt):
     word: str
 
 
+class ShapeOfCall(ProblemAt):
+    """A shape for a call that is not the number of its rounds over one mesh axis."""
+
+    code = "XG0245"
+    title = "{name} is a call, and has no shape"
+    label = "of a call"
+    name: str
+    mesh: tuple[str, ...]
+
+    def helps(self) -> tuple[str, ...]:
+        axis = self.mesh[0] if self.mesh else "N_P"
+        return (
+            f"of a row, `{self.name} [N_L/{axis}]` shares its N_L rounds among the stages of a "
+            "pipeline",
+        )
+
+
 class TwoLayouts(ProblemAt):
     """A value that the file cuts in two ways."""
 

@@ -8,7 +8,7 @@ from dataclasses import field
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.axis_cuts import Layout
-from xg.ir.plan import Entry, Memory, Plan
+from xg.ir.plan import ROUNDS, Entry, Memory, Plan
 from xg.passes.resolve.errors import Refused
 from xg.passes.resolve.expressions import ExpressionReader
 from xg.passes.resolve.paths import End, Places, reachable
@@ -17,6 +17,7 @@ from xg.passes.resolve.plan_errors import (
     MemoryOfParam,
     PlanOfUnknown,
     PlanTwice,
+    ShapeOfCall,
     UnknownMesh,
     UnknownPlan,
     UseOfNoParam,
@@ -157,10 +158,12 @@ class _Plans:
     def _plan(self, name: str, blocks: Sequence[LocatedBlock]) -> Plan:
         texts = self.texts[name]
         entries = [entry for block in blocks for entry in self._entries(texts[block][0], block)]
-        named = frozenset(axis for entry in entries for axis in _mentioned(entry))
+        values = [entry for entry in entries if entry.path[-1] != ROUNDS]
+        named = frozenset(axis for entry in values for axis in _mentioned(entry))
+        stages = {axis for entry in entries for axis in _mentioned(entry)}
         over = named or frozenset(self.linked.mesh)  # without axes, the plan replicates over all
         title = next((text.title.value for text, _ in texts.values() if text.title), name)
-        mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in named}
+        mesh = {axis: size for axis, size in self.linked.mesh.items() if axis in named | stages}
         return Plan(name, title, tuple(replace(entry, over=over) for entry in entries), mesh)
 
     def _entries(self, plan: ast.Plan, block: LocatedBlock) -> Iterator[Entry]:
@@ -176,7 +179,9 @@ class _Plans:
     def _entry(
         self, plan: ast.Plan, block: LocatedBlock, placement: ast.Placement, path: ast.Path
     ) -> Entry:
-        end = self.places.end_of(block, path, may_be_call=placement.at_rest is None)
+        end = self.places.end_of(block, path)
+        if placement.at_rest and end.is_call:
+            return self._rounds(plan, block, placement, placement.at_rest, path, end)
         use = self._layout(placement.in_use, end) if placement.in_use else None
         if placement.in_use and not end.is_param:
             raise Refused(UseOfNoParam(placement.in_use.span, path.name))
@@ -191,6 +196,31 @@ class _Plans:
             plan=plan.name.name,
             span=path.span,
             memory=_memory(placement.memory),
+        )
+
+    def _rounds(
+        self,
+        plan: ast.Plan,
+        block: LocatedBlock,
+        placement: ast.Placement,
+        shape: ast.Shape,
+        path: ast.Path,
+        end: End,
+    ) -> Entry:
+        """The line that shares the rounds of a row of calls among stages."""
+        layout = self._layout(shape, end)
+        axes = [axis for cuts in layout.cuts for axis in cuts]
+        more = placement.in_use or placement.memory or len(path.segments) > 1
+        if more or len(layout.dims) != 1 or layout.open or len(axes) != 1:
+            raise Refused(ShapeOfCall(shape.span, path.name, tuple(self.linked.mesh)))
+        return Entry(
+            block=(block.unit.number, block.block.name.name),
+            path=(*(segment.name for segment in path.segments), ROUNDS),
+            rest=layout,
+            use=None,
+            over=frozenset(),
+            plan=plan.name.name,
+            span=path.span,
         )
 
     def _layout(self, shape: ast.Shape, end: End) -> Layout:

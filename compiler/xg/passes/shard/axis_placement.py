@@ -253,13 +253,13 @@ class BlockPlacer:
         """A move on another mesh axis changes nothing on this one."""
         (value,), (result,) = self._inputs(step), step.outputs
         state, request = self.moves.states[value], self.requests.get(value)
-        gathered = request is not None and request.use is not None and request.rest == state
+        gathered = request and request.use and request.rest == state
         if gathered and step.op.glyph == "part" and step.attrs["target"] == state:
-            # Cut over both mesh axes its parts would not be contiguous: it is gathered before.
+            # Parts of both mesh axes would not be contiguous.
             value, state = self.moves.reshard(value, REPLICATED, step.span), REPLICATED
-        self.moves.add(replace(step, inputs=(value,)), [state])
-        if request and gathered and state == request.rest:
+        elif request and gathered:
             self.requests[result] = request  # gathered behind it, where it is used
+        self.moves.add(replace(step, inputs=(value,)), [state])
         self._heed(result, step.span)
 
     # ---- calls ----------------------------------------------------------------------------------

@@ -341,7 +341,8 @@ def _paths(call: Call, record: Record) -> list[str]:
     if call.count is None:
         return [join(record.path, call.path)]
     count = call.count.evaluate(record.sizes)
-    return [join(record.path, f"{call.path}.{index}") for index in range(count)]
+    rounds = range(call.first, call.first + count)
+    return [join(record.path, f"{call.path}.{number}") for number in rounds]
 
 
 def rebind(call: Call, caller: Graph, callee: Graph, numbers: Mapping[str, int]) -> dict[str, int]:

@@ -1,0 +1,127 @@
+"""The programs of the stages of a pipeline, of a placed program whose plan shares a row.
+
+Every stage makes its rounds of the row, the first also all that is in front of it, the last all
+that is behind it. The stream, which goes through the rounds, is an input of all stages but the
+first and the output of all but the last. Everything else that a stage needs it computes itself from
+inputs and parameters: where two stages use one parameter, both hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.dim import number
+from xg.ir.graph import Apply, Call, Graph, Program, Value
+from xg.ir.parameters import param_specs
+from xg.ir.prune import prune
+from xg.ir.stage import Stage
+from xg.ir.walk import reached
+from xg.sharding.cut_rows import CutRow, cut_row, with_numbers
+from xg.sharding.errors import StageOfCall, UnknownRounds
+
+
+def split_stages(program: Program) -> tuple[Program, ...]:
+    """The program of every stage; none where the plan has no pipeline. Raises DiagnosticError."""
+    found = cut_row(program)
+    if found is None:
+        return ()
+    row = with_numbers(found)
+    assert row.stages is not None
+    if row.rounds is None:
+        raise DiagnosticError.of(UnknownRounds(row.call.span, str(row.call.count)))
+    whole = [_stage(program, row, place) for place in range(row.stages)]
+    holders: dict[str, list[int]] = {}
+    for place, stage in enumerate(whole):
+        types = stage.main.types
+        learned = ((path, param.value) for path, param, *_ in param_specs(stage))
+        inputs = ((str(value.name), value) for value in stage.main.inputs if types[value].is_float)
+        held = [path for path, value in (*learned, *inputs) if not value.frozen]
+        for path in dict.fromkeys(held):
+            if stage.stage and path != stage.stage.receives:
+                holders.setdefault(path, []).append(place)
+    shared = {path: tuple(places) for path, places in holders.items() if len(places) > 1}
+    return tuple(_told(stage, shared) for stage in whole)
+
+
+def _told(program: Program, shared: dict[str, tuple[int, ...]]) -> Program:
+    """The program of a stage that knows which parameters and inputs others hold too."""
+    stage = program.stage
+    assert stage is not None
+    mine = {path: places for path, places in shared.items() if stage.place in places}
+    return replace(program, stage=replace(stage, holders=mine))
+
+
+def _stage(program: Program, row: CutRow, place: int) -> Program:
+    """The program of one stage."""
+    main = program.main
+    stages, rounds = row.stages or 1, row.rounds or 0
+    share = rounds // stages
+    call = next(c for c in main.calls if c.path == row.call.path)
+    stream, left = call.inputs[0], call.outputs[0]
+    enters = place > 0
+    received = Value(_free(main, "received"), "input", stream.span) if enters else stream
+    inside = replace(
+        call, count=number(share), first=place * share, inputs=(received, *call.inputs[1:])
+    )
+    last = place == stages - 1
+    outputs = main.outputs if last else (left,)
+    names = main.output_names if last else (_free(main, "sent"),)
+    steps = tuple(inside if step is call else step for step in main.steps)
+    needed, kept = _needed(steps, outputs)
+    params = tuple(param for param in main.params if param.value in needed)
+    inputs = tuple(value for value in main.inputs if value in needed)
+    graph = replace(
+        main,
+        inputs=(*([received] if enters else []), *inputs),
+        outputs=outputs,
+        output_names=names,
+        output_types=tuple(main.types[value] for value in outputs),
+        steps=kept,
+        params=params,
+        foreign=tuple(_foreign(main, needed, kept, row, place)),
+        types={**main.types, received: main.types[stream]},
+        placements={**main.placements, received: main.placements.get(stream, {})},
+    )
+    graphs = {**program.graphs, graph.key: prune(graph)}
+    sends = None if last else names[0]
+    receives = str(received.name) if enters else None
+    return replace(
+        program,
+        graphs={key: graphs[key] for key in reached(graphs, program.entry)},
+        stage=Stage(row.axis, place, stages, receives, sends),
+    )
+
+
+def _free(graph: Graph, name: str) -> str:
+    """A name that no value of the block has."""
+    taken = {found for found, _ in graph.names()}
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _needed(
+    steps: Sequence[Apply | Call], outputs: Sequence[Value]
+) -> tuple[set[Value], tuple[Apply | Call, ...]]:
+    """The values that outputs depend on, and the steps that make them."""
+    needed = set(outputs)
+    kept: list[Apply | Call] = []
+    for step in reversed(steps):
+        if any(value in needed for value in step.outputs):
+            needed.update(step.inputs)
+            kept.append(step)
+    return needed, tuple(reversed(kept))
+
+
+def _foreign(
+    main: Graph, needed: set[Value], kept: Sequence[Apply | Call], row: CutRow, place: int
+) -> Iterator[Value]:
+    """The parameters of calls that the stage reads itself; it has to make these calls."""
+    paths = {step.path for step in kept if isinstance(step, Call)}
+    for value in main.foreign:
+        if value in needed:
+            if str(value.name).partition(".")[0] not in paths:
+                raise DiagnosticError.of(StageOfCall(row.call.span, str(value.name), place))
+            yield value

@@ -1,0 +1,202 @@
+"""A pipeline compared with the single-device program on the same microbatches.
+
+Every microbatch has arrays and a seed of its own. Outputs are compared for each, gradients summed
+over all; each stage answers for what it holds, and what several hold is equal on them to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+import xg_runtime.ranks as ranks
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program
+from xg.ir.stage import Stage
+from xg.sharding.shard_spec import ShardSpec, cuts
+from xg.verify.rank_comparison import (
+    ArrayDifference,
+    Arrays,
+    Counts,
+    RankAgreement,
+    RankComparison,
+    RankRun,
+)
+from xg.verify.reference import interpret
+from xg.verify.reference import random_inputs as invented
+from xg.verify.reference.interpret import Interpreter
+from xg_runtime.module import Module
+from xg_runtime.ranks.cells import SCHEDULES, Orders
+from xg_runtime.ranks.grid import Grid
+from xg_runtime.ranks.pipeline import Link, Part, Pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class StageRun:
+    """The outputs of every microbatch, the gradients of all, and what a rank sent."""
+
+    outputs: tuple[Arrays, ...]
+    gradients: Arrays
+    sent: Counts
+
+
+def link_of(stage: Stage) -> Link:
+    """The stage as the runtime knows it."""
+    holders = {name: list(places) for name, places in stage.holders.items()}
+    return Link(stage.axis, stage.place, stage.count, stage.receives, stage.sends, holders)
+
+
+@dataclass(frozen=True)
+class PipelineComparison:
+    """The program of every stage, and the arrays that it and one device run on."""
+
+    program: Program
+    params: Arrays
+    parts: tuple[Part, ...]
+    schedule: str
+
+    @classmethod
+    def of(cls, one: Program, many: Program, seed: int, schedule: str) -> PipelineComparison:
+        """One with random arrays; one microbatch more than there are stages."""
+        params = interpret.initial(one.graphs, seed)
+        count = len(many.stages) + 1
+        parts = tuple(_part(one, params, seed + number) for number in range(count))
+        return cls(many, params, parts, schedule)
+
+    @property
+    def links(self) -> list[Link]:
+        """The place of every stage."""
+        stages = (each.graphs.stage for each in self.program.stages)
+        return [link_of(stage) for stage in stages if stage is not None]
+
+    @cached_property
+    def cuts(self) -> list[Mapping[str, ShardSpec]]:
+        """Which axes of a stage's arrays are cut."""
+        return [cuts(each.graphs) for each in self.program.stages]
+
+    @property
+    def orders(self) -> Orders:
+        """The cells of every stage, in order."""
+        return SCHEDULES[self.schedule](len(self.program.stages), len(self.parts))
+
+    def on_one_device(self, module: Module) -> StageRun:
+        """All microbatches on one device."""
+        outputs: list[Arrays] = []
+        total: dict[str, Any] = {}
+        for part in self.parts:
+            params = dict(self.params)
+            given, saved = module.forward(params, dict(part.inputs), seed=part.seed)
+            outputs.append(given)
+            for name, array in module.backward(params, saved, dict(part.cotangents)).items():
+                total[name] = total[name] + array if name in total else array
+        return StageRun(tuple(outputs), total, {})
+
+    def on_ranks(
+        self,
+        modules: Sequence[Module],
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> list[StageRun]:
+        """Run on all simulated ranks; raises RankError where they do not fit together."""
+
+        def rank() -> StageRun:
+            with around():
+                return run_stage(
+                    lambda place: modules[place],
+                    self.links,
+                    self.cuts,
+                    self.params,
+                    self.parts,
+                    self.schedule,
+                )
+
+        return ranks.simulate(self.program.mesh, rank)
+
+    def compare(self, alone: StageRun, together: Sequence[StageRun]) -> RankAgreement:
+        """Every output and gradient against one device."""
+        worst, first = 0.0, None
+        for difference in self.differences(alone, together):
+            worst = max(worst, difference.error)
+            if first is None and difference.is_wrong:
+                first = difference.describe(Grid(dict(self.program.mesh)))
+        outputs = sum(map(len, alone.outputs))
+        return RankAgreement(outputs, len(alone.gradients), worst, first)
+
+    def differs(self, alone: StageRun, together: Sequence[StageRun]) -> bool:
+        """Whether any array is wrong."""
+        return any(difference.is_wrong for difference in self.differences(alone, together))
+
+    def differences(
+        self, alone: StageRun, together: Sequence[StageRun]
+    ) -> Iterator[ArrayDifference]:
+        """How far every output and gradient is from that of one device, stage by stage."""
+        inner = len(together) // len(self.program.stages)
+        for place, stage in enumerate(self.program.stages):
+            runs = together[place * inner : (place + 1) * inner]
+            names = {*stage.inputs, *stage.params, *stage.outputs}
+            comparison = RankComparison(stage.graphs, {}, {}, self.parts[0].cotangents, 0)
+            for part, outputs in enumerate(alone.outputs):
+                wanted = {name: each for name, each in outputs.items() if name in names}
+                found = [RankRun(run.outputs[part], {}, {}) for run in runs]
+                for each in comparison.differences(RankRun(wanted, {}, {}), found):
+                    yield replace(
+                        each,
+                        name=f"{each.name} of microbatch {part}",
+                        furthest=each.furthest + place * inner,
+                    )
+            gradients = {name: each for name, each in alone.gradients.items() if name in names}
+            found = [RankRun({}, run.gradients, {}) for run in runs]
+            for each in comparison.differences(RankRun({}, gradients, {}), found):
+                yield replace(each, furthest=each.furthest + place * inner)
+        yield from self._between_stages(together, inner)
+
+    def _between_stages(
+        self, together: Sequence[StageRun], inner: int
+    ) -> Iterator[ArrayDifference]:
+        """Gradients of what several stages hold, where they are not equal in bits."""
+        shared = {name: places for link in self.links for name, places in link.holders.items()}
+        for name, (first, *others) in shared.items():
+            for other in others:
+                for rank in range(inner):
+                    one, two = (together[p * inner + rank].gradients[name] for p in (first, other))
+                    if not np.array_equal(one, two):
+                        yield ArrayDifference(f"d{name}", 0.0, 0, other * inner + rank)
+
+
+def run_stage(
+    module: Callable[[int], Module],
+    links: Sequence[Link],
+    where: Sequence[Mapping[str, ShardSpec]],
+    params: Arrays,
+    parts: Sequence[Part],
+    schedule: str,
+) -> StageRun:
+    """The run of the rank that calls this: its stage, on its shards of whole arrays."""
+    counters = ranks.current().counters
+    counters.clear()
+    place = ranks.rank(links[0].axis)
+    held = where[place]
+    mine = {name: array for name, array in params.items() if name in held}
+    own = [
+        Part(
+            ranks.local_shards(part.inputs, held),
+            ranks.local_shards(part.cotangents, held),
+            part.seed,
+        )
+        for part in parts
+    ]
+    order = SCHEDULES[schedule](len(links), len(parts))[place]
+    pipeline = Pipeline(module(place), links[place])
+    outputs, gradients = pipeline.step(ranks.local_shards(mine, held), own, order)
+    counts = {key: (one.calls, one.elements) for key, one in counters.counts.items()}
+    return StageRun(tuple(outputs), gradients, counts)
+
+
+def _part(one: Program, params: Arrays, seed: int) -> Part:
+    inputs = invented.inputs(one.graphs, seed)
+    outputs, _ = Interpreter(one.graphs, params, seed).forward(inputs)
+    return Part(dict(inputs), dict(invented.cotangents(outputs, seed)), seed)

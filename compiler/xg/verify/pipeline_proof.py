@@ -1,0 +1,121 @@
+"""The proof of a pipeline: its stages, in the order of each schedule, against one device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from xg.cost.pipeline import sends
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.driver import Program
+from xg.verify.check_traffic import TrafficCheck, expected
+from xg.verify.controls import Control, Trial, controls
+from xg.verify.pipeline_comparison import PipelineComparison, StageRun
+from xg.verify.rank_comparison import Counts, RankAgreement
+from xg_runtime.errors import RankError
+from xg_runtime.ranks.cells import SCHEDULES, check
+
+Found = tuple[Mapping[str, RankAgreement], None, tuple[TrafficCheck, ...], tuple[Control, ...]]
+
+
+def prove_pipeline(
+    one: Program, many: Program, seed: int, backends: Sequence[str], *, kernels: bool
+) -> Found:
+    """Agreement of every backend's code under every schedule, traffic, and the controls."""
+    agreements: dict[str, RankAgreement] = {}
+    for backend in backends:
+        runner = _Runner(one, many, seed, backend, kernels)
+        for schedule in SCHEDULES:
+            found = runner.agreement(schedule)
+            before = agreements.get(backend)
+            if before is None or (before.first is None and found.error >= before.error):
+                agreements[backend] = found
+    numpy = _Runner(one, many, seed, "numpy", kernels)
+    return agreements, None, *numpy.sent()
+
+
+@dataclass(frozen=True)
+class _Runner:
+    """The code of one backend for all stages."""
+
+    one: Program
+    many: Program
+    seed: int
+    backend: str
+    kernels: bool
+
+    def agreement(self, schedule: str) -> RankAgreement:
+        """How far ranks are from one device in the order of a schedule."""
+        comparison = self._comparison(schedule)
+        check(comparison.orders, len(comparison.parts))
+        alone = comparison.on_one_device(self.one.on_arrays(self.backend, kernels=self.kernels))
+        stages = self.many.stages
+        modules = [each.on_arrays(self.backend, kernels=self.kernels) for each in stages]
+        try:
+            return comparison.compare(alone, comparison.on_ranks(modules))
+        except RankError as error:
+            return RankAgreement(0, 0, float("inf"), f"{error}, {schedule}")
+
+    def sent(self) -> tuple[tuple[TrafficCheck, ...], tuple[Control, ...]]:
+        """The traffic, counted, and a control for each collective and send."""
+        comparison = self._comparison(next(iter(SCHEDULES)))
+        alone = comparison.on_one_device(self.one.on_arrays(kernels=self.kernels))
+        loaded = [each.load(kernels=self.kernels) for each in self.many.stages]
+        modules: list[Any] = list(loaded)
+        try:
+            runs = comparison.on_ranks(modules)
+        except RankError:
+            return (), ()
+        sent = tuple(checked(self.many, runs, len(comparison.parts), kernels=self.kernels))
+        if comparison.differs(alone, runs):
+            return sent, ()
+        trial = Trial(
+            loaded,
+            [each.source(kernels=self.kernels) for each in self.many.stages],
+            lambda around: comparison.on_ranks(modules, around),
+            lambda found: comparison.differences(alone, found),
+            cast(Any, alone.gradients),
+        )
+        return sent, tuple(controls(trial))
+
+    def _comparison(self, schedule: str) -> PipelineComparison:
+        return PipelineComparison.of(self.one, self.many, self.seed, schedule)
+
+
+def checked(
+    many: Program, runs: Sequence[StageRun], parts: int, *, kernels: bool = False
+) -> Iterator[TrafficCheck]:
+    """The traffic of the ranks of every stage, against the formulas, a row for each kind."""
+    inner = len(runs) // len(many.stages)
+    for place, stage in enumerate(many.stages):
+        said = _expected(stage, parts, kernels=kernels)
+        mine = runs[place * inner : (place + 1) * inner]
+        counted = next((run.sent for run in mine if run.sent != said), mine[0].sent)
+        for key in dict.fromkeys([*said, *counted]):
+            direction, kind, over = key
+            yield TrafficCheck(
+                f"{direction}, stage {place}",
+                kind,
+                over,
+                said.get(key, (0, 0)),
+                counted.get(key, (0, 0)),
+                kernels and kind != "send",
+            )
+
+
+def _expected(stage: Program, parts: int, *, kernels: bool) -> Counts:
+    """The formulas of a stage in numbers."""
+    placed = stage.fused_distributed if kernels else stage.distributed
+    assert placed is not None
+    assert placed.stage is not None
+    counts: Counts = {
+        key: (calls * parts, elements * parts)
+        for key, (calls, elements) in expected(placed).items()
+    }
+    numbers = {**placed.main.sizes.bind(placed.numbers), **placed.mesh}
+    for each in sends(placed):
+        key = (each.direction, "send", placed.stage.axis)
+        calls, elements = counts.get(key, (0, 0))
+        times = parts if each.repeats else 1
+        counts[key] = calls + times, elements + times * each.payload.evaluate(numbers)
+    return counts

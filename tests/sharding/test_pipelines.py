@@ -1,0 +1,225 @@
+"""Pipelines: orders of cells, the programs of stages, proofs, and training on them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import xg
+from xg.cli import main
+from xg.frontend.project import read_project
+from xg.verify.pipeline_comparison import PipelineComparison
+from xg.verify.pipeline_proof import checked
+from xg.verify.plan_proof import prepared, prove_ranks
+from xg_runtime.errors import RankError
+from xg_runtime.ranks import current, simulate
+from xg_runtime.ranks.cells import (
+    SCHEDULES,
+    Cell,
+    Impossible,
+    bubble,
+    check,
+    in_flight,
+    timeline,
+)
+
+NET = """\
+dim B, D = 6, V = 7, N_L = 4
+mesh N_P = 2, N_D = 2
+block Layer(X [B, D]) -> Y [B, D] {
+    param W [D, D], b [D]
+    X -> •<=W -> ⊕<-BC[B](b) -> tanh -> DO(0.1) -> ⊕<-X : Y
+}
+block Net(ids [B] in V, t [B] in V) -> loss [] {
+    param E [V, D]
+    ids -> Emb(E) : X [B, D]
+    X -> N_L × Layer as layers -> •<=T(E) -> CE<-t : loss
+}
+plan PP of Net {
+    layers [N_L/N_P]
+}
+plan DP of Net {
+    ids, t [B/N_D]
+}
+"""
+
+
+def net(folder: Path, plan: str = "") -> Path:
+    """The file, with another plan."""
+    (folder / "net.xg").write_text(NET + plan, encoding="utf-8")
+    return folder / "net.xg"
+
+
+@pytest.mark.parametrize(("stages", "parts"), list(product((1, 2, 3, 5), (1, 2, 4, 7))))
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules_can_be_run_and_wait_as_the_formula_says(
+    name: str, stages: int, parts: int
+) -> None:
+    orders = SCHEDULES[name](stages, parts)
+    check(orders, parts)
+    assert len(timeline(orders)) == 2 * stages * parts
+    assert bubble(orders) == pytest.approx((stages - 1) / (parts + stages - 1))
+    most = [parts if name == "GPipe" else min(parts, stages - place) for place in range(stages)]
+    assert [in_flight(order) for order in orders] == most
+
+
+def test_orders_that_no_stage_can_run_are_found() -> None:
+    first, second = SCHEDULES["1F1B"](2, 2)
+    with pytest.raises(Impossible, match="every stage waits"):
+        check([first, (Cell(True, 0), *(cell for cell in second if cell != Cell(True, 0)))], 2)
+    with pytest.raises(Impossible, match="forward passes as"):
+        check([first[1:], second], 2)
+    with pytest.raises(Impossible, match="backward passes as"):
+        check([(*first[:2], first[3], first[2]), second], 2)
+
+
+def test_a_stage_holds_its_rounds_and_what_is_around_them(tmp_path: Path) -> None:
+    first, last = xg.compile(net(tmp_path), plan="PP").stages
+    assert list(first.inputs) == ["ids"]
+    assert list(first.outputs) == ["sent"]
+    assert list(first.params) == ["E", "layers.0.W", "layers.0.b", "layers.1.W", "layers.1.b"]
+    assert list(last.inputs) == ["received", "t"]
+    assert list(last.outputs) == ["loss"]
+    assert list(last.params) == ["E", "layers.2.W", "layers.2.b", "layers.3.W", "layers.3.b"]
+    assert last.graphs.stage is not None
+    assert last.graphs.stage.holders == {"E": (0, 1)}
+    assert "for i in range(2, 4):" in last.source()
+    with pytest.raises(xg.DiagnosticError, match="a program for each of its 2 stages"):
+        xg.compile(net(tmp_path), plan="PP").source()
+
+
+@pytest.mark.parametrize("plan", ["PP", "PP × DP"])
+def test_pipelines_are_proven(tmp_path: Path, plan: str) -> None:
+    proof = prove_ranks(read_project(net(tmp_path)), "Net", plan, {}, 0, ["numpy", "torch"])
+    assert proof.floats is not None
+    assert proof.passed
+    kinds = [each.kind for each in proof.floats.controls if each.verdict == "needed"]
+    ends = proof.program.mesh["N_P"] - 1
+    assert kinds.count("send") == 2 * ends + 2  # both ways between neighbours, E there and back
+
+
+def test_kernels_of_stages_are_proven(tmp_path: Path) -> None:
+    project = read_project(net(tmp_path))
+    assert prove_ranks(project, "Net", "PP × DP", {"N_L": 2, "N_P": 2}, 0, kernels=True).passed
+
+
+def test_the_proof_sees_a_wrong_gradient_traffic_and_bits(tmp_path: Path) -> None:
+    found = prepared(read_project(net(tmp_path)), "Net", "PP", {})
+    comparison = PipelineComparison.of(found.one, found.many, 0, "1F1B")
+    alone = comparison.on_one_device(found.one.on_arrays())
+    modules = [stage.on_arrays() for stage in found.many.stages]
+    runs = comparison.on_ranks(modules)
+    assert not comparison.differs(alone, runs)
+    assert all(each.agrees for each in checked(found.many, runs, len(comparison.parts)))
+    key = ("forward", "send", "N_P")
+    other = [replace(runs[0], sent={**runs[0].sent, key: (1, 1)}), runs[1]]
+    assert not all(each.agrees for each in checked(found.many, other, len(comparison.parts)))
+    for name in ("layers.3.W", "E"):
+        wrong = {**runs[1].gradients, name: runs[1].gradients[name] * (1 + 1e-14)}
+        bits = comparison.differs(alone, [runs[0], replace(runs[1], gradients=wrong)])
+        assert bits == (name == "E")  # which stage 0 has too
+    wrong = {**runs[1].gradients, "layers.3.W": runs[1].gradients["layers.3.W"] * 1.01}
+    assert comparison.differs(alone, [runs[0], replace(runs[1], gradients=wrong)])
+    late = replace(runs[1], outputs=(*runs[1].outputs[1:], runs[1].outputs[0]))
+    assert comparison.differs(alone, [runs[0], late])
+
+
+def test_gradients_do_not_depend_on_the_order(tmp_path: Path) -> None:
+    found = prepared(read_project(net(tmp_path)), "Net", "PP", {})
+    modules = [stage.on_arrays() for stage in found.many.stages]
+    runs = [
+        PipelineComparison.of(found.one, found.many, 0, name).on_ranks(modules)
+        for name in SCHEDULES
+    ]
+    for one, other in zip(*runs, strict=True):
+        for name, gradient in one.gradients.items():
+            assert np.array_equal(gradient, other.gradients[name])
+
+
+def test_a_rank_that_waits_for_nothing_is_named() -> None:
+    def rank() -> None:
+        mesh = current()
+        mesh.diverge("N_P")
+        if mesh.rank("N_P") == 1:
+            mesh.receive("N_P", 0)
+
+    with pytest.raises(RankError, match="rank 1 waits for what rank 0 never sends"):
+        simulate({"N_P": 2}, rank)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ("layers [D/N_P]", "Net has no row of calls layers"),
+        ("layers [N_L]", "layers is a call, and has no shape"),
+        ("layers [N_L/N_P, D]", "layers is a call, and has no shape"),
+        ("layers [N_L/N_P] again", "layers is a call, and has no shape"),
+        ("layers [N_L/N_P]\n    layers [N_L/N_D]", "layers is shared among stages too"),
+    ],
+)
+def test_lines_that_cut_no_row_are_refused(tmp_path: Path, lines: str, said: str) -> None:
+    file = net(tmp_path, f"plan Wrong of Net {{\n    {lines}\n}}\n")
+    with pytest.raises(xg.DiagnosticError, match=said.replace("[", r"\[")):
+        _ = xg.compile(file, plan="Wrong").stages
+
+
+def test_rounds_have_to_divide_and_to_have_a_number(tmp_path: Path) -> None:
+    with pytest.raises(xg.DiagnosticError, match="N_L = 4 is not divisible by N_P = 3"):
+        xg.compile(net(tmp_path), plan="PP", mesh={"N_P": 3})
+    file = tmp_path / "free.xg"
+    file.write_text(NET.replace("N_L = 4", "N_L"), encoding="utf-8")
+    with pytest.raises(xg.DiagnosticError, match="N_L has no number"):
+        _ = xg.compile(file, plan="PP").stages
+
+
+SIZES = ["--set", "D=8", "--set", "N_H=2", "--set", "S=8", "--set", "S_max=8"]
+RUN = ["--batch", "4", "--accumulate", "4", "--eval", "4", "--dtype", "float64", "--checkpoint"]
+
+
+def trained(folder: Path, *words: str) -> list[dict[str, float]]:
+    """The log of four steps of the transformer."""
+    out = ["--steps", "4", *RUN, "2", "--out", str(folder)]
+    file = Path(__file__).parents[2] / "diagrams/models/transformer.xg"
+    assert main(["train", str(file), *SIZES, *out, *words]) == 0
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def test_training_in_stages_is_training(tmp_path: Path) -> None:
+    alone = trained(tmp_path / "alone")
+    staged = trained(tmp_path / "staged", "--plan", "PP × DP", "--set", "N_D=1")
+    assert len(staged) == len(alone)
+    for one, other in zip(alone, staged, strict=True):
+        assert other == pytest.approx(one, rel=1e-11)
+    # A run goes on on one device, and one of one device in stages, from the checkpoint before.
+    for folder, words in (("staged", []), ("alone", ["--plan", "PP"])):
+        steps = sorted((tmp_path / folder / "checkpoints").iterdir())
+        shutil.rmtree(steps[-1])
+        again = trained(tmp_path / folder, "--resume", *words)
+        assert again[-1] == pytest.approx(alone[-1], rel=1e-11)
+
+
+def test_a_parameter_of_a_call_that_another_stage_makes_is_refused(tmp_path: Path) -> None:
+    text = NET.replace("block Net(ids [B] in V, t [B] in V) -> loss [] {\n", TABLE)
+    text = text.replace("    param E [V, D]\n    ids -> Emb(E) : X [B", "    ids -> Emb(E) : X [B")
+    text = text.replace(
+        "ids -> Emb(E) : X [B, D]\n    X", "ids -> Table as table : X [B, D]\n    X"
+    )
+    file = tmp_path / "table.xg"
+    file.write_text(text.replace("T(E)", "T(table.E)"), encoding="utf-8")
+    with pytest.raises(xg.DiagnosticError, match=r"table\.E belongs to a call that stage 1"):
+        _ = xg.compile(file, plan="PP").stages
+
+
+TABLE = """\
+block Table(ids [B] in V) -> X [B, D] {
+    param E [V, D]
+    ids -> Emb(E) : X
+}
+block Net(ids [B] in V, t [B] in V) -> loss [] {
+"""
