@@ -254,8 +254,7 @@ class BlockPlacer:
         (value,), (result,) = self._inputs(step), step.outputs
         state, request = self.moves.states[value], self.requests.get(value)
         gathered = request and request.use and request.rest == state
-        if gathered and step.op.glyph == "part" and step.attrs["target"] == state:
-            # Parts of both mesh axes would not be contiguous.
+        if gathered and step.op.glyph == "part" and step.attrs["target"] == state:  # not contiguous
             value, state = self.moves.reshard(value, REPLICATED, step.span), REPLICATED
         elif request and gathered:
             self.requests[result] = request  # gathered behind it, where it is used
