@@ -85,14 +85,11 @@ def train(
     """Train, from the start or from a checkpoint of `folder`, and return how it ended.
 
     `facts` says what is trained (program, sizes, vocabulary; JSON): a resumed run must find it
-    unchanged. `references` are lines drawn across the curve, such as the unigram entropy;
-    `accuracy` is what evaluation counts besides. A folder that holds a run is refused unless it is
-    resumed or to be overwritten. Progress goes to `stream`, by default standard error. SIGINT and
-    SIGTERM end the run after the step, with a checkpoint; `stop` is for callers that catch them.
-    `split` computes a batch in parts, which go through the `stages` of a pipeline. `frozen`
-    parameters stay as they begin. Every rank of a
-    `world` trains its part, and the first writes the log; what comes back are its parts.
-    Raises NonFiniteError, CheckpointError, InputError, FileError.
+    unchanged. `references` are lines across the curve; `accuracy` is what evaluation counts. A
+    folder with a run is refused unless it is resumed or to be overwritten. SIGINT and SIGTERM end
+    the run after the step; `stop` is for callers that catch them. `split` computes a batch in
+    parts, through the `stages` of a pipeline; `frozen` parameters stay. Of a `world` every rank
+    trains its part. Raises NonFiniteError, CheckpointError, InputError, FileError.
     """
     json = facts_of(config, source, {**(facts or {}), "parts of a batch": split.count})
     state = _fresh(module, config, json, frozen)
@@ -100,8 +97,8 @@ def train(
         state = _resumed(folder, json, state, world, previous=resume == "previous")
     else:
         check_free(folder, overwrite=overwrite)
-    stepper = _stepper(module, source, config, accuracy, world)
-    stepper = replace(stepper, split=split, frozen=frozen, stages=stages)
+    plain = _stepper(module, source, config, accuracy, world)
+    stepper = replace(plain, split=split, frozen=frozen, stages=stages)
     catching = contextlib.nullcontext(stop) if stop else Interrupt()
     with catching as asked, _log(world, folder, state.step if resume else -1) as log:
         progress = _progress(stream, state.step, stepper, config)

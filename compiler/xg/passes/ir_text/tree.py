@@ -21,7 +21,6 @@ _Rules = TypeVar("_Rules", bound=type[Transformer[Token, r.ProgramText]])
 
 
 def _inline(rules: _Rules) -> _Rules:
-    """Let the children of a rule be the arguments of its method."""
     return cast("_Rules", cast("Any", visitors).v_args(inline=True)(rules))
 
 
