@@ -30,10 +30,11 @@ def measure(pairs: int) -> Iterator[Ratio]:
         yield compare(many, large, f"{small:,} {name}", _first(program(small)), few, 12.5)
     text = MODEL.read_text(encoding="utf-8")
     first = _first(text)
-    for what, edit, target in (
+    edits: tuple[tuple[str, Callable[[int], str], float], ...] = (
         ("a size", lambda n: text.replace(" V = 256", f" V = {256 + 2 * n}"), 0.3),
         ("a block", lambda n: text.replace(GATE, f"{GATE} -> DO(0.{n % 90 + 10})"), 0.4),
-    ):
+    )
+    for what, edit, target in edits:
         yield compare(
             f"check after an edit of {what}",
             _again(text, edit),
