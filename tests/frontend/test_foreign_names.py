@@ -11,7 +11,7 @@ from xg.frontend.project import parse_project
 from xg.frontend.typed import type_project
 
 FIRST_TRIES = {
-    "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "no convolution", "conv1d": "no convolution",
+    "Linear": "•<=W", "Dense": "•<=W", "Conv2d": "conv[H, W]", "conv1d": "conv[H, W]",
     "softmax": "S[T]", "Softmax": "S[T]", "relu": "ReLU", "LayerNorm": "LN(", "RMSNorm": "LN(",
     "BatchNorm2d": "no batch norm", "MultiheadAttention": "SM(", "cat": "joined by C",
     "concat": "joined by C", "concatenate": "joined by C", "transpose": "by T", "permute": "by T",
@@ -20,7 +20,8 @@ FIRST_TRIES = {
     "bmm": "•<=W", "add": "⊕<-Y", "mul": "⊙<-Y", "Embedding": "Emb(E)", "Dropout": "DO(p)",
     "CrossEntropyLoss": "CE<-t", "MSELoss": "MSE<-t", "masked_fill": "SM", "LSTM": "over S",
     "exp": "op f(x)", "sub": "x - y", "div": "x / y",
-    "Sequential": "X -> F -> G", "MaxPool2d": "no pooling", "GlobalAveragePooling2D": "mean[S]",
+    "Sequential": "X -> F -> G", "MaxPool2d": "maxpool[H, W]", "GlobalAveragePooling2D": "mean[S]",
+    "unfold": "window[S](k=3)",
     "render": "xg build", "swish": "SiLU", "chunk": "slice[S]", "RotaryEmbedding": "RoPE",
 }  # fmt: skip
 

@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from ops.sample import N_H, B, D, D_h, S, S_k, S_max, Sample, T, V, axes, floats, ints
 
 from xg.ir.dim import ONE, number
+from xg.ir.use import Axis, AxisMap
 
 ELEMENTWISE = Sample({"x": floats(S, D)}, leading=("x",))
 GATED = Sample({"g": floats(S, D), "u": floats(S, D)}, leading=("g", "u"))
 BITS = number(2)
+TRIPLE = number(3)
+MIDDLE = AxisMap(((Axis("-2", place=-2),),), None)
 
 SAMPLES: Mapping[str, tuple[Sample, ...]] = {
     "•": (
@@ -81,6 +84,60 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
         Sample({"x": floats(B, S, D)}, axes=axes("D, B")),
         Sample({"x": floats(S, D)}, axes=axes("S"), leading=("x",)),
         Sample({"x": floats(S)}, axes=axes("S")),
+    ),
+    "window": (
+        Sample({"x": floats(B, S, D)}, {"k": TRIPLE, "pad": ONE}, axes("S"), leading=("x",)),
+        Sample(
+            {"x": floats(B, D)}, {"k": number(2), "dilation": TRIPLE, "side": "causal"}, axes("D")
+        ),
+        Sample(
+            {"x": floats(S_k, D, B)}, {"k": TRIPLE, "stride": number(2)}, axes("S_k, D"),
+            ((number(2), TRIPLE, TRIPLE, TRIPLE, B),), fixed=("S_k", "D"),
+        ),
+    ),
+    "conv": (
+        Sample(
+            {"x": floats(B, S_k, D), "K": floats(TRIPLE, D, V), "b": floats(V)}, {"pad": ONE},
+            axes("S_k"), leading=("x",),
+        ),
+        Sample(
+            {"x": floats(S_k, D, N_H), "K": floats(TRIPLE, number(2), N_H, V)},
+            {"stride": number(2), "pad": ONE}, axes("S_k, D"), ((TRIPLE, number(4), V),),
+            fixed=("S_k", "D"),
+        ),
+        Sample(
+            {"x": floats(S_k, D, N_H * 2), "K": floats(T, T, ONE, N_H * 6), "b": floats(N_H * 6)},
+            {"side": "causal", "dilation": number(2), "groups": N_H * 2}, axes("S_k, D"),
+        ),
+        Sample(
+            {"x": floats(B, S, D * 2), "K": floats(TRIPLE, D, N_H * 2)},
+            {"pad": ONE, "groups": number(2)}, axes("S"),
+        ),
+    ),
+    "maxpool": (
+        Sample({"x": floats(B, S * 2, D)}, {"k": number(2)}, MIDDLE, leading=("x",)),
+        Sample({"x": floats(S_k, D, B)}, {"k": TRIPLE, "stride": ONE, "pad": ONE}, axes("S_k, D")),
+        Sample(
+            {"x": floats(B, S)},
+            {"k": TRIPLE, "stride": ONE, "side": "causal", "dilation": number(2)},
+            axes("S"),
+        ),
+    ),
+    "meanpool": (
+        Sample({"x": floats(B, S * 2, D)}, {"k": number(2)}, MIDDLE, leading=("x",)),
+        Sample({"x": floats(S_k, D, B)}, {"k": TRIPLE, "stride": ONE, "pad": ONE}, axes("S_k, D")),
+    ),
+    "upsample": (
+        Sample({"x": floats(B, S, D)}, {"k": number(2)}, axes("S"), leading=("x",)),
+        Sample({"x": floats(B, S, D)}, {"k": TRIPLE}, axes("S, D")),
+    ),
+    "overlap": (
+        Sample({"x": floats(B, S, T, D)}, {"pad": ONE}, axes("S"), leading=("x",), fixed=("T",)),
+        Sample({"x": floats(S, T)}, {"stride": number(2), "dilation": TRIPLE}, axes("S")),
+        Sample(
+            {"x": floats(S, T, D)}, {"stride": number(2), "side": "causal"}, axes("S"),
+            ((S * 2, D),),
+        ),
     ),
     "S": (Sample({"z": floats(S, S_k)}, leading=("z",), fixed=("S_k",)), Sample({"z": floats(D)}),
         Sample({"z": floats(B, S, D)}, axes=axes("S"), fixed=("S",)),

@@ -7,10 +7,11 @@ from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, axes, floats, ints, se
 
 from xg import ops
 from xg.ir.dim import Dim, number
-from xg.ir.use import Misuse
+from xg.ir.use import Axis, AxisMap, Misuse
 from xg.ops import reshape
 
 BITS = number(2)
+COUNTED = AxisMap(((Axis("-1", place=-1),),), None)
 BSD = floats(B, S, D)
 CASES = [
     ("⊕", Sample({"a": BSD, "b": floats(D)}), "⊕ adds [B, S, D] and [D]"),
@@ -62,6 +63,24 @@ CASES = [
         "RoPE needs S positions",
     ),
     ("sum", Sample({"x": BSD}), "sum does not know over which axes"),
+    ("window", Sample({"x": BSD}, {"k": number(3)}), "window does not know of which axis"),
+    ("window", Sample({"x": BSD}, {"k": number(0)}, axes("S")), "k of windows is at least 1"),
+    ("window", Sample({"x": floats(number(4))}, {"k": number(6)}, COUNTED),
+     "a window over 6 positions does not fit in an axis of 4"),
+    ("window", Sample({"x": BSD}, {"k": number(3)}, axes("S"), ((B, S, number(3), D),)),
+     "an axis of S has S - 2 windows, not S"),
+    ("window", Sample({"x": BSD}, {"k": S, "side": "causal", "pad": S}, axes("S")),
+     "causal windows have all their zeros in front"),
+    ("overlap", Sample({"x": BSD}, axes=axes("D")), "has no axis behind the windows"),
+    ("maxpool", Sample({"x": BSD}, {"k": number(3)}), "maxpool does not know of which axis"),
+    ("meanpool", Sample({"x": BSD}, {"k": number(3)}), "meanpool does not know of which axis"),
+    ("upsample", Sample({"x": BSD}, {"k": number(3)}), "upsample does not know which axis"),
+    ("conv", Sample({"x": BSD, "K": floats(S, D, V)}, axes=axes("D")), "conv works along the axes"),
+    ("conv", Sample({"x": BSD, "K": floats(D, V)}, axes=axes("S")), "has a kernel of 3"),
+    ("conv", Sample({"x": BSD, "K": floats(S, V, V)}, axes=axes("S")),
+     "conv of D channels with a kernel for V"),
+    ("conv", Sample({"x": BSD, "K": floats(S, D, V), "b": floats(D)}, axes=axes("S")),
+     "conv adds a bias of V"),
     ("sum", Sample({"x": BSD}, axes=axes("V")), "[B, S, D] has no axis V"),
     ("sum", Sample({"x": floats(S, S)}, axes=axes("S")), "[S, S] has more than one axis S"),
     ("mean", Sample({"x": BSD}), "mean does not know over which axes"),

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from ops.sample import B, D, S, Sample, V, floats, ints
+from ops.sample import B, D, S, S_k, Sample, T, V, floats, ints
 from ops.trial import Array, Trial
 
-from xg.ir import prim
+from xg.ir import prim, window_prims
 from xg.ir.collective_prims import COLLECTIVES, LOCAL
 from xg.ir.dim import ONE
 from xg.ir.op import Op
@@ -20,7 +20,18 @@ from xg.verify.reference.evaluate import MEANING
 
 X, Y = floats(S, D), floats(S, D)
 IDS = ints(B, S, below=V)
-NAMES = {**vars(prim), "B": B, "S": S, "D": D, "V": V, "ONE": ONE, "HALF": as_scalar(0.5)}
+NAMES = {
+    **vars(prim),
+    **vars(window_prims),
+    "B": B,
+    "S": S,
+    "S_k": S_k,
+    "T": T,
+    "D": D,
+    "V": V,
+    "ONE": ONE,
+    "HALF": as_scalar(0.5),
+}
 
 
 @dataclass(frozen=True)
@@ -82,6 +93,15 @@ CASES = {
     "concat": case("concat((x, y, x), -2)", "np.concatenate((x, y, x))", X, floats(B, D)),
     "cut": case("cut(x, -1, ONE, S)", "x[:, 1:3]", X),
     "pad": case("pad(x, -2, B, V)", "np.pad(x, ((2, 6), (0, 0)))", X),
+    "window": case(
+        "window(x, -2, Windows(S_k, S, T, B, ONE, ONE))",
+        "np.stack([np.pad(x, ((1, 2), (0, 0)))[j : j + 4] for j in (0, 2, 4)])", floats(S_k, D),
+    ),
+    "overlap": case(
+        "overlap(x, -1, Windows(D, S, T, B, ONE, ONE))",
+        "sum(np.pad(x[:, j], ((0, 0), (2 * j, 4 - 2 * j))) for j in range(3))[:, 1:8]",
+        floats(B, S, T),
+    ),
     "gather": case("gather(x, ids)", "x[ids]", floats(V, D), IDS),
     "scatter_add": case(
         "scatter_add(x, ids, V)", "np.einsum('bsv,bsd->vd', np.eye(11)[ids], x)",
@@ -126,7 +146,7 @@ def test_its_value_is_that_of_numpy(prim: str) -> None:
         scale = 2.0 if prim == "dropout_apply" else 1.0
         assert np.array_equal(value, np.where(kept, made.arrays["x"] * scale, 0))
     else:
-        expected: Array = eval(formula, {"np": np, "math": math}, made.arrays)
+        expected: Array = eval(formula, {"np": np, "math": math, **made.arrays})
         assert np.allclose(value, expected, rtol=1e-14, atol=1e-14)
 
 

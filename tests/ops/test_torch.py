@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from ops.sample import N_H, SIZES, B, D, D_h, S, S_k, Sample, V, floats, ints
+from ops.sample import N_H, SIZES, B, D, D_h, S, S_k, Sample, V, axes, floats, ints
 from ops.trial import Trial
 
 from xg import ops
-from xg.ir.dim import number
+from xg.ir.dim import ONE, number
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Model = Callable[[Tensors], Tensor]
 
 TOLERANCE = 1e-12
+TWO, TRIPLE = number(2), number(3)
 
 
 def layer_norm(given: Tensors) -> Tensor:
@@ -125,6 +126,35 @@ def rope_complex(given: Tensors) -> Tensor:
     return torch.view_as_real(pairs * turn).reshape(x.shape)
 
 
+def convolution(**settings: int) -> Model:
+    """Channels are torch's second axis, and the first two of its kernels."""
+
+    def model(given: Tensors) -> Tensor:
+        from torch.nn import functional
+
+        K = given["K"].movedim((-1, -2), (0, 1))
+        conv = functional.conv1d if K.ndim == 3 else functional.conv2d
+        return conv(given["x"].movedim(-1, 1), K, given.get("b"), **settings).movedim(1, -1)
+
+    return model
+
+
+def causal(given: Tensors) -> Tensor:
+    from torch.nn import functional
+
+    x = functional.pad(given["x"].mT, (6, 0))
+    return functional.conv1d(x, given["K"].movedim((-1, -2), (0, 1)), dilation=3).mT
+
+
+def pooled(name: str, **settings: int) -> Model:
+    def model(given: Tensors) -> Tensor:
+        from torch.nn import functional
+
+        return getattr(functional, name)(given["x"].movedim(-1, 1), **settings).movedim(1, -1)
+
+    return model
+
+
 X, ROWS = {"x": floats(B, S, D)}, {"z": floats(B, S, V), "t": ints(B, S, below=V)}
 GATE = {"g": floats(B, S, D), "u": floats(B, S, D)}
 WEIGHTS = {**ROWS, "w": ints(B, S, below=number(2))}
@@ -156,6 +186,52 @@ CASES: dict[str, tuple[str, Sample, Model]] = {
     ),
     "MSE": ("MSE", Sample(CLASSES), mean_squared_error),
     "Emb": ("Emb", Sample({"ids": ints(B, S, below=V), "E": floats(V, D)}), embedding),
+    "conv": (
+        "conv",
+        Sample(
+            {"x": floats(B, S_k, D), "K": floats(TRIPLE, D, V), "b": floats(V)},
+            {"pad": ONE, "dilation": TWO}, axes("S_k"),
+        ),
+        convolution(padding=1, dilation=2),
+    ),
+    "conv of groups": (
+        "conv",
+        Sample(
+            {"x": floats(B, D, S_k, N_H * 3), "K": floats(TRIPLE, TWO, N_H, TRIPLE * 2)},
+            {"pad": ONE, "stride": TWO, "groups": TRIPLE}, axes("D, S_k"),
+            ((B, number(4), TRIPLE, TRIPLE * 2),),
+        ),
+        convolution(padding=1, stride=2, groups=3),
+    ),
+    "conv causal": (
+        "conv",
+        Sample(
+            {"x": floats(B, S_k, D), "K": floats(TRIPLE, D, V)},
+            {"side": "causal", "dilation": TRIPLE}, axes("S_k"),
+        ),
+        causal,
+    ),
+    "maxpool": (
+        "maxpool",
+        Sample(
+            {"x": floats(B, S_k, D, N_H)}, {"k": TRIPLE, "stride": TWO, "pad": ONE},
+            axes("S_k, D"), ((B, TRIPLE, number(4), N_H),),
+        ),
+        pooled("max_pool2d", kernel_size=3, stride=2, padding=1),
+    ),
+    "meanpool": (
+        "meanpool",
+        Sample(
+            {"x": floats(B, S_k, D, N_H)}, {"k": TRIPLE, "stride": TWO, "pad": ONE},
+            axes("S_k, D"), ((B, TRIPLE, number(4), N_H),),
+        ),
+        pooled("avg_pool2d", kernel_size=3, stride=2, padding=1),
+    ),
+    "upsample": (
+        "upsample",
+        Sample({"x": floats(B, S_k, D, N_H)}, {"k": TRIPLE}, axes("S_k, D")),
+        pooled("interpolate", scale_factor=3),
+    ),
     "RoPE": ("RoPE", Sample(HEADS), rope),
     "RoPE interleaved": ("RoPE", Sample(HEADS, {"layout": "interleaved"}), rope_complex),
 }  # fmt: skip

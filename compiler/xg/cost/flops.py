@@ -19,10 +19,10 @@ from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 ELEMENTWISE: Final = (
     UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_keep", "dropout_apply"}
 ) - {"stop"}
-REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add"})
+REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add", "overlap"})
 MOVES: Final = frozenset(
     {"operand", "const", "iota", "as_float", "stop", "reshape", "transpose", "broadcast"}
-    | {"concat", "cut", "pad", "gather", "pick", "place"}
+    | {"concat", "cut", "pad", "gather", "pick", "place", "window"}
     | COLLECTIVES
     | LOCAL
 )

@@ -6,6 +6,16 @@ from xg.diagnostics.source import Span
 from xg.ir.body import topological
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Graph
+from xg.ir.prim import Expr
+from xg.ir.window_prims import Windows
+
+
+def _padded(expr: Expr) -> tuple[Dim, ...]:
+    """The length of an axis with the zeros in front that windows of it reach."""
+    if expr.prim not in ("window", "overlap"):
+        return ()
+    cut = Windows.of(expr)
+    return (cut.length + cut.before,)
 
 
 def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
@@ -21,6 +31,6 @@ def axes_of(graph: Graph, *, numbers: bool = False) -> dict[Dim, Span]:
         if isinstance(step, Apply):
             body = step.op.body([graph.types[value] for value in step.inputs], step.attrs)
             for expr in topological(body.outputs):
-                for dim in expr.shape:
+                for dim in (*expr.shape, *_padded(expr)):
                     spans.setdefault(dim, step.span)
     return {dim: span for dim, span in spans.items() if numbers or dim.constant is None}

@@ -36,6 +36,7 @@ from xg.ir.prim import (
     where,
 )
 from xg.ir.scalar import Scalar, as_scalar
+from xg.ir.window_prims import Windows, overlap, window
 
 Cotangents = tuple[Expr | None, ...]
 Rule = Callable[[Expr, Expr], Cotangents]
@@ -250,6 +251,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "concat": _concat,
     "cut": _cut,
     "pad": _pad,
+    "window": lambda y, d: (overlap(d, _int(y, "axis"), Windows.of(y)),),
+    "overlap": lambda y, d: (window(d, _int(y, "axis"), Windows.of(y)),),
     "gather": lambda y, d: (scatter_add(d, y.args[1], y.args[0].shape[0]), None),
     "scatter_add": lambda y, d: (gather(d, y.args[1]), None),
     "pick": lambda y, d: (place(d, y.args[1], y.args[0].shape[-1]), None),

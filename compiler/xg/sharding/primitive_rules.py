@@ -183,6 +183,21 @@ def _stretch(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return _kept(expr, args)
 
 
+def _windows(grown: int) -> Rule:
+    """A cut axis that no window is along keeps its part; those in front are renumbered."""
+
+    def rule(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+        state, axis = args[0].state, int(str(expr.attr("axis")))
+        if state.kind != "S":
+            return _kept(expr, args)
+        first = axis if grown > 0 else axis - 1  # windows, if there are, come before their elements
+        if first <= state.axis <= axis:
+            raise IllTyped("the axis whose windows overlap is cut", expr, [0])
+        return state if state.axis > axis else shard(state.axis - grown)
+
+    return rule
+
+
 def _dropout_keep(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return args[0].state if args[0].state.kind == "S" else CONSTANT
 
@@ -240,6 +255,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "concat": _concat,
     "cut": _stretch,
     "pad": _stretch,
+    "window": _windows(grown=1),
+    "overlap": _windows(grown=-1),
     "gather": indexing.gather,
     "scatter_add": indexing.scatter_add,
     "pick": indexing.pick,

@@ -64,7 +64,8 @@ def verification_sizes(
     facts = size_facts(program)
     held = [dim for pair in bounded for dim in pair if dim.constant is None]
     dims = tuple(dict.fromkeys((*facts.dims, *shared, *held)))
-    bounds = tuple(dict.fromkeys((*facts.bounds, *bounded)))
+    taken = [(ONE, dim) for dim in dims if any(count < 0 for _, count in dim.terms)]
+    bounds = tuple(dict.fromkeys((*facts.bounds, *bounded, *taken)))  # S - 4 is at least 1
     search = _Search(replace(facts, dims=dims, bounds=bounds), dict(given))
     while (stuck := search.stuck()) is not None:
         for name in stuck:  # no multiple helps: keep the file's own numbers there
@@ -108,8 +109,13 @@ class _Search:
             if missing is None:
                 return None
             if not self._multiply(missing):
-                return tuple(name for name, _ in missing[0])
+                return tuple(name for name, _ in missing[0]) or self._beside(missing)
         return ()
+
+    def _beside(self, number: Term) -> tuple[str, ...]:
+        """The symbols of a size that no multiple makes whole: H + 1 where it is halved."""
+        dims = (self._known(dim) for dim in self.facts.dims)
+        return next((dim.symbols() for dim in dims if number in dim.terms), ())
 
     def shrink(self) -> None:
         """Remove redundant factors from the multiples: D = 6*N_H where N_H is a multiple of 6."""
@@ -211,7 +217,8 @@ class _Search:
         """Larger primes for sizes that must exceed a multiple (S_max, where ranks share S)."""
         for low, high in self.facts.bounds:
             numbers = self._values({**rounds, **primes})
-            name = next((name for name in high.symbols() if name in primes), None)
+            above = {name for term, count in high.terms if count > 0 for name, _ in term}
+            name = next((name for name in high.symbols() if name in above & primes.keys()), None)
             for prime in PRIMES:
                 if name is None or low.evaluate(numbers) <= high.evaluate(numbers):
                     break

@@ -50,7 +50,12 @@ class Case:
     def numbers(self) -> list[float | str]:
         """The numbers and words that the kernel takes behind its operands."""
         own = self.function.own
-        return [n.evaluate(self.sizes) if isinstance(n, Scalar) else n for n in own]
+        return [self._number(n) if isinstance(n, Scalar) else n for n in own]
+
+    def _number(self, scalar: Scalar) -> float:
+        """A number as generated code has it: whole ones are integers."""
+        value = scalar.evaluate(self.sizes)
+        return int(value) if value.is_integer() else value
 
     @property
     def drawn(self) -> tuple[object, ...]:

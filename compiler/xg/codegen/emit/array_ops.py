@@ -311,6 +311,18 @@ def pad(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     return call(scope.use("pad"), args[0].text, f"{expr.attr('axis')}, {start}, {whole}")
 
 
+def windows(*sizes: str) -> Spell:
+    """Windows of an axis, or the sum of such, by the support function of the primitive's name."""
+    usual = {"stride": "1", "dilation": "1", "before": "0"}
+
+    def spell(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+        texts = {name: length(expr, name, scope).text for name in sizes}
+        given = [f"{name}={text}" for name, text in texts.items() if text != usual.get(name)]
+        return call(scope.use(expr.prim), args[0].text, str(expr.attr("axis")), *given)
+
+    return spell
+
+
 def scatter_add(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """Rows summed by their ids."""
     rows = length(expr, "rows", scope).text
@@ -348,6 +360,8 @@ ON_ARRAYS: Final = {
     "reshape": reshaped,
     "cut": cut,
     "pad": pad,
+    "window": windows("count", "width", "stride", "dilation", "before"),
+    "overlap": windows("length", "stride", "dilation", "before"),
     "gather": gather,
     "scatter_add": scatter_add,
     "pick": support("pick"),

@@ -31,6 +31,33 @@ def pad(x: Array, axis: int, start: int, length: int) -> Array:
     return jnp.pad(x, widths)
 
 
+def window(
+    x: Array,
+    axis: int,
+    count: int,
+    width: int,
+    stride: int = 1,
+    dilation: int = 1,
+    before: int = 0,
+) -> Array:
+    """Cut an axis into windows, with zeros beyond its ends; their elements are a new axis."""
+    places = stride * jnp.arange(count)[:, None] + dilation * jnp.arange(width) - before
+    inside = jnp.where(places < 0, x.shape[axis], places)
+    return jnp.take(x, inside, axis, mode="fill", fill_value=0)
+
+
+def overlap(
+    windows: Array, axis: int, length: int, stride: int = 1, dilation: int = 1, before: int = 0
+) -> Array:
+    """Sum windows where they lie over each other: the gradient of cutting an axis into them."""
+    parts = jnp.moveaxis(windows, (axis - 1, axis), (0, 1))
+    count, width = parts.shape[:2]
+    places = stride * jnp.arange(count)[:, None] + dilation * jnp.arange(width) - before
+    total = jnp.zeros((length, *parts.shape[2:]), parts.dtype)
+    inside = jnp.where(places < 0, length, places)
+    return jnp.moveaxis(total.at[inside].add(parts, mode="drop"), 0, axis)
+
+
 def pick(x: Array, ids: Array) -> Array:
     """One element per row of the last axis."""
     return jnp.take_along_axis(x, ids[..., None], axis=-1)[..., 0]

@@ -20,7 +20,7 @@ IMPORTS: Final = frozenset(
 FUNCTIONS: Final = words(
     """
     arange broadcast_to concatenate stack cos einsum exp float32 full inf int32 log maximum
-    minimum ones pad sin sqrt take take_along_axis tanh uint32 where zeros zeros_like
+    minimum moveaxis ones pad sin sqrt take take_along_axis tanh uint32 where zeros zeros_like
     """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "sin", "sqrt", "tanh"})

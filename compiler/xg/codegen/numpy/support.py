@@ -80,6 +80,44 @@ def pad(x: Array, axis: int, start: int, length: int) -> Array:
     return np.pad(x, widths)
 
 
+def window(
+    x: Array,
+    axis: int,
+    count: int,
+    width: int,
+    stride: int = 1,
+    dilation: int = 1,
+    before: int = 0,
+) -> Array:
+    """Cut an axis into windows, with zeros beyond its ends; their elements are a new axis."""
+    span = dilation * (width - 1) + 1
+    behind = stride * (count - 1) + span - before - x.shape[axis]
+    widths = [(0, 0)] * x.ndim
+    widths[axis] = (max(before, 0), max(behind, 0))
+    padded = np.pad(x, widths) if max(before, behind) > 0 else x
+    views = np.lib.stride_tricks.sliding_window_view(padded, span, axis)
+    index = [slice(None)] * views.ndim
+    first = max(-before, 0)
+    index[axis - 1] = slice(first, first + stride * (count - 1) + 1, stride)
+    index[-1] = slice(None, None, dilation)
+    return np.moveaxis(views[tuple(index)], -1, axis)
+
+
+def overlap(
+    windows: Array, axis: int, length: int, stride: int = 1, dilation: int = 1, before: int = 0
+) -> Array:
+    """Sum windows where they lie over each other: the gradient of cutting an axis into them."""
+    parts = np.moveaxis(windows, (axis - 1, axis), (0, 1))
+    span = stride * (len(parts) - 1) + 1
+    first, start = max(-before, 0), max(before, 0)
+    whole = max(first + span + dilation * (parts.shape[1] - 1), start + length)
+    total = np.zeros((whole, *parts.shape[2:]), windows.dtype)
+    for i in range(parts.shape[1]):
+        place = first + i * dilation
+        total[place : place + span : stride] += parts[:, i]
+    return np.moveaxis(total[start : start + length], 0, axis)
+
+
 def pick(x: Array, ids: Array) -> Array:
     """One element per row of the last axis."""
     return np.take_along_axis(x, ids[..., None], axis=-1)[..., 0]

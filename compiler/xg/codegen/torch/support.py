@@ -21,6 +21,37 @@ def pad(x: Array, axis: int, start: int, length: int) -> Array:
     return torch.constant_pad_nd(x, (0, 0) * (-axis - 1) + (start, behind))
 
 
+def window(
+    x: Array,
+    axis: int,
+    count: int,
+    width: int,
+    stride: int = 1,
+    dilation: int = 1,
+    before: int = 0,
+) -> Array:
+    """Cut an axis into windows, with zeros beyond its ends; their elements are a new axis."""
+    span = dilation * (width - 1) + 1
+    behind = stride * (count - 1) + span - before - x.shape[axis]
+    padded = torch.constant_pad_nd(x, (0, 0) * (-axis - 1) + (before, behind))
+    return padded.unfold(axis, span, stride)[..., ::dilation].movedim(-1, axis)
+
+
+def overlap(
+    windows: Array, axis: int, length: int, stride: int = 1, dilation: int = 1, before: int = 0
+) -> Array:
+    """Sum windows where they lie over each other: the gradient of cutting an axis into them."""
+    parts = windows.movedim((axis - 1, axis), (0, 1))
+    span = stride * (len(parts) - 1) + 1
+    first, start = max(-before, 0), max(before, 0)
+    whole = max(first + span + dilation * (parts.shape[1] - 1), start + length)
+    total = parts.new_zeros((whole, *parts.shape[2:]))
+    for i in range(parts.shape[1]):
+        place = first + i * dilation
+        total[place : place + span : stride] += parts[:, i]
+    return total[start : start + length].movedim(0, axis)
+
+
 def pick(x: Array, ids: Array) -> Array:
     """One element per row of the last axis."""
     return x.gather(-1, ids[..., None])[..., 0]

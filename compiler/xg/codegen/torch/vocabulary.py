@@ -21,8 +21,9 @@ IMPORTS: Final = frozenset(
 )
 FUNCTIONS: Final = words(
     """
-    Tensor arange as_tensor autocast autograd cat constant_pad_nd cos device dtype einsum empty
-    erf exp float32 float64 full full_like get_autocast_dtype addcmul embedding inf int64
+    Tensor arange as_tensor autocast autograd cat constant_pad_nd convolution cos device dtype
+    addcmul einsum embedding empty erf exp float32 float64 full full_like get_autocast_dtype inf
+    int64
     is_autocast_enabled is_grad_enabled log maximum minimum nn no_grad ones randint sin sqrt
     tanh tensor where zeros backends compiler log_softmax logsumexp native_layer_norm ops
     promote_types softmax stack zeros_like
@@ -32,15 +33,15 @@ MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tan
 METHODS: Final = words(
     """
     T amax append clamp detach device double dtype expand gather get index_add_ isdigit items join
-    mT mean ndim new_zeros numel permute reshape scatter_ setdefault shape split sum to transpose
-    values
+    mT mean movedim ndim new_zeros numel permute reshape scatter_ setdefault shape split sum to
+    transpose unfold values
     """
 )
 OF_KERNELS: Final = words(
     """
-    _linear_pointwise add_ aten contiguous exp_ functional gelu gelu_backward grad_input
-    is_available is_compiling is_contiguous is_cpu itemsize new_full sigmoid_ linear masked_fill
-    mkldnn mul_ sub_ _scaled_dot_product_flash_attention_for_cpu _softmax_backward_data
+    _linear_pointwise add_ aten contiguous convolution_backward exp_ functional gelu gelu_backward
+    grad_input is_available is_compiling is_contiguous is_cpu itemsize linear masked_fill new_full
+    mkldnn mul_ sigmoid_ sub_ _scaled_dot_product_flash_attention_for_cpu _softmax_backward_data
     _scaled_dot_product_flash_attention_for_cpu_backward native_layer_norm_backward squeeze
     stride
     """

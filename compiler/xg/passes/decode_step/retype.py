@@ -14,10 +14,11 @@ from typing import Final
 
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
-from xg.ir.dim import Dim, product
+from xg.ir.dim import ONE, Dim, product
 from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
+from xg.ir.window_prims import Windows, window
 from xg.passes.decode_step.errors import CannotStep
 from xg.passes.decode_step.positions import PositionSymbols, Whole
 
@@ -94,14 +95,15 @@ def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[
         case "transpose":
             order = expr.attr("order")
             assert isinstance(order, tuple)
-            flags = dict(zip(order, whole, strict=True))
-            return [tuple(flags[axis] for axis in range(expr.rank))]
+            return [tuple(whole[order.index(axis)] for axis in range(expr.rank))]
         case "concat" | "cut" | "pad":
             axis = expr.attr("axis")
             assert isinstance(axis, int)
             for tensor in (expr, *expr.args):
                 _refuse_positions([tensor.shape[axis]], positions, _PARTS[expr.prim])
             return [whole for _ in expr.args]
+        case "window" | "overlap":
+            return [_windowed(expr, whole, positions)]
         case "gather":
             table, ids = expr.args
             _refuse_positions(table.shape[:1], positions, "looks up in a table of")
@@ -115,8 +117,7 @@ def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[
         case "scatter_add":
             _, ids = expr.args
             _refuse_positions((*ids.shape, *expr.shape[:1]), positions, "adds up")
-            rest = whole[1:]
-            return [(*[False] * ids.rank, *rest), tuple(False for _ in ids.shape)]
+            return [(*[False] * ids.rank, *whole[1:]), tuple(False for _ in ids.shape)]
         case _:
             return []
 
@@ -170,6 +171,27 @@ def _reshaped(before: Shape, after: Shape, whole: Whole, positions: PositionSymb
     return tuple(flags)
 
 
+def _windowed(expr: Expr, whole: Whole, positions: PositionSymbols) -> Whole:
+    """Windows that end at their position need the positions before it, which are kept."""
+    axis, cut = expr.attr("axis"), Windows.of(expr)
+    assert isinstance(axis, int)
+    verb = {"window": "cuts windows from", "overlap": "lays windows over"}[expr.prim]
+    along = expr.prim == "window" and positions.is_axis(cut.length) and cut.count == cut.length
+    if not along:
+        _refuse_positions([cut.length, cut.count, cut.width], positions, verb)
+    elif cut.stride != ONE or _reach(cut) > 0:
+        raise CannotStep(f"{verb} the positions {positions.length}, beyond their own", ahead=True)
+    if expr.prim == "overlap":
+        return (*whole[:axis], False, False, *whole[axis:][1:])
+    return (*whole[: axis - 1], along, *whole[axis:][1:])
+
+
+def _reach(cut: Windows) -> int:
+    """By how many positions a window can reach beyond its own."""
+    last = (cut.dilation * (cut.width - 1) - cut.before).constant
+    return 1 if last is None else last
+
+
 def _refuse_positions(
     dims: Sequence[Dim], positions: PositionSymbols, verb: str, *, ahead: bool = False
 ) -> None:
@@ -190,8 +212,21 @@ def _build(expr: Expr, whole: Whole, args: tuple[Expr, ...], positions: Position
     for _, value in expr.attrs:
         if isinstance(value, Scalar) and positions.length in value.symbols():
             raise CannotStep(f"computes with the number of positions {positions.length}")
+    if expr.prim == "window" and positions.is_axis(Windows.of(expr).length):
+        return _window(expr, whole, args[0], positions)
     same = all(new is old for new, old in zip(args, expr.args, strict=True))
     return expr if same and shape == expr.shape else replace(expr, args=args, shape=shape)
+
+
+def _window(expr: Expr, whole: Whole, arg: Expr, positions: PositionSymbols) -> Expr:
+    """Windows of positions; those of the new ones begin after T others."""
+    axis, cut = expr.attr("axis"), Windows.of(expr)
+    assert isinstance(axis, int)
+    if whole[axis - 1]:
+        cut = replace(cut, count=positions.grown(cut.count))
+    else:
+        cut = replace(cut, before=cut.before - positions.past)
+    return window(arg, axis, replace(cut, length=arg.shape[axis]))
 
 
 def _counted(expr: Expr, shape: Shape, whole: Whole, positions: PositionSymbols) -> Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _LINEAR: Final = "a linear layer is •<=W -> ⊕<-BC(b), with param W [D, D_ff], b [D_ff]"
-_CONV: Final = "there is no convolution; patches are R[b, c, (h, p=P), (w, q=P) -> …] and then •<=W"
+_CONV: Final = "a convolution is conv[H, W](K, b, pad=1), with param K [3, 3, C, D], b [D]"
 _NORM: Final = "a norm over one axis is LN(γ, β), or LN[C](γ, β), with param γ, β [D]"
 _ATTENTION: Final = "attention is •<=KT -> SM(1/sqrt(D_h), causal) -> S -> •<=V"
 _CONCAT: Final = "tensors are joined by C: A -> C<-B : Y [B, S, D], or C[S]<-B"
@@ -19,6 +19,10 @@ _PRODUCT: Final = "an elementwise product is X -> ⊙<-Y, or X -> *<-Y"
 _HINTS: Final[dict[str, tuple[str, ...]]] = {
     _LINEAR: ("linear", "dense", "fc", "gemm", "addmm", "affine"),
     _CONV: ("conv", "conv1d", "conv2d", "conv3d", "convolution"),
+    "windows of an axis are window[S](k=3), their sum is overlap[S]": (
+        "unfold", "fold", "im2col", "col2im", "sliding_window_view", "extract_image_patches",
+        "convtranspose1d", "convtranspose2d", "conv_transpose2d",
+    ),
     _NORM: ("layernorm", "layernormalization", "rmsnorm", "groupnorm", "layer_norm", "norm"),
     "there is no batch norm: LN is a norm over one axis": (
         "batchnorm", "batchnorm1d", "batchnorm2d",
@@ -60,10 +64,14 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "sub", "subtract", "minus",
     ),
     "a quotient is an op: op over(x, y) = x / y": ("div", "divide", "truediv"),
-    "mean[S] or sum[S] removes an axis; there is no pooling by windows": (
-        "maxpool", "maxpool2d", "avgpool2d", "avgpool", "pool", "globalaveragepooling2d",
-        "averagepooling2d", "adaptiveavgpool2d", "average",
+    "mean[S] or sum[S] removes an axis": (
+        "globalaveragepooling2d", "adaptiveavgpool2d", "average",
     ),
+    "windows are pooled by maxpool[H, W](k=2) and meanpool[H, W](k=2)": (
+        "maxpool1d", "maxpool2d", "avgpool2d", "avgpool", "pool", "averagepooling2d",
+        "max_pool2d", "avg_pool2d",
+    ),
+    "upsample[H, W](2) repeats each position": ("interpolate", "upsampling2d", "resize"),
     "rotary positions are RoPE": ("rotary", "rotaryembedding", "apply_rotary_pos_emb"),
     "positions are added from sinusoid(S, D) or from Emb(P)": (
         "positionalencoding", "positional_encoding", "posenc", "positionembedding",

@@ -20,6 +20,7 @@ from xg.ir.dim import Dim
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
+from xg.verify.reference import windows
 from xg.verify.reference.random import keep_mask
 
 Array = NDArray[Any]
@@ -207,7 +208,7 @@ def _concat(expr: Expr, context: Context, *parts: Array) -> Array:
     return np.concatenate(parts, axis=_axis(expr))
 
 
-def _window(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
+def _stretch(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
     start = context.size(expr.attr("start"))
     index: list[Any] = [slice(None)] * expr.rank
     index[_axis(expr)] = slice(start, start + length)
@@ -215,12 +216,12 @@ def _window(expr: Expr, context: Context, length: int) -> tuple[Any, ...]:
 
 
 def _cut(expr: Expr, context: Context, x: Array) -> Array:
-    return x[_window(expr, context, context.size(expr.shape[_axis(expr)]))]
+    return x[_stretch(expr, context, context.size(expr.shape[_axis(expr)]))]
 
 
 def _pad(expr: Expr, context: Context, x: Array) -> Array:
     result = np.zeros(context.shape(expr.shape), dtype=x.dtype)
-    result[_window(expr, context, x.shape[_axis(expr)])] = x
+    result[_stretch(expr, context, x.shape[_axis(expr)])] = x
     return result
 
 
@@ -375,6 +376,8 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "concat": _concat,
     "cut": _cut,
     "pad": _pad,
+    "window": windows.window,
+    "overlap": windows.overlap,
     "gather": _plain(_gather),
     "scatter_add": _scatter_add,
     "pick": _plain(_pick),

@@ -33,7 +33,7 @@ Array = NDArray[Any]
 
 SAME: Final = (
     *("iota", "stop", "maximum", "minimum", *COMPARE, "where", "max", "reshape", "transpose"),
-    *("broadcast", "concat", "cut", "pad", "gather", "pick", "place", "dropout_keep"),
+    *("broadcast", "concat", "cut", "pad", "window", "gather", "pick", "place", "dropout_keep"),
 )
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
 MOVED: Final = (
@@ -89,7 +89,8 @@ class _ResidueRules:
         """By attributes and sizes too."""
         return {
             "const": self.const, "pow": self.pow, "sum": self.sum, "mean": self.mean,
-            "contract": self.contract, "scatter_add": self.scatter_add,
+            "contract": self.contract, "scatter_add": self.added("scatter_add"),
+            "overlap": self.added("overlap"),
             "dropout_apply": self.dropout_apply,
         }  # fmt: skip
 
@@ -167,9 +168,14 @@ class _ResidueRules:
     def contract(self, expr: Expr, context: Context, a: Array, b: Array) -> Array:
         return contract(self.field, str(expr.attr("spec")), a, b)
 
-    def scatter_add(self, expr: Expr, context: Context, updates: Array, ids: Array) -> Array:
-        finite(updates)
-        return self.field.wrap(MEANING["scatter_add"](expr, context, updates, ids))
+    def added(self, prim: str) -> Meaning:
+        """A sum of elements at their places, by the way that it sums floats."""
+
+        def total(expr: Expr, context: Context, x: Array, *ids: Array) -> Array:
+            finite(x)
+            return self.field.wrap(MEANING[prim](expr, context, x, *ids))
+
+        return total
 
     def dropout_apply(self, expr: Expr, context: Context, x: Array, keep: Array) -> Array:
         if context.key is None:

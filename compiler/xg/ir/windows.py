@@ -1,0 +1,161 @@
+"""Windows of operators: their sizes from the arguments of a use, what is checked, both primitives.
+
+An axis of length H has ``H' = floor((H + pads - dilation (k - 1) - 1) / stride) + 1`` windows of k
+elements. Sizes are exact, so the stride is taken to divide H; a label may say otherwise, and is
+checked against the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.dim import ONE, ZERO, Dim, DimError, number
+from xg.ir.op import AtMost
+from xg.ir.prim import Expr
+from xg.ir.tensor import Shape, TensorType
+from xg.ir.use import Attrs, Length, Misuse, Own, Use, Word
+from xg.ir.window_prims import Windows, overlap, window
+
+Cut = tuple[Dim, ...]  # the fields of `Windows`, in order
+
+STRIDE: Final = Length("stride", optional=True)
+PAD: Final = Length("pad", optional=True)
+DILATION: Final = Length("dilation", optional=True)
+SIDE: Final = Word("side", ("both", "causal"))
+OWN: Final[tuple[Own, ...]] = (STRIDE, PAD, DILATION, SIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """The numbers of a use; `before` and `behind` are the zeros at both ends of the axis."""
+
+    width: Dim
+    stride: Dim
+    dilation: Dim
+    before: Dim
+    behind: Dim
+
+    @classmethod
+    def of(cls, use: Use, width: Dim, stride: Dim = ONE) -> Cutting:
+        """From the own arguments, where `stride` is the usual one."""
+        given: dict[str, Any] = {"k": width, **use.own}
+        for name, least in (("k", 1), ("stride", 1), ("dilation", 1), ("pad", 0)):
+            dim = given.get(name)
+            if isinstance(dim, Dim) and dim.constant is not None and dim.constant < least:
+                raise Misuse(f"{name} of windows is at least {least}, not {dim}")
+        dilation = given.get("dilation") or ONE
+        pad: Dim | None = given.get("pad")
+        ends = (pad or ZERO, pad or ZERO)
+        if given.get("side") == "causal":
+            if pad is not None:
+                help = ("leave pad away: as many zeros as a window reaches back",)
+                raise Misuse("causal windows have all their zeros in front", help=help)
+            ends = (dilation * (width - 1), ZERO)
+        return cls(width, given.get("stride") or stride, dilation, *ends)
+
+    @property
+    def span(self) -> Dim:
+        """The positions from the first element of a window to its last."""
+        return self.dilation * (self.width - 1) + 1
+
+    def count(self, length: Dim) -> Dim:
+        """The number of windows of an axis, rounded down where the numbers are known."""
+        room = self.before + self.behind - self.span
+        stride = self.stride.constant
+        if stride is None or stride == 1 or room.constant is None:
+            return (length + room) / self.stride + 1
+        if length.constant is not None:
+            return number((length.constant + room.constant) // stride + 1)
+        return length / self.stride + (room.constant // stride + 1)
+
+    def length(self, count: Dim) -> Dim:
+        """The shortest axis that has so many windows."""
+        return self.stride * (count - 1) + self.span - self.before - self.behind
+
+    def cut(self, length: Dim, count: Dim) -> Cut:
+        """The windows of an axis."""
+        return (length, count, self.width, self.stride, self.dilation, self.before)
+
+
+def configured(
+    use: Use, numbers: Sequence[Cutting], axes: Sequence[int], *, new: bool = False
+) -> Attrs:
+    """The attributes of a use that cuts axes of its first operand, in their order.
+
+    The number of windows is what the label says, else what the numbers give. The result has an
+    axis more for each if the elements are `new` axes.
+    """
+    shape = use.types[0].shape
+    lengths = tuple(shape[axis] for axis in axes)
+    try:
+        counts = tuple(each.count(n) for each, n in zip(numbers, lengths, strict=True))
+    except DimError as problem:
+        raise Misuse(f"the number of windows is no size: {problem}") from None
+    if use.target is not None and len(use.target) == len(shape) + new * len(axes):
+        places = [axis - new * (len(axes) - i) for i, axis in enumerate(axes)]
+        counts = tuple(use.target[place] for place in places)
+    return attributes(use, numbers, axes, lengths, counts)
+
+
+def attributes(
+    use: Use, numbers: Sequence[Cutting], axes: Sequence[int], lengths: Shape, counts: Shape
+) -> Attrs:
+    """The attributes of an operator that cuts axes; `facts` and `cut` read them."""
+    every = tuple(zip(numbers, lengths, counts, strict=True))
+    for each, length, count in every:
+        _check(use, each, length, count)
+    cuts = tuple(each.cut(length, count) for each, length, count in every)
+    return {"axes": tuple(axes), "cuts": cuts, "behind": tuple(each.behind for each in numbers)}
+
+
+def _check(use: Use, numbers: Cutting, length: Dim, count: Dim) -> None:
+    """Refuse a number of windows that no sizes can have."""
+    short = (length + numbers.before + numbers.behind - numbers.span).constant
+    axis = f"an axis of {use.sizes.fold(length)}"
+    if short is not None and short < 0:
+        raise Misuse(f"a window over {numbers.span} positions does not fit in {axis}")
+    beyond = [(a.smaller - a.larger).constant for a in _facts(numbers, length, count)]
+    if any(number is not None and number > 0 for number in beyond):
+        has = use.sizes.fold(numbers.count(length))
+        raise Misuse(f"{axis} has {has} windows, not {use.sizes.fold(count)}")
+
+
+def _facts(numbers: Cutting, length: Dim, count: Dim) -> tuple[AtMost, AtMost]:
+    padded = length + numbers.before + numbers.behind
+    used = numbers.stride * (count - 1) + numbers.span
+    return (
+        AtMost(used, padded, "windows stay within their axis and its zeros"),
+        AtMost(padded, used + numbers.stride - 1, "every window that fits is taken"),
+    )
+
+
+def facts(types: Sequence[TensorType], attrs: Attrs) -> tuple[AtMost, ...]:
+    """The numbers of windows are those of the axes."""
+    del types
+    found: list[AtMost] = []
+    for sizes, behind in zip(attrs["cuts"], attrs["behind"], strict=True):
+        length, count, width, stride, dilation, before = sizes
+        cutting = Cutting(width, stride, dilation, before, behind)
+        found += [fact for fact in _facts(cutting, length, count) if not _holds(fact)]
+    return tuple(found)
+
+
+def _holds(fact: AtMost) -> bool:
+    over = (fact.smaller - fact.larger).constant
+    return over is not None and over <= 0
+
+
+def cut(x: Expr, axes: Sequence[int], cuts: Sequence[Cut]) -> Expr:
+    """Windows of each axis, their elements as a new axis behind it."""
+    for axis, sizes in zip(axes, cuts, strict=True):
+        x = window(x, axis, Windows(*sizes))
+    return x
+
+
+def laid(windows: Expr, axes: Sequence[int], cuts: Sequence[Cut]) -> Expr:
+    """The transpose of `cut`: windows laid over each other and summed."""
+    for axis, sizes in reversed(tuple(zip(axes, cuts, strict=True))):
+        windows = overlap(windows, axis, Windows(*sizes))
+    return windows

@@ -1,0 +1,52 @@
+"""The maximum of each window of an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+from xg.ir.dim import ONE, Dim
+from xg.ir.op import Op
+from xg.ir.prim import Expr, broadcast, const, reduce_max, reshape, where
+from xg.ir.use import Attrs, Length, Misuse, Use
+from xg.ir.windows import OWN, Cut, Cutting, configured, cut, facts
+
+
+def configure(use: Use) -> Attrs:
+    """`axes` counted from the end, and the windows of each; they stand side by side."""
+    if use.axes is None:
+        raise Misuse("maxpool does not know of which axis", help=("name it: maxpool[S](k=2)",))
+    axes = sorted(use.named_axes())
+    numbers = Cutting.of(use, use.own["k"], stride=use.own["k"])
+    return configured(use, [numbers] * len(axes), axes)
+
+
+def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
+    """``Y[.., j, ..] = max_i X[.., j stride + i dilation - pad, ..]``; no zero beyond an end."""
+    for axis, sizes, after in zip(axes, cuts, behind, strict=True):
+        windows = cut(x, (axis,), (sizes,))
+        if sizes[-1].constant != 0 or after.constant != 0:
+            ones = broadcast(const(1.0), sizes[:1])
+            inside = cut(ones, (-1,), (sizes,)) > 0.0
+            shape = (*inside.shape, *(ONE for _ in range(-1 - axis)))
+            windows = where(reshape(inside, shape), windows, -math.inf)
+        x = reduce_max(windows, axis, keep=False)
+    return x
+
+
+OP: Final = Op(
+    glyph="maxpool",
+    name="max_pool",
+    family="reduce",
+    own=(Length("k"), *OWN),
+    forward=forward,
+    configure=configure,
+    brackets="axes",
+    facts=facts,
+    meaning="takes the maximum of each window of k along the axes in brackets; windows are side by "
+    "side where no stride is given",
+    formula="Y[.., j, ..] = max_i X[.., j·stride + i·dilation - pad, ..]",
+    gradient="dX = dY at the maximum of each window; equal ones share it",
+    source="Weng et al. 1992",
+)

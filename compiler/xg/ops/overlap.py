@@ -1,0 +1,55 @@
+"""Windows laid over each other and summed: the transpose of `window`, and what upsamples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from xg.ir.dim import Dim
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr
+from xg.ir.use import Attrs, Misuse, Use
+from xg.ir.windows import OWN, Cut, Cutting, attributes, facts, laid
+
+
+def configure(use: Use) -> Attrs:
+    """`axes` of the result, counted from the end, and the windows of each."""
+    place = use.one_axis("overlap sums windows of one axis", "name it: overlap[S](stride=2)")
+    shape = use.types[0].shape
+    if place == -1:
+        elements = "the elements of each window are the axis behind it"
+        raise Misuse(f"{use.spell(shape)} has no axis behind the windows", help=(elements,))
+    numbers = Cutting.of(use, shape[place + 1])
+    length, count = numbers.length(shape[place]), shape[place]
+    if use.target is not None and len(use.target) == len(shape) - 1:
+        length = use.target[place + 1]
+    return attributes(use, [numbers], (place + 1,), (length,), (count,))
+
+
+def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
+    """``Y[.., p, ..]`` is the sum of all ``X[.., j, i, ..]`` whose position is p."""
+    del behind  # for the facts
+    return laid(x, axes, cuts)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The gradient's windows."""
+    return {"x": Term("window", ("d",), dict(attrs))}
+
+
+OP: Final = Op(
+    glyph="overlap",
+    name="overlap",
+    family="reduce",
+    forward=forward,
+    configure=configure,
+    brackets="axes",
+    facts=facts,
+    pullback=pullback,
+    own=OWN,
+    meaning="lays windows, the axis in brackets and their elements behind it, over each other and "
+    "sums; of several lengths that have as many windows the label says which",
+    formula="Y[.., p, ..] = Σ X[.., j, i, ..] over j·stride + i·dilation - pad = p",
+    gradient="dX = window(dY)",
+    source="the transpose of window",
+)

@@ -1,0 +1,52 @@
+"""Each position's neighbourhood as a new axis: what convolution, pooling and local attention share.
+
+A window may reach beyond the ends of its axis, where zeros are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from xg.ir.dim import Dim
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr
+from xg.ir.use import Attrs, Length, Misuse, Use
+from xg.ir.windows import OWN, Cut, Cutting, configured, cut, facts
+
+
+def configure(use: Use) -> Attrs:
+    """`axes` counted from the end, and the windows of each."""
+    if use.axes is None:
+        raise Misuse("window does not know of which axis", help=("name it: window[S](k=3)",))
+    axes = sorted(use.named_axes())
+    return configured(use, [Cutting.of(use, use.own["k"])] * len(axes), axes, new=True)
+
+
+def forward(x: Expr, *, axes: Sequence[int], cuts: Sequence[Cut], behind: Sequence[Dim]) -> Expr:
+    """``Y[.., j, i, ..] = X[.., j stride + i dilation - pad, ..]``, 0 beyond the ends."""
+    del behind  # for the facts
+    return cut(x, axes, cuts)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The gradients of all windows that a position is in."""
+    return {"x": Term("overlap", ("d",), dict(attrs))}
+
+
+OP: Final = Op(
+    glyph="window",
+    name="window",
+    family="layout",
+    own=(Length("k"), *OWN),
+    forward=forward,
+    configure=configure,
+    brackets="axes",
+    facts=facts,
+    pullback=pullback,
+    meaning="gives each position of the axis in brackets its neighbourhood of k, a new axis behind "
+    "it; pad zeros are at both ends, or if causal all that are needed in front",
+    formula="Y[.., j, i, ..] = X[.., j·stride + i·dilation - pad, ..], 0 beyond the ends",
+    gradient="dX = overlap(dY): the sum over the windows that a position is in",
+    source="LeCun et al. 1989: receptive fields",
+)

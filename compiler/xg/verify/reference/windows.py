@@ -1,0 +1,65 @@
+"""The reference meaning of windows: element by element, by the position of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.ir.prim import Attr, Expr
+from xg.ir.tensor import Shape
+from xg.ir.window_prims import WINDOW_SIZES
+
+Array = NDArray[Any]
+
+
+class KnownSizes(Protocol):
+    """The numbers of sizes."""
+
+    def size(self, dim: Attr) -> int:
+        """The number of a size."""
+        ...
+
+    def shape(self, shape: Shape) -> tuple[int, ...]:
+        """The numbers of a shape."""
+        ...
+
+
+def window(expr: Expr, numbers: KnownSizes, x: Array) -> Array:
+    """Each position's neighbourhood, 0 beyond the ends."""
+    axis = _axis(expr)
+    result = np.zeros(numbers.shape(expr.shape), dtype=x.dtype)
+    to, source = np.moveaxis(result, (axis - 1, axis), (0, 1)), np.moveaxis(x, axis, 0)
+    for j, i, position in _elements(expr, numbers):
+        to[j, i] = source[position]
+    return result
+
+
+def overlap(expr: Expr, numbers: KnownSizes, windows: Array) -> Array:
+    """The sum of windows where they lie over each other."""
+    axis = _axis(expr)
+    result = np.zeros(numbers.shape(expr.shape), dtype=windows.dtype)
+    to, source = np.moveaxis(result, axis, 0), np.moveaxis(windows, (axis - 1, axis), (0, 1))
+    for j, i, position in _elements(expr, numbers):
+        to[position] += source[j, i]
+    return result
+
+
+def _axis(expr: Expr) -> int:
+    axis = expr.attr("axis")
+    assert isinstance(axis, int)
+    return axis
+
+
+def _elements(expr: Expr, numbers: KnownSizes) -> Iterator[tuple[int, int, int]]:
+    """Window, element and position on the axis, of every element that is not beyond an end."""
+    length, count, width, stride, dilation, before = (
+        numbers.size(expr.attr(name)) for name in WINDOW_SIZES
+    )
+    for j, i in product(range(count), range(width)):
+        position = j * stride + i * dilation - before
+        if 0 <= position < length:
+            yield j, i, position
