@@ -19,7 +19,7 @@ TOKEN = re.compile(r"\w+|\S")
 
 NET = """\
 dim B, D = 8, D_ff = 4*D, N_L = 2
-mesh N_D = 2, N_T = 2
+mesh N_P = 2, N_D = 2, N_T = 2
 option norm = pre | post
 option act = GELU | ReLU
 
@@ -63,6 +63,10 @@ plan DP "Data parallel" of Net {
 plan FSDP of Net {
     X, t [B/N_D, D]
     *    [_/N_D, ..] -> [..]
+}
+
+plan PP of Net {
+    layers [N_L/N_P]
 }
 
 plan Both = DP × TP
@@ -169,6 +173,15 @@ def test_an_edit_is_answered_by_what_it_changes_alone(old: str, new: str) -> Non
     assert again
     assert not checked(again, memory=memory).diagnostics
     assert (blocks.count, len(memory.types.typed.known), len(blocks.before)) == before
+
+
+def test_stages_that_do_not_share_a_row_any_more_are_reported() -> None:
+    memory = CheckMemory()
+    for stages, errors in ((2, 0), (7, 1), (2, 0)):
+        text = NET.replace("N_P = 2", f"N_P = {stages}")
+        project = read_edited(None, Source("net.xg", text), {}).project
+        assert project
+        assert len(checked(project, memory=memory).diagnostics) == errors
 
 
 def test_a_dim_that_a_block_declares_again_has_two_numbers() -> None:

@@ -133,6 +133,10 @@ class PassedPrograms:
 
     def passes(self, program: Checkable) -> bool:
         """Whether a program, one of these by its key, passes with the numbers that it has."""
+        try:
+            cut_row(replace(program.typed, plan=self.typed.plan))  # of each program, not of all
+        except DiagnosticError:
+            return False
         if program.numbers not in self.numbers:
             mesh = program.typed.mesh
             numbers = {**program.typed.numbers, **mesh}
@@ -276,6 +280,7 @@ class PlanMemory:
         identity = _identity(plan)
         for check in self.checks:
             if _identity(check.plan) == identity:
+                check.plan = plan
                 return check
         self.checks.append(PlanCheck(plan, self.shared))
         return self.checks[-1]
