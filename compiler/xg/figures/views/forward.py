@@ -62,8 +62,9 @@ def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Dr
 class ForwardDrawing:
     """The tensors and nodes of one graph's forward pass, under ids that are taken as they come.
 
-    `views` are the steps that are drawn as a tensor, with the id of that; `tensors` are the values
-    of tensors, by their ids. `tags` are what is sent for parameters, printed beside them.
+    `views` are the steps without a node of their own, with the id of the one that shows them;
+    `tensors` are the values of tensors, by their ids. `tags` are what is sent for parameters,
+    printed beside them.
     """
 
     graph: Graph
@@ -125,8 +126,11 @@ class ForwardDrawing:
     def call(self, step: Call) -> DrawnOperation:
         """Return a called block's node; what it takes twice comes by one arrow."""
         node_id = self.ids.take(step.path)
-        node = call_node(step, self.graphs[step.callee], node_id, self.graph)
-        arrows = [(value, EdgeStyle.SINGLE) for value in dict.fromkeys(step.inputs)]
+        callee, starts = self.graphs[step.callee], self.leaves.starts
+        node = call_node(step, callee, node_id, self.graph, starts=starts)
+        self.views.update((starts[v], node_id) for v in step.inputs if v in starts)
+        taken = dict.fromkeys(value for value in step.inputs if value not in starts)
+        arrows = [(value, EdgeStyle.SINGLE) for value in taken]
         return self._operation(node, arrows, step.outputs)
 
     def _operation(

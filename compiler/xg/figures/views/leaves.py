@@ -2,7 +2,7 @@
 
 They are parameters, inputs that no node takes first, what a step finds from the one before, and
 views of these that are written in place, BC_{B,S}(b) and E⊤, as the seed writes them (seed 001,
-4.3.8).
+4.3.8). The numbers at which the states of a loop start are written in its box.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.richtext import RichText, StyledRun, plain, tensor
 from xg.figures.views.notation import Notation, swaps_last_two, with_frozen
-from xg.figures.views.steps import own_tensors
+from xg.figures.views.steps import own_tensors, start_values
 from xg.ir.dim import Dim
 from xg.ir.graph import Apply, Graph, Value
 
@@ -22,17 +22,22 @@ _VIEWS: Final = ("BC", "T")
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """The leaves of one graph; `views` are those that a step makes, which then is not drawn."""
+    """The leaves of one graph; `views` are those that a step makes, which then is not drawn.
+
+    Nor are the steps that make `starts`, the states of loops before the first round.
+    """
 
     plain: frozenset[Value]
     views: Mapping[Value, Apply]
+    starts: Mapping[Value, Apply]
 
     def __contains__(self, value: Value) -> bool:
         return value in self.plain or value in self.views
 
     def is_drawn(self, step: object) -> bool:
         """Return whether a step is a node of its own."""
-        return not any(step is view for view in self.views.values())
+        unseen = (*self.views.values(), *self.starts.values())
+        return not any(step is one for one in unseen)
 
     def label(self, value: Value, notation: Notation) -> RichText:
         """Return what is written for a leaf."""
@@ -69,7 +74,21 @@ def find_leaves(graph: Graph, flowing: frozenset[Value] = frozenset()) -> Leaves
     asides = {value for value in graph.inputs if value not in first}
     past = (state.past for state in graph.states)
     leaves = frozenset({*graph.param_values(), *asides, *past})
-    return Leaves(leaves, _views(graph, leaves))
+    return Leaves(leaves, _views(graph, leaves), _starts(graph))
+
+
+def _starts(graph: Graph) -> dict[Value, Apply]:
+    """Find the numbers at which states start that the call does not give: they have no name."""
+    states = {value for call in graph.calls for value in start_values(call)}
+    return {
+        value: step
+        for step in graph.steps
+        for value in step.outputs
+        if isinstance(step, Apply)
+        and step.op.glyph == "fill"
+        and value in states
+        and value.name is None
+    }
 
 
 def _views(graph: Graph, leaves: frozenset[Value]) -> dict[Value, Apply]:

@@ -125,11 +125,17 @@ def _names(dims: Sequence[str], axes: Sequence[int]) -> list[str]:
 
 
 def call_node(
-    call: Call, callee: Graph, node_id: str, graph: Graph, prefix: RichText = ()
+    call: Call,
+    callee: Graph,
+    node_id: str,
+    graph: Graph,
+    prefix: RichText = (),
+    starts: Mapping[Value, Apply] | None = None,
 ) -> FigureNode:
     """Return the box of a called block; of a repeated one with its count.
 
-    One of several calls of a block has its name; those of one name share their parameters.
+    One of several calls of a block has its name; those of one name share their parameters. A line
+    of a loop's box says at which numbers its states begin, if `starts` makes them.
     """
     label = (*prefix, *richtext.plain(callee.title or callee.block))
     title = f"{callee.block} as {call.path}"
@@ -140,7 +146,25 @@ def call_node(
     if callees.count(call.callee.partition("(")[0]) > 1:
         name = f"as {call.path}" + (", shared" if is_shared else "")
         detail = (*detail, *richtext.plain(", " if detail else ""), *richtext.plain(name))
-    return FigureNode(node_id, NodeKind.BLOCK, label, detail, title)
+    begun = _begun(call, callee, starts or {})
+    return FigureNode(node_id, NodeKind.BLOCK, label, detail, title, lines=(begun,) * bool(begun))
+
+
+def start_values(call: Call) -> tuple[Value, ...]:
+    """Return what the first round of a loop finds as its states."""
+    count = call.loop.states if call.loop else 0
+    return call.inputs[len(call.inputs) - count :]
+
+
+def _begun(call: Call, callee: Graph, starts: Mapping[Value, Apply]) -> RichText:
+    """Return h = 0 for every state that begins at a number."""
+    runs: list[StyledRun] = []
+    for state, value in zip(callee.carries, start_values(call), strict=False):
+        if value in starts:
+            runs += richtext.plain(", " if runs else "")
+            runs += (*richtext.symbol(state.name), *richtext.plain(" = "))
+            runs += richtext.number(str(starts[value].attrs["value"]))
+    return tuple(runs)
 
 
 def subtitle(view: str, program: Program) -> str:
