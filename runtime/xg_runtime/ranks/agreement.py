@@ -8,6 +8,7 @@ the axes of a mesh, and names neither the axis nor the collective's number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -16,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from xg_runtime.ranks.backend import all_gather
-from xg_runtime.ranks.disagreement import Progress, differing, ended_early
+from xg_runtime.ranks.disagreement import Progress, calling, differing, ended_early
 from xg_runtime.ranks.grid import Grid
 
 _dist: Any = dist
@@ -25,15 +26,38 @@ _ROOM: Final = 256  # bytes in which a rank says what it calls
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A group of all ranks, on the CPU, that is used for nothing else."""
+    """A group of ranks that run one program, on the CPU, that is used for nothing else."""
 
     group: object
+    members: Sequence[int]
+
+    @classmethod
+    def of_all(cls, grid: Grid, timeout: float) -> Agreement:
+        """That of every rank."""
+        members = range(grid.count)
+        return cls(_new_group(members, timeout), members)
+
+    @classmethod
+    def of_stage(cls, grid: Grid, rank: int, axis: str, timeout: float) -> Agreement | None:
+        """That of a rank's stage, over an axis; None where it is alone.
+
+        Every rank has to make the groups of all stages, at the same time.
+        """
+        beside = "*".join(name for name in grid.sizes if name != axis)
+        if not beside:
+            return None
+        found: Agreement | None = None
+        for members in dict.fromkeys(grid.group(each, beside) for each in range(grid.count)):
+            group = _new_group(members, timeout)
+            if rank in members:
+                found = cls(group, members)
+        return found
 
     def check(self, grid: Grid, number: int, call: str, timeout: float) -> None:
-        """Raise RankError unless all ranks come here with the same call; "" is the end."""
-        ranks = [
-            Progress(rank, number + 1, text) for rank, text in enumerate(self._all(call, timeout))
-        ]
+        """Raise RankError unless all members come here with the same call; "" is the end."""
+        mine = f"{call}\n{calling()}" if call else ""
+        said = zip(self.members, self._all(mine, timeout), strict=True)
+        ranks = [Progress(r, number + 1, *text.split("\n")[:2]) for r, text in said]
         ended = [stand.rank for stand in ranks if not stand.call]
         waiting = [stand for stand in ranks if stand.call]
         if ended and waiting:
@@ -43,7 +67,7 @@ class Agreement:
                 raise differing(grid, stand, ranks[0])
 
     def _all(self, call: str, timeout: float) -> list[str]:
-        """The calls of every rank."""
+        """The calls of every member, and the lines of code that make them."""
         mine = torch.frombuffer(bytearray(call.encode()[:_ROOM].ljust(_ROOM)), dtype=torch.uint8)
         everyone = torch.empty(_dist.get_world_size(self.group) * _ROOM, dtype=torch.uint8)
         work = all_gather(everyone, mine, group=self.group, async_op=True)
@@ -53,3 +77,7 @@ class Agreement:
             said[start : start + _ROOM].decode("utf-8", "replace").rstrip()
             for start in range(0, len(said), _ROOM)
         ]
+
+
+def _new_group(members: Sequence[int], timeout: float) -> object:
+    return _dist.new_group(list(members), backend="gloo", timeout=timedelta(seconds=timeout))

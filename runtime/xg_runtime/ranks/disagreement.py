@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 from dataclasses import dataclass
+from inspect import currentframe
 
 from xg_runtime.errors import RankError
 from xg_runtime.ranks.grid import Grid
@@ -10,11 +12,15 @@ from xg_runtime.ranks.grid import Grid
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a rank: its number, how many collectives it began, and the last of them."""
+    """The progress of a rank: its number, how many collectives it began, and the last of them.
+
+    `code` is the line that began it, where that is known.
+    """
 
     rank: int
     begun: int
     call: str
+    code: str = ""
 
 
 def rank_error(grid: Grid, rank: int, what: str) -> RankError:
@@ -26,7 +32,20 @@ def differing(grid: Grid, one: Progress, other: Progress) -> RankError:
     """Two ranks have called different collectives; the first of them is blamed."""
     who = f"where {grid.describe(other.rank)} called {other.call}"
     what = f"called {one.call} {who}, each as its collective {one.begun}"
-    return rank_error(grid, one.rank, what)
+    places = [f"{grid.describe(at.rank)}: {at.code}" for at in (one, other) if at.code]
+    return RankError(one.rank, f"{grid.describe(one.rank)} {what}", places)
+
+
+def calling() -> str:
+    """The line outside of this package that is running; generated code names edge and diagram."""
+    frame = currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("xg_runtime."):
+        frame = frame.f_back
+    return "" if frame is None else _line(frame.f_code.co_filename, frame.f_lineno)
+
+
+def _line(file: str, number: int) -> str:
+    return linecache.getline(file, number).strip()
 
 
 def ended_early(grid: Grid, ended: int, begun: int, waiting: Progress) -> RankError:

@@ -56,6 +56,7 @@ class ProcessMesh(RankMesh):
         self._leaving: list[tuple[Any, Tensor]] = []  # what must live until it has left
         self._watched = watched or Watched()
         self._record = self._watched.record
+        self._agreement = self._watched.agreement
 
     def __enter__(self) -> ProcessMesh:
         set_process_mesh(self)  # autograd runs code in threads of its own, without our context
@@ -96,6 +97,16 @@ class ProcessMesh(RankMesh):
                 if self.place in members:
                     self._joint[over] = group
         return self._joint[over]
+
+    def diverge(self, axis: str) -> None:
+        """Note that from now on ranks along an axis run programs of their own: a pipeline.
+
+        Collectives are compared among those of one stage; all ranks have to come here.
+        """
+        if self._stages is None and self._agreement is not None:
+            timeout = self._watched.timeout
+            self._agreement = Agreement.of_stage(self.grid, self.place, axis, timeout)
+        super().diverge(axis)
 
     def send(self, x: Tensor, axis: str, place: int) -> None:
         """Begin to send to the rank at a place along an axis; `x` may change afterwards."""
@@ -140,17 +151,16 @@ class ProcessMesh(RankMesh):
         self.check_awaited()
         self._record.note("ends", self.begun, "")
         with self._failures("the end", self.begun):
-            if self._watched.agreement is not None and self._stages is None:
-                self._watched.agreement.check(self.grid, self.begun, "", self._watched.timeout)
-            else:
+            if self._agreement is not None:
+                self._agreement.check(self.grid, self.begun, "", self._watched.timeout)
+            if self._agreement is None or self._stages is not None:
                 meet(self.devices.device_type, self._watched.timeout)
 
     def _agree(self, number: int, call: str) -> None:
-        # Stages of a pipeline call different collectives at different times.
-        if self._watched.agreement is not None and self._stages is None:
+        if self._agreement is not None:
             self._record.note("waits", number + 1, call)
             with self._failures(call, number):
-                self._watched.agreement.check(self.grid, number, call, self._watched.timeout)
+                self._agreement.check(self.grid, number, call, self._watched.timeout)
 
     @contextlib.contextmanager
     def _failures(self, call: Call | str, number: int) -> Generator[None]:

@@ -20,6 +20,7 @@ from xg_runtime.ranks.call import Call
 from xg_runtime.ranks.cooperative_threads import CooperativeThreads, Failed, Overdue, Stuck
 from xg_runtime.ranks.disagreement import (
     Progress,
+    calling,
     differing,
     ended_early,
     rank_error,
@@ -163,8 +164,8 @@ class _World:
         first, expected = self._agreed.setdefault(turn, (place, call))
         _, number = turn
         if call != expected:
-            one, other = ((place, call), (first, expected))
-            raise differing(self.grid, *(Progress(r, number + 1, str(c)) for r, c in (one, other)))
+            one = Progress(place, number + 1, str(call), calling())
+            raise differing(self.grid, one, Progress(first, number + 1, str(expected)))
 
     def meeting(self, turn: tuple[str, int], group: tuple[int, ...]) -> SimulatedCollective:
         """The place where a group meets for its collective of a turn over an axis."""

@@ -101,6 +101,21 @@ def misstep(options: Json, arrays: Arrays) -> Answer:
     return Answer({"X": X})
 
 
+def stages(options: Json, arrays: Arrays) -> Answer:
+    """A collective of all ranks, and one of every stage, then one in which rank 3 differs."""
+    all_reduce(X, "N_P")
+    current().diverge("N_P")
+    if rank("N_P") == 0:
+        all_gather(X, "N_T", -1)
+        return Answer()
+    all_reduce(X, "N_T")
+    if rank("N_T") == 0:
+        all_reduce(X, "N_T")
+    else:
+        all_reduce(X.astype(np.float32), "N_T")
+    return Answer()
+
+
 def saves(options: Json, arrays: Arrays) -> Answer:
     """Save a checkpoint together, and another one during which one rank is killed."""
     run, cuts = Path(options["run"]), {"W": (("N_T", -1),)}
@@ -120,7 +135,5 @@ def _misbehave(how: str) -> None:
             raise NonFiniteError("loss is nan", "loss", 7)
         case "errs":
             raise ZeroDivisionError("division by zero")
-        case "differs":
-            all_reduce(X.astype(np.float32), "N_T")
         case _:
             pass
