@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import inf
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
 
 import xg
 from xg.cli import main
+from xg.codegen.load import load
 from xg.frontend.project import read_project
+from xg.verify.controls import Trial, controls
 from xg.verify.pipeline_comparison import PipelineComparison
 from xg.verify.pipeline_proof import checked
+from xg.verify.pipeline_residues import PipelineResidues, Runs
 from xg.verify.plan_proof import prepared, prove_ranks
+from xg.verify.rank_comparison import ArrayDifference
+from xg.verify.reference.modular.residues import PRIMES
 from xg_runtime.errors import RankError
+from xg_runtime.module import Module
 from xg_runtime.ranks import current, simulate
 from xg_runtime.ranks.cells import (
     SCHEDULES,
@@ -29,6 +38,7 @@ from xg_runtime.ranks.cells import (
     timeline,
 )
 
+ON_RANK_3 = '__import__("xg_runtime.ranks").ranks.rank("N_D")'
 NET = """\
 dim B, D = 6, V = 7, N_L = 4
 mesh N_P = 2, N_D = 2
@@ -99,6 +109,8 @@ def test_pipelines_are_proven(tmp_path: Path, plan: str) -> None:
     proof = prove_ranks(read_project(net(tmp_path)), "Net", plan, {}, 0, ["numpy", "torch"])
     assert proof.floats is not None
     assert proof.passed
+    assert proof.exact is not None
+    assert [each.prime for each in proof.exact] == list(PRIMES)
     kinds = [each.kind for each in proof.floats.controls if each.verdict == "needed"]
     ends = proof.program.mesh["N_P"] - 1
     assert kinds.count("send") == 2 * ends + 2  # both ways between neighbours, E there and back
@@ -106,7 +118,9 @@ def test_pipelines_are_proven(tmp_path: Path, plan: str) -> None:
 
 def test_kernels_of_stages_are_proven(tmp_path: Path) -> None:
     project = read_project(net(tmp_path))
-    assert prove_ranks(project, "Net", "PP × DP", {"N_L": 2, "N_P": 2}, 0, kernels=True).passed
+    assert prove_ranks(
+        project, "Net", "PP × DP", {"N_L": 2, "N_P": 2}, 0, exact=False, kernels=True
+    ).passed
 
 
 def test_the_proof_sees_a_wrong_gradient_traffic_and_bits(tmp_path: Path) -> None:
@@ -130,6 +144,37 @@ def test_the_proof_sees_a_wrong_gradient_traffic_and_bits(tmp_path: Path) -> Non
     assert comparison.differs(alone, [runs[0], late])
 
 
+def test_residues_need_every_send(tmp_path: Path) -> None:
+    found = prepared(read_project(net(tmp_path)), "Net", "PP", {})
+    residues = PipelineResidues.of(found.one, found.many, PRIMES[0], 0)
+    runs = residues.on_ranks()
+    assert residues.compare(runs).first is None
+
+    def differences(runs: Runs) -> Iterator[ArrayDifference]:
+        first = residues.compare(runs).first
+        said.append(first)
+        yield from () if first is None else (ArrayDifference(first, inf, 0, None),)
+
+    said: list[str | None] = []
+    trial = Trial((), (), residues.on_ranks, differences, residues.alone[0].gradients)
+    needed = {each.code: each.verdict for each in controls(trial)}
+    assert needed == dict.fromkeys(
+        [
+            "forward, stage 0 to stage 1",
+            "backward, stage 1 to stage 0",
+            "shared, stage 1 to stage 0",
+            "shared, stage 0 to stage 1",
+        ],
+        "needed",
+    )
+    assert said == [
+        "• of line 5 in layers.2: rank 0 differs from one device, stage 1",
+        "d of line 5 in layers.1: rank 0 differs from one device, stage 0",
+        "dE of stage 0",
+        "dE of stage 1",
+    ]
+
+
 def test_gradients_do_not_depend_on_the_order(tmp_path: Path) -> None:
     found = prepared(read_project(net(tmp_path)), "Net", "PP", {})
     modules = [stage.on_arrays() for stage in found.many.stages]
@@ -151,6 +196,19 @@ def test_a_rank_that_waits_for_nothing_is_named() -> None:
 
     with pytest.raises(RankError, match="rank 1 waits for what rank 0 never sends"):
         simulate({"N_P": 2}, rank)
+
+
+def test_where_ranks_of_a_stage_differ_the_edge_is_named(tmp_path: Path) -> None:
+    found = prepared(read_project(net(tmp_path)), "Net", "PP × DP", {"N_P": 2, "N_D": 2, "N_L": 2})
+    comparison = PipelineComparison.of(found.one, found.many, 0, "1F1B")
+    first, last = (stage.source() for stage in found.many.stages)
+    planted = last.replace("all_reduce(dE_i,", f"all_reduce(dE_i.T if {ON_RANK_3} else dE_i,")
+    modules = [cast(Module, load(code, "stage")) for code in (first, planted)]
+    with pytest.raises(RankError, match=r"where rank 3 .* called all_reduce over N_D") as caught:
+        comparison.on_ranks(modules)
+    (code,) = caught.value.details
+    assert code.startswith("rank 2 (N_P = 1, N_D = 0): dE = all_reduce(dE_i.T")
+    assert code.endswith("# [V, D], all_reduce, net.xg:9")
 
 
 @pytest.mark.parametrize(
@@ -178,13 +236,13 @@ def test_rounds_have_to_divide_and_to_have_a_number(tmp_path: Path) -> None:
         _ = xg.compile(file, plan="PP").stages
 
 
-SIZES = ["--set", "D=8", "--set", "N_H=2", "--set", "S=8", "--set", "S_max=8"]
-RUN = ["--batch", "4", "--accumulate", "4", "--eval", "4", "--dtype", "float64", "--checkpoint"]
+SIZES = ["--set", "D=8", "--set", "N_L=2", "--set", "N_H=2", "--set", "S=8", "--set", "S_max=8"]
+RUN = ["--batch", "4", "--accumulate", "4", "--eval", "2", "--dtype", "float64", "--checkpoint"]
 
 
 def trained(folder: Path, *words: str) -> list[dict[str, float]]:
-    """The log of four steps of the transformer."""
-    out = ["--steps", "4", *RUN, "2", "--out", str(folder)]
+    """The log of two steps of the transformer."""
+    out = ["--steps", "2", *RUN, "1", "--out", str(folder)]
     file = Path(__file__).parents[2] / "diagrams/models/transformer.xg"
     assert main(["train", str(file), *SIZES, *out, *words]) == 0
     return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]

@@ -6,7 +6,7 @@ placement. Replicas must be the same to the last bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -28,10 +28,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """How many edges were compared, and what is said of the first that differs."""
+    """How many edges were compared, and what is said of the first that differs, of which pass."""
 
     count: int
     first: str | None
+    is_backward: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +45,31 @@ class _Edge:
     placement: Placement
     parts: Sequence[Array]
     wanted: Array | None
+    is_backward: bool = False
 
 
 def compare_edges(
-    one: Program, record: Record, many: Program, records: Sequence[Record], same: Same, add: Add
+    one: Program,
+    record: Record,
+    many: Program,
+    records: Sequence[Record],
+    same: Same,
+    add: Add,
+    shared: Set[Value] = frozenset(),
 ) -> Edges:
-    """All edges, forward and then backward, in the order in which they are made."""
-    both = _Both(one, many)
+    """All edges, forward and then backward, in the order in which they are made.
+
+    Of values and calls that are `shared` with other stages of a pipeline, `many` has a part of the
+    gradient only.
+    """
+    both = _Both(one, many, shared)
     count = 0
     for edge in both.edges(record, records):
         count += 1
         said = _differs(edge, many.mesh, same, add)
         if said is not None:
             where = f"{edge.name} of line {edge.line}" + (f" in {edge.path}" if edge.path else "")
-            return Edges(count, f"{where}: {said}")
+            return Edges(count, f"{where}: {said}", edge.is_backward)
     return Edges(count, None)
 
 
@@ -132,6 +144,7 @@ def _first_rank(edge: _Edge, grid: Grid, same: Same) -> int:
 class _Both:
     one: Program
     many: Program
+    shared: Set[Value]
 
     def edges(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge]:
         """Every edge of both passes."""
@@ -158,6 +171,8 @@ class _Both:
 
     def _forward(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge | _Inside]:
         graph = records[0].graph
+        stage = self.many.stage
+        sent = graph.outputs if stage and stage.sends and graph is self.many.main else ()
         for step in graph.steps:
             if isinstance(step, Call):
                 yield from _rounds(step, record, records)
@@ -165,7 +180,7 @@ class _Both:
                 parts = [each.values[value] for each in records]
                 name = _name(value, step)
                 placement = graph.placements.get(value, {})
-                array = record.values.get(value)
+                array = None if value in sent else record.values.get(value)
                 yield _Edge(name, record.path, step.span.line, placement, parts, array)
 
     def _backward(self, record: Record, records: Sequence[Record]) -> Iterator[_Edge | _Inside]:
@@ -175,18 +190,19 @@ class _Both:
         made_again = _made_again(graph)
         of = {cotangent: value for value, cotangent in backward.totals.items()}
         for step in backward.steps:
-            if isinstance(step, Call):
+            if isinstance(step, Call) and step.saved not in self.shared:
                 inner = list(_rounds(step, record, records))
                 yield from reversed(inner)
             for result in step.outputs:
                 if result in of:
                     value = of[result]
                     parts = [each.reverse[result] for each in records]
-                    is_held = value in totals and value not in made_again
+                    is_held = value in totals and value not in made_again | self.shared
                     array = record.reverse[totals[value]] if is_held else None
                     placement = backward.placements.get(result, {})
                     line = value.span.line
-                    yield _Edge(f"d{value.name or ''}", record.path, line, placement, parts, array)
+                    name = f"d{value.name or ''}"
+                    yield _Edge(name, record.path, line, placement, parts, array, is_backward=True)
 
 
 def _made_again(graph: Graph) -> set[Value]:
@@ -213,9 +229,9 @@ class _Inside:
 
 
 def _rounds(call: Call, record: Record, records: Sequence[Record]) -> Iterator[_Inside]:
-    inner = zip(*(each.calls[call.saved] for each in records), strict=True)
-    for alone, ranks in zip(record.calls[call.saved], inner, strict=True):
-        yield _Inside(alone, ranks)
+    alone = {each.path: each for each in record.calls[call.saved]}
+    for ranks in zip(*(each.calls[call.saved] for each in records), strict=True):
+        yield _Inside(alone[ranks[0].path], ranks)
 
 
 def _name(value: Value, step: Apply | Call) -> str:

@@ -152,11 +152,9 @@ class PipelineComparison:
             found = [RankRun({}, run.gradients, {}) for run in runs]
             for each in comparison.differences(RankRun({}, gradients, {}), found):
                 yield replace(each, furthest=each.furthest + place * inner)
-        yield from self._between_stages(together, inner)
+        yield from self.between_stages(together, inner)
 
-    def _between_stages(
-        self, together: Sequence[StageRun], inner: int
-    ) -> Iterator[ArrayDifference]:
+    def between_stages(self, together: Sequence[StageRun], inner: int) -> Iterator[ArrayDifference]:
         """Gradients of what several stages hold, where they are not equal in bits."""
         shared = {name: places for link in self.links for name, places in link.holders.items()}
         for name, (first, *others) in shared.items():

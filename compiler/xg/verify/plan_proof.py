@@ -24,6 +24,7 @@ from xg.verify.controls import Control, Trial, controls
 from xg.verify.first_edge import Edges, compare_edges
 from xg.verify.meshes import Case, case, mesh_sizes, reaches
 from xg.verify.pipeline_proof import prove_pipeline
+from xg.verify.pipeline_residues import exactly_in_stages
 from xg.verify.rank_comparison import RankAgreement, RankComparison
 from xg.verify.reference import interpret
 from xg.verify.reference import random_inputs as invented
@@ -136,15 +137,11 @@ def prove_ranks(
     """Prove a block under a plan; raises DiagnosticError where it does not fit."""
     programs = prepared(project, block, plan, settings)
     one, many = programs.one, programs.many
-    if many.stages:
-        if not floats:
-            raise InputError(f"the pipeline of {plan} is proven in floats: --against single")
-        proven = prove_pipeline(one, many, seed, backends, kernels=kernels)
-        return RankProof(many, programs.case, Floats(*proven))
+    in_floats = _pipeline if many.stages else _floats
     return RankProof(
         many,
         programs.case,
-        _floats(one, many, seed, backends, kernels=kernels) if floats else None,
+        in_floats(one, many, seed, backends, kernels=kernels) if floats else None,
         tuple(_exact(one, many, prime, seed) for prime in PRIMES) if exact else None,
     )
 
@@ -170,9 +167,17 @@ def prepared(project: Project, block: str, plan: str | None, settings: Settings)
 
 def _exact(one: Program, many: Program, prime: int, seed: int) -> Exact:
     try:
+        if many.stages:
+            return exactly_in_stages(one, many, prime, seed)
         return exactly(one.graphs, many.graphs, prime, seed)
     except Undefined as error:
         return Exact(prime, 0, 0, f"on one device: {error}")
+
+
+def _pipeline(
+    one: Program, many: Program, seed: int, backends: Sequence[str], *, kernels: bool
+) -> Floats:
+    return Floats(*prove_pipeline(one, many, seed, backends, kernels=kernels))
 
 
 def _floats(

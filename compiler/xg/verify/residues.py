@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -59,7 +59,7 @@ def exactly(
             return Exact(prime, arrays, 0, str(error))
         raise
     edges = _edges(one, record, many, [each for _, each in outcomes], prime)
-    first = edges.first or _first(outcome, [each for each, _ in outcomes], many)
+    first = edges.first or first_result(outcome, [each for each, _ in outcomes], many)
     return Exact(prime, arrays, edges.count, first)
 
 
@@ -77,7 +77,7 @@ def _edges(one: Program, record: Record, many: Program, records: list[Record], p
     return compare_edges(one, record, many, records, np.array_equal, add)
 
 
-def _first(alone: Outcome, together: list[Outcome], many: Program) -> str | None:
+def first_result(alone: Outcome, together: Sequence[Outcome], many: Program) -> str | None:
     """The first output or gradient that differs, reassembled from all ranks."""
     where = cuts(many)
     pairs = [("", alone.outputs, [each.outputs for each in together])]

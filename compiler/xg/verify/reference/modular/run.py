@@ -144,13 +144,17 @@ def _traces(program: Program) -> BodyCache:
     return BodyCache()
 
 
-def run_drawn(program: Program, prime: int = PRIMES[0], seed: int = 0) -> tuple[RunInputs, Outcome]:
+def run_drawn(
+    program: Program, prime: int = PRIMES[0], seed: int = 0, params: Arrays | None = None
+) -> tuple[RunInputs, Outcome]:
     """A run on random residues that needs no number that does not exist, as the inverse of 0.
 
-    Raises Undefined if none is found: then the program itself asks for one.
+    `params` are drawn too, unless they are given. Raises Undefined if none is found: then the
+    program itself asks for one.
     """
     for attempt in range(DRAWS):
         inputs = draw(program, prime, key(seed, f"draw {attempt}"))
+        inputs = inputs if params is None else replace(inputs, params=params)
         try:
             return inputs, run(program, inputs)
         except Undefined:
