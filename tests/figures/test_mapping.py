@@ -182,6 +182,19 @@ def test_the_overview_opens_the_repeated_block(source: Path) -> None:
     assert any(edge.tail == "loss~2" for edge in dashed)
 
 
+def test_an_overview_opens_one_block_at_two_calls(tmp_path: Path) -> None:
+    path = tmp_path / "twice.xg"
+    block = SOURCE.partition("block LM")[0]
+    body = "X -> N_L × Layer as a -> N_L × Layer as b : Y"
+    net = f"block Net(X [B, S, D]) -> Y [B, S, D] {{\n    {body}\n}}\n"
+    path.write_text(block + net, encoding="utf-8")
+    found = drawn(path, "Net", "overview")
+    assert [group.id for group in found.groups] == ["a", "b"]
+    solid = {(e.tail, e.head) for e in found.edges if e.style is not EdgeStyle.DASHED}
+    assert {("X", "attn"), ("attn", "ffn"), ("Y", "attn~2"), ("Y~2", "Y~3")} <= solid
+    assert overlaps(layout(found)) == []
+
+
 def test_a_tied_table_is_drawn_at_both_uses(source: Path) -> None:
     found = drawn(source, "LM", "forward")
     assert "E [V, D]" in {characters(n.detail) for n in found.nodes}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeRole, EdgeStyle, Figure, FigureEdge, FigureGroup
@@ -22,7 +22,7 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
     sources = drawing.sources()
     parts = [_part(step, drawing, program) for step in drawing.steps()]
     operations = [operation for part in parts for operation in part.operations]
-    inner = {v: (p.notation, v) for p in parts for v in p.inner}
+    inner = {v: (p.notation, original) for p in parts for v, original in p.inner.items()}
     naming = Naming(drawing.notation, inner, with_gradients(program))
     # A scalar is a loss: the gradients begin there, so its edge is the one that goes on.
     results = sorted(drawing.results(), key=lambda one: len(graph.types[one.value].shape) > 0)
@@ -43,11 +43,15 @@ def overview_figure(program: Program, *, legend: bool = False) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class _StepDrawing:
-    """The drawing of one step of the entry block; `inner` are the values of a block it expands."""
+    """The drawing of one step of the entry block.
+
+    A block may be expanded more than once, so its values are copied: `inner` maps them to the
+    originals.
+    """
 
     operations: Sequence[DrawnOperation]
     notation: Notation
-    inner: frozenset[Value] = frozenset()
+    inner: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
     group: FigureGroup | None = None
 
 
@@ -106,8 +110,10 @@ def _part(step: Apply | Call, drawing: ForwardDrawing, program: Program) -> _Ste
     )
     outside = dict(zip(callee.inputs, step.inputs, strict=True))
     outside |= dict(zip(callee.outputs, step.outputs, strict=True))
+    own = (v for one in callee.steps for v in one.outputs if v not in outside)
+    inner = {replace(value): value for value in own}
+    outside |= {value: copy for copy, value in inner.items()}
     operations = [_renamed(operation, outside, drawing) for operation in opened.operations()]
-    inner = frozenset(v for one in callee.steps for v in one.outputs if v not in outside)
     label = (*plain(f"{callee.title or callee.block} "), *times(step))
     nodes = tuple(
         node.id for one in operations for node in (*(tensor for tensor, _ in one.beside), one.node)
