@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from xg.driver import compile_project
 from xg.frontend.project import parse_project
 from xg.importing import Imported, import_archive
+from xg.importing.proof import as_stored
 from xg_runtime.agreement import error
 
 Array = NDArray[Any]
@@ -76,10 +77,11 @@ def _gradients(model: nn.Module, made: Imported, found: dict[str, Array]) -> flo
     back = {name: np.zeros(tuple(p.shape)) for name, p in own.items() if p.grad is not None}
     covered: set[str] = set()
     for path, weight in made.sources.items():
-        gradient = found[path].T if weight.transposed else found[path]
+        gradient = as_stored(found[path], weight)
         place = [slice(None)] * gradient.ndim
         place[weight.axis] = slice(weight.start, weight.stop)
-        back[weight.source][tuple(place)] += gradient
+        shape = back[weight.source].shape if weight.flat else gradient.shape
+        back[weight.source][tuple(place)] += gradient.reshape(shape)
         covered.add(weight.source)
     trained = {id(p) for p in model.parameters() if p.grad is not None}
     assert {id(own[name]) for name in covered} == trained

@@ -12,7 +12,9 @@ from xg.ir.dim import Dim
 Node = ModelStep | CallRun
 SWAPPED = frozenset({"⊕", "⊙"})  # either operand may flow
 LAID_OUT = frozenset({"R", "T", "BC", "RoPE"})
-ENDS = frozenset({"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb"})
+ENDS = frozenset(
+    {"S", "GELU", "ReLU", "SiLU", "SwiGLU", "GLU", "Emb", "conv", "maxpool", "meanpool"}
+)
 SOURCES = frozenset({"range", "sinusoid"})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any
@@ -57,7 +58,8 @@ class Arrangement:
 class Weight:
     """Where the numbers of a parameter come from: a tensor of the model, cut and turned.
 
-    A kernel of patches is `flat`: all axes but the first are one, before it is turned.
+    A kernel of patches is `flat`: all axes but the first are one, before it is turned. Of a
+    `kernel` of windows, [D, C, k, ..] becomes [k, .., C, D].
     """
 
     source: str
@@ -66,6 +68,13 @@ class Weight:
     start: int | None = None
     stop: int | None = None
     flat: bool = False
+    kernel: bool = False
+
+    def laid_out(self, shape: Sequence[int]) -> list[int]:
+        """The shape of what was cut, with its axes merged or moved, before it is turned."""
+        if self.flat:
+            return [shape[0], math.prod(shape[1:])]
+        return [*shape[2:], shape[1], shape[0]] if self.kernel else [*shape]
 
 
 @dataclass(frozen=True)

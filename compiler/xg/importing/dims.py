@@ -262,7 +262,7 @@ def _mentioned(model: Model) -> Iterator[Size]:
         for attr in step.attrs.values():
             if isinstance(attr, Arrangement):
                 yield from attr.sizes
-        for key in ("length", "contracted", "before"):
+        for key in ("length", "contracted", "before", "groups"):
             yield from step.attrs.get(key, ())
 
 

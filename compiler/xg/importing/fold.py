@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, cast
 
 from xg.importing.blocks import Builder, CallRun, ModelBlocks, ModuleInstance
@@ -10,7 +11,7 @@ from xg.importing.diagram import Arrangement, Model, ModelStep
 from xg.importing.sizes import Size
 from xg.importing.views import ModelValue
 
-SIZES: Final = ("length", "contracted", "before")  # attributes that are sizes
+SIZES: Final = ("length", "contracted", "before", "groups")  # attributes that are sizes
 
 
 def fold(model: Model) -> ModelBlocks:
@@ -73,8 +74,8 @@ def _signature(instance: ModuleInstance, model: Model) -> tuple[Hashable, list[S
     def named(value: ModelValue) -> Hashable:
         weight = model.weights.get(value)
         if weight is not None:
-            cut = (weight.transposed, weight.axis, weight.start, weight.stop, weight.flat)
-            return ("weight", instance.relative(weight.source), cut, shape(value))
+            cut = replace(weight, source=instance.relative(weight.source))
+            return ("weight", cut, shape(value))
         return numbers[value]
 
     for value in instance.inputs:

@@ -251,7 +251,7 @@ class _ProgramReader:
         words = {sizes.dim(size) for size, hints in sizes.hints.items() if "V" in hints}
         for output in outputs:
             last = output.axes[-1] if output.axes else None
-            if last is not None:
+            if last is not None and not sizes.is_part(last):
                 sizes.hint(last, "V" if sizes.dim(last) in words else "N_C", 2)
 
     def _check_ranges(self) -> None:

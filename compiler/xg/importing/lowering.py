@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
@@ -178,9 +177,7 @@ class Lowering:
             shape = list(self.exported.arrays[weight.source].shape)
             if weight.start is not None and weight.stop is not None:
                 shape[weight.axis] = weight.stop - weight.start
-            if weight.flat:
-                shape = [shape[0], math.prod(shape[1:])]
-            axes = [self.sizes.make(number(n)) if n != 1 else None for n in shape]
+            axes = [self.sizes.make(number(n)) if n != 1 else None for n in weight.laid_out(shape)]
             value = ModelValue(
                 tuple(axes[::-1] if weight.transposed else axes), param=weight.source
             )

@@ -160,6 +160,8 @@ def parameter_name(
 
 def _letter(step: ModelStep, place: int, value: ModelValue) -> str:
     match step.operator:
+        case "conv":
+            return "K" if len(value.axes) > 1 else "b"
         case "LN":
             return "gamma" if place == len(step.data) else "beta"
         case "Emb" | "pick":

@@ -82,6 +82,9 @@ def _lines(sources: Mapping[str, Weight], exported: Exported) -> Iterator[Weight
 def _layout(weights: list[Weight], shape: Sequence[int], source: str) -> str:
     """The signs that a tensor goes through: ``T -> split``."""
     first, rank = weights[0], len(shape)
+    if first.kernel and len(weights) == 1:
+        places = ", ".join("pqr"[: rank - 2])
+        return f"R[d, c, {places} -> {places}, c, d]"
     if first.flat and len(weights) == 1:
         inner = [f"{letter}={size}" for letter, size in zip("cpqr", shape[1:], strict=False)]
         outer = ", ".join(each.partition("=")[0] for each in inner)

@@ -41,6 +41,14 @@ def axis_name(value: ModelValue, place: int, dims: Dims) -> str:
     return dim.name
 
 
+def _place(value: ModelValue, place: int, dims: Dims) -> str:
+    """An axis by its name, or from the end where it has none of its own."""
+    try:
+        return axis_name(value, place, dims)
+    except Unspeakable:
+        return str(place)
+
+
 def arrangement_text(step: ModelStep, dims: Dims) -> str | None:
     """The brackets of R, T or BC; "" where the label that follows says as much, None where none.
 
@@ -143,9 +151,7 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
         case "CE":
             return _call("CE", [attrs["word"], f"ignore={attrs['ignore']}"])
         case "RoPE":
-            base = number_text(attrs["base"])
-            layout = "layout=interleaved" if attrs["layout"] == "interleaved" else ""
-            return _call("RoPE", ["" if base == "10000" else f"base={base}", layout])
+            return _rope_text(step)
         case "Emb":
             return _call("Emb", own[:1])
         case "mean" | "sum":
@@ -156,12 +162,28 @@ def node_text(step: ModelStep, own: list[str], op_names: Mapping[str, str], dims
             return f"pick[{axis}]({spell(dims.renamed(attrs['index']))})"
         case "slice":
             return _slice_text(step, dims)
+        case "conv" | "maxpool" | "meanpool" | "upsample":
+            return _windows_text(step, own, dims)
         case "op":
             return _call(op_names[str(attrs["formula"])], own)
         case "defined":
             return _call(op_names[str(attrs["definition"])], [*own, *attrs["box"]])
         case _:
             return step.operator
+
+
+def _rope_text(step: ModelStep) -> str:
+    """``RoPE(base=500, layout=interleaved)``."""
+    base = number_text(step.attrs["base"])
+    layout = "layout=interleaved" if step.attrs["layout"] == "interleaved" else ""
+    return _call("RoPE", ["" if base == "10000" else f"base={base}", layout])
+
+
+def _windows_text(step: ModelStep, own: list[str], dims: Dims) -> str:
+    """``conv[H, W](K, b, stride=2, groups=C)``."""
+    axes = ", ".join(_place(step.data[0], place, dims) for place in step.attrs["along"])
+    groups = [f"groups={spell(dims[size])}" for size in step.attrs.get("groups", ())]
+    return _call(f"{step.operator}[{axes}]", [*own, *step.attrs["words"], *groups])
 
 
 def _call(name: str, arguments: Iterable[str | None]) -> str:

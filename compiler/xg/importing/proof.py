@@ -65,7 +65,16 @@ def part(array: Array, weight: Weight) -> Array:
         array = array[taken] if weight.axis == 0 else array[:, taken]
     if weight.flat:
         array = array.reshape(len(array), -1)
+    if weight.kernel:
+        array = np.moveaxis(array, (1, 0), (-2, -1))
     return np.ascontiguousarray(array.T if weight.transposed else array)
+
+
+def as_stored(gradient: Array, weight: Weight) -> Array:
+    """The gradient of a parameter with its axes as the model has them."""
+    if weight.kernel:
+        return np.moveaxis(gradient, (-2, -1), (1, 0))
+    return gradient.T if weight.transposed else gradient
 
 
 def _misshapen(
@@ -168,7 +177,7 @@ class _Comparison:
         for path, weight in self.weights.items():
             place = [slice(None)] * sums[weight.source].ndim
             place[weight.axis] = slice(weight.start, weight.stop)
-            gradient = gradients[path].T if weight.transposed else gradients[path]
+            gradient = as_stored(gradients[path], weight)
             shape = sums[weight.source].shape if weight.flat else gradient.shape
             sums[weight.source][tuple(place)] += gradient.reshape(shape)
         arrays = dict(_gradients(self.exported, leaves, sums))

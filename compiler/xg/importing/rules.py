@@ -9,9 +9,9 @@ from xg.importing import rules_elementwise as elementwise
 from xg.importing import rules_join as join
 from xg.importing import rules_layout as layout
 from xg.importing import rules_mask as masks
-from xg.importing import rules_patches as patches
 from xg.importing import rules_product as products
 from xg.importing import rules_reduce as reduce
+from xg.importing import rules_windows as windows
 from xg.importing.known import Known
 from xg.importing.lowering import Lowering
 
@@ -35,7 +35,12 @@ RULES: Final[Mapping[str, Rule]] = {
     "bmm": products.matmul,
     "scaled_dot_product_attention": products.attention,
     "embedding": products.embedding,
-    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), patches.convolution),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), windows.convolution),
+    **dict.fromkeys(("max_pool1d", "max_pool2d"), windows.pooling("maxpool")),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d"), windows.pooling("meanpool")),
+    **dict.fromkeys(("adaptive_avg_pool1d", "adaptive_avg_pool2d"), windows.whole_mean),
+    **dict.fromkeys(("upsample_nearest1d", "upsample_nearest2d"), windows.upsample),
+    "batch_norm": windows.batch_norm,
     "add": elementwise.add,
     "add_": elementwise.add,
     "mul": elementwise.multiply,

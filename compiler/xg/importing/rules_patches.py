@@ -7,7 +7,6 @@ from typing import Final
 
 from xg.importing.diagram import Weight
 from xg.importing.errors import Unspeakable
-from xg.importing.known import Known
 from xg.importing.lowering import Lowering
 from xg.importing.rules_product import project
 from xg.importing.sizes import divides
@@ -17,22 +16,11 @@ from xg.ir.dim import number
 PLACES: Final = "HW"  # names of the axes of a picture
 
 
-def convolution(lowering: Lowering) -> Known:
+def in_patches(lowering: Lowering, view: View, stored: Weight, kernel: Sequence[int]) -> View:
     """``x -> R : [B, h, w, (c, p, q)] -> •<=W``, where each window begins where the last one ends.
 
     The kernel [d, c, p, q] becomes a matrix [c p q, d].
     """
-    view = lowering.view_of("input")
-    weight = lowering.known_of("weight")
-    if not isinstance(weight, View) or not weight.plain:
-        raise Unspeakable("its kernel is no parameter")
-    stored = lowering.weights.get(weight.value)
-    if stored is None or stored.start is not None or stored.transposed:
-        raise Unspeakable("its kernel is no parameter as it lies")
-    kernel = lowering.exported.arrays[stored.source].shape[2:]
-    if len(view.axes) != len(kernel) + 2:
-        raise Unspeakable("its input has no axis of examples")
-    _refuse_overlap(lowering, kernel)
     view, outer, inner = _windows(lowering, view, kernel)
     channels = view.axes[1]
     if len(channels) == 1 and len(kernel) > 1:
@@ -44,34 +32,6 @@ def convolution(lowering: Lowering) -> Known:
     product = project(lowering, patches, matrix, lowering.argument("bias"))
     first, *places, last = product.axes
     return product.with_axes((first, last, *places))
-
-
-def _refuse_overlap(lowering: Lowering, kernel: Sequence[int]) -> None:
-    stride = _numbers(lowering, "stride", 1, len(kernel))
-    dilation = _numbers(lowering, "dilation", 1, len(kernel))
-    padding = lowering.argument("padding", 0)
-    single = all(size == 1 for size in kernel)
-    unpadded = padding == "valid" or (padding == "same" and single)
-    if not isinstance(padding, str):
-        unpadded = not any(_numbers(lowering, "padding", 0, len(kernel)))
-    if lowering.integer_of("groups", 1) != 1:
-        raise Unspeakable("it is a convolution in groups, which the language has no operator for")
-    spread = any(d != 1 and size != 1 for d, size in zip(dilation, kernel, strict=True))
-    if list(kernel) != stride or spread or not unpadded:
-        raise Unspeakable(
-            "it is a convolution with windows that overlap or are padded, which the language has "
-            "no operator for"
-        )
-
-
-def _numbers(lowering: Lowering, name: str, default: int, count: int) -> list[int]:
-    """An argument for each axis; one number is for all."""
-    argument = lowering.argument(name, default)
-    listed = list(argument) if isinstance(argument, tuple) else [argument]
-    numbers = [each for each in listed if isinstance(each, int)]
-    if len(numbers) != len(listed) or not numbers:
-        raise Unspeakable(f"its {name} is no list of numbers")
-    return numbers * count if len(numbers) == 1 else numbers
 
 
 def _windows(
@@ -89,7 +49,8 @@ def _windows(
         if not divides(number(size), length):
             raise Unspeakable(f"its windows of {size} do not cover an axis of {length}")
         if length != number(size):
-            lowering.sizes.hint(axis[0].size, PLACES[place - 2 : place - 1] or "S", 4)
+            if not lowering.sizes.is_part(axis[0].size):  # else it follows from what it is part of
+                lowering.sizes.hint(axis[0].size, PLACES[place - 2 : place - 1] or "S", 4)
             view = split(view, axis[0], length / size, lowering.sizes)
             lowering.sizes.hint(view.axes[place][-1].size, "P", 3)
     outer: list[Axis] = []

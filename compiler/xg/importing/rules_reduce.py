@@ -82,7 +82,7 @@ def reduction(operator: str) -> Callable[[Lowering], Known]:
         keep = bool(lowering.argument("keepdim", False))
         if keep and axes == [rank - 1]:
             return combine(operator, plain(formula))
-        return _reduced(lowering, operator, lowering.view(formula), axes, keep=keep)
+        return reduced(lowering, operator, lowering.view(formula), axes, keep=keep)
 
     return rule
 
@@ -100,7 +100,8 @@ def _axes(lowering: Lowering, rank: int) -> list[int]:
     return sorted(int(str(axis)) % rank for axis in listed)
 
 
-def _reduced(lowering: Lowering, operator: str, view: View, axes: list[int], *, keep: bool) -> View:
+def reduced(lowering: Lowering, operator: str, view: View, axes: list[int], *, keep: bool) -> View:
+    """A reduction of these axes."""
     if view.repeats or any(view.axes[place] not in view.base for place in axes):
         view = lowering.materialize(view)
     gone = [view.base.index(view.axes[place]) for place in axes if view.axes[place]]

@@ -96,6 +96,11 @@ class SizeClasses:
             tuple(self.find(part) for part in way) for way in self._parts.get(self.find(size), [])
         ]
 
+    def is_part(self, size: Size) -> bool:
+        """Whether some size is split into this one and others."""
+        ways = [way for every in self._parts.values() for way in every]
+        return any(self.find(size) == self.find(part) for way in ways for part in way)
+
     def _like(self, size: Size, dims: Sequence[Dim]) -> tuple[Size, ...] | None:
         for way in self._parts.get(size, []):
             if [self.dim(part) for part in way] == list(dims):
