@@ -74,12 +74,13 @@ def test_as_data(xg: Xg, net: Path) -> None:
     assert found["cost"]["parameters"]["before"] == {"formula": "8*D^2", "number": 512}
 
 
-@pytest.mark.parametrize("name", ["d.svg", "d.png", "d.pdf", "d.dot"])
+@pytest.mark.parametrize("name", ["d.svg", "d.png", "d.pdf", "d.tex", "d.dot"])
 def test_a_figure(xg: Xg, net: Path, name: str) -> None:
     said = xg("diff", "net.xg", "newer.xg", "-o", name)
     assert said.code == 0
     data = (net / name).read_bytes()
-    first = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "dot": b"digraph"}[name[2:]]
+    starts = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "tex": b"% Dr", "dot": b"digr"}
+    first = starts[name[2:]]
     assert first in data[:200]
 
 
@@ -95,7 +96,11 @@ def test_a_figure_of_a_plan(xg: Xg, net: Path) -> None:
     [
         (["net.xg"], 2, "xg diff: two of what? Give a second file, or a plan: --plan NAME"),
         (["-", "-"], 2, "xg diff: standard input can be one of the two files, not both"),
-        (["net.xg", "--plan", "TP", "-o", "d.gif"], 2, "xg diff: -o draws .svg, .png, .pdf, .dot"),
+        (
+            ["net.xg", "--plan", "TP", "-o", "d.gif"],
+            2,
+            "xg diff: -o draws .svg, .png, .pdf, .tex, .dot",
+        ),
         (["net.xg", "--plan", "XP"], 1, "error: no plan is called XP"),
         (["net.xg", "none.xg"], 5, "error: cannot read none.xg"),
         (["net.xg", "wrong.xg"], 1, "error: matmul contracts D with E"),

@@ -25,7 +25,7 @@ def test_only_the_product_has_a_double_arrow() -> None:
     assert [kinds[head] for head in heads] == [NodeKind.MATMUL]
 
 
-@pytest.mark.parametrize("ending", ["svg", "pdf", "png", "dot"])
+@pytest.mark.parametrize("ending", ["svg", "pdf", "png", "tex", "dot"])
 def test_it_is_drawn_in_every_format(ending: str, tmp_path: Path) -> None:
     file = tmp_path / f"notation.{ending}"
     assert main(["ops", "--figure", str(file)]) == 0

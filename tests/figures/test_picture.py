@@ -102,7 +102,7 @@ from figures.hand_made import mha_backward
 from xg.figures import dot, render
 figure = mha_backward()
 data = dot(figure).encode()
-for format in ("svg", "pdf", "png"):
+for format in ("svg", "pdf", "png", "tex"):
     data += render(figure, format)
 print(hashlib.sha256(data).hexdigest())
 """

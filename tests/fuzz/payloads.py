@@ -103,6 +103,7 @@ def output(kind: str, text: str) -> str:
 
 COMMANDS: dict[str, list[str]] = {
     "svg": ["build", "-", "-o", "-", "--only", "svg"],
+    "tex": ["build", "-", "-o", "-", "--only", "tex"],
     "html": ["show", "-", "--as", "html"],
     "dot": ["show", "-", "--as", "dot"],
     "numpy": ["show", "-", "--as", "numpy"],
@@ -154,6 +155,23 @@ def _svg(text: str) -> object:
     tree = ElementTree.fromstring(text)
     elements = ((part.tag, tuple(part.attrib)) for part in tree.iter())
     return set(elements), len(list(tree.iter("{http://www.w3.org/2000/svg}g")))
+
+
+def _tex(text: str) -> object:
+    """Kinds of commands, those that make letters left out, and drawn elements; braces close."""
+    lines = [line for line in text.splitlines() if not line.startswith("%")]
+    drawn = [line for line in lines if line.startswith(("\\path", "\\node"))]
+    commands: Counter[str] = Counter()
+    for line in lines:
+        if line in drawn:
+            bare = re.sub(r"\\[\\{}]", "", line)
+            assert bare.count("{") == bare.count("}"), line
+            assert not re.search(r"(?<!\\)[%#&]", line), line
+        else:
+            commands.update(re.findall(r"\\[a-zA-Z]+", line))
+    inside = {word for line in drawn for word in re.findall(r"\\[a-zA-Z]+", line)}
+    assert not inside & {"\\input", "\\def", "\\csname", "\\write", "\\end", "\\begin"}
+    return commands, len(drawn)
 
 
 def _python(text: str) -> object:
@@ -227,6 +245,7 @@ def _fmt(text: str) -> object:
 
 STRUCTURES: dict[str, Callable[[str], object]] = {
     "svg": _svg,
+    "tex": _tex,
     "html": _html,
     "dot": _dot,
     "numpy": _python,

@@ -19,6 +19,7 @@ def test_nothing_gets_out(kind: str) -> None:
     ("kind", "safe", "escaped"),
     [
         ("svg", "<svg><text>t</text></svg>", "<svg><text>t</text><script/></svg>"),
+        ("tex", "\\node {t};", "\\node {t};\n\\node {t};"),
         ("html", "<p>t</p>", "<p onclick='x'>t</p>"),
         ("dot", 'digraph { a [label="t"] }', 'digraph { a [label="t" URL="x"] }'),
         ("dot", "digraph { a [label=<t>] }", "digraph { a [label=<t>] b [URL=<x>] }"),

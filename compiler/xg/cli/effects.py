@@ -21,7 +21,7 @@ class Rule:
     needs: str
 
 
-FIGURES: Final = frozenset({"svg", "pdf", "png", "dot"})
+FIGURES: Final = frozenset({"svg", "pdf", "png", "tex", "dot"})
 RANKS: Final = frozenset({"single", "exact"})
 ARRAYS: Final = (".npz", ".safetensors")
 

@@ -1,6 +1,6 @@
 """The output folder of `xg build`: which files xg wrote, which have changed, which are comparable.
 
-A file is one of xg's if it says so itself (a module, a DOT text, an SVG, a page), or if the
+A file is one of xg's if it says so itself (a module, a DOT text, an SVG, TikZ, a page), or if the
 folder's record lists it (PDF and PNG). The record also names the tools that drew the pictures:
 other versions draw other bytes, so `--check` compares pictures, and pages with them, only where the
 tools are the same.
@@ -19,13 +19,14 @@ from xg_runtime import files
 from xg_runtime.files import write_all
 
 RECORD: Final = "xg-pictures.json"
-PICTURES: Final = (".svg", ".pdf", ".png", ".html")
+PICTURES: Final = (".svg", ".pdf", ".png", ".tex", ".html")
 
 # How each kind of text begins or names its origin.
 _SIGNS: Final = {
     ".py": b"\nCompiled by xg ",
     ".dot": b"graph [rankdir=TB, newrank=true, nodesep=",
     ".svg": b'class="xg-figure"',
+    ".tex": b"% Drawn by xg: ",
     ".html": b'<meta name="generator" content="xg">',
 }
 _SIGN_WITHIN: Final = 4096  # bytes

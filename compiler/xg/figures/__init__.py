@@ -13,6 +13,7 @@ from xg.figures.formats.pdf import pdf
 from xg.figures.formats.png import png
 from xg.figures.formats.svg import svg
 from xg.figures.formats.svg_part import Shared, svg_part
+from xg.figures.formats.tex import tex
 from xg.figures.layout import run_engine
 from xg.figures.layout.columns import first_column
 from xg.figures.model.figure import Figure
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from xg.figures.layout.placed import PlacedFigure
     from xg.figures.model.geometry import Box
 
-Format = Literal["svg", "pdf", "png"]
+Format = Literal["svg", "pdf", "png", "tex"]
 ThemeName = Literal["light", "dark", "print", "auto"]
 
 
@@ -98,3 +99,5 @@ def _written(display: Display, format: Format, theme: ThemeName) -> bytes:
             return png(display, colors)
         case "pdf":
             return pdf(display, colors)
+        case "tex":
+            return tex(display, colors).encode("utf-8")

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from xg.figures.model.figure import Figure
 
 Kind = str  # a form of figures, the page, or a backend
-KINDS: Final[tuple[Kind, ...]] = ("dot", "svg", "pdf", "png", "html", *BACKENDS)
+KINDS: Final[tuple[Kind, ...]] = ("dot", "svg", "pdf", "png", "tex", "html", *BACKENDS)
 OF_NOTHING: Final = "XG0312"  # a plan that places nothing in a block
-PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png")
+PICTURES: Final[tuple[Format, ...]] = ("svg", "pdf", "png", "tex")
 DRAWN: Final[frozenset[Kind]] = frozenset({"dot", *PICTURES})
 
 

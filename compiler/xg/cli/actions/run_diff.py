@@ -18,7 +18,7 @@ from xg.figures import dot, render
 from xg.pages.diff import Difference, Side, changed_figure, compare
 from xg_runtime.files import write
 
-FORMATS = (".svg", ".png", ".pdf", ".dot")
+FORMATS = (".svg", ".png", ".pdf", ".tex", ".dot")
 
 
 def run(options: Namespace, console: Console) -> int:
@@ -75,8 +75,8 @@ def _draw(difference: Difference, path: Path) -> None:
             data = dot(figure, "light").encode()
         case ".svg":
             data = render(figure, "svg", "auto")
-        case ".pdf":
-            data = render(figure, "pdf", "light")
+        case ".pdf" | ".tex" as ending:
+            data = render(figure, ending[1:], "light")  # pyright: ignore[reportArgumentType] # matched
         case _:
             data = render(figure, "png", "light")
     write(path, data)

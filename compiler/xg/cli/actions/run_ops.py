@@ -57,10 +57,12 @@ def _draw(path: Path, console: Console) -> int:
     match path.suffix:
         case ".dot":
             data = dot(dictionary()).encode()
-        case ".svg" | ".pdf" | ".png" as ending:
+        case ".svg" | ".pdf" | ".png" | ".tex" as ending:
             data = render(dictionary(), ending[1:])  # pyright: ignore[reportArgumentType] # matched
         case _:
-            console.note(f"xg ops: {printable(str(path))} must end in .svg, .pdf, .png or .dot")
+            console.note(
+                f"xg ops: {printable(str(path))} must end in .svg, .pdf, .png, .tex or .dot"
+            )
             return USAGE
     files.write(path, data)
     return FINE

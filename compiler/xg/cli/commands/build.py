@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from xg.pages.outputs import Kind
 
 EXAMPLE = "xg build diagrams/notation/mha.xg -o out --only svg,numpy"
-LATER = ("tikz",)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -25,8 +24,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         default=Path("out"),
-        help="a folder, default: out; or one picture: figure.svg, .pdf, .png, .dot, page.html; "
-        "- writes it to standard output",
+        help="a folder, default: out; or one picture: figure.svg, .pdf, .png, .tex, .dot, "
+        "page.html; - writes it to standard output",
     )
     parser.add_argument(
         "--pass",
@@ -40,7 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="kinds",
         type=kinds,
         metavar="KIND,...",
-        help=f"some of dot, svg, pdf, png, html, {', '.join(backends())}; default: all",
+        help=f"some of dot, svg, pdf, png, tex, html, {', '.join(backends())}; default: all",
     )
     parser.add_argument(
         "--theme",
@@ -63,6 +62,5 @@ def kinds(text: str) -> tuple[Kind, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     for word in words:
         if word not in KINDS:
-            later = " is not in this edition" if word in LATER else " is none of the kinds"
-            raise ArgumentTypeError(f"{word}{later}: there are {', '.join(KINDS)}")
+            raise ArgumentTypeError(f"{word} is none of the kinds: there are {', '.join(KINDS)}")
     return tuple(kind for kind in KINDS if kind in words)

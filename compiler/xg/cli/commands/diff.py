@@ -28,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="figure",
         metavar="FIGURE",
         type=Path,
-        help="also draw the forward figure, with what changed marked: .svg, .png, .pdf or .dot",
+        help="also draw the forward figure, with what changed marked: "
+        ".svg, .png, .pdf, .tex or .dot",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -12,5 +12,5 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help="an operator: S, softmax, • or @")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument(
-        "--figure", metavar="FILE", help="draw the notation instead: .svg, .pdf, .png or .dot"
+        "--figure", metavar="FILE", help="draw the notation instead: .svg, .pdf, .png, .tex or .dot"
     )

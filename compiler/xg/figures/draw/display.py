@@ -24,12 +24,16 @@ class DrawnShape:
 
 @dataclass(frozen=True, slots=True)
 class DrawnText:
-    """A set line whose baseline starts at `x`, `y`; its muted spans are set in MUTED."""
+    """A set line whose baseline starts at `x`, `y`; its muted spans are set in MUTED.
+
+    Text of another width stays where it is at its start, its middle or its end: 0, 0.5, 1.
+    """
 
     line: TextLine
     x: float
     y: float
     color: Color = Color.INK
+    align: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

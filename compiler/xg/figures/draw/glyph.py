@@ -61,7 +61,7 @@ def text_in(lines: Iterable[TextLine], box: Box, color: Color = Color.INK) -> It
     y = box.center[1] - (sum(capitals) + leading * (len(lines) - 1)) / 2
     for line, capital in zip(lines, capitals, strict=True):
         y += capital
-        yield DrawnText(line, box.center[0] - line.width / 2, y, color)
+        yield DrawnText(line, box.center[0] - line.width / 2, y, color, 0.5)
         y += leading
 
 

@@ -131,8 +131,10 @@ def _label(placed: PlacedFigure, number: int, edge: FigureEdge, around: Lanes) -
     if solid not in facts.twins:
         return DrawnText(line, box.left + reach, box.center[1] + _half_capital())
     reach += pair_shift(placed)
-    x = box.center[0] + (-reach - line.width if number == solid else reach)
-    return DrawnText(line, x, box.center[1] + _half_capital())
+    y = box.center[1] + _half_capital()
+    if number == solid:
+        return DrawnText(line, box.center[0] - reach - line.width, y, align=1.0)
+    return DrawnText(line, box.center[0] + reach, y)
 
 
 def _half_capital() -> float:
