@@ -14,6 +14,7 @@ from xg.cli.effects import RULES, without_effect
 CASES = [(command, rule.option) for rule in RULES for command in rule.commands]
 VALUES = {
     "--kernels": (),
+    "--pipeline-schedule": ("GPipe",),
     "--legend": (),
     "--no-title": (),
     "--every-choice": (),
@@ -39,6 +40,10 @@ OTHERS: dict[tuple[str, str], tuple[list[str], list[str]]] = {
     ("train", "--timeout"): ([], ["--on", "processes"]),
     ("run", "--names"): ([], ["--params", "p.npz"]),
     ("run", "--seed"): (["--params", "p.npz"], []),
+    ("show", "--stage"): ([], ["--plan", "TP"]),
+    ("cost", "--stage"): (["--plan", "*"], ["--plan", "TP"]),
+    ("cost", "--microbatches"): ([], ["--plan", "TP"]),
+    ("train", "--pipeline-schedule"): ([], ["--plan", "TP"]),
     ("verify", "--plan"): (["--against", "fd"], ["--against", "fd,single"]),
     ("verify", "--on"): (["--against", "document"], []),
     ("verify", "--every-choice"): (["--against", "document"], []),

@@ -58,6 +58,11 @@ def _proves_ranks(options: Namespace) -> bool:
     return bool(_proofs(options) & RANKS) or _on_processes(options)
 
 
+def _is_placed(options: Namespace) -> bool:
+    """Whether one plan is named, which may have a pipeline: its action looks whether it has."""
+    return options.plan not in (None, "*")
+
+
 def _of_text(options: Namespace) -> bool:
     return options.data is None or options.data.suffix not in ARRAYS
 
@@ -71,6 +76,9 @@ RULES: Final = (
     Rule(("build",), "--theme", _draws, "colours figures: --only svg"),
     Rule(("build",), "--legend", _draws, "is a part of figures: --only svg"),
     Rule(("build",), "--no-title", _draws, "is for figures: --only svg"),
+    Rule(("show", "cost"), "--stage", _is_placed, "is of a pipeline: --plan NAME"),
+    Rule(("cost",), "--microbatches", _is_placed, "is of a pipeline: --plan NAME"),
+    Rule(("train",), "--pipeline-schedule", _is_placed, "is of a pipeline: --plan NAME"),
     Rule(("verify",), "--plan", _proves_ranks, "is for proofs of ranks: --against single,exact"),
     Rule(("verify",), "--on", _proves_ranks, "is for proofs of ranks: --against single"),
     Rule(

@@ -42,10 +42,10 @@ def split_stages(program: Program) -> tuple[Program, ...]:
             if stage.stage and path != stage.stage.receives:
                 holders.setdefault(path, []).append(place)
     shared = {path: tuple(places) for path, places in holders.items() if len(places) > 1}
-    return tuple(_told(stage, shared) for stage in whole)
+    return tuple(_with_holders(stage, shared) for stage in whole)
 
 
-def _told(program: Program, shared: dict[str, tuple[int, ...]]) -> Program:
+def _with_holders(program: Program, shared: dict[str, tuple[int, ...]]) -> Program:
     """The program of a stage that knows which parameters and inputs others hold too."""
     stage = program.stage
     assert stage is not None

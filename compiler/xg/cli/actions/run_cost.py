@@ -33,6 +33,9 @@ def run(options: Namespace, console: Console) -> int:
     program = compile_one(options)
     if program.stages:
         return _pipeline(program, options, table, console)
+    if options.microbatches is not None:
+        raise InputError("--microbatches is of a pipeline, and the plan has none")
+    program = stage_of(program, options.stage)  # which it does not have
     cost_report = report(program.graphs, program.distributed, options.dtype, table)
     if options.json:
         console.write(json_text(as_data(cost_report)))
@@ -49,7 +52,7 @@ def _pipeline(
     stages = program.stages
     parts = options.microbatches or 2 * len(stages)
     found = [report(each.graphs, each.distributed, options.dtype, table) for each in stages]
-    place: int = options.stage
+    place: int = options.stage or 0
     stage_of(program, place)
     if options.json:
         stage_data = [as_data(each) for each in found]

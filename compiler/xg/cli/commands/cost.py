@@ -35,7 +35,6 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--stage",
         type=int,
-        default=0,
         metavar="K",
         help="which stage of a pipeline is printed in full; default: 0, the first",
     )

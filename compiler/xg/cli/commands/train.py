@@ -48,8 +48,8 @@ def _add_data(parser: ArgumentParser) -> None:
     data.add_argument(
         "--pipeline-schedule",
         choices=("1F1B", "GPipe"),
-        default="1F1B",
-        help="in which order the stages of a pipeline take microbatches; gradients are the same",
+        help="in which order the stages of a pipeline take microbatches; no gradient changes; "
+        "default: 1F1B",
     )
     data.add_argument(
         "--seq",

@@ -56,6 +56,8 @@ def train_on_ranks(
     ranks = Ranks.of(what.trained_program, options)
     if what.trained_program.stages and options.sample:
         raise InputError("no stage has a whole model: leave out --sample, and xg generate the run")
+    if options.pipeline_schedule and not what.trained_program.stages:
+        raise InputError("--pipeline-schedule is of a pipeline, and the plan has none")
     if ranks is None:
         return _result(_train(what, options, folder, console, SINGLE_DEVICE), leads=True)
     if is_on_mesh():
@@ -130,7 +132,7 @@ def _stages(what: TrainingSetup, module: Module, options: Namespace) -> StageTra
     stage = _own(what).graphs.stage
     if stage is None:
         return None
-    return StageTraining(Pipeline(module, link_of(stage)), options.pipeline_schedule)
+    return StageTraining(Pipeline(module, link_of(stage)), options.pipeline_schedule or "1F1B")
 
 
 def _on_simulated(
