@@ -110,8 +110,8 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
             {"side": "causal", "dilation": number(2), "groups": N_H * 2}, axes("S_k, D"),
         ),
         Sample(
-            {"x": floats(B, S, D * 2), "K": floats(TRIPLE, D, N_H * 2)},
-            {"pad": ONE, "groups": number(2)}, axes("S"),
+            {"x": floats(B, S, D * N_H), "K": floats(TRIPLE, D, N_H * 2)},
+            {"pad": ONE, "groups": N_H}, axes("S"),
         ),
     ),
     "maxpool": (
