@@ -9,7 +9,7 @@ def test_the_demo_builds_verifies_and_trains(xg: Xg, folder: Path) -> None:
     said = xg("demo", "mlp", "--steps", 12)
     assert said.code == 0
     row = next(line.split() for line in said.out.splitlines() if line.startswith("mlp "))
-    assert row[1:3] == ["12", "7"]  # files, gradients
+    assert row[1:3] == ["14", "7"]  # files, gradients
     assert row[-1] == "proven"
     assert "beside them 3 modules, in NumPy, JAX and torch: mlp_numpy.py" in said.out
     assert "pages to explore: mlp.html" in said.out

@@ -53,8 +53,8 @@ def test_nothing_unsound_is_accepted(glyph: str) -> None:
 
 
 # The whole list of what is refused although it would be right. A masked score is -inf in every term
-# of a sum, and so is their sum; but a term of scores is of no use to the softmax behind it. The rows
-# of a convolution's kernel are places, then channels, and only what is first may be cut there.
+# of a sum, and so is their sum; but a term of scores is of no use to the softmax behind it.
+# The rows of a convolution's kernel are places, then channels; only what is first may be cut.
 REFUSED_ALL_THE_SAME = {("SM", "P"), ("conv", "S(-1)")}
 
 

@@ -2,8 +2,9 @@
 
 The same closed set of elements as a document of its own has, without colours, and `use`. Most parts
 have no class or a short one, and `SHEET` says how it looks: ink is the default, `e` a line of an
-arrow, `m` a shape beside a name, `i` and `b` slanted and bold. A shape is written once for all
-figures of a page, and so is a long text that is no title.
+arrow, `m` a shape beside a name, `i` and `b` slanted and bold text; `g`, `t` and `d` are the sizes
+of a glyph, of a tensor and of a detail. A shape is written once for all figures of a page, and so
+is a long text that is no title.
 """
 
 from __future__ import annotations
@@ -17,14 +18,27 @@ from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.draw.display import Display, DrawnShape, DrawnText, Element
 from xg.figures.draw.typeset import TextSpan
 from xg.figures.model.geometry import DrawnPath, Point
-from xg.figures.model.style import LINE_WIDTH, SHAPE_SIZE, SYMBOL_SIZE, TITLE_SIZE, Color, Theme
+from xg.figures.model.style import (
+    DETAIL_SIZE,
+    GLYPH_SIZE,
+    LINE_WIDTH,
+    SHAPE_SIZE,
+    SYMBOL_SIZE,
+    TENSOR_SIZE,
+    TITLE_SIZE,
+    Color,
+    Theme,
+)
 
 SHEET: Final = (
     f".xg-figure{{font-size:{SYMBOL_SIZE}px;font-kerning:none;fill:var(--xg-ink)}}"
     f".m{{fill:var(--xg-muted);font-size:{SHAPE_SIZE}px}}"
+    f".g{{font-size:{GLYPH_SIZE}px}}.t{{font-size:{TENSOR_SIZE}px}}.d{{font-size:{DETAIL_SIZE}px}}"
     f".e{{fill:none;stroke:var(--xg-ink);stroke-width:{LINE_WIDTH}}}"
     ".n{fill:none}.i{font-style:italic}.b{font-weight:bold}"
 )
+
+_SIZES: Final = {GLYPH_SIZE: "g", TENSOR_SIZE: "t", DETAIL_SIZE: "d"}  # points, and the class
 
 _RUNS_ON: Final = 0.5  # points
 _LONG: Final = 60  # characters of a text that is shared: what a collective costs
@@ -49,7 +63,7 @@ class Shared:
 
     def use(self, about: str, inside: str, x: float, y: float) -> str:
         """A text with these attributes at a place."""
-        name = self.texts.setdefault(f"{about}>{inside}", f"shape-{len(self.texts)}")
+        name = self.texts.setdefault(f"{about}>{inside}", f"t{len(self.texts)}")
         return f'<use href="#{name}" x="{_number(x)}" y="{_number(y)}"/>'
 
     def svg(self) -> str:
@@ -75,7 +89,9 @@ def svg_part(display: Display, shared: Shared, name: str = "") -> str:
 
 
 def _element(element: Element, shared: Shared) -> Iterator[str]:
-    op = f' data-op="{escape.xml(element.op)}"' if element.op else ""
+    # An attribute may have a ">" as it is.
+    name = escape.xml(element.op).replace("&gt;", ">")
+    op = f' data-op="{name}"' if name else ""
     yield f'<g class="{element.kind}"{op}>'
     for part in element.parts:
         yield from _text(part, shared) if isinstance(part, DrawnText) else (_shape(part),)
@@ -117,14 +133,30 @@ def _text(text: DrawnText, shared: Shared) -> Iterator[str]:
         if color is Color.MUTED and first.size == SHAPE_SIZE and first.y == 0:
             yield shared.use(' class="m"', "".join(_spans(spans, -first.x, 0)), x, y)
             continue
-        about = "" if color is Color.INK else f' class="xg-{color}"'
-        about += "" if first.size == SYMBOL_SIZE else f' font-size="{_number(first.size)}"'
         inside = "".join(_spans(spans, -first.x, -first.y))
         if len(inside) > _LONG and first.size < TITLE_SIZE:
-            yield shared.use(about, inside, x, y + first.y)
+            yield shared.use(_looks(first.size, color), inside, x, y + first.y)
             continue
+        # A piece of one style says so itself, and needs no element inside.
+        style = _style(first) if len(spans) == 1 else ""
+        inside = escape.xml(first.text) if style else "".join(_spans(spans, text.x, y))
         place = f' x="{_number(x)}" y="{_number(y + first.y)}"'
-        yield f"<text{about}{place}>{''.join(_spans(spans, text.x, y))}</text>"
+        yield f"<text{_looks(first.size, color, style)}{place}>{inside}</text>"
+
+
+def _looks(size: float, color: Color, style: str = "") -> str:
+    """The attributes of a text in a size and a colour: classes, and a size that has none."""
+    classes = (_SIZES.get(size), style, None if color is Color.INK else f"xg-{color}")
+    about = " ".join(filter(None, classes))
+    about = f' class="{about}"' if about else ""
+    if size == SYMBOL_SIZE or size in _SIZES:
+        return about
+    return f'{about} font-size="{_number(size)}"'
+
+
+def _style(span: TextSpan) -> str:
+    """The classes of slanted and bold text, none for plain text."""
+    return " ".join("b" * span.bold + "i" * span.italic)
 
 
 def _pieces(spans: Sequence[TextSpan]) -> Iterator[tuple[bool, list[TextSpan]]]:
@@ -149,7 +181,7 @@ def _spans(spans: Sequence[TextSpan], x: float, y: float) -> Iterator[str]:
     """
     size, here, height = spans[0].size, spans[0].x, spans[0].y
     for span in spans:
-        style = ("b" if span.bold else "") + ("i" if span.italic else "")
+        style = _style(span)
         about = f' class="{style}"' if style else ""
         about += "" if span.size == size else f' font-size="{_number(span.size)}"'
         about += "" if abs(span.x - here) < _RUNS_ON else f' x="{_number(x + span.x)}"'
@@ -172,7 +204,8 @@ def _path(path: DrawnPath) -> str:
 
 
 def _curve(steps: Sequence[tuple[int, int]]) -> str:
-    return "c" + " ".join(map(_pair, steps))
+    pairs = map(_pair, steps)
+    return "c" + "".join(pair if pair.startswith("-") else f" {pair}" for pair in pairs).lstrip()
 
 
 def _line(step: tuple[int, int]) -> str:
