@@ -28,8 +28,8 @@ def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
     assert "--color {auto,always,never}" in said.out
 
 
-# They take long, files or an editor.
-NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp")
+# They take long, files, an editor or a browser.
+NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp", "serve")
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in NEEDY])

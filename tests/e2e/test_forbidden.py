@@ -24,7 +24,7 @@ FORBIDDEN: Mapping[str, str] = {
     "pickle": "runs code when it is read, and recurses when it is written",
     "marshal": "reads code without a check",
     "shelve": "is pickle",
-    "subprocess": "nothing but the layout engine and ranks is started",
+    "subprocess": "nothing but the layout engine, ranks and xg itself is started",
     "system": "nothing is started through a shell",
     "popen": "nothing is started through a shell",
     "socket": "nothing is sent or fetched",
@@ -37,6 +37,8 @@ ALLOWED: Mapping[tuple[str, str], str] = {
     ("xg/diagnostics/lazy_dataclass.py", "exec"): "makes methods from field names, as Python does",
     ("xg/figures/engines/process.py", "subprocess"): "runs the layout engine",
     ("xg/figures/engines/command.py", "subprocess"): "runs the layout engine",
+    ("xg/cli/live/drawing.py", "subprocess"): "starts `xg build` for the numbers of a served page",
+    ("xg/cli/live/server.py", "http"): "answers on this machine, and sends and fetches nothing",
     ("xg_runtime/ranks/launch.py", "subprocess"): "starts the ranks of a program for many",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 COMMANDS = {
     "build": "write figures and code",
+    "serve": "show figures, code and costs in the browser, new at each save",
     "check": "look for errors in names, shapes and sizes, in every choice of options",
     "show": "print one view: the graph, a figure's DOT, the code, the cost",
     "fmt": "lay files out in the one canonical way",

@@ -176,12 +176,19 @@ def _missing(name: str, error: ModuleNotFoundError, console: Console) -> int | N
 
 
 def _bug(error: Exception, console: Console) -> int:
+    for line in bug_lines(error):
+        console.note(line)
+    return BUG
+
+
+def bug_lines(error: Exception) -> tuple[str, ...]:
     """A bug of xg: what happened and where, in a few lines, never a bare traceback."""
     from traceback import extract_tb  # only a bug pays for it
 
     frames = extract_tb(error.__traceback__)[-3:]
     places = [f"{os.path.basename(frame.filename)}:{frame.lineno}" for frame in frames]  # noqa: PTH119 - a name, not a place
-    console.note(f"xg: internal error: {type(error).__name__}: {printable(str(error))}")
-    console.note(f"  at {' < '.join(reversed(places))}")
-    console.note("  This is a bug in xg. Please report it, with this text and the file.")
-    return BUG
+    return (
+        f"xg: internal error: {type(error).__name__}: {printable(str(error))}",
+        f"  at {' < '.join(reversed(places))}",
+        "  This is a bug in xg. Please report it, with this text and the file.",
+    )

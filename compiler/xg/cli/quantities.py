@@ -20,6 +20,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def port(text: str) -> int:
+    """The number of a port."""
+    if natural(text) > 65_535:
+        raise ArgumentTypeError("ports end at 65535")
+    return int(text)
+
+
 def amount(text: str) -> float:
     """A real number, at least 0."""
     try:

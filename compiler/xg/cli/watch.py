@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from xg.cli.console import Console
@@ -18,19 +18,13 @@ Stamp = tuple[tuple[Path, int, int], ...]
 
 
 def watch(files: Sequence[str], build: Callable[[], int], console: Console) -> int:
-    """Build, and again after each save, until Ctrl-C. A file with errors leaves the last output.
-
-    Every file that the named ones use is watched, in any folder, and every `.xg` file beside them:
-    a `use` that failed may name it.
-    """
+    """Build, and again after each save, until Ctrl-C. A file with errors leaves the last output."""
     console.note("watching; Ctrl-C ends")
-    built: Stamp | None = None
-    used: dict[str, tuple[Path, ...]] = {}
+    watched = [Watched(file) for file in dict.fromkeys(files)]
     try:
         while True:
-            if _stamp(files, used) != built:
-                used |= {file: paths for file in files if (paths := _used(file))}
-                built = _stamp(files, used)  # before building: a save meanwhile is another
+            changed = [each.has_changed() for each in watched]
+            if any(changed):
                 try:
                     build()
                 except DiagnosticError as error:
@@ -43,25 +37,37 @@ def watch(files: Sequence[str], build: Callable[[], int], console: Console) -> i
         return FINE
 
 
-def _used(file: str) -> tuple[Path, ...]:
-    """The file and all that it uses; nothing while it has errors."""
-    try:
-        return open_project(file).paths
-    except DiagnosticError:
-        return ()
+class Watched:
+    """A file and all that it uses, in any folder.
 
+    Of a file with errors every `.xg` file beside it too: a `use` that failed may name it.
+    """
 
-def _stamp(files: Sequence[str], used: Mapping[str, tuple[Path, ...]]) -> Stamp:
-    """When each file that may matter was changed, and its length."""
-    folders = dict.fromkeys(Path(file).parent for file in files)
-    watched = dict.fromkeys(Path(file) for file in files)
-    watched.update(dict.fromkeys(path for paths in used.values() for path in paths))
-    watched.update(dict.fromkeys(path for folder in folders for path in folder.glob("*.xg")))
-    stamp: list[tuple[Path, int, int]] = []
-    for path in sorted(watched):
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._used: tuple[Path, ...] = ()
+        self._folder: Path | None = None  # that is looked through
+        self._seen: Stamp | None = None
+
+    def has_changed(self) -> bool:
+        """Whether any of them was saved since the last call; the first time, yes."""
+        if self._stamp() == self._seen:
+            return False
         try:
-            status = path.stat()
-        except OSError:
-            continue
-        stamp.append((path, status.st_mtime_ns, status.st_size))
-    return tuple(stamp)
+            self._used, self._folder = open_project(self._file).paths, None
+        except DiagnosticError:
+            self._folder = Path(self._file).parent
+        self._seen = self._stamp()  # before anything is made of it: a save meanwhile is another
+        return True
+
+    def _stamp(self) -> Stamp:
+        """When each file that may matter was changed, and its length."""
+        beside = self._folder.glob("*.xg") if self._folder else ()
+        stamp: list[tuple[Path, int, int]] = []
+        for path in sorted({Path(self._file), *self._used, *beside}):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            stamp.append((path, status.st_mtime_ns, status.st_size))
+        return tuple(stamp)

@@ -43,15 +43,18 @@ class Explored:
     warnings: tuple[str, ...]
 
 
-def explore(program: Program, settings: Settings) -> Explored:
-    """The page of a program that was compiled with `settings`."""
+def explore(program: Program, settings: Settings, *, quick: bool = False) -> Explored:
+    """The page of a program that was compiled with `settings`.
+
+    A `quick` one has neither numbers nor other plans, which take longer than all the rest.
+    """
     graphs = program.graphs
     uses = block_uses(graphs)
     written = code(graphs, uses)
     drawn = [_drawn(graphs, use) for use in uses]
     pictures = parts(one.figure for each in drawn for one in each.values())
     markup = iter(pictures.markup)
-    facts, ran = _facts(program, settings, uses, drawn, written)
+    facts, ran = _facts(program, settings, uses, drawn, written, quick=quick)
     page = Page(
         title=graphs.main.title or graphs.main.block,
         file=_file(graphs),
@@ -128,14 +131,17 @@ def _facts(
     uses: Sequence[BlockUse],
     drawn: Sequence[Mapping[Pass, Drawn]],
     written: Code,
+    *,
+    quick: bool,
 ) -> tuple[dict[str, object], list[PlayRun]]:
     """The data of the script, except the runs, and the runs."""
     graphs, formulas = program.graphs, Formulas()
     blocks = _blocks(program, uses, drawn, written, formulas)
-    plans = planned(program, settings)
+    plans = {} if quick else planned(program, settings)
     compared = plans_data(plans, formulas)
     mesh = mesh_of(program, *plans.values())
-    sizes, proven = facts_of(graphs), proof_sizes(program, settings)
+    sizes = facts_of(graphs)
+    proven: Mapping[str, int] = {} if quick else proof_sizes(program, settings)
     rules = axis_rules(graphs, formulas, sizes)
     starts = start_numbers(graphs, formulas, sizes, mesh, proven)
     facts: dict[str, object] = {
@@ -149,8 +155,9 @@ def _facts(
         "formulas": formulas.data(),
         **rules,
         "plans": compared,
+        "quick": quick,
     }
-    return facts, runs(program, settings, proven, starts)
+    return facts, [] if quick else runs(program, settings, proven, starts)
 
 
 def _blocks(

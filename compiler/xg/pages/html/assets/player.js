@@ -125,6 +125,7 @@ function showNumbers(id) {
 }
 
 function said() {
+  if (facts.quick) return "The numbers come in a moment.";
   if (!facts.runs.length) return "There are no numbers: the sizes of this program cannot be small.";
   const at = Object.entries(run().sizes).map(([name, value]) => `${name} = ${value}`).join(", ");
   const rank = runAxes.length ? `On ${placeText(run())} of ${facts.runs.length} simulated ranks. ` : "";

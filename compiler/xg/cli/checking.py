@@ -1,0 +1,34 @@
+"""The findings of `xg check` in a file."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+
+from xg.cli.arguments import settings_of
+from xg.cli.opening import open_project
+from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError
+from xg.frontend.choices import check_choices
+
+
+def diagnostics_of(file: str, options: Namespace) -> tuple[Diagnostic, ...]:
+    """The errors and warnings of a file, in every choice of options."""
+    try:
+        project = open_project(file)
+        return check_choices(project, options.block, settings_of(options), options.plan)
+    except DiagnosticError as error:
+        return error.diagnostics
+
+
+def errors(diagnostics: Iterable[Diagnostic]) -> int:
+    """How many of them are errors."""
+    return sum(diagnostic.severity == "error" for diagnostic in diagnostics)
+
+
+def counted(diagnostics: Sequence[Diagnostic]) -> str:
+    """How many there are, in words."""
+    mistakes = errors(diagnostics)
+    warnings = len(diagnostics) - mistakes
+    least = "at least " if mistakes >= MISTAKES_AT_MOST else ""
+    said = {0: "ok", 1: "1 error"}.get(mistakes, f"{least}{mistakes} errors")
+    return said + {0: "", 1: ", 1 warning"}.get(warnings, f", {warnings} warnings")

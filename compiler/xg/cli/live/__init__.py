@@ -1,0 +1,1 @@
+"""`xg serve`: pages in the browser that follow the files, all in memory."""

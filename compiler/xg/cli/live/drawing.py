@@ -1,0 +1,136 @@
+"""One served file: drawn again after each save, its numbers by a process that a save may end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import count
+from threading import Thread
+
+from xg.cli.arguments import settings_of
+from xg.cli.checking import counted, diagnostics_of, errors
+from xg.cli.live.board import LiveFile, LivePage
+from xg.cli.opening import open_project
+from xg.cli.watch import Watched
+from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError, render
+from xg.driver import compile_project
+from xg.frontend.blocks import concerning, uncalled
+from xg.frontend.project import Project
+from xg.pages.explorer import explore
+from xg.pages.outputs import OF_NOTHING
+
+_VERSIONS = count(1)
+
+
+class LiveDrawing:
+    """A file, and what is shown of it."""
+
+    def __init__(self, name: str, options: Namespace) -> None:
+        self.watched = Watched(name)
+        self.shown = LiveFile(name)
+        self.verdict = ""  # in words
+        self._options = options
+
+    def redrawn(self) -> Iterator[LiveFile]:
+        """The file as it is now: first its pictures, then what `xg check` says of it."""
+        pages, mistakes = self._drawn()
+        if pages and not mistakes:
+            yield self._show(replace(self.shown, said="", failed=False, pages=tuple(pages)))
+        checked = diagnostics_of(self.shown.name, self._options) or mistakes
+        self.verdict = counted(checked)
+        if checked:
+            said, failed = render(checked, color=False), bool(errors(checked))
+            yield self._show(replace(self.shown, said=said, failed=failed))
+
+    def finished(self, block: str, html: bytes | None) -> LiveFile:
+        """The file with the whole page of a block; without one, the quick page is all there is."""
+        pages = tuple(
+            page
+            if page.block != block
+            else replace(page, is_quick=False)
+            if html is None
+            else LivePage(block, html, next(_VERSIONS), is_quick=False)
+            for page in self.shown.pages
+        )
+        return self._show(replace(self.shown, pages=pages))
+
+    def broken(self, said: str) -> LiveFile:
+        """The file, of which xg could make nothing."""
+        self.verdict = "internal error"
+        return self._show(replace(self.shown, said=said, failed=True))
+
+    def _show(self, file: LiveFile) -> LiveFile:
+        self.shown = file
+        return file
+
+    def _drawn(self) -> tuple[list[LivePage], tuple[Diagnostic, ...]]:
+        """The quick pages of all blocks that no other calls, and the errors of the others."""
+        try:
+            project = open_project(self.shown.name)
+        except DiagnosticError as error:
+            return [], error.diagnostics
+        pages: list[LivePage] = []
+        mistakes: list[Diagnostic] = []
+        block: str | None = self._options.block
+        for name in (block,) if block else uncalled(project.main) or (None,):
+            try:
+                pages.append(self._page(project, name))
+            except DiagnosticError as error:
+                mistakes += error.diagnostics
+        return pages, _concerned(mistakes, drawn=bool(pages))
+
+    def _page(self, project: Project, name: str | None) -> LivePage:
+        settings = concerning(project, name, settings_of(self._options))
+        program = compile_project(project, name, settings, self._options.plan)
+        html = explore(program, settings, quick=True).page
+        return LivePage(program.graphs.main.block, html, next(_VERSIONS), is_quick=True)
+
+
+def _concerned(mistakes: Iterable[Diagnostic], *, drawn: bool) -> tuple[Diagnostic, ...]:
+    """The errors, once each; that a plan is not of a block is none if it is of another."""
+    every = {(each.code, str(each)): each for each in mistakes}
+    return tuple(each for each in every.values() if not (drawn and each.code == OF_NOTHING))
+
+
+class WholePage:
+    """A process that makes the page of a block, with numbers and plans, and prints it."""
+
+    def __init__(self, place: int, file: str, block: str, options: Namespace) -> None:
+        self.place, self.block = place, block
+        words = ["build", file, "-o", "-", "--only", "html", "--block", block]
+        words += [] if options.plan is None else ["--plan", options.plan]
+        for name, value in options.settings:
+            words += ["--set", f"{name}={value}"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "xg", *words],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C reaches the server alone, which ends it
+        )
+        self._html = b""
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        self._html, _ = self._process.communicate()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the page is there, or will never be."""
+        return not self._reader.is_alive()
+
+    @property
+    def html(self) -> bytes | None:
+        """The page; None where there is none."""
+        return self._html if self._process.returncode == 0 else None
+
+    def stop(self) -> None:
+        """End the process, if it has not ended, and leave nothing of it."""
+        self._process.kill()
+        self._reader.join()
