@@ -149,7 +149,7 @@ def test_colour_is_forced_without_a_terminal(xg: Xg, monkeypatch: pytest.MonkeyP
         ("7 of 8 gradients agree, seed 0", ""),
         ("1 block, 8 gradients: all proven", "all proven"),
         ("1 block, 8 gradients: 1 block FAILED", "!FAILED"),
-        ("NumPy code and interpreter agree: 1 outputs", "agree"),
+        ("NumPy code and interpreter agree: 1 output", "agree"),
         ("NumPy code and interpreter DIFFER: first in Y", "!DIFFER"),
         ("no block speaks of ranks: nothing is proven", ""),
         ("mlp  12  7  1.0e-09  proven", "proven"),

@@ -96,7 +96,7 @@ def test_programs_of_one_mesh_share_their_processes(
     assert said.code == 0, said.out + said.err
     assert [len(options["trials"]) for options in simulated] == [2, 1, 1, 1]
     assert "on 2 ranks that are processes, N_T = 2, dropout on" in said.out
-    assert "torch code of ranks and of one device agree: 1 outputs and 4 gradients" in said.out
+    assert "torch code of ranks and of one device agree: 1 output and 4 gradients" in said.out
     assert "edges" not in said.out
     assert said.out.endswith("5 parallel programs: all proven\n")
 

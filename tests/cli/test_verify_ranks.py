@@ -20,7 +20,7 @@ def test_the_command(xg: Xg) -> None:
     said = xg("verify", BY_HAND, "--block", "MLP_i", "--against", "single,exact,torch")
     assert said.code == 0
     assert "on 2 simulated ranks, N_T = 2, dropout on" in said.out
-    assert "torch code of ranks and of one device agree: 1 outputs and 7 gradients" in said.out
+    assert "torch code of ranks and of one device agree: 1 output and 7 gradients" in said.out
     assert "2 of 2 collectives: without it the check fails" in said.out
     assert said.out.endswith("1 parallel program: all proven\n")
 

@@ -111,7 +111,7 @@ def test_a_chain_goes_on_in_the_next_line() -> None:
         ("X ==> LN : Y", "XG0104", 3),
         ("X --> LN : Y", "XG0104", 3),
         ("X -> R[b s -> b, s] : Y", "XG0115", 8),
-        ("X -> ⊕<-3 : Y", "XG0110", 9),
+        ("X -> ⊕<-3 : Y", "XG0129", 9),
         ("X -> LN(γ : Y", "XG0111", 8),
         ("X -> LN(γ] : Y", "XG0112", 10),
         ("X -> LN) : Y", "XG0113", 8),

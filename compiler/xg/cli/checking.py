@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from xg.cli.arguments import settings_of
 from xg.cli.opening import open_project
+from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import MISTAKES_AT_MOST, Diagnostic, DiagnosticError
 from xg.frontend.choices import check_choices
 
@@ -25,10 +26,10 @@ def errors(diagnostics: Iterable[Diagnostic]) -> int:
     return sum(diagnostic.severity == "error" for diagnostic in diagnostics)
 
 
-def counted(diagnostics: Sequence[Diagnostic]) -> str:
+def summary(diagnostics: Sequence[Diagnostic]) -> str:
     """How many there are, in words."""
     mistakes = errors(diagnostics)
     warnings = len(diagnostics) - mistakes
     least = "at least " if mistakes >= MISTAKES_AT_MOST else ""
-    said = {0: "ok", 1: "1 error"}.get(mistakes, f"{least}{mistakes} errors")
-    return said + {0: "", 1: ", 1 warning"}.get(warnings, f", {warnings} warnings")
+    said = least + counted(mistakes, "error") if mistakes else "ok"
+    return f"{said}, {counted(warnings, 'warning')}" if warnings else said

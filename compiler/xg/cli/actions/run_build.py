@@ -14,6 +14,7 @@ from xg.cli.exits import FINE, PROBLEM, USAGE
 from xg.cli.opening import open_project
 from xg.cli.target import TargetFolder
 from xg.cli.watch import watch
+from xg.diagnostics.counted import counted
 from xg.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from xg.driver import View
 from xg.pages.outputs import KINDS, Kind, Outputs, Wanted, outputs_of, picture_of
@@ -66,12 +67,14 @@ def _build(options: Namespace, console: Console) -> int:
         different = list(target.differences(files, engines))
         for line in different:
             console.say(line)
-        console.say(f"{_counted(len(files) - len(different))} of {len(files)} up to date")
+        console.say(f"{counted(len(files) - len(different), 'file')} of {len(files)} up to date")
         return PROBLEM if different else FINE
     changed = target.write(files, engines)
     for file, outputs in by_file.items():
         new = sum(name in changed for name in outputs.files)
-        console.say(f"{file}: {_counted(len(outputs.files))} in {options.folder}, {new} changed")
+        console.say(
+            f"{file}: {counted(len(outputs.files), 'file')} in {options.folder}, {new} changed"
+        )
     return FINE
 
 
@@ -138,7 +141,3 @@ def _clash(made: Mapping[str, Outputs]) -> str:
             if owners.setdefault(name, file) != file:
                 return f"{owners[name]} and {file} both write {name}: use two folders"
     return ""
-
-
-def _counted(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"

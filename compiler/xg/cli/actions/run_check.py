@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from xg.cli.checking import counted, diagnostics_of, errors
+from xg.cli.checking import diagnostics_of, errors, summary
 from xg.cli.console import Console
 from xg.cli.exits import FILE_FAILED, FINE, PROBLEM, UNREADABLE
 from xg.cli.render.json_text import json_text
@@ -18,7 +18,7 @@ def run(options: Namespace, console: Console) -> int:
         diagnostics = diagnostics_of(file, options)
         all_diagnostics += diagnostics
         if not options.json:
-            console.judge(f"{file}: {counted(diagnostics)}")
+            console.judge(f"{file}: {summary(diagnostics)}")
     if all_diagnostics:
         console.diagnose(all_diagnostics)
     if options.json:

@@ -16,6 +16,7 @@ from xg.cli.target import TargetFolder
 from xg.cli.training.data import training_setup
 from xg.cli.training.loop import train_on_ranks
 from xg.codegen.backend import backends
+from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.frontend.project import read_project
 from xg.frontend.project.lookup import library_file, library_files
@@ -95,7 +96,7 @@ def _train(options: Namespace, console: Console) -> tuple[Outcome, float, str]:
 
 def _gradients(shown: Shown) -> str:
     count = sum(len(proof.gradients.rows) for proof in shown.proofs)
-    return f"{count} gradients proven" if shown.passed else "gradients NOT proven"
+    return f"{counted(count, 'gradient')} proven" if shown.passed else "gradients NOT proven"
 
 
 def _lines(shown: Sequence[Shown], outcome: Outcome, entropy: float) -> Iterator[str]:

@@ -10,6 +10,7 @@ from xg.cli.compiling import refuse_plan
 from xg.cli.console import Console
 from xg.cli.exits import FINE, USAGE
 from xg.cli.opening import open_project
+from xg.diagnostics.counted import counted
 from xg.diagnostics.terminal import printable
 from xg.frontend.examples.bind import bind
 from xg.frontend.project import Project
@@ -40,7 +41,7 @@ def run(options: Namespace, console: Console) -> int:
         console.write(markdown(page))
         return FINE
     files.write(out, _written(page, out, console).encode("utf-8"))
-    console.say(f"{out}: {_counted(page)}")
+    console.say(f"{out}: {_steps(page)}")
     return FINE
 
 
@@ -76,7 +77,7 @@ def _written(page: ExplainedPage, out: Path, console: Console) -> str:
     return written.text
 
 
-def _counted(page: ExplainedPage) -> str:
+def _steps(page: ExplainedPage) -> str:
     forward = sum(len(section.forward.steps) for section in page.sections)
     back = sum(len(section.backward.steps) for section in page.sections if section.backward)
-    return f"{forward} steps forward, {back} backward"
+    return f"{counted(forward, 'step')} forward, {back} backward"

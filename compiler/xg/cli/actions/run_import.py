@@ -9,6 +9,7 @@ from xg.cli.console import Console
 from xg.cli.exits import FINE
 from xg.cli.published import ENDING
 from xg.cli.sources import imported
+from xg.diagnostics.counted import counted
 from xg.importing import Imported
 from xg.importing.proof import ModelComparison
 from xg_runtime import arrays, files
@@ -41,7 +42,7 @@ def _names_of(options: Namespace) -> Path:
 
 def _say(options: Namespace, made: Imported, console: Console) -> None:
     blocks = sum(line.startswith("block ") for line in made.text.splitlines())
-    counts = f"{_counted(blocks, 'block')}, {_counted(len(made.params), 'parameter')}"
+    counts = f"{counted(blocks, 'block')}, {counted(len(made.params), 'parameter')}"
     console.say(f"{options.out}: {counts}, {_compared(made.proof)}")
     for note in made.notes:
         console.say(f"note: {note}")
@@ -54,10 +55,6 @@ def _compared(proof: ModelComparison) -> str:
     if not proof.compared:
         return "checked, but not compared with the model: torch is not installed"
     return f"outputs and gradients within {proof.tolerance} of the model's"
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count} {word}{'' if count == 1 else 's'}"
 
 
 def _refuse_endings(options: Namespace) -> None:

@@ -16,6 +16,7 @@ from xg.cli.render import proven_gradients, proven_ranks
 from xg.cli.render.claims import as_data, lines
 from xg.cli.render.json_text import json_text
 from xg.codegen.backend import Form, default, find, on_processes
+from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.driver import compile_project
 from xg.frontend.blocks import concerning
@@ -188,13 +189,10 @@ def _documents(options: Namespace, console: Console) -> list[tuple[str, CheckedD
 def _said_of(documents: list[CheckedDocument]) -> str:
     failed = sum(not checked.passed for checked in documents)
     claims = sum(len(checked.claims) for checked in documents)
-    counted = "1 claim" if claims == 1 else f"{claims} claims"
-    words = f"{_examples(len(documents))}, {counted}: "
-    return words + (f"{_examples(failed)} FAILED" if failed else "all as the document says")
-
-
-def _examples(count: int) -> str:
-    return "1 example" if count == 1 else f"{count} examples"
+    words = f"{counted(len(documents), 'example')}, {counted(claims, 'claim')}: "
+    return words + (
+        f"{counted(failed, 'example')} FAILED" if failed else "all as the document says"
+    )
 
 
 def _wanted(project: Project, options: Namespace) -> Iterator[tuple[str | None, Settings]]:

@@ -10,6 +10,7 @@ from xg.cli.exits import FINE
 from xg.cli.input_arrays import expected
 from xg.cli.opening import open_project
 from xg.cli.published import Published, effective, names_for, of_block, size_numbers
+from xg.diagnostics.counted import counted
 from xg.frontend.project import Project
 from xg_runtime import arrays, model_config, rename, weights
 from xg_runtime.errors import InputError
@@ -32,7 +33,7 @@ def run(options: Namespace, console: Console) -> int:
         console.say(f"note: {note}")
     if options.out:
         weights.write_params(options.out, params, published.settings)
-        console.say(f"{options.out}: {len(params)} parameters, {options.dtype}")
+        console.say(f"{options.out}: {counted(len(params), 'parameter')}, {options.dtype}")
     if options.to:
         console.say(_publish(options, project, published, params))
     return FINE
@@ -42,8 +43,9 @@ def _report(found: Published, params: Arrays) -> list[str]:
     main = found.program.graphs.main.block
     scalars = sum(array.size for array in params.values())
     chosen = [f"--set {name}={value}" for name, value in found.settings.items()]
-    counted = f"{found.tensors} tensors are {len(params)} parameters of {main}, {scalars:,} numbers"
-    return [f"{found.source}: {counted}", *([" ".join(chosen)] if chosen else [])]
+    params_of = f"{counted(len(params), 'parameter')} of {main}"
+    numbers = f"{counted(found.tensors, 'tensor')} are {params_of}, {scalars:,} numbers"
+    return [f"{found.source}: {numbers}", *([" ".join(chosen)] if chosen else [])]
 
 
 def _publish(options: Namespace, project: Project, found: Published, params: Arrays) -> str:
@@ -56,4 +58,4 @@ def _publish(options: Namespace, project: Project, found: Published, params: Arr
     settings = effective(project, found.program, found.settings, names.config.settings)
     config = model_config.config(names.config, settings)
     written = weights.write(options.to, tensors, config)
-    return f"{options.to}: {len(tensors)} tensors in {', '.join(written)}"
+    return f"{options.to}: {counted(len(tensors), 'tensor')} in {', '.join(written)}"

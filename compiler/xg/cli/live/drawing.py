@@ -12,7 +12,7 @@ from itertools import count
 from threading import Thread
 
 from xg.cli.arguments import settings_of
-from xg.cli.checking import counted, diagnostics_of, errors
+from xg.cli.checking import diagnostics_of, errors, summary
 from xg.cli.live.board import LiveFile, LivePage
 from xg.cli.opening import open_project
 from xg.cli.watch import Watched
@@ -41,7 +41,7 @@ class LiveDrawing:
         if pages and not mistakes:
             yield self._show(replace(self.shown, said="", failed=False, pages=tuple(pages)))
         checked = diagnostics_of(self.shown.name, self._options) or mistakes
-        self.verdict = counted(checked)
+        self.verdict = summary(checked)
         if checked:
             said, failed = render(checked, color=False), bool(errors(checked))
             yield self._show(replace(self.shown, said=said, failed=failed))

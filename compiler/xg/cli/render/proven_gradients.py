@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from xg.cli.render.amounts import data_of
 from xg.codegen.backend import backends
+from xg.diagnostics.counted import counted
 from xg_runtime.gradtable import as_json, table
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ def lines(file: str, settings: Settings, proof: GradientProof) -> Iterator[str]:
     yield f"at {sizes or 'fixed sizes'}, float64, dropout on{domain}"
     yield table(proof.gradients).rstrip()
     for backend, reference in proof.references.items():
-        counted = f"{reference.outputs} outputs and {reference.gradients} gradients"
+        outputs = counted(reference.outputs, "output")
+        numbers = f"{outputs} and {counted(reference.gradients, 'gradient')}"
         if reference.first is None:
-            said = f"agree: {counted}, error at most {reference.error:.1e}"
+            said = f"agree: {numbers}, error at most {reference.error:.1e}"
         else:
             said = f"DIFFER: first in {reference.first}, error {reference.error:.1e}"
         yield f"{backends()[backend].title} code and interpreter {said}"
@@ -36,12 +38,8 @@ def summary(proofs: Sequence[GradientProof], passed: bool) -> str:
     """The last line."""
     failed = sum(not proof.passed for proof in proofs)
     gradients = sum(len(proof.gradients.rows) for proof in proofs)
-    words = f"{_counted(len(proofs))}, {gradients} gradients: "
-    return words + ("all proven" if passed else f"{_counted(failed)} FAILED")
-
-
-def _counted(blocks: int) -> str:
-    return "1 block" if blocks == 1 else f"{blocks} blocks"
+    words = f"{counted(len(proofs), 'block')}, {counted(gradients, 'gradient')}: "
+    return words + ("all proven" if passed else f"{counted(failed, 'block')} FAILED")
 
 
 def as_data(file: str, settings: Settings, proof: GradientProof) -> Mapping[str, object]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from xg.cli.render.table import Column, Table
 from xg.codegen.backend import backends
+from xg.diagnostics.counted import counted
 
 if TYPE_CHECKING:
     from xg.frontend.typed import Settings
@@ -55,9 +56,10 @@ def _mesh(proof: RankProof) -> Mapping[str, int]:
 def _floats(floats: Floats) -> Iterator[str]:
     yield from _sent(floats).lines()
     for backend, agreement in floats.agreements.items():
-        counted = f"{agreement.outputs} outputs and {agreement.gradients} gradients"
+        outputs = counted(agreement.outputs, "output")
+        numbers = f"{outputs} and {counted(agreement.gradients, 'gradient')}"
         if agreement.first is None:
-            said = f"agree: {counted}, error at most {agreement.error:.1e}"
+            said = f"agree: {numbers}, error at most {agreement.error:.1e}"
         else:
             said = f"DIFFER: first in {agreement.first}, error {agreement.error:.1e}"
         yield f"{backends()[backend].title} code of ranks and of one device {said}"
@@ -122,7 +124,7 @@ def summary(proofs: Sequence[RankProof], passed: bool) -> str:
     if not proofs:
         return "no plan reaches a block, and no block speaks of ranks: nothing is proven"
     failed = sum(not proof.passed for proof in proofs)
-    words = "1 parallel program" if len(proofs) == 1 else f"{len(proofs)} parallel programs"
+    words = counted(len(proofs), "parallel program")
     return f"{words}: all proven" if passed else f"{words}: {failed} FAILED"
 
 

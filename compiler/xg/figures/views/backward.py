@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Final
 
+from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, StyledRun, characters, plain
@@ -57,7 +58,8 @@ def backward_drawn(program: Program, backward: Backward, *, legend: bool = False
     figure = Figure(
         graph.title or graph.block,
         subtitle("backward pass", program),
-        f"Computes {len(backward.gradients)} gradients from {cotangents} in {len(drawn)} steps.",
+        f"Computes {counted(len(backward.gradients), 'gradient')} from {cotangents}"
+        f" in {counted(len(drawn), 'step')}.",
         arranged.nodes,
         arranged.edges,
         axis_groups(arranged, operations, notation),

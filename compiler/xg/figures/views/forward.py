@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
+from xg.diagnostics.counted import counted
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.figures.model.figure import EdgeStyle, Figure, FigureNode, NodeKind
 from xg.figures.model.richtext import RichText, characters
@@ -48,7 +49,7 @@ def forward_drawn(program: Program, graph: Graph, *, legend: bool = False) -> Dr
         graph.title or graph.block,
         "step" if graph.states else subtitle("forward pass", program),
         f"Computes {notation.words(graph.outputs)} from {notation.words(graph.inputs)}"
-        f" in {len(drawn)} steps.",
+        f" in {counted(len(drawn), 'step')}.",
         arranged.nodes,
         arranged.edges,
         axis_groups(arranged, operations, notation),

@@ -145,7 +145,8 @@ class BlockPlacer:
 
     def _finished(self, outputs: tuple[Value, ...]) -> PlacedCall:
         moves = self.moves
-        steps = _alive(moves.steps, outputs)
+        named = [self.current.get(value, value) for _, value in self.graph.aliases]
+        steps = _alive(moves.steps, (*outputs, *named))
         live = {*self.graph.inputs, *self.graph.param_values()}
         live.update(value for step in steps for value in step.outputs)
         # What other mesh axes have yet to heed: of a value that was moved, behind its move.
@@ -154,6 +155,7 @@ class BlockPlacer:
             self.graph,
             steps=tuple(steps),
             outputs=outputs,
+            aliases=tuple(zip((name for name, _ in self.graph.aliases), named, strict=True)),
             types={value: type_ for value, type_ in moves.types.items() if value in live},
             placement_requests={
                 moved.get(value, value): requests
@@ -306,7 +308,7 @@ def _is_cast(value: Value, steps: Sequence[Apply | Call], axis: str) -> bool:
 
 
 def _alive(steps: Sequence[Apply | Call], outputs: Sequence[Value]) -> list[Apply | Call]:
-    """The steps that something reads; a call may lend its parameters, so it stays."""
+    """The steps of which something is read; a call may lend its parameters, so it stays."""
     needed = set(outputs)
     alive: list[Apply | Call] = []
     for step in reversed(steps):
