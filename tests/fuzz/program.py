@@ -26,6 +26,7 @@ KINDS: tuple[tuple[int, Write], ...] = (
     (1, statements.repeated_param),
     (2, statements.attention),
     (2, statements.parts),
+    (1, statements.routed),
     (1, statements.joined),
     (1, statements.loss),
     (4, statements.called),

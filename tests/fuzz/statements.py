@@ -163,6 +163,25 @@ def _part(author: Author, x: Known, place: int, length: Dim) -> Known:
     return replace(x, text=author.fresh(VALUES), axes=axes)
 
 
+def routed(author: Author) -> None:
+    """The largest of an axis, back at their places or with the rows that they stand for."""
+    fitting = [v for v in author.floats() if v.axes and v.dense and v.axes[-1].varies]
+    fitting = [v for v in fitting if author.world.least(v.shape[-1]) > 2]
+    if not fitting:
+        return
+    x = author.random.choice(fitting)
+    front, rows = x.axes[:-1], x.shape[-1]
+    value = replace(x, text=author.fresh(VALUES), axes=(*front, Axis(number(2))))
+    places = replace(value, text=author.fresh(VALUES), range=rows)
+    ports = tuple(Port(each.text, author.type(each)) for each in (value, places))
+    author.statements.append(Statement((author.operand(x),), (Step("topk(2)", ports),)))
+    author.values.extend((value, places))
+    if author.world.chance(0.5):
+        beside = author.operand(places)
+        step = f"scatter[-1]<-{beside.text}"
+        _statement(author, [author.operand(value)], step, replace(x, text="", dense=False))
+
+
 def joined(author: Author) -> None:
     """C of several peers in front of a chain."""
     x = author.start()

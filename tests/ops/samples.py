@@ -139,6 +139,44 @@ SAMPLES: Mapping[str, tuple[Sample, ...]] = {
             ((S * 2, D),),
         ),
     ),
+    "topk": (
+        Sample({"x": floats(S, V)}, {"k": number(2)}, leading=("x",), fixed=("V",)),
+        Sample({"x": floats(B, S_k, D)}, {"k": S}, axes("S_k"), fixed=("S", "S_k")),
+        Sample({"x": floats(S_k)}, {"k": S_k}),
+    ),
+    "gather": (
+        Sample({"x": floats(B, S, D), "ids": ints(B, S_k, below=S)}, axes=axes("S")),
+        Sample({"x": floats(V, D), "ids": ints(B, S, below=V)}, axes=axes("V")),
+        Sample({"x": floats(B, S, V), "ids": ints(B, S, below=V)}, axes=axes("V")),
+        Sample({"x": floats(B, S, V), "ids": ints(B, S, T, D, below=V)}, axes=axes("V")),
+        Sample({"x": floats(B, V, S, D), "ids": ints(B, T, below=V)}, axes=axes("V")),
+    ),
+    "scatter": (
+        Sample({"x": floats(B, S_k, D), "ids": ints(B, S_k, below=S)}, axes=axes("S_k")),
+        Sample({"x": floats(B, S, D), "ids": ints(B, S, below=V)}, axes=axes("B, S")),
+        Sample({"x": floats(B, S, T), "ids": ints(B, S, T, below=V)}, axes=axes("T")),
+        Sample({"x": floats(B, T, S, D), "ids": ints(B, T, S, below=V)}, axes=axes("T, S")),
+    ),
+    "dispatch": (
+        Sample(
+            {"x": floats(B, S_k, D), "ids": ints(B, S_k, N_H, below=T)},
+            {"experts": T, "capacity": S}, targets=(None, None, None),
+        ),
+        Sample(
+            {"x": floats(V, D), "ids": ints(V, N_H, below=S)},
+            {"experts": S, "capacity": V}, targets=(None, None, None),
+        ),
+    ),
+    "combine": (
+        Sample(
+            {
+                "y": floats(B, T, S, D),
+                "slot": ints(B, S_k, N_H, below=T * S + 1),
+                "g": floats(B, S_k, N_H),
+            },
+        ),
+        Sample({"y": floats(S, V, D), "slot": ints(V, ONE, below=S * V + 1), "g": floats(V, ONE)}),
+    ),
     "S": (Sample({"z": floats(S, S_k)}, leading=("z",), fixed=("S_k",)), Sample({"z": floats(D)}),
         Sample({"z": floats(B, S, D)}, axes=axes("S"), fixed=("S",)),
     ),

@@ -3,10 +3,10 @@
 from contextlib import nullcontext
 
 import pytest
-from ops.sample import N_H, B, D, D_h, S, S_k, Sample, V, axes, floats, ints, settle
+from ops.sample import N_H, B, D, D_h, S, S_k, Sample, T, V, axes, floats, ints, settle
 
 from xg import ops
-from xg.ir.dim import Dim, number
+from xg.ir.dim import ONE, Dim, number
 from xg.ir.use import Axis, AxisMap, Misuse
 from xg.ops import reshape
 
@@ -81,6 +81,30 @@ CASES = [
      "conv of D channels with a kernel for V"),
     ("conv", Sample({"x": BSD, "K": floats(S, D, V), "b": floats(D)}, axes=axes("S")),
      "conv adds a bias of V"),
+    ("topk", Sample({"x": floats()}, {"k": ONE}), "topk needs an axis"),
+    ("topk", Sample({"x": BSD}, {"k": ONE}, axes("B, S")), "topk chooses along one axis"),
+    ("topk", Sample({"x": BSD}, {"k": D + 1}), "topk takes D + 1 of D"),
+    ("topk", Sample({"x": BSD}, {"k": number(0)}), "topk takes 0 of D"),
+    ("gather", Sample({"x": BSD, "ids": ints(B, below=S)}), "gather takes positions of one axis"),
+    ("gather", Sample({"x": BSD, "ids": ints(V, below=S)}, axes=axes("S")),
+     "gather takes positions of each [S, D]"),
+    ("gather", Sample({"x": BSD, "ids": ints(B, below=V)}, axes=axes("S")),
+     "gather takes positions of S"),
+    ("scatter", Sample({"x": BSD, "ids": ints(B, below=V)}), "scatter does not know which axes"),
+    ("scatter", Sample({"x": BSD, "ids": ints(S, below=V)}, axes=axes("S")),
+     "scatter moves [B, S, D] by numbers [S]"),
+    ("scatter", Sample({"x": BSD, "ids": ints(B, S, below=V)}, axes=axes("B")),
+     "scatter removes the last axes that the numbers have, up to S"),
+    ("dispatch", Sample({"x": BSD, "ids": ints(S, T, below=V)}, {"experts": V, "capacity": T}),
+     "dispatch sends tokens [B, S, D] to experts [S, T]"),
+    ("dispatch", Sample({"x": BSD, "ids": ints(B, S, T, below=V)}, {"experts": D, "capacity": T}),
+     "dispatch has D experts"),
+    ("combine", Sample({"y": BSD, "slot": ints(S, D, below=V), "g": floats(S, D)}),
+     "combine takes results of B*S places"),
+    ("combine", Sample({"y": floats(S, D), "slot": ints(S, D, below=V), "g": floats(S, D)}),
+     "combine takes [S, D] places of [S, D]"),
+    ("combine", Sample({"y": BSD, "slot": ints(V, T, below=B * S + 1), "g": floats(V, D)}),
+     "combine weighs [V, T] places"),
     ("sum", Sample({"x": BSD}, axes=axes("V")), "[B, S, D] has no axis V"),
     ("sum", Sample({"x": floats(S, S)}, axes=axes("S")), "[S, S] has more than one axis S"),
     ("mean", Sample({"x": BSD}), "mean does not know over which axes"),

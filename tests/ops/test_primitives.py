@@ -7,9 +7,9 @@ import pytest
 from ops.sample import B, D, S, S_k, Sample, T, V, floats, ints
 from ops.trial import Array, Trial
 
-from xg.ir import prim, window_prims
+from xg.ir import prim, routing_prims, window_prims
 from xg.ir.collective_prims import COLLECTIVES, LOCAL
-from xg.ir.dim import ONE
+from xg.ir.dim import ONE, ZERO
 from xg.ir.op import Op
 from xg.ir.prim import Expr
 from xg.ir.primitive_gradients import CHOOSING, RULES
@@ -23,6 +23,7 @@ IDS = ints(B, S, below=V)
 NAMES = {
     **vars(prim),
     **vars(window_prims),
+    **vars(routing_prims),
     "B": B,
     "S": S,
     "S_k": S_k,
@@ -30,6 +31,7 @@ NAMES = {
     "D": D,
     "V": V,
     "ONE": ONE,
+    "ZERO": ZERO,
     "HALF": as_scalar(0.5),
 }
 
@@ -106,6 +108,14 @@ CASES = {
     "scatter_add": case(
         "scatter_add(x, ids, V)", "np.einsum('bsv,bsd->vd', np.eye(11)[ids], x)",
         floats(B, S, D), IDS,
+    ),
+    "top": case(
+        "cut(x, -1, ZERO, S) * as_float(top(x, S))", "x[:, :3] * np.argsort(-x)[:, :3]",
+        floats(B, S_k),
+    ),
+    "earlier": case(
+        "earlier(x)", "[[sum(row[:i] == row[i]) for i in range(5)] for row in x]",
+        ints(B, S_k, below=B),
     ),
     "pick": case("pick(x, ids)", "(np.eye(11)[ids] * x).sum(axis=-1)", floats(B, S, V), IDS),
     "place": case("place(x, ids, V)", "np.eye(11)[ids] * x[..., None]", floats(B, S), IDS),

@@ -155,6 +155,16 @@ def pooled(name: str, **settings: int) -> Model:
     return model
 
 
+def taken(given: Tensors) -> Tensor:
+    import torch
+
+    return torch.take_along_dim(given["x"], given["ids"][..., None], dim=1)
+
+
+def added(given: Tensors) -> Tensor:
+    return given["x"].new_zeros(2, 3, 7).scatter_add(-1, given["ids"], given["x"])
+
+
 X, ROWS = {"x": floats(B, S, D)}, {"z": floats(B, S, V), "t": ints(B, S, below=V)}
 GATE = {"g": floats(B, S, D), "u": floats(B, S, D)}
 WEIGHTS = {**ROWS, "w": ints(B, S, below=number(2))}
@@ -231,6 +241,16 @@ CASES: dict[str, tuple[str, Sample, Model]] = {
         "upsample",
         Sample({"x": floats(B, S_k, D, N_H)}, {"k": TRIPLE}, axes("S_k, D")),
         pooled("interpolate", scale_factor=3),
+    ),
+    "gather": (
+        "gather",
+        Sample({"x": floats(B, S_k, D), "ids": ints(B, S, below=S_k)}, axes=axes("S_k")),
+        taken,
+    ),
+    "scatter": (
+        "scatter",
+        Sample({"x": floats(B, S, V), "ids": ints(B, S, V, below=D)}, axes=axes("V")),
+        added,
     ),
     "RoPE": ("RoPE", Sample(HEADS), rope),
     "RoPE interleaved": ("RoPE", Sample(HEADS, {"layout": "interleaved"}), rope_complex),

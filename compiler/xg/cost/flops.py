@@ -19,7 +19,7 @@ from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
 ELEMENTWISE: Final = (
     UNARY | ARITHMETIC | COMPARE | {"pow", "where", "dropout_keep", "dropout_apply"}
 ) - {"stop"}
-REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add", "overlap"})
+REDUCTIONS: Final = frozenset({"sum", "mean", "max", "scatter_add", "overlap", "top", "earlier"})
 MOVES: Final = frozenset(
     {"operand", "const", "iota", "as_float", "stop", "reshape", "transpose", "broadcast"}
     | {"concat", "cut", "pad", "gather", "pick", "place", "window"}

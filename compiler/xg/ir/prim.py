@@ -312,15 +312,31 @@ def pad(x: Expr, axis: int, start: Dim, length: Dim) -> Expr:
 # ---- indexing -----------------------------------------------------------------------------------
 
 
-def gather(table: Expr, ids: Expr) -> Expr:
-    """Rows of a table: ``[V, ..]`` and ids ``[*b]`` give ``[*b, ..]``."""
-    return Expr("gather", (table, ids), (*ids.shape, *table.shape[1:]), table.kind)
+def gather(table: Expr, ids: Expr, batch: int = 0) -> Expr:
+    """Rows of a table: ``[*b, V, ..]`` and ids ``[*b, *i]`` give ``[*b, *i, ..]``.
+
+    The first `batch` axes are those of both: each table has ids of its own.
+    """
+    if table.shape[:batch] != ids.shape[:batch]:
+        raise ShapeError(f"{spell_shape(ids.shape)} has no ids for {spell_shape(table.shape)}")
+    shape = (*ids.shape, *table.shape[batch + 1 :])
+    return Expr("gather", (table, ids), shape, table.kind, (("batch", batch),) if batch else ())
 
 
-def scatter_add(updates: Expr, ids: Expr, rows: Dim) -> Expr:
-    """The transpose of gather: updates ``[*b, ..]`` summed into ``[rows, ..]`` by their ids."""
-    shape = (rows, *updates.shape[ids.rank :])
-    return Expr("scatter_add", (updates, ids), shape, "float", (("rows", rows),))
+def scatter_add(updates: Expr, ids: Expr, rows: Dim, batch: int = 0) -> Expr:
+    """The transpose of gather: ``[*b, *i, ..]`` summed into ``[*b, rows, ..]`` by their ids."""
+    if updates.shape[: ids.rank] != ids.shape:
+        raise ShapeError(f"{spell_shape(ids.shape)} has no ids for {spell_shape(updates.shape)}")
+    shape = (*ids.shape[:batch], rows, *updates.shape[ids.rank :])
+    more = (("batch", batch),) if batch else ()
+    return Expr("scatter_add", (updates, ids), shape, "float", (("rows", rows), *more))
+
+
+def batch_of(expr: Expr) -> int:
+    """The number of leading axes that a table and its ids share."""
+    batch = dict(expr.attrs).get("batch", 0)
+    assert isinstance(batch, int)
+    return batch
 
 
 def pick(x: Expr, ids: Expr) -> Expr:

@@ -18,6 +18,7 @@ from xg.ir.prim import (
     ARITHMETIC,
     UNARY,
     Expr,
+    batch_of,
     broadcast,
     contract,
     cos,
@@ -217,6 +218,12 @@ def _pad(y: Expr, d: Expr) -> Cotangents:
     return (cut(d, axis, start, start + y.args[0].shape[axis]),)
 
 
+def _gather(y: Expr, d: Expr) -> Cotangents:
+    table, ids = y.args
+    batch = batch_of(y)
+    return scatter_add(d, ids, table.shape[batch], batch), None
+
+
 def _dropout(y: Expr, d: Expr) -> Cotangents:
     scaled = bool(y.attr("scaled"))
     return dropout_apply(d, y.args[1], _scalar(y, "p"), scaled=scaled), None
@@ -253,8 +260,10 @@ RULES: Final[Mapping[str, Rule]] = {
     "pad": _pad,
     "window": lambda y, d: (overlap(d, _int(y, "axis"), Windows.of(y)),),
     "overlap": lambda y, d: (window(d, _int(y, "axis"), Windows.of(y)),),
-    "gather": lambda y, d: (scatter_add(d, y.args[1], y.args[0].shape[0]), None),
-    "scatter_add": lambda y, d: (gather(d, y.args[1]), None),
+    "gather": _gather,
+    "scatter_add": lambda y, d: (gather(d, y.args[1], batch_of(y)), None),
+    "top": lambda y, d: (None,),
+    "earlier": lambda y, d: (None,),
     "pick": lambda y, d: (place(d, y.args[1], y.args[0].shape[-1]), None),
     "place": lambda y, d: (pick(d, y.args[1]), None),
     "dropout_keep": lambda y, d: (None,),

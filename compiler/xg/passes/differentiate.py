@@ -185,11 +185,10 @@ class _Reverse:
         visible = [v for v in node.outputs if v.role != "cache" and self.graph.types[v].is_float]
         operands = dict(zip(node.op.operand_names(node.attrs), node.inputs, strict=True))
         names = [name for name, value in operands.items() if value in self.active]
-        if not names:
-            return
-        cotangents = self._cotangents(visible, node.span)
-        derive = self._pull if node.op.pullback else self._adjoint
-        derive(node, operands, names, cotangents)
+        if names and node.op.pullback:
+            self._pull(node, operands, names, self._cotangents(visible, node.span))
+        elif names:
+            self._adjoint(node, operands, names)
 
     def _pull(
         self,
@@ -218,20 +217,18 @@ class _Reverse:
         node: Apply,
         operands: Mapping[str, Value],
         wanted: Sequence[str],
-        cotangents: Sequence[Value],
     ) -> None:
         types = [self.graph.types[value] for value in node.inputs]
         op = node.op.adjoint_op(types, node.attrs, wanted)
         if not op.outputs:
             return
-        names = node.op.output_names(len(cotangents))
         caches = [value for value in node.outputs if value.role == "cache"]
-        values = {
-            **operands,
-            **dict(zip(names, node.outputs, strict=False)),
-            **{str(value.name): value for value in caches},
-            **{"d" + name: value for name, value in zip(names, cotangents, strict=True)},
-        }
+        visible = node.outputs[: len(node.outputs) - len(caches)]
+        results = dict(zip(node.op.output_names(len(visible)), visible, strict=True))
+        values = {**operands, **results, **{str(value.name): value for value in caches}}
+        needed = [name for name in results if any(data.name == "d" + name for data in op.data)]
+        cotangents = self._cotangents([results[name] for name in needed], node.span)
+        values |= {"d" + name: value for name, value in zip(needed, cotangents, strict=True)}
         inputs = [values[data.name] for data in op.data]
         numbers = {key: n for key, n in node.attrs.items() if isinstance(n, Scalar)}
         parts = self._emit(op, inputs, numbers, node.span, node)

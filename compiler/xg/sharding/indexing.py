@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xg.ir.placement import CONSTANT, PARTIAL, REPLICATED, AxisState, shard
-from xg.ir.prim import Expr
+from xg.ir.prim import Expr, batch_of
 from xg.sharding.argument import IllTyped, PlacedArgument
 
 
 def gather(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     """Rows by their ids; of a table that is cut by rows each rank has some, zeros elsewhere."""
     table, ids = args
-    inner = table.expr.rank - 1
+    batch, rank = batch_of(expr), table.expr.rank
+    inner = rank - 1 - batch
     if ids.state.kind == "S":
-        if table.state not in (REPLICATED, CONSTANT):
+        shared = ids.state.axis + ids.expr.rank - rank  # the axis of the table, if it has it
+        of_batch = shared < batch - rank
+        fits = (shard(shared), CONSTANT) if of_batch else (REPLICATED, CONSTANT)
+        if table.state not in fits:
             raise IllTyped("rows of a table meet a part of the ids", expr, [0])
         return shard(ids.state.axis - inner)
     _needs_whole(expr, ids, 1)
-    if table.state.kind == "S":
-        return PARTIAL if table.state.axis == -table.expr.rank else table.state
+    if table.state.kind == "S" and table.state.axis < -inner:
+        shared = table.state.axis + rank
+        return PARTIAL if shared == batch else shard(shared - expr.rank)
     return table.state
 
 
@@ -30,13 +35,18 @@ def scatter_add(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     if ids.state.kind == "S":
         if updates.state != shard(ids.state.axis - inner) and updates.state != CONSTANT:
             raise IllTyped("rows to add meet a part of the ids", expr, [0])
-        return PARTIAL
+        return _added(expr, ids.state.axis + ids.expr.rank)
     _needs_whole(expr, ids, 1)
     if updates.state.kind == "S" and updates.state.axis < -inner:
         if ids.state != CONSTANT:
             raise IllTyped("a part of the rows meets all ids", expr, [1])
-        return PARTIAL  # every rank takes its part of the ids
+        return _added(expr, updates.state.axis + updates.expr.rank)  # by its part of the ids
     return updates.state
+
+
+def _added(expr: Expr, axis: int) -> AxisState:
+    """The result of adding a part of the rows: whole tables, or a term of each."""
+    return shard(axis - expr.rank) if axis < batch_of(expr) else PARTIAL
 
 
 def pick(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:

@@ -22,7 +22,7 @@ from xg.ir.collective_prims import (
 )
 from xg.ir.dim import ONE, Dim
 from xg.ir.placement import PARTIAL, AxisState, shard
-from xg.ir.prim import Attr, Expr, const, where
+from xg.ir.prim import Attr, Expr, batch_of, const, where
 from xg.ir.scalar import size
 from xg.ir.tensor import Shape
 from xg.sharding.type_body import ELEMENTWISE, Typing
@@ -122,6 +122,9 @@ class _LocalBody:
             if other == 0:
                 return axis + inner if axis < -inner else None
             return axis - inner
+        if expr.prim == "gather":
+            shared = axis + expr.args[other].rank
+            return shared - expr.args[place].rank if shared < batch_of(expr) else None
         return None
 
     def _needs_of_part(self, expr: Expr, state: AxisState) -> list[tuple[Expr, AxisState]]:
@@ -163,7 +166,7 @@ class _LocalBody:
         whole = replace(expr, args=tuple(args))
         if expr.prim == "place" and state.axis == -1:
             return self._placed(expr, args, shape)
-        if expr.prim == "scatter_add" and state.axis == -expr.rank:
+        if expr.prim == "scatter_add" and state.axis == -expr.rank and not batch_of(expr):
             return self._scattered(expr, args, shape)
         return shard_slice(whole, self.mesh_axis, state.axis)
 
@@ -171,7 +174,7 @@ class _LocalBody:
         shape = local_shape(expr.shape, state, self.mesh_axis)
         states = [self.typing.of(arg) for arg in expr.args]
         match expr.prim:
-            case "gather" if states[0] == shard(-expr.args[0].rank) and states[1].kind != "S":
+            case "gather" if states[0] == shard(_rows(expr)) and states[1].kind != "S":
                 return self._gathered(expr, args)
             case "pick" if states[0] == shard(-1):
                 return self._picked(expr, args)
@@ -202,7 +205,7 @@ class _LocalBody:
     def _gathered(self, expr: Expr, args: list[Expr]) -> Expr:
         """Rows where this rank holds them, else zeros."""
         table, ids = args
-        held, inside = self._ids(ids, table.shape[0])
+        held, inside = self._ids(ids, table.shape[_rows(expr)])
         rows = replace(expr, args=(table, inside))
         return where(_under(held, rows), rows, 0.0)
 
@@ -226,6 +229,11 @@ class _LocalBody:
     def _ids(self, ids: Expr, rows: Dim) -> tuple[Expr, Expr]:
         """Which ids fall into this rank's rows, and where; 0 for those that do not."""
         return owns_index(ids, self.mesh_axis, rows), to_local_index(ids, self.mesh_axis, rows)
+
+
+def _rows(expr: Expr) -> int:
+    """The axis of a table that ids point along, counted from the end."""
+    return batch_of(expr) - expr.args[0].rank
 
 
 def _has(arg: Expr, axis: int) -> bool:

@@ -198,6 +198,17 @@ def _windows(grown: int) -> Rule:
     return rule
 
 
+def _along_the_last(reason: str) -> Rule:
+    """Each row by itself, from its end to its start: rows may be cut from each other."""
+
+    def rule(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
+        if args[0].state == shard(-1):
+            raise IllTyped(reason, expr, [0])
+        return _nonlinear(expr, args)
+
+    return rule
+
+
 def _dropout_keep(expr: Expr, args: Sequence[PlacedArgument]) -> AxisState:
     return args[0].state if args[0].state.kind == "S" else CONSTANT
 
@@ -258,6 +269,8 @@ RULES: Final[Mapping[str, Rule]] = {
     "window": _windows(grown=1),
     "overlap": _windows(grown=-1),
     "gather": indexing.gather,
+    "top": _along_the_last("the axis of which the largest are taken is cut"),
+    "earlier": _along_the_last("the axis along which equal ids are counted is cut"),
     "scatter_add": indexing.scatter_add,
     "pick": indexing.pick,
     "place": indexing.place,

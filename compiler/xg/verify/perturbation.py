@@ -14,7 +14,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass
 from xg.ir.body import topological
 from xg.ir.dim import ONE, product
-from xg.ir.prim import COMPARE, Expr
+from xg.ir.prim import COMPARE, Expr, batch_of
 from xg.ir.tensor import Shape
 
 Axes = frozenset[int]  # counted from the end: -1 is the last
@@ -220,6 +220,8 @@ def _gathered(expr: Expr, known: Perturbations) -> Perturbation | None:
     change = known.get(id(table))
     if change is None:
         return None
+    if batch_of(expr):
+        return _arbitrary(expr, known)
     uniform = {axis for axis in change.uniform if axis > -table.rank}
     if -table.rank in change.uniform:
         uniform |= {axis - (expr.rank - ids.rank) for axis in range(-ids.rank, 0)}
@@ -232,6 +234,8 @@ _RULES: Final[Mapping[str, Rule]] = {
     "as_float": _none,
     "stop": _none,
     "dropout_keep": _none,
+    "top": _none,
+    "earlier": _none,
     "add": _sum,
     "sub": _sum,
     "mul": _product,

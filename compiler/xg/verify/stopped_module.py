@@ -1,5 +1,7 @@
 """Differences of a program in which gradients end: what is stopped is a constant of the run.
 
+So is a route, the places of the largest: where it changes there is no derivative.
+
 Generated code computes a stopped value again for other parameters, so differences of it would see
 through. Here the interpreter computes the outputs, with the stopped values of the first run; the
 gradients are those of the generated code.
@@ -25,7 +27,7 @@ Arrays = dict[str, NDArray[Any]]
 def stops(program: Program) -> bool:
     """Whether a gradient ends at some step of the forward pass."""
     return any(
-        expr.prim == "stop"
+        expr.prim in ("stop", "top")
         for graph in program.graphs.values()
         for step in graph.steps
         if isinstance(step, Apply)

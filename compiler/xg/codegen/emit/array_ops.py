@@ -13,7 +13,7 @@ from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.text import Precedence, Text, call, infix, power, tuple_of
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim
-from xg.ir.prim import Expr
+from xg.ir.prim import Expr, batch_of
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 
@@ -298,7 +298,9 @@ def _stretch(expr: Expr, scope: Scope) -> str:
 
 
 def gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
-    """``table[ids]``."""
+    """``table[ids]``, or rows of many tables, each by its own ids."""
+    if batch_of(expr):
+        return call(scope.use("take_rows"), args[0].text, args[1].text, str(batch_of(expr)))
     return Text(f"{args[0].atom}[{args[1].text}]")
 
 
@@ -325,13 +327,19 @@ def windows(*sizes: str) -> Spell:
 
 def scatter_add(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """Rows summed by their ids."""
+    name, more = ("add_rows", [str(batch_of(expr))]) if batch_of(expr) else ("scatter_add", [])
     rows = length(expr, "rows", scope).text
-    return call(scope.use("scatter_add"), args[0].text, args[1].text, rows)
+    return call(scope.use(name), args[0].text, args[1].text, rows, *more)
 
 
 def place(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """One value per row, at its id."""
     return call(scope.use("place"), args[0].text, args[1].text, length(expr, "length", scope).text)
+
+
+def top(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
+    """Where the largest are."""
+    return call(scope.use("top"), args[0].text, length(expr, "count", scope).text)
 
 
 def drop(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
@@ -364,6 +372,8 @@ ON_ARRAYS: Final = {
     "overlap": windows("length", "stride", "dilation", "before"),
     "gather": gather,
     "scatter_add": scatter_add,
+    "top": top,
+    "earlier": support("earlier"),
     "pick": support("pick"),
     "place": place,
     "dropout_apply": drop,

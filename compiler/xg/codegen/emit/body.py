@@ -28,6 +28,8 @@ LOCAL_NAMES: Mapping[str, str] = {
     "maximum": "top",
     "contract": "product",
     "gather": "rows",
+    "top": "chosen",
+    "earlier": "place",
     "where": "kept",
     "tanh": "t",
     "sqrt": "root",

@@ -10,7 +10,7 @@ from xg.codegen.emit import array_ops, collectives
 from xg.codegen.emit.spelling import Scope, Spell
 from xg.codegen.emit.support import SupportFile
 from xg.codegen.emit.text import Text, call
-from xg.ir.prim import Expr
+from xg.ir.prim import Expr, batch_of
 
 SUPPORT: Final = SupportFile(str(Path(__file__).with_name("support.py")))
 FLOAT: Final = ".astype(float)"  # as wide as JAX is set to
@@ -56,6 +56,8 @@ def _float(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
 
 def _gather(expr: Expr, args: Sequence[Text], scope: Scope) -> Text:
     """`take` gives NaN for an id outside; an index would give the nearest row instead."""
+    if batch_of(expr):
+        return array_ops.gather(expr, args, scope)
     return call("jnp.take", args[0].text, args[1].text, "axis=0")
 
 

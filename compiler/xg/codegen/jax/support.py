@@ -10,6 +10,7 @@ Random numbers are those of the NumPy backend, bit for bit.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -72,6 +73,42 @@ def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     """Rows summed by their ids: the gradient of a table that was read by them."""
     table = jnp.zeros((rows, *updates.shape[ids.ndim :]), updates.dtype)
     return table.at[ids].add(updates)
+
+
+def take_rows(tables: Array, ids: Array, batch: int) -> Array:
+    """Rows of tables by ids, each table by its own: the first `batch` axes are those of both."""
+    rows, *axes = tables.shape[batch:]
+    table = tables.reshape(math.prod(tables.shape[:batch]) * rows, *axes)
+    return jnp.take(table, row_numbers(ids, rows, batch), axis=0)
+
+
+def add_rows(updates: Array, ids: Array, rows: int, batch: int) -> Array:
+    """Sum rows by their ids into tables: the gradient of taking rows of many tables."""
+    tables = ids.shape[:batch]
+    total = scatter_add(updates, row_numbers(ids, rows, batch), math.prod(tables) * rows)
+    return total.reshape(*tables, rows, *updates.shape[ids.ndim :])
+
+
+def row_numbers(ids: Array, rows: int, batch: int) -> Array:
+    """The ids of rows of many tables as numbers in one that has the rows of all of them."""
+    tables = ids.shape[:batch]
+    first = rows * jnp.arange(math.prod(tables))
+    return ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
+
+
+def top(x: Array, count: int) -> Array:
+    """Where the largest of the last axis are, the largest first; of equal ones the first."""
+    return jnp.argsort(-x, axis=-1)[..., :count]
+
+
+def earlier(ids: Array) -> Array:
+    """How many before it on the last axis are equal to each id."""
+    order = jnp.argsort(ids, axis=-1)
+    ordered = jnp.take_along_axis(ids, order, axis=-1)
+    index = jnp.arange(ids.shape[-1])
+    first = jnp.where(jnp.diff(ordered, axis=-1, prepend=-1) != 0, index, 0)
+    place = index - jax.lax.cummax(first, first.ndim - 1)
+    return jnp.take_along_axis(place, jnp.argsort(order, axis=-1), axis=-1)
 
 
 def drop(x: Array, keep: Array | None, kept: float) -> Array:

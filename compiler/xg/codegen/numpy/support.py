@@ -5,6 +5,7 @@ They are ordinary, tested code, whose text is copied. Names are those of generat
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -140,6 +141,43 @@ def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
         values = updates.reshape(flat.size, *updates.shape[ids.ndim :])
         table[present] = np.add.reduceat(values[order], starts, axis=0)
     return table
+
+
+def take_rows(tables: Array, ids: Array, batch: int) -> Array:
+    """Rows of tables by ids, each table by its own: the first `batch` axes are those of both."""
+    rows, *axes = tables.shape[batch:]
+    table = tables.reshape(math.prod(tables.shape[:batch]) * rows, *axes)
+    return table[row_numbers(ids, rows, batch)]
+
+
+def add_rows(updates: Array, ids: Array, rows: int, batch: int) -> Array:
+    """Sum rows by their ids into tables: the gradient of taking rows of many tables."""
+    tables = ids.shape[:batch]
+    total = scatter_add(updates, row_numbers(ids, rows, batch), math.prod(tables) * rows)
+    return total.reshape(*tables, rows, *updates.shape[ids.ndim :])
+
+
+def row_numbers(ids: Array, rows: int, batch: int) -> Array:
+    """The ids of rows of many tables as numbers in one that has the rows of all of them."""
+    tables = ids.shape[:batch]
+    first = rows * np.arange(math.prod(tables))
+    return ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
+
+
+def top(x: Array, count: int) -> Array:
+    """Where the largest of the last axis are, the largest first; of equal ones the first."""
+    return np.argsort(-x, axis=-1, kind="stable")[..., :count]
+
+
+def earlier(ids: Array) -> Array:
+    """How many before it on the last axis are equal to each id."""
+    order = np.argsort(ids, axis=-1, kind="stable")
+    ordered = np.take_along_axis(ids, order, axis=-1)
+    index = np.arange(ids.shape[-1], dtype=np.int64)
+    first = np.where(np.diff(ordered, axis=-1, prepend=-1) != 0, index, 0)
+    places = np.empty_like(order)
+    np.put_along_axis(places, order, index - np.maximum.accumulate(first, axis=-1), axis=-1)
+    return places
 
 
 def drop(x: Array, keep: Array | None, kept: float) -> Array:

@@ -19,16 +19,16 @@ IMPORTS: Final = frozenset(
 )
 FUNCTIONS: Final = words(
     """
-    abs add arange argsort broadcast_to clip concatenate stack copysign copyto cos einsum empty
-    exp float32 full inf int64 lib log matmul maximum minimum moveaxis ones pad prod put_along_axis
-    sin sqrt take_along_axis tanh uint64 unique where zeros zeros_like
+    abs add arange argsort broadcast_to clip concatenate stack copysign copyto cos diff einsum empty
+    empty_like exp float32 full inf int64 lib log matmul maximum minimum moveaxis ones pad prod
+    put_along_axis sin sqrt take_along_axis tanh uint64 unique where zeros zeros_like
     """
 )
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
-METHODS: Final = frozenset(
-    {"T", "append", "astype", "dtype", "encode", "get", "isdigit", "items", "join", "max", "mean"}
-    | {"ndim", "reduceat", "reshape", "setdefault", "shape", "size", "split", "sum", "swapaxes"}
-    | {"sliding_window_view", "stride_tricks"}
-    | {"transpose", "values"}
+METHODS: Final = words(
+    """
+    T accumulate append astype dtype encode get isdigit items join max mean ndim reduceat reshape
+    setdefault shape size sliding_window_view split stride_tricks sum swapaxes transpose values
+    """
 )
 VOCABULARY: Final = Allowlist(IMPORTS, {"np": FUNCTIONS, "math": MATH}, METHODS)

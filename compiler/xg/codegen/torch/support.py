@@ -70,6 +70,41 @@ def scatter_add(updates: Array, ids: Array, rows: int) -> Array:
     return table.index_add_(0, ids.reshape(-1), updates.reshape(ids.numel(), *axes))
 
 
+def take_rows(tables: Array, ids: Array, batch: int) -> Array:
+    """Rows of tables by ids, each table by its own: the first `batch` axes are those of both."""
+    rows, *axes = tables.shape[batch:]
+    table = tables.reshape(math.prod(tables.shape[:batch]) * rows, *axes)
+    return table[row_numbers(ids, rows, batch)]
+
+
+def add_rows(updates: Array, ids: Array, rows: int, batch: int) -> Array:
+    """Sum rows by their ids into tables: the gradient of taking rows of many tables."""
+    tables = ids.shape[:batch]
+    total = scatter_add(updates, row_numbers(ids, rows, batch), math.prod(tables) * rows)
+    return total.reshape(*tables, rows, *updates.shape[ids.ndim :])
+
+
+def row_numbers(ids: Array, rows: int, batch: int) -> Array:
+    """The ids of rows of many tables as numbers in one that has the rows of all of them."""
+    tables = ids.shape[:batch]
+    first = rows * torch.arange(math.prod(tables), device=ids.device)
+    return ids + first.reshape(*tables, *[1] * (ids.ndim - batch))
+
+
+def top(x: Array, count: int) -> Array:
+    """Where the largest of the last axis are, the largest first; of equal ones the first."""
+    return x.sort(dim=-1, descending=True, stable=True).indices[..., :count]
+
+
+def earlier(ids: Array) -> Array:
+    """How many before it on the last axis are equal to each id."""
+    ordered, order = ids.sort(dim=-1, stable=True)
+    index = torch.arange(ids.shape[-1], device=ids.device).expand(ids.shape)
+    first = torch.where(ordered == ordered.roll(1, -1), 0, index)
+    place = index - first.cummax(-1).values
+    return place.gather(-1, order.argsort(-1))
+
+
 def drop(x: Array, keep: Array | None, kept: float) -> Array:
     """`x` scaled by 1 / kept where it is kept, else 0; `x` itself without a mask."""
     return x if keep is None else x * keep * (1 / kept)

@@ -32,9 +32,9 @@ FUNCTIONS: Final = words(
 MATH: Final = frozenset({"cos", "erf", "exp", "log", "prod", "sin", "sqrt", "tanh"})
 METHODS: Final = words(
     """
-    T amax append clamp detach device double dtype expand gather get index_add_ isdigit items join
-    mT mean movedim ndim new_zeros numel permute reshape scatter_ setdefault shape split sum to
-    transpose unfold values
+    T amax append argsort clamp cummax detach device double dtype expand gather get index_add_
+    indices isdigit items join mT mean movedim ndim new_zeros numel permute reshape roll scatter_
+    setdefault shape sort split sum to transpose unfold values
     """
 )
 OF_KERNELS: Final = words(

@@ -15,7 +15,7 @@ from typing import Final
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.body import topological
 from xg.ir.dim import ONE, Dim, product
-from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr
+from xg.ir.prim import ARITHMETIC, COMPARE, UNARY, Expr, batch_of
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
 from xg.ir.window_prims import Windows, window
@@ -104,10 +104,19 @@ def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[
             return [whole for _ in expr.args]
         case "window" | "overlap":
             return [_windowed(expr, whole, positions)]
+        case "gather" | "pick" | "place" | "scatter_add" | "top" | "earlier":
+            return _indexed(expr, whole, positions)
+        case _:
+            return []
+
+
+def _indexed(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[Whole]:
+    """Reading, writing, ranking and counting by ids follow positions on every other axis."""
+    match expr.prim:
         case "gather":
-            table, ids = expr.args
-            _refuse_positions(table.shape[:1], positions, "looks up in a table of")
-            return [(False, *whole[ids.rank :]), whole[: ids.rank]]
+            (table, ids), batch = expr.args, batch_of(expr)
+            _refuse_positions(table.shape[batch:][:1], positions, "looks up in a table of")
+            return [(*whole[:batch], False, *whole[ids.rank :]), whole[: ids.rank]]
         case "pick":
             _refuse_positions(expr.args[0].shape[-1:], positions, "chooses among")
             return [(*whole, False), whole]
@@ -115,11 +124,14 @@ def _of_arguments(expr: Expr, whole: Whole, positions: PositionSymbols) -> list[
             _refuse_positions(expr.shape[-1:], positions, "chooses among")
             return [whole[:-1], whole[:-1]]
         case "scatter_add":
-            _, ids = expr.args
-            _refuse_positions((*ids.shape, *expr.shape[:1]), positions, "adds up")
-            return [(*[False] * ids.rank, *whole[1:]), tuple(False for _ in ids.shape)]
+            ids, batch = expr.args[1], batch_of(expr)
+            summed = [False] * (ids.rank - batch)
+            _refuse_positions((*ids.shape[batch:], expr.shape[batch]), positions, "adds up")
+            return [(*whole[:batch], *summed, *whole[batch + 1 :]), (*whole[:batch], *summed)]
         case _:
-            return []
+            verb = {"top": "chooses among", "earlier": "counts along"}[expr.prim]
+            _refuse_positions(expr.args[0].shape[-1:], positions, verb, ahead=expr.prim == "top")
+            return [(*whole[:-1], False)]
 
 
 def _aligned(shape: Shape, whole: Whole, positions: PositionSymbols) -> Whole:

@@ -41,7 +41,15 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "a rectifier is ReLU": ("relu", "relu6", "leakyrelu", "leaky_relu", "rectifier"),
     "a table is looked up by Emb: ids -> Emb(E), with param E [V, D]": (
-        "embedding", "embed", "embeddings", "lookup", "gather", "index_select", "take",
+        "embedding", "embed", "embeddings", "lookup",
+    ),
+    "positions of an axis are taken by gather[S]<-i, added up by scatter[S]<-i": (
+        "index_select", "take", "take_along_axis", "take_along_dim", "index_add", "scatter_add",
+        "segment_sum",
+    ),
+    "the largest and their places are topk(k)": ("top_k", "argmax", "argsort", "sort", "kthvalue"),
+    "experts are topk(k), dispatch(N_E, N_C)<-e and combine<-slot<-g": (
+        "moe", "mixtureofexperts", "route", "router", "experts", "switch",
     ),
     "dropout is DO(p)": ("dropout", "dropout1d", "dropout2d"),
     "a loss is CE<-t, BCE<-t or MSE<-t": (

@@ -20,7 +20,7 @@ from xg.ir.dim import Dim
 from xg.ir.prim import Expr
 from xg.ir.scalar import Scalar
 from xg.ir.tensor import Shape
-from xg.verify.reference import windows
+from xg.verify.reference import indexing, windows
 from xg.verify.reference.random import keep_mask
 
 Array = NDArray[Any]
@@ -152,6 +152,11 @@ def _stop(expr: Expr, context: Context, x: Array) -> Array:
     return x if context.stopped is None else context.stopped.take(x)
 
 
+def _top(expr: Expr, context: Context, x: Array) -> Array:
+    """Routes are held where gradients end: they have no derivative."""
+    return _stop(expr, context, indexing.top(expr, context, x))
+
+
 def _const(expr: Expr, context: Context) -> Array:
     number = context.number(expr.attr("value"))
     return np.asarray(number, dtype=np.int64 if expr.kind == "int" else context.dtype)
@@ -222,33 +227,6 @@ def _cut(expr: Expr, context: Context, x: Array) -> Array:
 def _pad(expr: Expr, context: Context, x: Array) -> Array:
     result = np.zeros(context.shape(expr.shape), dtype=x.dtype)
     result[_stretch(expr, context, x.shape[_axis(expr)])] = x
-    return result
-
-
-def _inside(ids: Array, length: int) -> Array:
-    """The ids, refused if one is out of range: NumPy would count a negative one from the end."""
-    if ids.size and not 0 <= ids.min() <= ids.max() < length:
-        raise IndexError(f"ids from {ids.min()} to {ids.max()} do not index {length} rows")
-    return ids
-
-
-def _gather(table: Array, ids: Array) -> Array:
-    return table[_inside(ids, len(table))]
-
-
-def _scatter_add(expr: Expr, context: Context, updates: Array, ids: Array) -> Array:
-    result = np.zeros(context.shape(expr.shape), dtype=updates.dtype)
-    np.add.at(result, ids, updates)
-    return result
-
-
-def _pick(x: Array, ids: Array) -> Array:
-    return np.take_along_axis(x, _inside(ids, x.shape[-1])[..., None], axis=-1)[..., 0]
-
-
-def _place(expr: Expr, context: Context, values: Array, ids: Array) -> Array:
-    result = np.zeros(context.shape(expr.shape), dtype=values.dtype)
-    np.put_along_axis(result, ids[..., None], values[..., None], axis=-1)
     return result
 
 
@@ -378,10 +356,12 @@ MEANING: Final[Mapping[str, Meaning]] = {
     "pad": _pad,
     "window": windows.window,
     "overlap": windows.overlap,
-    "gather": _plain(_gather),
-    "scatter_add": _scatter_add,
-    "pick": _plain(_pick),
-    "place": _place,
+    "gather": indexing.gather,
+    "scatter_add": indexing.scatter_add,
+    "pick": indexing.pick,
+    "place": indexing.place,
+    "top": _top,
+    "earlier": indexing.earlier,
     "dropout_keep": _dropout_keep,
     "dropout_apply": _dropout_apply,
     "all_reduce": _all_reduce,

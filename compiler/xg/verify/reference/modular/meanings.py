@@ -34,6 +34,7 @@ Array = NDArray[Any]
 SAME: Final = (
     *("iota", "stop", "maximum", "minimum", *COMPARE, "where", "max", "reshape", "transpose"),
     *("broadcast", "concat", "cut", "pad", "window", "gather", "pick", "place", "dropout_keep"),
+    *("top", "earlier"),
 )
 # Between ranks: what moves numbers or takes the largest is the same, a sum is one of residues.
 MOVED: Final = (

@@ -1,0 +1,71 @@
+"""Tokens sent to the places of their experts (Lepikhin et al. 2020), as many as have room."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from xg.ir.dim import ONE, ZERO, Dim
+from xg.ir.op import Op
+from xg.ir.prim import (
+    Expr,
+    all_axes,
+    broadcast,
+    cut,
+    integer,
+    reduce_sum,
+    reshape,
+    scatter_add,
+    where,
+)
+from xg.ir.routing_prims import earlier
+from xg.ir.scalar import size
+from xg.ir.use import Attrs, Data, Length, Misuse, Use
+
+
+def configure(use: Use) -> Attrs:
+    """The numbers of places are in `range`: the last one is that of none."""
+    x, ids = use.types
+    experts, capacity = use.own["experts"], use.own["capacity"]
+    if len(x.shape) < 2 or ids.shape[:-1] != x.shape[:-1]:
+        raise Misuse(
+            f"dispatch sends tokens {use.spell(x.shape)} to experts {use.spell(ids.shape)}",
+            {1: f"k experts for each are {use.spell(x.shape[:-1])[:-1]}, k]"},
+        )
+    if ids.range != experts:
+        name = use.sizes.fold(experts)
+        raise Misuse(f"dispatch has {name} experts", {1: f"these numbers are not `in {name}`"})
+    return {"experts": experts, "capacity": capacity, "range": experts * capacity + 1}
+
+
+def forward(x: Expr, ids: Expr, *, experts: Dim, capacity: Dim, range: Dim) -> list[Expr]:
+    """Each choice of a token takes the next place of its expert: earlier tokens come first."""
+    *lead, tokens, width = x.shape
+    chosen = reshape(ids, (*lead, tokens * ids.shape[-1]))
+    before = earlier(chosen).named("before")
+    fits = (integer(size(capacity)) > before).named("fits")
+    place = chosen * integer(size(capacity)) + before
+    slot = reshape(where(fits, place, integer(size(range - 1))), ids.shape).named("slot")
+    each = reshape(x, (*lead, tokens, ONE, width))
+    copies = broadcast(each, (*ids.shape, width))
+    rows = cut(scatter_add(copies, slot, range, len(lead)), -2, ZERO, range - 1)
+    lost = where(fits, 0.0, 1.0)
+    dropped = reduce_sum(lost, all_axes(lost), keep=False)
+    return [reshape(rows, (*lead, experts, capacity, width)), slot, dropped]
+
+
+OP: Final = Op(
+    glyph="dispatch",
+    name="dispatch",
+    family="layout",
+    data=(Data("x"), Data("ids", "int")),
+    own=(Length("experts"), Length("capacity")),
+    outputs=("rows", "slot", "dropped"),
+    forward=forward,
+    configure=configure,
+    meaning="sends tokens to the places of the experts that integers name: earlier tokens come "
+    "first, and a choice that finds no place is dropped; slot is the place of each, "
+    "experts·capacity where it has none; dropped counts these",
+    formula="Y[e, c] = X[s] where choice (s, j) is the (c+1)-th of expert e; slot[s, j] = e·C + c",
+    gradient="dX[s] = Σ_j dY[slot[s, j]], 0 where a choice has no place",
+    source="Lepikhin et al. 2020; Fedus et al. 2021",
+)

@@ -1,0 +1,59 @@
+"""Positions of an axis by their numbers, with axes in front that both have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from xg.ir.dim import Dim
+from xg.ir.op import Gradient, Op, Term
+from xg.ir.prim import Expr, gather
+from xg.ir.use import Attrs, Data, Misuse, Use
+
+
+def configure(use: Use) -> Attrs:
+    """The axis that ids point along, the first of ids' own axes in its place, and its length."""
+    axis = use.one_axis("gather takes positions of one axis", "name it: gather[S]<-ids")
+    x, ids = use.types
+    batch = len(x.shape) + axis
+    if x.shape[:batch] != ids.shape[:batch]:
+        raise Misuse(
+            f"gather takes positions of each {use.spell(x.shape[batch:])}",
+            {1: f"these are {use.spell(ids.shape)}, not [{use.spell(x.shape[:batch])[1:-1]}, ..]"},
+            ("repeat the numbers with BC where all take the same",),
+        )
+    length = x.shape[axis]
+    if ids.range != length:
+        raise Misuse(
+            f"gather takes positions of {use.sizes.fold(length)}",
+            {1: f"these numbers are not `in {use.sizes.fold(length)}`"},
+        )
+    return {"axis": axis, "places": axis + 1 - len(ids.shape) + batch, "rows": length}
+
+
+def forward(x: Expr, ids: Expr, *, axis: int, places: int, rows: Dim) -> Expr:
+    """``Y[b, i, ..] = X[b, ids[b, i], ..]``."""
+    del places, rows  # for the gradient
+    return gather(x, ids, x.rank + axis)
+
+
+def pullback(attrs: Attrs) -> Mapping[str, Gradient]:
+    """The sum of the gradients of every place that took a position."""
+    return {"x": Term("scatter", ("d", "ids"), dict(attrs))}
+
+
+OP: Final = Op(
+    glyph="gather",
+    name="gather",
+    family="layout",
+    data=(Data("x"), Data("ids", "int")),
+    forward=forward,
+    configure=configure,
+    brackets="axes",
+    pullback=pullback,
+    meaning="takes the positions of the axis in brackets that integers point at; axes in front of "
+    "it are those of both",
+    formula="Y[b, i, ..] = X[b, ids[b, i], ..]",
+    gradient="dX = scatter(dY): the sum of what was taken from a position",
+    source="torch.gather; jax.numpy.take_along_axis",
+)
