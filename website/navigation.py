@@ -15,7 +15,8 @@ SECTIONS = {
             "docs/dimensions",
             "docs/ranks",
         ),
-        *("docs/models", "docs/importing", "docs/sentiment", "docs/generation", "docs/editor"),
+        *("docs/models", "docs/importing", "docs/comparing", "docs/sentiment"),
+        *("docs/generation", "docs/editor"),
     ],
     "Reference": [
         "docs/api",

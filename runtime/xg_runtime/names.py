@@ -9,7 +9,7 @@ W_up. `*` is a number, the same on both sides. docs/models.md describes the whol
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,7 +18,7 @@ from xg_runtime import files
 from xg_runtime.errors import InputError
 from xg_runtime.tensor_layout import Misfit, TensorLayout
 
-_PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config")
+_PARTS: Final = ("prefix", "ignored", "tensors", "tied", "older", "config", "inputs")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,10 @@ class ConfigKeys:
 
 @dataclass(frozen=True)
 class Names:
-    """A file of names. `prefix` may be absent in a checkpoint; `older` are endings as they were."""
+    """A file of names. `prefix` may be absent in a checkpoint; `older` are endings as they were.
+
+    `inputs` are the diagram's inputs by the names that the model's code gives them.
+    """
 
     source: str
     prefix: str
@@ -104,6 +107,7 @@ class Names:
     ignored: tuple[str, ...]
     older: Mapping[str, str]
     config: ConfigKeys
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def read(path: Path) -> Names:
@@ -134,6 +138,7 @@ def _names(path: Path, found: dict[str, Any]) -> Names:
         ignored=tuple(map(str, cast("list[object]", ignored))),
         older=_texts(found.get("older", {})),
         config=ConfigKeys({name: ConfigPath.of(way) for name, way in config.items()}, **parts),
+        inputs=_texts(found.get("inputs", {})),
     )
 
 

@@ -34,7 +34,7 @@ def to_diagram(
     names: Names, weights: Weights, shapes: Mapping[str, Shape], sizes: Sizes, block: str
 ) -> Arrays:
     """The parameters of a block, whose `shapes` these are; raises InputError with all misfits."""
-    lines = _lines_for(names, list(shapes), block)
+    lines = lines_for(names, list(shapes), block)
     parameters = _Parameters.of(names, weights.tensors, lines)
     params: Arrays = {}
     wrong: list[str] = []
@@ -63,12 +63,58 @@ def to_diagram(
 def to_checkpoint(names: Names, params: Arrays, sizes: Sizes) -> Arrays:
     """Parameters, or their gradients, under the names and in the layouts of the checkpoint."""
     tensors: Arrays = {}
-    for line in _lines_for(names, list(params), "the diagram"):
+    for line in lines_for(names, list(params), "the diagram"):
         try:
             tensors[line.tensor] = line.layout.tensor([params[p] for p in line.params], sizes)
         except Misfit as error:
             raise InputError(f"{names.source}: {line.tensor}: {error}") from error
     return tensors
+
+
+def lines_for(names: Names, params: Sequence[str], block: str) -> list[NamesLine]:
+    """The lines of a block's parameters, numbers filled in; raises InputError.
+
+    A line is left out where the block lacks all of its parameters, as an own head that is tied.
+    """
+    lines: list[NamesLine] = []
+    for line in names.lines:
+        first = [numbers(line.params[0], name) for name in params]
+        for stars in dict.fromkeys(stars for stars in first if stars is not None):
+            filled_params = tuple(filled(name, stars) for name in line.params)
+            lines.append(NamesLine(filled(line.tensor, stars), line.layout, filled_params))
+    named = Counter(name for line in lines for name in line.params)
+    for name in params:
+        if named[name] != 1:
+            how = f"{named[name]} times" if named[name] else "nowhere"
+            raise InputError(f"{names.source} names {name} of {block} {how}: once is right")
+    for name in named.keys() - set(params):
+        raise InputError(f"{names.source} names {name}, which {block} does not have")
+    return lines
+
+
+def owners(
+    names: Names, tensors: Sequence[str], params: Sequence[str], block: str
+) -> dict[str, list[list[str]]]:
+    """Of every tensor the parameters that it holds, a list for each part of its last axis.
+
+    A copy that is tied holds what its original does. Where the parts are not columns side by side
+    all parameters are in one list.
+    """
+    lines = {line.tensor: line for line in lines_for(names, params, block)}
+    known = lines.keys() | names.tied.keys()
+    found: dict[str, list[list[str]]] = {}
+    for tensor in tensors:
+        name = _known(tensor, names, set(known))
+        line = lines.get(name) or lines.get(names.tied.get(name, ""))
+        if line is not None:
+            apart = line.layout.cut == -1 and not any(line.layout.maps)
+            found[tensor] = [[p] for p in line.params] if apart else [list(line.params)]
+    return found
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a name is one of a pattern's, with numbers for its `*`."""
+    return numbers(pattern, name) is not None
 
 
 def inside(names: Names, path: str) -> Names:
@@ -90,7 +136,7 @@ def shown(
     names: Names, weights: Weights, params: Sequence[str], sizes: Sizes, block: str
 ) -> Arrays:
     """The parameters whose shapes show before sizes are known: those of tensors that are whole."""
-    lines = _lines_for(names, params, block)
+    lines = lines_for(names, params, block)
     parameters = _Parameters.of(names, weights.tensors, lines)
     visible: Arrays = {}
     for line in lines:
@@ -102,27 +148,6 @@ def shown(
             except Misfit:  # reported when all sizes are known
                 continue
     return visible
-
-
-def _lines_for(names: Names, params: Sequence[str], block: str) -> list[NamesLine]:
-    """The lines of a block's parameters, numbers filled in; raises InputError.
-
-    A line is left out where the block lacks all of its parameters, as an own head that is tied.
-    """
-    lines: list[NamesLine] = []
-    for line in names.lines:
-        first = [numbers(line.params[0], name) for name in params]
-        for stars in dict.fromkeys(stars for stars in first if stars is not None):
-            filled_params = tuple(filled(name, stars) for name in line.params)
-            lines.append(NamesLine(filled(line.tensor, stars), line.layout, filled_params))
-    named = Counter(name for line in lines for name in line.params)
-    for name in params:
-        if named[name] != 1:
-            how = f"{named[name]} times" if named[name] else "nowhere"
-            raise InputError(f"{names.source} names {name} of {block} {how}: once is right")
-    for name in named.keys() - set(params):
-        raise InputError(f"{names.source} names {name}, which {block} does not have")
-    return lines
 
 
 @dataclass(frozen=True)

@@ -30,16 +30,20 @@ _PICKLES: Final = (".bin", ".pt", ".pth", ".ckpt")
 class Weights:
     """The tensors of a checkpoint, where they are from, and what goes with them.
 
-    `settings` are those that xg has left in a file.
+    `settings` are those that xg has left in a file; `own_config` is the config of a model that is
+    in no file.
     """
 
     source: str
     tensors: Arrays
     settings: Mapping[str, str | int] = field(default_factory=dict[str, "str | int"])
+    own_config: Json | None = None
 
     @property
     def config(self) -> Json | None:
         """The config.json beside them, read when it is asked for; raises CheckpointError."""
+        if self.own_config is not None:
+            return self.own_config
         beside = Path(self.source).parent / CONFIG
         return _json(beside) if beside.is_file() else None
 

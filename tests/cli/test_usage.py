@@ -29,7 +29,7 @@ def test_every_command_has_help_with_an_example(xg: Xg, name: str) -> None:
 
 
 # They take long, files, an editor or a browser.
-NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp", "serve")
+NEEDY = ("import", "demo", "train", "generate", "run", "weights", "fmt", "lsp", "compare", "serve")
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in NEEDY])

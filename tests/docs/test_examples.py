@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
+    "docs/comparing.md",
     "docs/editor.md",
     "docs/dimensions.md",
     "docs/documents.md",

@@ -14,6 +14,7 @@ COMMANDS = {
     "explain": "write a diagram with numbers as a page: every step worked, forward and backward",
     "cost": "count parameters, FLOPs, memory and communication; --plan '*' compares all plans",
     "diff": "tell what two compilations differ in: edges, collectives, costs",
+    "compare": "run a torch module beside a diagram: the first edge where they part, and why",
     "train": "train a diagram on text or arrays",
     "generate": "write text with a model, published or trained here",
     "import": "write a model of torch as a diagram, with its weights",

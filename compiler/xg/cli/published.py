@@ -49,7 +49,18 @@ class Published:
         cls, project: Project, options: Namespace, path: Path, inputs: Arrays | None = None
     ) -> Published:
         """Read a checkpoint; raises DiagnosticError, InputError, FileError, CheckpointError."""
-        checkpoint, names_file = weights.read(path), names_for(options, project)
+        return cls.of(project, options, weights.read(path), inputs)
+
+    @classmethod
+    def of(
+        cls,
+        project: Project,
+        options: Namespace,
+        checkpoint: weights.Weights,
+        inputs: Arrays | None = None,
+    ) -> Published:
+        """Take tensors that were read; raises DiagnosticError, InputError, CheckpointError."""
+        names_file = names_for(options, project)
         settings = {
             **_settings_of(project, options, checkpoint, names_file),
             **settings_of(options),

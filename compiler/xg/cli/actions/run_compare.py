@@ -1,0 +1,44 @@
+"""`xg compare`: a torch module beside a diagram, on the same weights and inputs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import asdict
+
+from xg.cli.compiling import refuse_plan
+from xg.cli.console import Console
+from xg.cli.counterpart import Counterpart, compare_module
+from xg.cli.dumped import compare_dumped
+from xg.cli.exits import FINE, PROBLEM, USAGE
+from xg.cli.foreign_module import built
+from xg.cli.opening import open_project
+from xg.cli.render.json_text import json_text
+from xg.cli.render.module_agreement import lines
+from xg.frontend.project import Project
+from xg.verify.counterpart.comparison import ModuleAgreement
+from xg_runtime import arrays
+
+
+def run(options: Namespace, console: Console) -> int:
+    """Run both, compare, and name the first difference."""
+    project = open_project(options.file)
+    refuse_plan(options)
+    if options.module is None and options.against is None:
+        console.note("xg compare: with what? --module MODULE:BUILD, or --against ARRAYS")
+        return USAGE
+    found = _compared(project, options)
+    if options.json:
+        console.write(json_text(asdict(found) | {"agree": found.first is None}))
+    else:
+        console.judge_all(lines(found, options.module or str(options.against)))
+    return FINE if found.first is None else PROBLEM
+
+
+def _compared(project: Project, options: Namespace) -> ModuleAgreement:
+    if options.against is not None:
+        return compare_dumped(project, options)
+    given = arrays.read(options.inputs) if options.inputs else {}
+    counterpart = Counterpart.of(
+        project, options, built(options.module), given, draw=not options.as_is
+    )
+    return compare_module(counterpart, given, options.tolerance, options.seed)

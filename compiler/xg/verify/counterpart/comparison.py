@@ -1,0 +1,168 @@
+"""The first edge, forward or backward, where the numbers of other code leave those of the diagram.
+
+Forward edges are looked at in the order of their code, gradients from the loss backwards. Nothing
+is said where all results and all gradients of parameters agree: an edge between that seems to
+differ is then one that their code does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.verify.counterpart.backward_cause import edge_cause, param_cause
+from xg.verify.counterpart.flat_program import FlatEdge, FlatProgram
+from xg.verify.counterpart.foreign_run import Event, ForeignRun
+from xg.verify.counterpart.forward_cause import forward_cause, steps_between
+from xg.verify.counterpart.matching import MatchedEdge, Matcher, Matches, Owners, compared, off
+from xg.verify.counterpart.variants import OtherWeights
+
+Array = NDArray[Any]
+TOLERANCE: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class FirstDifference:
+    """The first edge that differs: ours, theirs, how far off, and why.
+
+    `at` is the edge of the error, which may lie before the first edge that their code shows.
+    """
+
+    direction: Literal["forward", "backward"]
+    edge: str
+    name: str
+    theirs: str
+    error: float
+    cause: str | None = None
+    at: str | None = None
+    between: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleAgreement:
+    """How many tensors were compared, and what differs first."""
+
+    forward: int
+    backward: int
+    gradients: int
+    worst: float
+    first: FirstDifference | None
+    tolerance: float
+    unmatched: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CodeComparison:
+    """A run of the diagram and one of their code, on the same weights and inputs.
+
+    `results` are their results by the names of ours; `gradients` theirs of our parameters.
+    """
+
+    flat: FlatProgram
+    run: ForeignRun
+    owners: Owners
+    results: Mapping[str, Array]
+    gradients: Mapping[str, Array | None]
+    others: OtherWeights
+    tolerance: float = TOLERANCE
+
+    def judge(self) -> ModuleAgreement:
+        """Compare everything."""
+        matches = Matcher(self.flat, self.run, self.owners, self.tolerance).match()
+        ends = [self._end(name, array) for name, array in self.results.items()]
+        told = [match for match in matches.found if match.event.edge is not None]
+        ends += told
+        total = float(np.sqrt(sum(float((g**2).sum()) for g in self.flat.gradients.values())))
+        worst = [match.error for match in ends]
+        worst += [self._gradient_error(path, total) for path in self.gradients]
+        worst += [self._edge_gradient_error(match, total) for match in told]
+        first = None
+        if not max(worst, default=0.0) <= self.tolerance:
+            first = self._forward(matches, ends) or self._backward(matches, total)
+        both = [(match.gradient, match.edge.gradient) for match in matches.found]
+        backward = [a for a, b in both if a is not None and b is not None]
+        return ModuleAgreement(
+            len({*matches.found, *ends}),
+            len(backward),
+            len(self.gradients),
+            max(worst, default=0.0),
+            first,
+            self.tolerance,
+            tuple(dict.fromkeys(event.module for event in matches.without)),
+        )
+
+    def _end(self, name: str, array: Array) -> MatchedEdge:
+        edge = self.flat.outputs[name]
+        match = compared(Event("", "output", array, edge=f"their result {name}"), edge)
+        assert match is not None, "results are matched by shape"
+        return match
+
+    def _gradient_error(self, path: str, total: float) -> float:
+        theirs, ours = self.gradients[path], self.flat.params[path].gradient
+        if ours is None:
+            return 0.0
+        return off(np.zeros_like(ours) if theirs is None else theirs, ours, total)
+
+    def _edge_gradient_error(self, match: MatchedEdge, total: float) -> float:
+        theirs, ours = match.gradient, match.edge.gradient
+        if ours is None or (theirs is None and not self.run.is_whole):
+            return 0.0
+        return off(np.zeros_like(ours) if theirs is None else theirs, ours, total)
+
+    def _forward(self, matches: Matches, ends: Sequence[MatchedEdge]) -> FirstDifference | None:
+        if all(match.error <= self.tolerance for match in ends):
+            return None
+        agreed = matches.agreeing(self.tolerance) | set(self.flat.inputs.values())
+        for match in sorted((*matches.found, *ends), key=_place):
+            if not match.error <= self.tolerance:
+                cause = forward_cause(match.edge, match.array, agreed, self.others, self.tolerance)
+                between = steps_between(match.edge, agreed)[::-1]
+                return FirstDifference(
+                    "forward", str(match.edge), match.edge.full_name, str(match.event),
+                    match.error, cause and cause.words, cause and str(cause.edge),
+                    tuple(str(step.outputs[0]) for step in between),
+                )  # fmt: skip
+        return None
+
+    def _backward(self, matches: Matches, total: float) -> FirstDifference | None:
+        """The first gradient that differs, from the loss backwards."""
+        candidates: list[tuple[float, FirstDifference]] = []
+        for match in matches.found:
+            edge = match.edge
+            if match.error <= self.tolerance and edge.step is not None:
+                error = self._edge_gradient_error(match, total)
+                if error > self.tolerance:
+                    candidates.append((edge.step.number, self._edge_difference(match, edge, error)))
+        for path in self.gradients:
+            error = self._gradient_error(path, total)
+            if error > self.tolerance:
+                uses = [s.number for s in self.flat.steps if any(path in e.of for e in s.inputs)]
+                place = (min(uses) if uses else 0) - 0.5
+                candidates.append((place, self._param_difference(path, error)))
+        if not candidates:
+            return None
+        return max(candidates, key=lambda each: each[0])[1]
+
+    def _edge_difference(self, match: MatchedEdge, edge: FlatEdge, error: float) -> FirstDifference:
+        cause = edge_cause(self.flat, edge, match.gradient, self.tolerance)
+        name = f"d{edge.name} of line {edge.line}" + (f" in {edge.path}" if edge.path else "")
+        theirs = f"the gradient of {match.event}"
+        return FirstDifference("backward", name, f"d/{edge.full_name}", theirs, error, cause)
+
+    def _param_difference(self, path: str, error: float) -> FirstDifference:
+        cause = param_cause(self.flat, path, self.gradients[path], self.tolerance)
+        line = self.flat.params[path].line
+        owners = [tensor for tensor, parts in self.owners.items() for part in parts if path in part]
+        theirs = f"the gradient of {owners[0]}" if owners else f"the gradient of {path}"
+        return FirstDifference(
+            "backward", f"d{path} of line {line}", f"d/{path}", theirs, error, cause
+        )
+
+
+def _place(match: MatchedEdge) -> int:
+    """When the diagram makes an edge; inputs are there before."""
+    return match.edge.step.number if match.edge.step else -1

@@ -1,0 +1,204 @@
+"""A run of the interpreter without its calls: every edge once, with its array and its gradient.
+
+An operand of a call and the callee's input are one edge here, and so are a result of a call and
+the callee's output. The rounds of a loop over an axis are one step that is not looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from xg.diagnostics.lazy_dataclass import dataclass
+from xg.ir.graph import Apply, Call, Program, Value
+from xg.ir.parameters import join
+from xg.ir.use import Attrs
+from xg.verify.reference.body_cache import BodyCache
+from xg.verify.reference.evaluate import Context, evaluate
+from xg.verify.reference.interpret import Interpreter, Record
+
+Array = NDArray[Any]
+Arrays = Mapping[str, Array]
+
+
+@dataclass(slots=True, eq=False)
+class FlatEdge:
+    """An edge of one call: its numbers, the total of its gradient, and what that is summed from.
+
+    `of` are the parameters that it is made from where it is made from nothing else; `param` is set
+    where it is one. `parts` are the gradients that its readers send back, with the names of these.
+    """
+
+    name: str
+    path: str
+    line: int
+    array: Array
+    gradient: Array | None = None
+    parts: Sequence[tuple[str, Array]] = ()
+    step: FlatStep | None = None
+    param: str | None = None
+    of: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"{self.name} of line {self.line}" + (f" in {self.path}" if self.path else "")
+
+    @property
+    def full_name(self) -> str:
+        """Its name with the path of its call: ``layers.0.attn.P``."""
+        return join(self.path, self.name)
+
+
+@dataclass(slots=True, eq=False)
+class FlatStep:
+    """One use of an operator in one call; `apply` is None for a loop over an axis."""
+
+    record: Record
+    apply: Apply | None
+    inputs: Sequence[FlatEdge]
+    number: int  # in the order of steps
+    outputs: list[FlatEdge] = field(default_factory=list[FlatEdge])
+
+    @property
+    def operator(self) -> str:
+        """The name of its operator; "loop" for a loop."""
+        return self.apply.op.name if self.apply else "loop"
+
+    @property
+    def glyph(self) -> str:
+        """Its operator as files spell it."""
+        return self.apply.op.glyph if self.apply else "loop"
+
+    def run(self, arrays: Sequence[Array], attrs: Attrs | None = None) -> list[Array]:
+        """Its results on other operands, or with other arguments."""
+        assert self.apply is not None
+        apply = replace(self.apply, attrs={**self.apply.attrs, **(attrs or {})})
+        body = BodyCache().of(apply, self.record.graph.types)
+        context = Context(self.record.sizes, np.float64)
+        operands = dict(zip(body.operands, arrays, strict=True))
+        return evaluate(body.outputs, operands, context, body.order)
+
+
+@dataclass(frozen=True, slots=True)
+class FlatProgram:
+    """All edges and steps of a run, in the order in which they are made."""
+
+    program: Program
+    sizes: Mapping[str, int]
+    inputs: Mapping[str, FlatEdge]
+    params: Mapping[str, FlatEdge]
+    outputs: Mapping[str, FlatEdge]
+    edges: Sequence[FlatEdge]
+    steps: Sequence[FlatStep]
+
+    @property
+    def gradients(self) -> dict[str, Array]:
+        """The gradient of every parameter that has one, by path."""
+        pairs = ((path, edge.gradient) for path, edge in self.params.items())
+        return {path: gradient for path, gradient in pairs if gradient is not None}
+
+
+def flat_run(program: Program, params: Arrays, inputs: Arrays, d_outputs: Arrays) -> FlatProgram:
+    """Run a program forward and backward, without dropout, and lay its calls open."""
+    interpreter = Interpreter(program, params)
+    _, record = interpreter.forward(inputs)
+    gradients = interpreter.backward(record, d_outputs)
+    return _Opening(program, record, params, gradients).opened()
+
+
+class _Opening:
+    """The edges and steps of one run, collected call by call."""
+
+    def __init__(self, program: Program, record: Record, params: Arrays, gradients: Arrays) -> None:
+        self.program, self.record = program, record
+        self.edges: list[FlatEdge] = []
+        self.steps: list[FlatStep] = []
+        self.params = {
+            path: FlatEdge(path.rpartition(".")[2], path.rpartition(".")[0], 0, array,
+                           gradients.get(path), param=path, of=frozenset([path]))
+            for path, array in params.items()
+        }  # fmt: skip
+
+    def opened(self) -> FlatProgram:
+        main = self.program.main
+        env = {value: self._edge(value, self.record, None) for value in main.inputs}
+        inputs = {str(value.name): edge for value, edge in env.items()}
+        self._open(self.record, env)
+        pairs = zip(main.output_names, main.outputs, strict=True)
+        outputs = {name: env[value] for name, value in pairs}
+        for name, edge in outputs.items():
+            edge.name = name if not edge.path and edge.step is not None else edge.name
+        return FlatProgram(
+            self.program, self.record.sizes, inputs, self.params, outputs, self.edges, self.steps
+        )
+
+    def _open(self, record: Record, env: dict[Value, FlatEdge]) -> None:
+        """The steps of one call; `env` has the edges of its inputs, and then of all its values."""
+        for value in record.graph.param_values():
+            env[value] = self.params[join(record.path, str(value.name))]
+            env[value].line = value.span.line
+        for state in record.graph.states:
+            env[state.past] = self._edge(state.past, record, None)
+        for step in record.graph.steps:
+            inputs = [env[value] for value in step.inputs]
+            if isinstance(step, Call) and step.loop is None:
+                env.update(zip(step.outputs, self._rounds(step, record, inputs), strict=True))
+                continue
+            apply = step if isinstance(step, Apply) else None
+            flat = FlatStep(record, apply, inputs, len(self.steps))
+            flat.outputs += [self._edge(value, record, flat) for value in step.outputs]
+            env.update(zip(step.outputs, flat.outputs, strict=True))
+            self.steps.append(flat)
+
+    def _rounds(self, call: Call, record: Record, inputs: list[FlatEdge]) -> list[FlatEdge]:
+        """The results of a call, or of a row of calls."""
+        outputs = inputs[:1]
+        for inner in record.calls[call.saved]:
+            env = dict(zip(inner.graph.inputs, inputs, strict=True))
+            for value, edge in env.items():
+                edge.parts = [*edge.parts, *self._parts(value, inner)]
+            self._open(inner, env)
+            outputs = [env[value] for value in inner.graph.outputs]
+            inputs = [outputs[0], *inputs[1:]] if call.count is not None else inputs
+        return outputs
+
+    def _edge(self, value: Value, record: Record, step: FlatStep | None) -> FlatEdge:
+        name = value.name or (step.glyph if step else "")
+        edge = FlatEdge(name, record.path, value.span.line, record.values[value], step=step)
+        if step and step.inputs and all(each.of for each in step.inputs):
+            edge.of = frozenset().union(*(each.of for each in step.inputs))
+        backward = self.program.backwards.get(record.graph.key)
+        if backward is not None and value in backward.totals and record.reverse:
+            edge.gradient = record.reverse[backward.totals[value]]
+            edge.parts = self._parts(value, record)
+        self.edges.append(edge)
+        return edge
+
+    def _parts(self, value: Value, record: Record) -> list[tuple[str, Array]]:
+        """The gradients that the readers of a value in one call send back."""
+        backward = self.program.backwards.get(record.graph.key)
+        if backward is None or not record.reverse:
+            return []
+        parts = _parts_of(backward.steps, backward.of).get(value, ())
+        return [
+            (f"{origin.op.glyph} of line {origin.span.line}", record.reverse[cotangent])
+            for cotangent, origin in parts
+            if isinstance(origin, Apply)  # those of a call are those of its own steps
+        ]
+
+
+Parts = Mapping[Value, Sequence[tuple[Value, Apply | Call]]]
+
+
+def _parts_of(steps: Sequence[Apply | Call], of: Mapping[Value, Value]) -> Parts:
+    """The cotangents that each step of a backward pass adds to a forward value's."""
+    found: dict[Value, list[tuple[Value, Apply | Call]]] = {}
+    for step in steps:
+        if step.origin is not None:
+            for cotangent in step.outputs:
+                if cotangent in of:
+                    found.setdefault(of[cotangent], []).append((cotangent, step.origin))
+    return found

@@ -1,0 +1,25 @@
+"""The modules of transformers agree with the library's diagrams edge by edge: no false alarm."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+import numpy as np
+import pytest
+from models.families import FAMILIES, Family, in_double
+from models.witness import quietly
+
+from xg.cli.counterpart import Counterpart, compare_module
+from xg.cli.opening import open_project
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+def test_a_module_agrees_on_every_edge(family: Family) -> None:
+    file = str(family.path)
+    options = Namespace(file=file, block=None, settings=[], names=None, plan=None)
+    given = family.inputs(np.random.default_rng(1))
+    with quietly(), in_double():
+        counterpart = Counterpart.of(open_project(file), options, family.model(), given, draw=True)
+        found = compare_module(counterpart, given, 1e-10)
+    assert found.first is None
+    assert min(found.forward, found.backward, found.gradients) > 20

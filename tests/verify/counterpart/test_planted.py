@@ -1,0 +1,48 @@
+"""Every planted error is named at its edge, and the model without one agrees."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from verify.counterpart.planted import BACKWARD, FORWARD, Planted, model
+
+from xg.cli.counterpart import Counterpart, compare_module
+from xg.cli.opening import open_project
+from xg.verify.counterpart.comparison import TOLERANCE, ModuleAgreement
+
+ROOT = Path(__file__).parents[3]
+FILE = ROOT / "diagrams" / "models" / "transformer.xg"
+NAMES = ROOT / "examples" / "minigpt" / "minigpt.names.toml"
+
+
+def compared(module: Any, settings: dict[str, str] | None = None) -> ModuleAgreement:  # noqa: ANN401
+    chosen = list((settings or {}).items())
+    options = Namespace(file=str(FILE), block=None, settings=chosen, names=NAMES, plan=None)
+    counterpart = Counterpart.of(open_project(str(FILE)), options, module, {}, draw=True)
+    return compare_module(counterpart, {}, TOLERANCE)
+
+
+def test_the_model_without_an_error_agrees() -> None:
+    found = compared(model())
+    assert found.first is None
+    assert found.worst < 1e-13
+    assert (found.forward, found.backward, found.gradients) == (46, 42, 36)
+
+
+@pytest.mark.parametrize(
+    ("direction", "planted"),
+    [
+        *(pytest.param("forward", each, id=name) for name, each in FORWARD.items()),
+        *(pytest.param("backward", each, id=name) for name, each in BACKWARD.items()),
+    ],
+)
+def test_an_error_is_named_at_its_edge(direction: str, planted: Planted) -> None:
+    module = model()
+    planted.plant(module)
+    first = compared(module, dict(planted.settings)).first
+    assert first is not None
+    assert (first.direction, first.name) == (direction, planted.edge)
+    assert planted.words in (first.cause or "nothing")
