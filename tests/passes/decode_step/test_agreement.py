@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from library import shipped
 from passes.decode_step.stepping import (
     LENGTH,
     LIBRARY,
@@ -51,6 +52,29 @@ def test_pieces_of_every_size(pieces: tuple[int, ...]) -> None:
     assert error(stepping(llama()), pieces) < EXACT
     odd = xg.compile(Path(__file__).with_name("odd.xg"))
     assert error(stepping(odd, output="Z"), pieces) < EXACT
+
+
+@pytest.mark.parametrize("pieces", PIECES, ids=str)
+def test_a_loop_goes_on_where_the_step_before_ended(pieces: tuple[int, ...]) -> None:
+    recurrent = xg.compile(Path(__file__).with_name("recurrent.xg"))
+    assert error(stepping(recurrent), pieces) < EXACT
+    assert error(stepping(xg.compile(shipped("gru"))), pieces) < EXACT
+
+
+def test_a_recurrence_keeps_nothing_that_grows() -> None:
+    states = stepping(xg.compile(shipped("gru"))).empty()
+    assert {path: array.shape for path, array in states.items()} == {"cell.h": (2, 48)}
+    recurrent = stepping(xg.compile(Path(__file__).with_name("recurrent.xg"))).empty()
+    loops = {path: array.shape for path, array in recurrent.items() if path.endswith(("h", "h_2"))}
+    layers = {f"layers.{i}.cell.h": (2, 6) for i in range(2)}
+    assert loops == {**layers, "decay.h": (2, 6), "decay.h_2": (2, 6)}
+
+
+def test_a_state_that_is_forgotten_is_seen() -> None:
+    one = stepping(xg.compile(shipped("gru")))
+    _, states = one.one(one.empty(), 0, 3)
+    assert np.abs(one.one(states, 3, 5)[0] - one.expected()[:, 3:5]).max() < EXACT
+    assert np.abs(one.one(one.empty(), 3, 5)[0] - one.expected()[:, 3:5]).max() > 1e-3
 
 
 def test_a_decoder_behind_an_encoder() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from backends import writing
+from library import shipped
 from passes.decode_step.stepping import (
     BATCH,
     LENGTH,
@@ -31,6 +32,8 @@ def models() -> dict[str, Stepping]:
         "rope": stepping(transformer(pos="rope", ffn="GatedMLP")),
         "llama": stepping(llama()),
         "odd": stepping(xg.compile(Path(__file__).with_name("odd.xg")), output="Z"),
+        "recurrent": stepping(xg.compile(Path(__file__).with_name("recurrent.xg"))),
+        "gru": stepping(xg.compile(shipped("gru"))),
         "encoder_decoder": stepping(
             xg.compile(
                 LIBRARY / "models" / "encoder_decoder.xg", "Translator", sizes=encoder_decoder

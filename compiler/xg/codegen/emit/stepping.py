@@ -30,7 +30,8 @@ class StepWriter(PublicWriter):
         lines = state_lines(self.plan.program, scope)
         self.held = tuple(scope.needed)
         arguments = [f"{spell_symbol(name)}: int" for name in self.held]
-        doc = '"""Shape and kind of every array of a cache of T past positions."""'
+        past = f" of {self._past} past positions" if self._past in self.held else ""
+        doc = f'"""Shape and kind of every array of a cache{past}."""'
         head = bracketed("def _cache_table(", ["*", *arguments], ") -> CacheTable:")
         self.table = [*head, *indented([doc, *lines])]
 
@@ -44,8 +45,7 @@ class StepWriter(PublicWriter):
 
     def _table_of(self, past: str) -> list[str]:
         """The arguments of the table of states, with a number of past positions."""
-        symbol = str(self._past.name)
-        texts = {name: past if name == symbol else spell_symbol(name) for name in self.held}
+        texts = {n: past if n == self._past else spell_symbol(n) for n in self.held}
         return [f"{spell_symbol(name)}={text}" for name, text in texts.items()]
 
     def _empty(self) -> list[str]:
@@ -74,7 +74,7 @@ class StepWriter(PublicWriter):
         sizes = self.graph.sizes
         sources = self._param_sources()
         carried = {sizes.symbol_and_divisors(dim)[0] for _, shape in sources for dim in shape}
-        past = str(self._past.name)
+        past = self._past
         names, defined = closure(self.held, [name for name in carried if name], sizes)
         batch_sizes = set(self._batch())
         free = [
@@ -94,10 +94,12 @@ class StepWriter(PublicWriter):
 
     def _batch(self) -> Iterator[str | None]:
         """The symbols of the axes before that of the positions."""
-        _, new = self._lengths
+        lengths = self._lengths
         for value in self.graph.inputs:
             shape = self.graph.types[value].shape
-            if new in shape:
+            if lengths is None:  # of a recurrence: what is in front, if it is a size of a state
+                yield from (self.graph.sizes.fold(d).name for d in shape[:1])
+            elif (new := lengths[1]) in shape:
                 yield from (self.graph.sizes.fold(d).name for d in shape[: shape.index(new)])
 
     # ---- the step -------------------------------------------------------------------------------
@@ -112,7 +114,7 @@ class StepWriter(PublicWriter):
         arguments = ["params", "cache", "kept"]
         arguments += [f'inputs["{value.name}"]' for value in graph.inputs]
         call = f"{', '.join(names)} = {self.plan.functions[graph.key]}("
-        table = self._table_of(spell_symbol(str(self._past.name)))
+        table = self._table_of(spell_symbol(str(self._past)))
         body = [
             '"""Outputs at the new positions by name, and the cache with these positions."""',
             *lines,
@@ -130,7 +132,6 @@ class StepWriter(PublicWriter):
     def _given_arrays(self) -> list[Source]:
         """Inputs, cached arrays and parameters as they come from outside."""
         graph = self.graph
-        assert graph.states, "the entry of a step has a state"
         cached: list[Source] = []
         for state in graph.states:
             shape = graph.types[state.past].shape
@@ -139,21 +140,22 @@ class StepWriter(PublicWriter):
         return [*sources, *cached, *params]
 
     @property
-    def _past(self) -> Dim:
-        """The symbol of the past positions."""
-        return self._lengths[0]
+    def _past(self) -> str | None:
+        """The symbol of the past positions; a recurrence does not count them."""
+        return self._lengths[0].name if self._lengths else None
 
     @property
-    def _lengths(self) -> tuple[Dim, Dim]:
+    def _lengths(self) -> tuple[Dim, Dim] | None:
         """The lengths of past and new positions, which C concatenates."""
-        state = self.graph.states[0]
-        step = next(s for s in self.graph.steps if isinstance(s, Apply) and state.past in s.inputs)
-        past, new = step.attrs["lengths"]
-        return past, new
+        pasts = {state.past for state in self.graph.states}
+        for step in self.graph.steps:
+            if isinstance(step, Apply) and not pasts.isdisjoint(step.inputs):
+                past, new = step.attrs["lengths"]
+                return past, new
+        return None
 
     def _limits(self, scope: Scope) -> Iterator[str]:
         """Lines that refuse more positions than a table has rows."""
-        past = str(self._past.name)
         yield from limit_lines(
-            self.plan.program, scope, lambda limit: past in limit.smaller.symbols()
+            self.plan.program, scope, lambda limit: self._past in limit.smaller.symbols()
         )

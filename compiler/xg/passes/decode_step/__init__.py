@@ -10,10 +10,11 @@ result (`causal`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xg.diagnostics.diagnostic import DiagnosticError
+from xg.ir.body import topological
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Graph, Param, Program, Value
 from xg.ir.tensor import TensorType
@@ -23,7 +24,7 @@ from xg.passes.decode_step.block import BlockPlanner
 from xg.passes.decode_step.causal import check_causal
 from xg.passes.decode_step.errors import NoPositions
 from xg.passes.decode_step.prologue import prologue_graph
-from xg.passes.decode_step.step_plan import Kept, StepCall, StepPlan, StepRequest, Used
+from xg.passes.decode_step.step_plan import Kept, StepCall, StepLoop, StepPlan, StepRequest, Used
 
 
 def decode_step(program: Program, output: str | None = None) -> Program:
@@ -34,7 +35,8 @@ def decode_step(program: Program, output: str | None = None) -> Program:
     request, past = _request(program, output), _past(program)
     length = request.same[0]
     plans = _plans(program, request, past)
-    plans[request] = _with_state(plans[request])
+    if not _is_recurrent(plans.values(), past.symbols()):
+        plans[request] = _with_state(plans[request])
     keys = _keys(plans)
     params = _params(program, plans)
     graphs = {
@@ -113,6 +115,25 @@ def _plans(program: Program, request: StepRequest, past: Dim) -> dict[StepReques
     return answers(request, lambda asked: BlockPlanner(program, asked, past).plan(), {})
 
 
+def _is_recurrent(plans: Iterable[StepPlan], past: Sequence[str]) -> bool:
+    """Whether loops carry all that steps leave, and nothing asks how many positions there were."""
+    parts = [(plan, part) for plan in plans for part in plan.parts]
+    counted = any(
+        isinstance(part, Kept) or (isinstance(part, Used) and _counts(plan, part, past))
+        for plan, part in parts
+    )
+    return not counted and any(isinstance(part, StepLoop) for _, part in parts)
+
+
+def _counts(plan: StepPlan, part: Used, past: Sequence[str]) -> bool:
+    """Whether an operator computes with the number of past positions, as `range` does."""
+    types = [plan.positions.type(plan.type_of(value), whole) for value, whole in part.inputs]
+    body = part.use.op.body(types, part.use.attrs)
+    attrs = (value for expr in topological(body.outputs) for _, value in expr.attrs)
+    dims = (value for value in attrs if isinstance(value, Dim))
+    return any(name in past for dim in dims for name in dim.symbols())
+
+
 def _with_state(plan: StepPlan) -> StepPlan:
     """The entry's plan with a state that counts the positions so far."""
     if any(isinstance(part, Kept) for part in plan.parts):
@@ -143,9 +164,9 @@ def _params(
     lent: set[tuple[StepRequest, str]] = set()
     for request, plan in plans.items():
         for part in plan.parts:
-            if isinstance(part, Used):
+            if not isinstance(part, Kept):
                 read[request].update((v, None) for v, _ in part.inputs if v.role == "param")
-        calls = {p.step.path: p.request for p in plan.parts if isinstance(p, StepCall)}
+        calls = {p.step.path: p.request for p in plan.parts if isinstance(p, StepCall | StepLoop)}
         for value in plan.graph.foreign:
             path, _, name = str(value.name).partition(".")
             if value in read[request] and path in calls:

@@ -9,12 +9,20 @@ from typing import Final
 from xg import ops
 from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.ir.dim import symbol
-from xg.ir.graph import Apply, Call, Graph, Param, State, Value
+from xg.ir.graph import Apply, Call, Carry, Graph, Param, State, Value
 from xg.ir.op import Op
 from xg.ir.prune import prune
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.positions import Whole
-from xg.passes.decode_step.step_plan import Kept, StepCall, StepPlan, StepRequest, Token, Used
+from xg.passes.decode_step.step_plan import (
+    Kept,
+    StepCall,
+    StepLoop,
+    StepPlan,
+    StepRequest,
+    Token,
+    Used,
+)
 
 _APPEND: Final = "C"
 
@@ -49,6 +57,8 @@ class Assembler:
                     steps.append(self._append(part))
                 case StepCall():
                     steps.append(self._call(part))
+                case StepLoop():
+                    steps.append(self._loop(part))
         outputs = [self._value((source.outputs[i], whole)) for i, whole in request.outputs]
         step = replace(
             source,
@@ -64,6 +74,7 @@ class Assembler:
             sizes=source.sizes.without(frozenset(request.same)),
             foreign=tuple(read),
             states=tuple(self.states),
+            carries=tuple(map(self._carry, source.carries)),
             types=self.types,
         )
         return prune(step)
@@ -154,6 +165,29 @@ class Assembler:
             saved=Value(part.step.saved.name, "saved", part.step.span),
             sizes=sizes,
         )
+
+    def _loop(self, part: StepLoop) -> Call:
+        """A call over the new positions, from the states that the step before has left."""
+        call, loop = part.step, part.step.loop
+        assert loop
+        outputs = tuple(map(self._value, part.outputs))
+        pasts: list[Value] = []
+        for name, last in zip(part.states, outputs[len(outputs) - loop.states :], strict=True):
+            past = Value(f"{name}_past", "state", call.span)
+            self.types[past] = self.types[last]
+            self.states.append(State(f"{call.path}.{name}", past, last))
+            pasts.append(past)
+        return replace(
+            call,
+            callee=self.keys[part.request],
+            inputs=(*map(self._value, part.inputs), *pasts),
+            outputs=outputs,
+            saved=Value(call.saved.name, "saved", call.span),
+        )
+
+    def _carry(self, carry: Carry) -> Carry:
+        past, following = (self._value(self._new(v)) for v in (carry.past, carry.next))
+        return replace(carry, past=past, next=following)
 
 
 def given_names(plan: StepPlan) -> dict[Value, str]:

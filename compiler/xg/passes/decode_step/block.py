@@ -12,12 +12,13 @@ from dataclasses import field
 from typing import NoReturn
 
 from xg.diagnostics.diagnostic import DiagnosticError, Problem
-from xg.diagnostics.lazy_dataclass import dataclass
+from xg.diagnostics.lazy_dataclass import dataclass, replace
 from xg.diagnostics.source import Span
 from xg.ir.body import topological
 from xg.ir.dim import Dim, symbol
 from xg.ir.graph import Apply, Call, Graph, Program, Value
 from xg.ir.instances import inside
+from xg.ir.loop import Loop
 from xg.ir.tensor import TensorType
 from xg.passes.decode_step.errors import CannotStep, LooksAhead, NoStep
 from xg.passes.decode_step.operator import step_use
@@ -28,6 +29,8 @@ from xg.passes.decode_step.step_plan import (
     Kept,
     Port,
     StepCall,
+    StepLoop,
+    StepPart,
     StepPlan,
     StepRequest,
     Token,
@@ -45,7 +48,7 @@ class BlockPlanner:
     graph: Graph = field(init=False)
     positions: PositionSymbols = field(init=False)
     wanted: dict[Value, dict[Whole, None]] = field(init=False)
-    parts: list[Used | Kept | StepCall] = field(init=False)
+    parts: list[StepPart] = field(init=False)
     alias: dict[Token, Token] = field(init=False)
     given: list[Value] = field(init=False)
     handed: dict[Value, TensorType] = field(init=False)
@@ -64,6 +67,8 @@ class BlockPlanner:
         suffixes = self._suffixes()
         for place, whole in self.request.outputs:
             self._want((graph.outputs[place], whole))
+        for carry in graph.carries:
+            self._want(self._new(carry.past))
         for step in reversed(graph.steps):
             for value in step.outputs:
                 if value in fixed:
@@ -101,6 +106,9 @@ class BlockPlanner:
     def _refuse(self, span: Span, node: str, what: str, *, ahead: bool = False) -> NoReturn:
         problem: Problem = (LooksAhead if ahead else NoStep)(span, node, what)
         raise DiagnosticError.of(problem)
+
+    def _refuse_loop(self, call: Call, callee: Graph, what: str, help: str) -> NoReturn:
+        raise DiagnosticError.of(NoStep(call.span, callee.block, what, help))
 
     def _all(self, value: Value, span: Span) -> Whole:
         try:
@@ -176,7 +184,8 @@ class BlockPlanner:
     def _call(self, call: Call, suffix: str) -> Generator[StepRequest, StepPlan, None]:
         callee = self.program.graphs[call.callee]
         if call.loop:
-            self._refuse(call.span, callee.block, "is called over an axis")
+            yield from self._loop(call, call.loop, callee, suffix)
+            return
         same = self._positions_of(call, callee)
         if call.count is not None and self.positions.length in call.count.symbols():
             self._refuse(call.span, callee.block, "is repeated once for each position")
@@ -191,6 +200,59 @@ class BlockPlanner:
             inputs = [self._want((call.inputs[place], whole)) for place, whole in planned.inputs]
             outputs = tuple((call.outputs[place], whole) for place, whole in ports)
             self.parts.append(StepCall(call, request, tuple(inputs), outputs, values))
+
+    def _loop(
+        self, call: Call, loop: Loop, callee: Graph, suffix: str
+    ) -> Generator[StepRequest, StepPlan, None]:
+        """A call over the positions goes over the new ones: the state is all that is past."""
+        length = self.positions.length
+        if length is None or loop.length.name != length:
+            help = "only a call over the positions goes on from where the step before ended"
+            self._refuse_loop(call, callee, f"is called over {loop.length}", help)
+        if loop.reverse:
+            self._refuse(call.span, callee.block, "goes back from the last position", ahead=True)
+        if any(length in dim.symbols() for dim in self._sizes_inside(call, callee)):
+            help = "give each round its own position of every input"
+            self._refuse_loop(call, callee, "is given all positions in every round", help)
+        visible, visible_inputs = (
+            len(values) - loop.states for values in (call.outputs, call.inputs)
+        )
+        if any(value in self.wanted for value in call.outputs[visible:]):
+            what = "gives its last state, which depends on every position"
+            self._refuse(call.span, callee.block, what, ahead=True)
+        for carry, value in zip(callee.carries, call.inputs[visible_inputs:], strict=True):
+            if not self._is_zero(value):
+                help = (
+                    f"state {carry.name} {callee.types[carry.past]} = zeros, and none at the call"
+                )
+                self._refuse_loop(call, callee, f"begins with {carry.name} other than 0", help)
+        ports = tuple(
+            (place, (False,) * len(callee.types[value].shape))
+            for place, value in enumerate(callee.outputs)
+        )
+        request = StepRequest(call.callee, (), ports)
+        planned = yield request
+        taken = [place for place, _ in planned.inputs]
+        cut = [place for place in taken if place < visible_inputs]
+        inputs = tuple(self._want(self._new(call.inputs[place])) for place in cut)
+        axes = tuple(loop.inputs[place] for place in taken)
+        outputs = tuple(map(self._new, call.outputs))
+        call = replace(call, loop=replace(loop, inputs=axes))
+        states = tuple(f"{carry.name}{suffix}" for carry in callee.carries)
+        self.parts.append(StepLoop(call, request, inputs, outputs, states))
+
+    def _is_zero(self, value: Value) -> bool:
+        """Whether a value is the zeros that a state begins as."""
+        made = (s for s in self.graph.steps if isinstance(s, Apply) and value in s.outputs)
+        return any(step.op.glyph == "fill" and step.attrs["value"].constant == 0 for step in made)
+
+    def _new(self, value: Value) -> Token:
+        return value, (False,) * len(self.graph.types[value].shape)
+
+    def _sizes_inside(self, call: Call, callee: Graph) -> Iterator[Dim]:
+        """The sizes of a callee's edges in those of this block."""
+        symbols = inside(call, self.graph, callee, {})
+        return (dim.substitute(symbols) for dim in _axes(callee))
 
     def _hand(self, call: Call, callee: Graph, planned: StepPlan, value: Value) -> Value:
         """A value that a called block is given, as one that this block is given."""

@@ -72,6 +72,9 @@ class _CausalChecker:
         facts = [self.facts.get(value, NOTHING) for value in call.inputs]
         if call.count is not None:
             facts[0] = NOTHING  # another one in each round
+        if call.loop is not None:  # one position of each, of which nothing is later
+            yield call.callee, (NOTHING,) * len(facts)
+            return ()
         outputs = yield call.callee, tuple(facts)
         self.facts.update(zip(call.outputs, outputs, strict=True))
         return outputs

@@ -63,6 +63,20 @@ class StepCall:
 
 
 @dataclass(frozen=True, slots=True)
+class StepLoop:
+    """A call over the new positions. Its rounds go on from the states that the step before left.
+
+    `inputs` are those of the call but its `states`, which begin as zeros where the text does.
+    """
+
+    step: Call
+    request: StepRequest
+    inputs: tuple[Token, ...]
+    outputs: tuple[Token, ...]
+    states: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
     """A block as a step, before its values are made: `parts` in order.
 
@@ -74,7 +88,7 @@ class StepPlan:
     graph: Graph
     positions: PositionSymbols
     inputs: tuple[Port, ...]
-    parts: tuple[Used | Kept | StepCall, ...]
+    parts: tuple[StepPart, ...]
     alias: Mapping[Token, Token]
     given: tuple[Value, ...] = ()
     handed: Mapping[Value, TensorType] = field(default_factory=dict[Value, TensorType])
@@ -96,4 +110,5 @@ class StepPlan:
         return frozenset(forms)
 
 
+StepPart = Used | Kept | StepCall | StepLoop
 Asking = Generator[StepRequest, StepPlan, StepPlan]
